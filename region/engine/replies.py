@@ -1,0 +1,78 @@
+"""What a command answers, as values; `region.resp.encoder` turns them into RESP2 or RESP3.
+
+A reply is one of: `None` (null), `int`, `float` (RESP3 double, RESP2 bulk string), `bool` (RESP3 boolean, RESP2 1/0),
+`bytes` (bulk string), `list` (array of replies), or one of the classes below.
+Command handlers choose the type, never the bytes (STYLE 10).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Union
+
+
+class SimpleString:
+    """A RESP simple string such as ``+OK``."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text: Final = text
+
+
+class ErrorReply:
+    """A RESP error; `message` begins with its code, e.g. ``ERR syntax error``, without the leading ``-``."""
+
+    def __init__(self, message: str) -> None:
+        self.message: Final = message
+
+
+class NullArray:
+    """RESP2 ``*-1``; RESP3 ``_``."""
+
+
+class MapReply:
+    """A RESP3 map; RESP2 a flat array. `flat` holds key, value, key, value, …"""
+
+    def __init__(self, flat: list[Reply]) -> None:
+        self.flat: Final = flat
+
+
+class SetReply:
+    """A RESP3 set; RESP2 an array."""
+
+    def __init__(self, items: list[Reply]) -> None:
+        self.items: Final = items
+
+
+class VerbatimText:
+    """A RESP3 verbatim string of type ``txt``; RESP2 a bulk string."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text: Final = text
+
+
+class Waiting:
+    """Not a reply: the answer follows through `Engine.take_answers` (a blocked command, or one that waits for a commit)."""
+
+
+class NoReply:
+    """Nothing is sent (CLIENT REPLY OFF and SKIP)."""
+
+
+Reply = Union[
+    None, int, float, bool, bytes, "list[Reply]", SimpleString, ErrorReply, NullArray, MapReply, SetReply, VerbatimText,
+    Waiting, NoReply,
+]
+
+OK: Final = SimpleString(b"OK")
+QUEUED: Final = SimpleString(b"QUEUED")
+PONG: Final = SimpleString(b"PONG")
+NULL_ARRAY: Final = NullArray()
+WAITING: Final = Waiting()
+NO_REPLY: Final = NoReply()
+
+
+class CommandError(Exception):
+    """A client's mistake: its text is the RESP error that the client gets, e.g. ``ERR syntax error``."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message: Final = message

@@ -1,0 +1,45 @@
+"""The engine's side of one client connection: what commands remember between calls."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+
+class Session:
+    """State of one client connection; the server keeps the socket, the engine keeps this.
+
+    The server reads `protocol` (2 or 3) to encode, stops taking commands while `waiting`, and closes after
+    writing everything when `closing`.
+    """
+
+    def __init__(self, session_id: int, address: str, local_address: str, now_ms: int) -> None:
+        self.session_id = session_id
+        self.address = address
+        self.local_address = local_address
+        self.connected_ms = now_ms
+        self.active_ms = now_ms
+        self.protocol = 2
+        self.waiting = False
+        self.closing = False
+        self.authenticated = True
+        self.name = b""
+        self.library_name = b""
+        self.library_version = b""
+        self.last_command = b""
+        self.no_evict = False
+        self.no_touch = False
+        # CLIENT REPLY: "on", "off", or "skip" (the reply of the next command only).
+        self.reply_mode = "on"
+        # MULTI: None outside a transaction, else the commands queued so far.
+        self.queued: Optional[list[list[bytes]]] = None
+        self.queued_bytes = 0
+        # A queued command was wrong: EXEC answers EXECABORT.
+        self.queue_failed = False
+        # WATCH: key -> change number of the key when it was watched (10.7).
+        self.watched: dict[bytes, int] = {}
+        # Position of the last row that holds an effect this connection issued (WAIT).
+        self.write_position = 0
+        self.write_counter = 0
+        # Kept by the server, shown by CLIENT LIST: bytes unparsed and unsent.
+        self.query_bytes = 0
+        self.output_bytes = 0
