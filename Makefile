@@ -1,0 +1,77 @@
+# `make help` lists what there is. A fresh machine needs python3 (3.11 or later) with venv, make, and a C compiler for the fast build.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+# -P keeps the source tree off sys.path: what is installed is what runs.
+RUN    := $(BIN)/python -P
+PYTEST := ANABRANCH_TEST_INSTALLED=1 $(RUN) -m pytest
+PACKAGES := crdt region sync cli sim bench
+SOURCES := $(shell find $(PACKAGES) proto -type f \( -name '*.py' -o -name '*.proto' -o -name '*.sql' \) ! -name '*_pb2*' 2>/dev/null) anabranch_build.py setup.py
+
+REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	print(*p['dependencies'], *p['optional-dependencies']['dev'], sep='\n')
+
+.DEFAULT_GOAL := help
+.PHONY: help up test test-pure test-long lint fmt bench docs clean redis-server
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+up: $(VENV)/.installed ## install what is missing and start three regions on this machine; ARGS="--ephemeral" passes flags on
+	@$(BIN)/anabranch up $(ARGS)
+
+test: $(VENV)/.installed redis-server ## the whole test suite, against the installed build; ARGS="-k name" passes flags on
+	$(PYTEST) -m "not long" $(ARGS)
+
+test-pure: $(VENV)/.installed redis-server ## the same with the interpreted modules
+	ANABRANCH_PURE=1 $(PYTEST) -m "not long" $(ARGS)
+
+test-long: $(VENV)/.installed redis-server ## everything, the tests that take many minutes included
+	$(PYTEST) --timeout=3600 $(ARGS)
+
+lint: $(VENV)/.dev $(VENV)/.stubs ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict $(PACKAGES) anabranch_build.py setup.py
+	$(BIN)/lint-imports
+
+fmt: $(VENV)/.dev ## format, and fix what ruff can fix
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed redis-server ## benchmarks, beside redis-server where there is one
+	$(BIN)/anabranch bench $(ARGS)
+
+docs: $(VENV)/.dev ## write the parts of docs/ that derive from tables
+	$(BIN)/python docs/generate.py
+
+clean: ## remove the venv, builds and caches; data directories stay
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# Development tools and all dependencies, without anabranch itself.
+$(VENV)/.dev: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "setuptools>=77" wheel
+	$(BIN)/python -c "$(REQUIREMENTS)" > $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
+	@touch $@
+
+# anabranch itself, compiled (see setup.py). Without build isolation, so that nothing is downloaded twice and unchanged C is kept.
+$(VENV)/.installed: $(VENV)/.dev $(SOURCES)
+	rm -rf build/lib* build/bdist*
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+	@cd / && $(abspath $(RUN)) -m anabranch_build
+	@touch $@
+
+$(VENV)/.stubs: $(VENV)/.dev $(wildcard sync/generate.py proto/*.proto proto/*/*.proto)
+	@if [ -f sync/generate.py ]; then $(BIN)/python sync/generate.py; fi
+	@touch $@
+
+# Tests compare with a real redis-server. It comes with apt where we may; else tests that need it say so.
+redis-server:
+	@command -v redis-server >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing redis-server, which tests compare with"; \
+	    apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y redis-server redis-tools >/dev/null; \
+	  else echo "redis-server is not installed: tests that compare with it will say so. Install the package redis-server."; fi; }

@@ -1,0 +1,134 @@
+"""Builds what pyproject.toml cannot say: gRPC stubs from proto/, and hot modules compiled with mypyc.
+
+Environment:
+    ANABRANCH_NO_COMPILE=1   installs the interpreted modules only (fast to build, slower to run).
+    ANABRANCH_OPT_LEVEL=0..3 optimization of the C compiler (default below).
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shlex
+import shutil
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from setuptools import Distribution, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+
+# The modules that are compiled (a benchmark justifies each, STYLE 12), and those among them that are not.
+COMPILED = ["crdt/**/*.py", "region/engine/**/*.py", "region/resp/**/*.py", "region/server.py"]
+INTERPRETED: set[str] = set()
+OPT_LEVEL = os.environ.get("ANABRANCH_OPT_LEVEL", "2")
+
+ROOT = Path(__file__).resolve().parent
+os.chdir(ROOT)
+
+
+def why_not_compiled() -> str:
+    """Empty when the hot modules can and shall be compiled, else the reason for people to read."""
+    if os.environ.get("ANABRANCH_NO_COMPILE", "") not in ("", "0"):
+        return "ANABRANCH_NO_COMPILE was set when it was built"
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    if shutil.which(compiler) is None:
+        return f"there was no C compiler ({compiler}) when it was built"
+    if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
+        return "Python.h was missing when it was built: install python3-dev"
+    try:
+        import mypyc.build  # noqa: F401
+    except ImportError:
+        return "mypyc was missing when it was built"
+    return ""
+
+
+def modules() -> list[str]:
+    """Paths of the modules to compile. A package's `__init__` stays Python: it chooses the build (anabranch_build)."""
+    found = {path for pattern in COMPILED for path in glob(pattern, recursive=True)}
+    return sorted(path for path in found - INTERPRETED if not path.endswith("__init__.py"))
+
+
+def generate_stubs() -> None:
+    """Writes sync/wire/*_pb2*.py from proto/ (sync/generate.py knows how)."""
+    script = ROOT / "sync" / "generate.py"
+    if script.exists():
+        runpy.run_path(str(script), run_name="__main__")
+
+
+REASON = why_not_compiled() if modules() else "nothing to compile"
+
+
+class AnabranchDistribution(Distribution):
+    """Says that there are extension modules without building their C code, which every metadata hook would do otherwise."""
+
+    def has_ext_modules(self) -> bool:
+        return REASON == ""
+
+
+class BuildPython(build_py):
+    """Source modules, and the note that `anabranch_build.reason` reads."""
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return
+        note = Path(self.build_lib, "anabranch_build.txt")
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(REASON, encoding="utf-8")
+
+
+class BuildCompiled(build_ext):
+    """Extension modules: translated by mypyc when the command really runs, compiled on all cores."""
+
+    def run(self) -> None:
+        if REASON:
+            print(f"\n*** anabranch is installed INTERPRETED, and so slower: {REASON}. ***\n", file=sys.stderr)
+            return
+        from mypy.version import __version__ as mypyc_version
+        from mypyc.build import mypycify
+
+        # C and objects are kept for the next build; another compiler or optimization starts afresh.
+        directory = str(Path("build", f"mypyc-{mypyc_version}-O{OPT_LEVEL}"))
+        self.distribution.ext_modules = mypycify(
+            modules(), opt_level=OPT_LEVEL, debug_level="0", multi_file=True, target_dir=directory, group_name="anabranch"
+        )
+        self.swig_opts: Any = None
+        super().finalize_options()
+        super().run()
+
+    def build_extensions(self) -> None:
+        """Like the base class, but on all cores, and only what changed."""
+        compiler: Any = self.compiler
+        compile_one = compiler._compile
+        newest_header = max([os.path.getmtime(path) for path in glob("build/mypyc-*/**/*.h", recursive=True)], default=0.0)
+
+        def compile_all(sources: list[str], output_dir: str | None = None, **options: Any) -> list[str]:
+            depends, extra_postargs = options.get("depends"), options.get("extra_postargs")
+            _, objects, extra, flags, build = compiler._setup_compile(
+                output_dir, options.get("macros"), options.get("include_dirs"), sources, depends, extra_postargs
+            )
+            arguments = compiler._get_cc_args(flags, options.get("debug", False), options.get("extra_preargs"))
+
+            def one(target: str) -> None:
+                source, suffix = build[target]
+                changed = max(os.path.getmtime(source), newest_header)
+                if not (os.path.exists(target) and os.path.getmtime(target) > changed):
+                    compile_one(target, source, suffix, arguments, extra, flags)
+
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                list(pool.map(one, [target for target in objects if target in build]))
+            return list(objects)
+
+        compiler.compile = compile_all
+        super().build_extensions()
+
+
+if {"build", "build_py", "build_ext", "bdist_wheel", "editable_wheel", "install", "develop"} & set(sys.argv):
+    generate_stubs()
+
+setup(distclass=AnabranchDistribution, cmdclass={"build_py": BuildPython, "build_ext": BuildCompiled})

@@ -1,0 +1,1 @@
+"""Tests of anabranch; `docs/testing.md` says what is where."""

@@ -1,0 +1,76 @@
+"""Fixtures that every test may ask for."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.support.cluster import LiveCluster
+from tests.support.ports import free_ports
+from tests.support.processes import eventually, stop
+
+
+@pytest.fixture
+def free_port() -> int:
+    """One free loopback port."""
+    return free_ports(1)[0]
+
+
+@pytest.fixture(scope="session")
+def redis_server_binary() -> str:
+    """Path of redis-server; its absence is named, never silent."""
+    path = shutil.which("redis-server")
+    if path is None:
+        pytest.fail("redis-server is not installed, and this test compares with it: install the package redis-server")
+    return path
+
+
+@pytest.fixture(scope="session")
+def _oracle_port(redis_server_binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    port = free_ports(1)[0]
+    directory = tmp_path_factory.mktemp("redis")
+    line = [redis_server_binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(directory), "--daemonize", "no"]
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL)
+    try:
+        with redis.Redis(port=port) as client:
+            eventually(client.ping, what="redis-server answering PING")
+        yield port
+    finally:
+        stop(process)
+
+
+@pytest.fixture
+def oracle(_oracle_port: int) -> Iterator[redis.Redis]:
+    """A client of a real redis-server, emptied before each test (bytes in replies)."""
+    with redis.Redis(port=_oracle_port) as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def new_cluster(tmp_path: Path) -> Iterator[Callable[..., LiveCluster]]:
+    """Makes clusters that the test starts itself: ``new_cluster(["us", "eu"], {"appendfsync": "always"})``."""
+    made: list[LiveCluster] = []
+
+    def make(names: list[str] | None = None, settings: dict[str, str] | None = None, cluster: str = "test") -> LiveCluster:
+        made.append(LiveCluster(tmp_path / f"cluster{len(made)}", names or ["us", "eu", "ap"], settings, cluster))
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        for one in made:
+            one.close()
+
+
+@pytest.fixture
+def cluster(new_cluster: Callable[..., LiveCluster]) -> LiveCluster:
+    """Three regions us, eu, ap, started, all links up."""
+    one = new_cluster()
+    one.start_all()
+    return one
