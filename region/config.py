@@ -1,0 +1,332 @@
+"""One region's configuration: flags before environment (``ANABRANCH_…``) before TOML file before defaults.
+
+Every option has one name, in four spellings: flag ``--crdt-sync-interval-ms``, environment
+``ANABRANCH_CRDT_SYNC_INTERVAL_MS``, TOML key ``crdt-sync-interval-ms`` (or with underscores), and, for settings, ``CONFIG GET``'s. Who the
+region is comes from IDENTITY below, how it behaves from `region.engine.settings`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from region.engine.settings import BY_NAME, Settings
+
+MEMBERS_MAX: Final = 16
+REGION_ID_MAX: Final = 999
+ENVIRONMENT_PREFIX: Final = "ANABRANCH_"
+
+# Short names of settings.
+ALIASES: Final = {"id-mode": "crdt-xadd-id-uniqueness-mode"}
+
+# Options that say who a region is, with what they mean. `peer` may be given several times (a list in TOML, commas in the environment).
+IDENTITY: Final = {
+    "cluster": "Name of the cluster; regions of another cluster are refused.",
+    "members": "All regions and their ids, the same in every region: us=1,eu=2,ap=3. Counts at the first start only.",
+    "name": "Name of this region, one of the members.",
+    "resp": "HOST:PORT where Redis clients connect.",
+    "sync": "HOST:PORT where other regions connect.",
+    "http": "HOST:PORT that serves /metrics and /health; without it, nothing does.",
+    "peer": "NAME@HOST:PORT of a region to receive from; one for each.",
+    "data": "Directory of this region's data.",
+    "restored": "This region's files were put back from a backup: recover from the peers before writing (S13.7).",
+}
+
+# Variables of the prefix that configure no region.
+_FOREIGN_ENVIRONMENT: Final = frozenset({"ANABRANCH_PURE", "ANABRANCH_NO_COMPILE", "ANABRANCH_OPT_LEVEL"})
+_TRUE: Final = frozenset({"1", "yes", "true", "on"})
+_FALSE: Final = frozenset({"0", "no", "false", "off", ""})
+
+
+class ConfigError(Exception):
+    """A mistake in the configuration; the text says where it is and what would be right."""
+
+
+class Address:
+    """A host and a TCP port; port 0 lets the system choose."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host: Final = host
+        self.port: Final = port
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def __repr__(self) -> str:
+        return f"Address({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Address) and (self.host, self.port) == (other.host, other.port)
+
+    def __hash__(self) -> int:
+        return hash((self.host, self.port))
+
+
+class RegionConfig:
+    """What `region.process.run` needs to serve one region."""
+
+    def __init__(
+        self,
+        *,
+        cluster: str,
+        members: dict[str, int],
+        name: str,
+        resp: Address,
+        sync: Address,
+        http: Address | None,
+        peers: dict[str, Address],
+        data: Path,
+        restored: bool,
+        settings: Settings,
+        warnings: list[str] | None = None,
+    ) -> None:
+        self.cluster: Final = cluster
+        # Region name → region_id, this region included (S1.1).
+        self.members: Final = members
+        self.name: Final = name
+        self.region_id: Final = members[name]
+        self.resp: Final = resp
+        self.sync: Final = sync
+        self.http: Final = http
+        # Name of a region to receive from → where it is dialled.
+        self.peers: Final = peers
+        self.data: Final = data
+        self.restored: Final = restored
+        self.settings: Final = settings
+        # Things that look like mistakes and stop nothing; to be printed once.
+        self.warnings: Final = warnings or []
+
+
+def parse_address(text: str, where: str) -> Address:
+    """``HOST:PORT`` or ``[IPV6]:PORT``; ConfigError names `where` it was written."""
+    host, colon, port = text.strip().rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not colon or not bare or (":" in bare and bare == host):
+        raise ConfigError(f"{where} must be HOST:PORT, such as 127.0.0.1:7001, not '{text}'")
+    if not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise ConfigError(f"{where}: the port must be a number from 0 to 65535, not '{port}'")
+    return Address(bare, int(port))
+
+
+def valid_name(name: str) -> bool:
+    """Region names are short words of letters, digits, ``-``, ``_`` and ``.``."""
+    return 0 < len(name) <= 64 and name.isascii() and all(c.isalnum() or c in "-_." for c in name)
+
+
+def parse_members(text: str, where: str = "members") -> dict[str, int]:
+    """``us=1,eu=2,ap=3`` → name → region_id, by the rules of S1."""
+    members: dict[str, int] = {}
+    for part in (part.strip() for part in text.split(",")):
+        name, equals, number = part.partition("=")
+        name, number = name.strip(), number.strip()
+        if not equals or not valid_name(name) or not (number.isascii() and number.isdigit()):
+            raise ConfigError(f"{where} must look like us=1,eu=2,ap=3; '{part}' does not")
+        _add_member(members, name, int(number), where)
+    return _limited(members, where)
+
+
+def _add_member(members: dict[str, int], name: str, region_id: int, where: str) -> None:
+    if not 1 <= region_id <= REGION_ID_MAX:
+        raise ConfigError(f"{where}: the id of '{name}' must be from 1 to {REGION_ID_MAX}, not {region_id}")
+    if name in members:
+        raise ConfigError(f"{where}: '{name}' is named twice")
+    for other, taken in members.items():
+        if taken == region_id:
+            raise ConfigError(f"{where}: '{other}' and '{name}' have the same id {region_id}; each region needs its own")
+    members[name] = region_id
+
+
+def _limited(members: dict[str, int], where: str) -> dict[str, int]:
+    if len(members) > MEMBERS_MAX:
+        raise ConfigError(f"{where}: {len(members)} regions, but a cluster has at most {MEMBERS_MAX}")
+    return members
+
+
+class Found:
+    """One option's value with the place it came from, for error messages."""
+
+    def __init__(self, value: Any, where: str) -> None:
+        self.value = value
+        self.where = where
+
+
+def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None = None) -> RegionConfig:
+    """The configuration that these sources make together.
+
+    `flags` maps option names to text (a list for ``peer``, a bool for ``restored``); None means not given. `file` is a TOML
+    file; without it, ``ANABRANCH_CONFIG`` may name one. Raises ConfigError.
+    """
+    found: dict[str, Found] = {}
+    warnings: list[str] = []
+    if file is None and environment.get(ENVIRONMENT_PREFIX + "CONFIG"):
+        file = Path(environment[ENVIRONMENT_PREFIX + "CONFIG"])
+    if file is not None:
+        found.update(read_file(file))
+    found.update(_read_environment(environment, warnings))
+    for name, value in flags.items():
+        if value is not None and value != [] and value is not False:
+            found[ALIASES.get(name, name)] = Found(value, f"--{name}")
+    return _build(found, warnings)
+
+
+def known_options() -> list[str]:
+    """Names of all options, as they are flagged."""
+    return [*IDENTITY, *ALIASES, *BY_NAME]
+
+
+def read_file(file: Path) -> dict[str, Found]:
+    """Options of a TOML file; ConfigError for what cannot be read, and for keys that do not exist, with the nearest that does."""
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is not valid TOML: {error}") from None
+    found: dict[str, Found] = {}
+    for key, value in table.items():
+        name = key.replace("_", "-")
+        name = "peer" if name == "peers" else ALIASES.get(name, name)
+        if name not in IDENTITY and name not in BY_NAME:
+            raise ConfigError(f"{file}: unknown key '{key}'{_nearest(name)}")
+        if name in found:
+            raise ConfigError(f"{file}: '{key}' is given twice, in two spellings")
+        found[name] = Found(value, f"{file}: {key}")
+    return found
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name, [*known_options(), "peers"], 1, 0.5)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def _read_environment(environment: Mapping[str, str], warnings: list[str]) -> dict[str, Found]:
+    found: dict[str, Found] = {}
+    for variable, text in environment.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in _FOREIGN_ENVIRONMENT or variable == ENVIRONMENT_PREFIX + "CONFIG":
+            continue
+        name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", "-")
+        name = "peer" if name == "peers" else ALIASES.get(name, name)
+        if name in IDENTITY or name in BY_NAME:
+            found[name] = Found(text, variable)
+        else:
+            near = difflib.get_close_matches(name, [*IDENTITY, *ALIASES, *BY_NAME], 1, 0.8)
+            if near:
+                guess = ENVIRONMENT_PREFIX + near[0].upper().replace("-", "_")
+                warnings.append(f"{variable} is no option of anabranch and is ignored; did you mean {guess}?")
+    return found
+
+
+def _build(found: dict[str, Found], warnings: list[str]) -> RegionConfig:
+    cluster = _text(found, "cluster")
+    if not valid_name(cluster):
+        raise ConfigError(f"{found['cluster'].where}: a cluster's name has 1 to 64 letters, digits, '-', '_' or '.', not '{cluster}'")
+    members = _members(found)
+    name = _text(found, "name")
+    if name not in members:
+        raise ConfigError(f"{found['name'].where}: '{name}' is not among the members {_listed(members)}")
+    peers = _peers(found, members, name)
+    missing = [other for other in members if other != name and other not in peers]
+    if missing and peers:
+        warnings.append(f"no --peer for {', '.join(missing)}: their writes arrive only through other regions")
+    elif missing:
+        warnings.append("no --peer at all: this region receives nothing from others")
+    http = parse_address(_text(found, "http"), found["http"].where) if "http" in found else None
+    return RegionConfig(
+        cluster=cluster,
+        members=members,
+        name=name,
+        resp=parse_address(_text(found, "resp"), _where(found, "resp")),
+        sync=parse_address(_text(found, "sync"), _where(found, "sync")),
+        http=http,
+        peers=peers,
+        data=Path(_text(found, "data")),
+        restored=_flag(found.get("restored")),
+        settings=_settings(found),
+        warnings=warnings,
+    )
+
+
+def _where(found: dict[str, Found], name: str) -> str:
+    return found[name].where if name in found else f"--{name}"
+
+
+def _text(found: dict[str, Found], name: str) -> str:
+    if name not in found:
+        variable = ENVIRONMENT_PREFIX + name.upper()
+        raise ConfigError(f"--{name} is missing (or '{name}' in the TOML file, or {variable}). {IDENTITY[name]}")
+    value = found[name].value
+    if not isinstance(value, str):
+        raise ConfigError(f"{found[name].where} must be text in quotes, not {value!r}")
+    if not value:
+        raise ConfigError(f"{found[name].where} is empty. {IDENTITY[name]}")
+    return value
+
+
+def _members(found: dict[str, Found]) -> dict[str, int]:
+    if "members" in found and isinstance(found["members"].value, dict):
+        where, table = found["members"].where, found["members"].value
+        members: dict[str, int] = {}
+        for name, region_id in table.items():
+            if not valid_name(name) or not isinstance(region_id, int) or isinstance(region_id, bool):
+                raise ConfigError(f"{where} must look like {{us = 1, eu = 2, ap = 3}}; '{name} = {region_id!r}' does not")
+            _add_member(members, name, region_id, where)
+        return _limited(members, where)
+    return parse_members(_text(found, "members"), _where(found, "members"))
+
+
+def _peers(found: dict[str, Found], members: dict[str, int], own: str) -> dict[str, Address]:
+    if "peer" not in found:
+        return {}
+    where, value = found["peer"].where, found["peer"].value
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise ConfigError(f"{where} must be a list such as ['eu@127.0.0.1:7102'], not {value!r}")
+    peers: dict[str, Address] = {}
+    for part in (part.strip() for part in parts):
+        name, at, address = part.partition("@")
+        if not at or not name:
+            raise ConfigError(f"{where} must look like eu@127.0.0.1:7102, not '{part}'")
+        if name == own:
+            raise ConfigError(f"{where}: '{name}' is this region itself; name only others")
+        if name not in members:
+            raise ConfigError(f"{where}: '{name}' is not among the members {_listed(members)}")
+        if name in peers:
+            raise ConfigError(f"{where}: '{name}' is named twice")
+        peers[name] = parse_address(address, f"{where}: the address of '{name}'")
+        if peers[name].port == 0:
+            raise ConfigError(f"{where}: the address of '{name}' needs a port above 0")
+    return peers
+
+
+def _listed(members: dict[str, int]) -> str:
+    return ", ".join(f"{name}={region_id}" for name, region_id in members.items())
+
+
+def _flag(found: Found | None) -> bool:
+    if found is None:
+        return False
+    text = str(found.value).lower()
+    if text not in _TRUE | _FALSE:
+        raise ConfigError(f"{found.where} must be yes or no, not '{found.value}'")
+    return text in _TRUE
+
+
+def _settings(found: dict[str, Found]) -> Settings:
+    settings = Settings()
+    for name, one in found.items():
+        if name not in BY_NAME:
+            continue
+        if isinstance(one.value, bool):
+            text = "yes" if one.value else "no"
+        elif isinstance(one.value, (str, int)):
+            text = str(one.value)
+        else:
+            raise ConfigError(f"{one.where} must be text or a number, not {one.value!r}")
+        try:
+            settings.set(name, text)
+        except ValueError as error:
+            raise ConfigError(f"{one.where}: {error}") from None
+    return settings
