@@ -1,0 +1,97 @@
+"""Local group state (S6.5): what one region knows of a group and never replicates.
+
+Floors, given spans, PELs, consumers, what DELCONSUMER dropped. Given is nearly always one span per region log, so its end serves as
+a cursor; `cursors` remembers it so that a read costs no search.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from crdt.pel import Pel, Pending
+from crdt.position import Position
+from crdt.spans import Spans, SpansByRegion
+
+
+class Consumer:
+    """A named reader of a group, in this region alone (seed 5)."""
+
+    def __init__(self, name: bytes, now_ms: int) -> None:
+        self.name = name
+        self.seen_ms = now_ms  # last attempt
+        self.active_ms = -1  # last delivery or claim; -1: never
+        self.pel = Pel()
+
+
+class Delivery:
+    """The local state of one group."""
+
+    def __init__(self) -> None:
+        # What SETID said here, instead of the group's start.
+        self.floor: Optional[Position] = None
+        # What XCLAIM LASTID raised it to; an entry must be above both. 0: nothing.
+        self.raised_id = 0
+        self.given: SpansByRegion = {}
+        # Dropped by DELCONSUMER and neither delivered nor claimed since: region_id → counters.
+        self.dropped: dict[int, set[int]] = {}
+        self.pel = Pel()
+        self.consumers: dict[bytes, Consumer] = {}
+        self.entries_read = 0
+        # Memo: in that region log nothing with a counter up to this is left to deliver. Entries arrive in ascending counters, so it
+        # holds until a floor, a start or what is given moves back.
+        self.cursors: dict[int, int] = {}
+
+    def consumer(self, name: bytes, now_ms: int) -> Consumer:
+        """That consumer, made if it is new."""
+        consumer = self.consumers.get(name)
+        if consumer is None:
+            consumer = self.consumers[name] = Consumer(name, now_ms)
+        return consumer
+
+    def spans_given(self, region_id: int) -> Spans:
+        spans = self.given.get(region_id)
+        if spans is None:
+            spans = self.given[region_id] = Spans()
+        return spans
+
+    def assign(self, pending: Pending, now_ms: int) -> None:
+        """Makes an entry pending for its consumer, whoever had it before."""
+        self.unassign(pending.region_id, pending.counter, pending.entry_id)
+        self.pel.add(pending)
+        self.consumer(pending.consumer, now_ms).pel.add(pending)
+        dropped = self.dropped.get(pending.region_id)
+        if dropped is not None:
+            dropped.discard(pending.counter)
+            if not dropped:
+                del self.dropped[pending.region_id]
+
+    def unassign(self, region_id: int, counter: int, entry_id: int) -> bool:
+        """Takes an entry out of the PELs; whether it was there."""
+        pending = self.pel.remove(region_id, counter, entry_id)
+        if pending is None:
+            return False
+        consumer = self.consumers.get(pending.consumer)
+        if consumer is not None:
+            consumer.pel.remove(region_id, counter, entry_id)
+        return True
+
+    def unassign_covered(self, region_id: int, spans: Spans) -> None:
+        """Takes every entry whose counter lies in `spans` out of the PELs."""
+        for index in range(len(spans.starts)):
+            for pending in self.pel.covered_by(region_id, spans.starts[index], spans.ends[index]):
+                self.unassign(region_id, pending.counter, pending.entry_id)
+
+    def is_dropped(self, region_id: int, counter: int) -> bool:
+        dropped = self.dropped.get(region_id)
+        return dropped is not None and counter in dropped
+
+    def delete_consumer(self, name: bytes) -> int:
+        """Forgets a consumer; what was pending for it is dropped. How many entries that were, -1 if there is no such consumer."""
+        consumer = self.consumers.pop(name, None)
+        if consumer is None:
+            return -1
+        entries = consumer.pel.everything()
+        for pending in entries:
+            self.pel.remove(pending.region_id, pending.counter, pending.entry_id)
+            self.dropped.setdefault(pending.region_id, set()).add(pending.counter)
+        return len(entries)

@@ -1,0 +1,104 @@
+"""Bytes of numbers, strings, vectors: LEB128 varints, lengths before bytes, vectors ascending. Used on disk, on the wire, in nodes."""
+
+from __future__ import annotations
+
+from crdt.vector import Dot, Vector
+
+
+class Malformed(ValueError):
+    """Bytes that no writer of this version makes."""
+
+
+def put_varint(out: bytearray, value: int) -> None:
+    while value > 127:
+        out.append((value & 127) | 128)
+        value >>= 7
+    out.append(value)
+
+
+def put_bytes(out: bytearray, data: bytes) -> None:
+    put_varint(out, len(data))
+    out += data
+
+
+def put_id(out: bytearray, entry_id: int) -> None:
+    put_varint(out, entry_id >> 64)
+    put_varint(out, entry_id & 0xFFFFFFFFFFFFFFFF)
+
+
+def put_vector(out: bytearray, vector: Vector) -> None:
+    put_varint(out, len(vector))
+    for region_id in sorted(vector):
+        put_varint(out, region_id)
+        put_varint(out, vector[region_id])
+
+
+def put_dots(out: bytearray, dots: list[Dot]) -> None:
+    put_varint(out, len(dots))
+    for region_id, counter in dots:
+        put_varint(out, region_id)
+        put_varint(out, counter)
+
+
+class Reader:
+    """Reads what the functions above wrote; Malformed when the bytes end early. Numbers are bounded to 140 bits."""
+
+    def __init__(self, data: bytes, position: int = 0) -> None:
+        self.data = data
+        self.position = position
+
+    def at_end(self) -> bool:
+        return self.position >= len(self.data)
+
+    def varint(self) -> int:
+        data = self.data
+        position = self.position
+        end = len(data)
+        result = 0
+        shift = 0
+        while True:
+            if position >= end or shift > 140:
+                raise Malformed("a number ends early or is too long")
+            byte = data[position]
+            position += 1
+            result |= (byte & 127) << shift
+            if byte < 128:
+                break
+            shift += 7
+        self.position = position
+        return result
+
+    def take(self, length: int) -> bytes:
+        start = self.position
+        if start + length > len(self.data):
+            raise Malformed("bytes end early")
+        self.position = start + length
+        return self.data[start : start + length]
+
+    def bytes_(self) -> bytes:
+        return self.take(self.varint())
+
+    def id_(self) -> int:
+        ms = self.varint()
+        return (ms << 64) | self.varint()
+
+    def count(self) -> int:
+        """A number of items that follow, each at least one byte: so it cannot promise more than there is."""
+        number = self.varint()
+        if number > len(self.data) - self.position:
+            raise Malformed("more items are promised than bytes are left")
+        return number
+
+    def vector(self) -> Vector:
+        result: Vector = {}
+        for _ in range(self.count()):
+            region_id = self.varint()
+            result[region_id] = self.varint()
+        return result
+
+    def dots(self) -> list[Dot]:
+        result: list[Dot] = []
+        for _ in range(self.count()):
+            region_id = self.varint()
+            result.append((region_id, self.varint()))
+        return result

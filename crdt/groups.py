@@ -1,0 +1,100 @@
+"""Consumer groups, delete-wins (S6): a group is the set of its live creates, kept down by group tombstones.
+
+A create survives exactly those destroys that its vector covers. Of a region's tombstones only the newest matters: a vector that
+covers it covers the older ones, and it is the last to become causally stable. So tombstones are vectors.
+"""
+
+from __future__ import annotations
+
+from crdt.delivery import Delivery
+from crdt.position import Position
+from crdt.region_log import RegionLog
+from crdt.spans import Spans, SpansByRegion, union_by_region
+from crdt.vector import Dot, Vector
+
+
+class Create:
+    """One create of a group: where it starts, and the acked spans announced under it. Its dot is its key in `Group.creates`."""
+
+    def __init__(self, start: Position) -> None:
+        self.start = start
+        self.acked: SpansByRegion = {}
+
+
+class Group:
+    """A consumer group: its live creates (replicated), and this region's local state."""
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self.creates: dict[Dot, Create] = {}
+        self.delivery = Delivery()
+
+    def create_dots(self) -> list[Dot]:
+        return sorted(self.creates)
+
+    def acked(self, region_id: int) -> Spans:
+        """The union of the acked spans of the live creates (S8.3)."""
+        if len(self.creates) == 1:
+            for create in self.creates.values():
+                spans = create.acked.get(region_id)
+                return Spans() if spans is None else spans
+        result = Spans()
+        for create in self.creates.values():
+            spans = create.acked.get(region_id)
+            if spans is not None:
+                result.union(spans)
+        return result
+
+    def acked_regions(self) -> set[int]:
+        return {region_id for create in self.creates.values() for region_id in create.acked}
+
+    def is_above_floor(self, region_id: int, counter: int, entry_id: int) -> bool:
+        """Whether an entry is one that `>` may deliver here: above the floor, or without one above any live create's start (S6.3)."""
+        delivery = self.delivery
+        if entry_id <= delivery.raised_id:
+            return False
+        if delivery.floor is not None:
+            return delivery.floor.is_below(region_id, counter, entry_id)
+        for create in self.creates.values():
+            if create.start.is_below(region_id, counter, entry_id):
+                return True
+        return False
+
+    def start_counter(self, log: RegionLog) -> int:
+        """The counter of the log's last entry not above the group's start, 0 if none."""
+        return min(create.start.counter_in(log) for create in self.creates.values())
+
+    def floor_counter(self, log: RegionLog) -> int:
+        """The counter of the log's last entry not above the floor, 0 if none."""
+        delivery = self.delivery
+        counter = self.start_counter(log) if delivery.floor is None else delivery.floor.counter_in(log)
+        return max(counter, log.last_counter_not_above(delivery.raised_id)) if delivery.raised_id else counter
+
+    def acknowledge(self, dots: list[Dot], spans: SpansByRegion, is_own: bool) -> bool:
+        """Applies an announcement (S8.2); whether anything of it was new. `is_own`: this region issues it, so nothing local changes."""
+        named = [self.creates[dot] for dot in dots if dot in self.creates]
+        changed = False
+        for region_id in spans if named else []:
+            new = spans[region_id].minus(self.acked(region_id))
+            for create in named:
+                before = create.acked.get(region_id)
+                if before is None or spans[region_id].minus(before):
+                    changed = True
+                    union_by_region(create.acked, {region_id: spans[region_id]})
+            if new and not is_own:
+                self.take_as_given(region_id, new)
+        return changed
+
+    def take_as_given(self, region_id: int, new: Spans) -> None:
+        """What was acknowledged elsewhere counts as given here and leaves the PELs (S8.2)."""
+        self.delivery.spans_given(region_id).union(new)
+        self.delivery.unassign_covered(region_id, new)
+
+
+def is_buried(tombstones: list[Vector], vector: Vector) -> bool:
+    """Whether one of the tombstones is not covered by `vector`, so that a create with that vector dies (S6.1)."""
+    for tombstone in tombstones:
+        for region_id, counter in tombstone.items():
+            if vector.get(region_id, 0) < counter:
+                return True
+    return False

@@ -1,0 +1,169 @@
+"""Entry IDs (S4): 128 bits, `ms << 64 | seq`, kept as one int so that comparing, adding one and sorting are plain arithmetic."""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+MAX_HALF: Final = (1 << 64) - 1
+MAX_ID: Final = (1 << 128) - 1
+# Server-generated seqs are congruent to the region_id modulo this (S4.1), hence region_ids run to 999.
+SEQ_STRIDE: Final = 1000
+
+STRICT: Final = "strict"
+SEMI_STRICT: Final = "semi-strict"
+LIBERAL: Final = "liberal"
+
+# What an XADD asks for.
+AUTO: Final = 0  # *
+MS_ONLY: Final = 1  # ms
+MS_AUTO_SEQ: Final = 2  # ms-*
+FULL: Final = 3  # ms-seq
+
+
+class IdError(ValueError):
+    """An ID that cannot be given; the text is the client's error message."""
+
+
+ERR_INVALID: Final = "ERR Invalid stream ID specified as stream command argument"
+ERR_TOO_SMALL: Final = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+ERR_ZERO: Final = "ERR The ID specified in XADD must be greater than 0-0"
+ERR_EXHAUSTED: Final = "ERR The stream has exhausted the last possible ID, unable to add more items"
+ERR_STRICT: Final = (
+    "ERR full stream IDs (ms-seq) are not allowed in strict mode of crdt-xadd-id-uniqueness-mode; use *, ms or ms-*, or change the mode"
+)
+
+
+def make(ms: int, seq: int) -> int:
+    return (ms << 64) | seq
+
+
+def ms_of(entry_id: int) -> int:
+    return entry_id >> 64
+
+
+def seq_of(entry_id: int) -> int:
+    return entry_id & MAX_HALF
+
+
+def format_id(entry_id: int) -> bytes:
+    """`ms-seq`, as clients see it."""
+    return b"%d-%d" % (entry_id >> 64, entry_id & MAX_HALF)
+
+
+def _half(text: bytes) -> int:
+    """An unsigned 64-bit number, or IdError."""
+    if not text.isdigit() or len(text) > 40:
+        raise IdError(ERR_INVALID)
+    value = int(text)
+    if value > MAX_HALF:
+        raise IdError(ERR_INVALID)
+    return value
+
+
+def parse(text: bytes, missing_seq: int = 0) -> int:
+    """`ms-seq`, or `ms` with `missing_seq`; IdError with Redis's text otherwise (S4.5)."""
+    dash = text.find(b"-")
+    if dash < 0:
+        return (_half(text) << 64) | missing_seq
+    return (_half(text[:dash]) << 64) | _half(text[dash + 1 :])
+
+
+def parse_bound(text: bytes, missing_seq: int) -> int:
+    """As `parse`, with `-` the lowest and `+` the highest ID (XRANGE, XPENDING)."""
+    if text == b"-":
+        return 0
+    if text == b"+":
+        return MAX_ID
+    return parse(text, missing_seq)
+
+
+class IdRequest:
+    """What an XADD asks for: `kind` is AUTO, MS_ONLY, MS_AUTO_SEQ or FULL."""
+
+    def __init__(self, kind: int, ms: int, seq: int) -> None:
+        self.kind: Final = kind
+        self.ms: Final = ms
+        self.seq: Final = seq
+
+
+ANY: Final = IdRequest(AUTO, 0, 0)
+
+
+def parse_request(text: bytes) -> IdRequest:
+    """XADD's ID argument; IdError if it is none."""
+    if text == b"*":
+        return ANY
+    dash = text.find(b"-")
+    if dash < 0:
+        return IdRequest(MS_ONLY, _half(text), 0)
+    ms = _half(text[:dash])
+    if text[dash + 1 :] == b"*":
+        return IdRequest(MS_AUTO_SEQ, ms, 0)
+    return IdRequest(FULL, ms, _half(text[dash + 1 :]))
+
+
+def congruent_seq_above(seq: int, region_id: int) -> int:
+    """The smallest number above `seq` that is congruent to `region_id` modulo SEQ_STRIDE."""
+    above = seq + 1
+    return above + (region_id - above) % SEQ_STRIDE
+
+
+def _seq_in_ms(ms: int, region_id: int, last_id: int) -> Optional[int]:
+    """The congruent seq of `ms` that makes an ID above `last_id`, or None if that ms has none left."""
+    last_ms = last_id >> 64
+    if ms < last_ms:
+        return None
+    if ms > last_ms:
+        return region_id
+    seq = congruent_seq_above(last_id & MAX_HALF, region_id)
+    return seq if seq <= MAX_HALF else None
+
+
+def generate(region_id: int, last_id: int, now_ms: int) -> int:
+    """The ID that `*` gives (S4.1); IdError when the space is exhausted."""
+    ms = max(now_ms, last_id >> 64)
+    seq = _seq_in_ms(ms, region_id, last_id)
+    if seq is None:
+        ms += 1
+        seq = region_id
+    if ms > MAX_HALF:
+        raise IdError(ERR_EXHAUSTED)
+    return (ms << 64) | seq
+
+
+def choose(request: IdRequest, mode: str, region_id: int, last_id: int, now_ms: int) -> int:
+    """The ID of a new entry (S4.1–4.3); IdError with the client's error text when `mode` or `last_id` forbids it."""
+    if request.kind == AUTO:
+        return generate(region_id, last_id, now_ms)
+    if last_id == MAX_ID:
+        raise IdError(ERR_EXHAUSTED)
+    if request.kind == FULL:
+        if mode == STRICT:
+            raise IdError(ERR_STRICT)
+        return _above(make(request.ms, request.seq), last_id)
+    if mode == LIBERAL:
+        if request.kind == MS_ONLY:
+            return _above(make(request.ms, 0), last_id)
+        return _next_seq(request.ms, last_id)
+    seq = _seq_in_ms(request.ms, region_id, last_id)
+    if seq is None:
+        raise IdError(ERR_TOO_SMALL)
+    return make(request.ms, seq)
+
+
+def _above(entry_id: int, last_id: int) -> int:
+    if entry_id == 0:
+        raise IdError(ERR_ZERO)
+    if entry_id <= last_id:
+        raise IdError(ERR_TOO_SMALL)
+    return entry_id
+
+
+def _next_seq(ms: int, last_id: int) -> int:
+    """Redis's `ms-*`: the next seq of that ms."""
+    last_ms = last_id >> 64
+    if ms < last_ms or (ms == last_ms and last_id & MAX_HALF == MAX_HALF):
+        raise IdError(ERR_TOO_SMALL)
+    if ms > last_ms:
+        return make(ms, 0)
+    return last_id + 1

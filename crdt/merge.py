@@ -1,0 +1,144 @@
+"""The logical stream: the k-way merge of a stream's region logs by (entry ID, region_id) (S1, seed 5).
+
+At most sixteen regions exist, so the least of the cursors is found by looking at each: no heap beats that at this size.
+"""
+
+from __future__ import annotations
+
+from typing import Optional, Union
+
+from crdt.ids import MAX_ID
+from crdt.region_log import LogCursor, RegionLog, ReverseCursor
+
+
+class Entry:
+    """One entry as commands see it; its identity is (region_id, counter)."""
+
+    def __init__(self, entry_id: int, region_id: int, counter: int, fields: list[bytes]) -> None:
+        self.entry_id = entry_id
+        self.region_id = region_id
+        self.counter = counter
+        self.fields = fields  # field, value, field, value, …
+
+
+def lowest(cursors: list[LogCursor]) -> Optional[LogCursor]:
+    """The cursor that stands on the least (ID, region_id), or None when all are at their end. `cursors` ascend by region_id."""
+    best: Optional[LogCursor] = None
+    for cursor in cursors:
+        if cursor.valid and (best is None or cursor.ms < best.ms or (cursor.ms == best.ms and cursor.seq < best.seq)):
+            best = cursor
+    return best
+
+
+def highest(cursors: list[ReverseCursor]) -> Optional[ReverseCursor]:
+    """The cursor that stands on the greatest (ID, region_id), or None. `cursors` ascend by region_id."""
+    best: Optional[ReverseCursor] = None
+    for cursor in cursors:
+        if cursor.valid and (best is None or cursor.ms > best.ms or (cursor.ms == best.ms and cursor.seq >= best.seq)):
+            best = cursor
+    return best
+
+
+def _entry(cursor: Union[LogCursor, ReverseCursor]) -> Entry:
+    return Entry(cursor.id(), cursor.region_id, cursor.counter, cursor.fields())
+
+
+def sorted_logs(logs: dict[int, RegionLog]) -> list[RegionLog]:
+    return [logs[region_id] for region_id in sorted(logs)] if len(logs) > 1 else list(logs.values())
+
+
+def forward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> list[Entry]:
+    """Entries with start ≤ ID ≤ end, ascending; at least `count` if there are (below 0: all), never cut between equal IDs (S7.1)."""
+    cursors: list[LogCursor] = []
+    for log in sorted_logs(logs):
+        cursor = LogCursor(log)
+        cursor.seek_id(start)
+        cursors.append(cursor)
+    result: list[Entry] = []
+    while True:
+        cursor_ = lowest(cursors)
+        if cursor_ is None or cursor_.id() > end:
+            return result
+        if 0 <= count <= len(result) and (not result or result[-1].entry_id != cursor_.id()):
+            return result
+        result.append(_entry(cursor_))
+        cursor_.step()
+
+
+def backward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> list[Entry]:
+    """As `forward`, descending from `end` to `start`."""
+    cursors: list[ReverseCursor] = []
+    for log in sorted_logs(logs):
+        cursor = ReverseCursor(log)
+        cursor.seek_id(end)
+        cursors.append(cursor)
+    result: list[Entry] = []
+    while True:
+        cursor_ = highest(cursors)
+        if cursor_ is None or cursor_.id() < start:
+            return result
+        if 0 <= count <= len(result) and (not result or result[-1].entry_id != cursor_.id()):
+            return result
+        result.append(_entry(cursor_))
+        cursor_.step()
+
+
+def first_entry(logs: dict[int, RegionLog]) -> Optional[Entry]:
+    entries = forward(logs, 0, MAX_ID, 1)
+    return entries[0] if entries else None
+
+
+def last_entry(logs: dict[int, RegionLog]) -> Optional[Entry]:
+    entries = backward(logs, 0, MAX_ID, 1)
+    return entries[0] if entries else None
+
+
+def with_id(logs: dict[int, RegionLog], entry_id: int) -> list[tuple[int, int]]:
+    """The dots of all entries that bear the ID, ascending by region_id (more than one if duplicated, S5.1)."""
+    dots: list[tuple[int, int]] = []
+    for log in sorted_logs(logs):
+        counter = log.counter_of_id(entry_id)
+        if counter:
+            dots.append((log.region_id, counter))
+    return dots
+
+
+def prefix_of_count(logs: dict[int, RegionLog], count: int) -> dict[int, int]:
+    """The first `count` entries of the logical stream as a prefix of each region log: region_id → highest counter (S5.2)."""
+    prefix: dict[int, int] = {}
+    cursors: list[LogCursor] = []
+    for log in sorted_logs(logs):
+        cursor = LogCursor(log)
+        cursor.seek_counter(0)
+        cursors.append(cursor)
+    for _ in range(count):
+        cursor_ = lowest(cursors)
+        if cursor_ is None:
+            break
+        prefix[cursor_.region_id] = cursor_.counter
+        cursor_.step()
+    return prefix
+
+
+def prefix_below_id(logs: dict[int, RegionLog], entry_id: int) -> dict[int, int]:
+    """The entries with an ID below `entry_id` as a prefix of each region log."""
+    prefix: dict[int, int] = {}
+    if entry_id > 0:
+        for log in logs.values():
+            counter = log.last_counter_not_above(entry_id - 1)
+            if counter:
+                prefix[log.region_id] = counter
+    return prefix
+
+
+def whole_nodes(logs: dict[int, RegionLog], prefix: dict[int, int], limit: int) -> dict[int, int]:
+    """`prefix` rounded down to whole packed nodes, at most `limit` entries in all (0: no limit): what `~` may trim (S5.2)."""
+    result: dict[int, int] = {}
+    removed = 0
+    for region_id in sorted(prefix):
+        for node in logs[region_id].rax.nodes:
+            if node.last_counter > prefix[region_id] or (limit and removed + node.live() > limit):
+                break
+            removed += node.live()
+            result[region_id] = node.last_counter
+    return result

@@ -1,0 +1,335 @@
+"""A packed node (S12.1): a run of entries of one region log in one buffer, IDs and counters as deltas, no Python object per entry.
+
+    base_counter   names: [n, len name, len name, …]          the master fields, those of the entry that opened the node
+    ┌──────────────────────────────────────────────┬────
+    │ flags │ ms Δ? │ seq or seq Δ │ counter Δ? │ length │ payload │ next entry …
+    └──────────────────────────────────────────────┴────
+    flags   DELETED; SAME_NAMES: payload is the values [len value, …], else names then values; SAME_MS: no ms Δ, and seq is
+            a Δ; NEXT_COUNTER: no counter Δ, it is 1
+
+The Δ of the first entry are against ID 0-0 and `base_counter`: so the bytes of a run of adds in a block (`crdt/block.py`) and
+those of a node are the same, and a region that merges a run takes it as a node, or appends it by re-writing one entry's Δ.
+The payload is encoded once, for memory, disk and wire (S12.3).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from xxhash import xxh3_128_intdigest
+
+from crdt.encoding import put_varint
+from crdt.ids import MAX_HALF
+
+DELETED: Final = 1
+SAME_NAMES: Final = 2
+SAME_MS: Final = 4
+NEXT_COUNTER: Final = 8
+
+DIGEST_MASK: Final = (1 << 128) - 1
+
+
+def encode_names(names: list[bytes]) -> bytes:
+    out = bytearray()
+    put_varint(out, len(names))
+    for name in names:
+        put_varint(out, len(name))
+        out += name
+    return bytes(out)
+
+
+def encode_values(values: list[bytes]) -> bytes:
+    out = bytearray()
+    for value in values:
+        put_varint(out, len(value))
+        out += value
+    return bytes(out)
+
+
+def put_entry(out: bytearray, flags: int, ms_delta: int, seq: int, counter_delta: int, payload: bytes) -> None:
+    """Appends one entry; `flags` may hold DELETED and SAME_NAMES, the others follow from the deltas."""
+    if ms_delta == 0:
+        flags |= SAME_MS
+    if counter_delta == 1:
+        flags |= NEXT_COUNTER
+    out.append(flags)
+    if ms_delta:
+        put_varint(out, ms_delta)
+    put_varint(out, seq)
+    if counter_delta != 1:
+        put_varint(out, counter_delta)
+    put_varint(out, len(payload))
+    out += payload
+
+
+class Scan:
+    """Walks a buffer of entries forward; after `step` returned True the attributes describe one entry, deleted ones included."""
+
+    def __init__(self, data: bytes | bytearray, base_counter: int) -> None:
+        self.data = data
+        self.next = 0  # offset of the entry after the current one
+        self.start = 0  # offset of the current entry's flags
+        self.flags = 0
+        self.ms = 0
+        self.seq = 0
+        self.counter = base_counter
+        self.payload_start = 0  # payload is data[payload_start:next]
+
+    def step(self) -> bool:
+        data = self.data
+        position = self.next
+        if position >= len(data):
+            return False
+        self.start = position
+        flags = data[position]
+        self.flags = flags
+        position += 1
+        if flags & SAME_MS:
+            seq_base = self.seq
+        else:
+            seq_base = 0
+            byte = data[position]
+            position += 1
+            delta = byte & 127
+            shift = 7
+            while byte > 127:
+                byte = data[position]
+                position += 1
+                delta |= (byte & 127) << shift
+                shift += 7
+            self.ms += delta
+        byte = data[position]
+        position += 1
+        delta = byte & 127
+        shift = 7
+        while byte > 127:
+            byte = data[position]
+            position += 1
+            delta |= (byte & 127) << shift
+            shift += 7
+        self.seq = seq_base + delta
+        if flags & NEXT_COUNTER:
+            self.counter += 1
+        else:
+            byte = data[position]
+            position += 1
+            delta = byte & 127
+            shift = 7
+            while byte > 127:
+                byte = data[position]
+                position += 1
+                delta |= (byte & 127) << shift
+                shift += 7
+            self.counter += delta
+        byte = data[position]
+        position += 1
+        delta = byte & 127
+        shift = 7
+        while byte > 127:
+            byte = data[position]
+            position += 1
+            delta |= (byte & 127) << shift
+            shift += 7
+        self.payload_start = position
+        self.next = position + delta
+        return True
+
+    def id(self) -> int:
+        return (self.ms << 64) | self.seq
+
+    def payload(self) -> bytes:
+        return bytes(self.data[self.payload_start : self.next])
+
+
+class PackedNode:
+    """One packed node. Invariant: at least one entry is not deleted, else its log drops it."""
+
+    def __init__(self, names: bytes, base_counter: int) -> None:
+        self.names = names
+        self.base_counter = base_counter
+        self.data: bytearray = bytearray()
+        self.count = 0  # entries, deleted ones included
+        self.deleted = 0
+        # ID and counter of the last entry, deleted or not: what the next one's deltas are against.
+        self.last_ms = 0
+        self.last_seq = 0
+        self.last_counter = base_counter
+        # `data` is also held by a checkpoint or snapshot under way: copy before changing.
+        self.is_shared = False
+        # Number under which a checkpoint stores it; 0: not stored yet.
+        self.number = 0
+        self.changed = True  # since the last checkpoint
+        # Sum of the entries' hashes (S13.9), or None when it must be computed again.
+        self.share: Optional[int] = None
+
+    def before_change(self) -> None:
+        """Every change of `data` begins here."""
+        if self.is_shared:
+            self.data = bytearray(self.data)
+            self.is_shared = False
+        self.changed = True
+        self.share = None
+
+    def append(self, ms: int, seq: int, counter: int, names: bytes, values: bytes) -> None:
+        """Adds one entry; its ID and counter must be above the last one's."""
+        self.before_change()
+        flags = SAME_NAMES if names == self.names else 0
+        payload = values if flags else names + values
+        put_entry(
+            self.data, flags, ms - self.last_ms, seq - self.last_seq if ms == self.last_ms else seq, counter - self.last_counter, payload
+        )
+        self.count += 1
+        self.last_ms = ms
+        self.last_seq = seq
+        self.last_counter = counter
+
+    def append_run(self, first: Scan, data: bytes, count: int, last_ms: int, last_seq: int, last_counter: int) -> None:
+        """Adds a whole run whose names are this node's: only the first entry's deltas are written anew, the rest is copied."""
+        self.before_change()
+        put_entry(
+            self.data,
+            first.flags & SAME_NAMES,
+            first.ms - self.last_ms,
+            first.seq - self.last_seq if first.ms == self.last_ms else first.seq,
+            first.counter - self.last_counter,
+            first.payload(),
+        )
+        self.data += data[first.next :]
+        self.count += count
+        self.last_ms = last_ms
+        self.last_seq = last_seq
+        self.last_counter = last_counter
+
+    def take_run(self, data: bytes, count: int, last_ms: int, last_seq: int, last_counter: int) -> None:
+        """Becomes a run: the node is new, and `names` and `base_counter` are the run's."""
+        self.data = bytearray(data)
+        self.count = count
+        self.last_ms = last_ms
+        self.last_seq = last_seq
+        self.last_counter = last_counter
+
+    def scan(self) -> Scan:
+        return Scan(self.data, self.base_counter)
+
+    def live(self) -> int:
+        return self.count - self.deleted
+
+    def delete_at(self, start: int) -> None:
+        """Marks the entry at offset `start` deleted; it must not be already."""
+        self.before_change()
+        self.data[start] |= DELETED
+        self.deleted += 1
+
+    def rewritten(self) -> PackedNode:
+        """A node of the live entries alone."""
+        node = PackedNode(self.names, 0)
+        scan = self.scan()
+        while scan.step():
+            if not scan.flags & DELETED:
+                node.append_scanned(scan, self.names)
+        node.number = self.number
+        return node
+
+    def append_scanned(self, scan: Scan, names: bytes) -> None:
+        """Adds the entry that `scan` stands on, from a node whose master fields are `names`."""
+        if self.count == 0:
+            self.base_counter = scan.counter - 1
+            self.last_counter = scan.counter - 1
+        if scan.flags & SAME_NAMES:
+            self.append(scan.ms, scan.seq, scan.counter, names, scan.payload())
+        else:
+            payload = scan.payload()
+            split = names_end(payload)
+            self.append(scan.ms, scan.seq, scan.counter, payload[:split], payload[split:])
+
+    def fields(self, scan: Scan) -> list[bytes]:
+        """Field, value, field, value, … of the entry that `scan` stands on, in the order in which they were given."""
+        if scan.flags & SAME_NAMES:
+            return decode_fields(self.names, scan.payload())
+        payload = scan.payload()
+        split = names_end(payload)
+        return decode_fields(payload[:split], payload[split:])
+
+    def digest_share(self, region_id: int) -> int:
+        """Sum of the hashes of the live entries (dot, ID, fields), modulo 2**128; cached until the node changes."""
+        if self.share is None:
+            total = 0
+            names = self.names
+            scan = self.scan()
+            while scan.step():
+                flags = scan.flags
+                if flags & DELETED:
+                    continue
+                head = bytearray()
+                put_varint(head, region_id)
+                put_varint(head, scan.counter)
+                put_varint(head, scan.ms)
+                put_varint(head, scan.seq)
+                if flags & SAME_NAMES:
+                    head += names
+                head += self.data[scan.payload_start : scan.next]
+                total += xxh3_128_intdigest(head)
+            self.share = total & DIGEST_MASK
+        return self.share
+
+
+def _varint_at(data: bytes, position: int) -> tuple[int, int]:
+    byte = data[position]
+    position += 1
+    value = byte & 127
+    shift = 7
+    while byte > 127:
+        byte = data[position]
+        position += 1
+        value |= (byte & 127) << shift
+        shift += 7
+    return value, position
+
+
+def names_end(payload: bytes) -> int:
+    """Offset at which the names of a names-then-values payload end."""
+    count, position = _varint_at(payload, 0)
+    for _ in range(count):
+        length, position = _varint_at(payload, position)
+        position += length
+    return position
+
+
+def decode_fields(names: bytes, values: bytes) -> list[bytes]:
+    """Field, value, field, value, …"""
+    count, name_position = _varint_at(names, 0)
+    value_position = 0
+    result: list[bytes] = []
+    for _ in range(count):
+        length, name_position = _varint_at(names, name_position)
+        result.append(names[name_position : name_position + length])
+        name_position += length
+        length, value_position = _varint_at(values, value_position)
+        result.append(values[value_position : value_position + length])
+        value_position += length
+    return result
+
+
+def check_entries(names: bytes, data: bytes, base_counter: int) -> tuple[int, int, int, int, int]:
+    """Reads a run from outside to its end; ValueError if it is malformed or not ascending.
+
+    Returns (count, deleted, last ms, last seq, last counter).
+    """
+    count = 0
+    deleted = 0
+    scan = Scan(data, base_counter)
+    try:
+        if names_end(names) != len(names):
+            raise ValueError("field names are malformed")
+        previous = -1
+        while scan.step():
+            entry_id = scan.id()
+            if scan.next > len(data) or entry_id <= previous or scan.ms > MAX_HALF or scan.seq > MAX_HALF:
+                raise ValueError("entries are malformed or not ascending")
+            previous = entry_id
+            count += 1
+            if scan.flags & DELETED:
+                deleted += 1
+    except IndexError:
+        raise ValueError("entries end early") from None
+    return count, deleted, scan.ms, scan.seq, scan.counter

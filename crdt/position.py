@@ -1,0 +1,50 @@
+"""A place in every region log of a stream: where a group starts, or a floor that SETID set (S6.3, S6.4).
+
+Only what a user gave as an ID is an ID; all else (`$`) is counters, because after an expiry an ID can come again and a counter cannot.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdt.encoding import Reader, put_id, put_varint, put_vector
+from crdt.region_log import RegionLog
+from crdt.vector import Vector
+
+
+class Position:
+    """Either an entry ID that applies to every region log, or a counter per region log (0 where none is named)."""
+
+    def __init__(self, is_id: bool, entry_id: int, counters: Vector) -> None:
+        self.is_id: Final = is_id
+        self.entry_id: Final = entry_id
+        self.counters: Final = counters
+
+    def is_below(self, region_id: int, counter: int, entry_id: int) -> bool:
+        """Whether that entry lies above this place."""
+        return entry_id > self.entry_id if self.is_id else counter > self.counters.get(region_id, 0)
+
+    def counter_in(self, log: RegionLog) -> int:
+        """The counter of the log's last entry not above this place, 0 if none (S8.1: never less)."""
+        return log.last_counter_not_above(self.entry_id) if self.is_id else log.last_counter_up_to(self.counters.get(log.region_id, 0))
+
+
+def at_id(entry_id: int) -> Position:
+    return Position(True, entry_id, {})
+
+
+def at_counters(counters: Vector) -> Position:
+    return Position(False, 0, dict(counters))
+
+
+def put_position(out: bytearray, position: Position) -> None:
+    if position.is_id:
+        put_varint(out, 0)
+        put_id(out, position.entry_id)
+    else:
+        put_varint(out, 1)
+        put_vector(out, position.counters)
+
+
+def read_position(reader: Reader) -> Position:
+    return at_id(reader.id_()) if reader.varint() == 0 else at_counters(reader.vector())

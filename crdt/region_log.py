@@ -1,0 +1,388 @@
+"""The entries of one stream added by one region, in that region's rax (S1, seed 5): appended at the end, removed anywhere.
+
+Invariant: among the entries present, IDs and counters ascend together, so a prefix by one is a prefix by the other.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from crdt.node import DELETED, PackedNode, Scan
+from crdt.rax import Rax
+
+
+class NodeLimits:
+    """When a packed node is full (S12.1); 0 means no limit. One object is shared by all logs, so a setting changes them all."""
+
+    def __init__(self, max_entries: int = 100, max_bytes: int = 4096) -> None:
+        self.max_entries = max_entries
+        self.max_bytes = max_bytes
+
+
+class RegionLog:
+    """One region log. `length` counts the entries present."""
+
+    def __init__(self, region_id: int, limits: NodeLimits) -> None:
+        self.region_id = region_id
+        self.limits = limits
+        self.rax = Rax()
+        self.length = 0
+        # Checkpoint bookkeeping: numbers of stored nodes that are no longer here, and the next number to give.
+        self.dropped_numbers: list[int] = []
+        self.next_number = 1
+
+    # -- adding ------------------------------------------------------------------------------------------------------
+
+    def _fits(self, node: PackedNode, entries: int, size: int) -> bool:
+        limits = self.limits
+        if limits.max_entries and node.count + entries > limits.max_entries:
+            return False
+        return not limits.max_bytes or len(node.data) + size <= limits.max_bytes
+
+    def append(self, ms: int, seq: int, counter: int, names: bytes, values: bytes) -> bool:
+        """Adds an entry above all present ones in ID and counter. True when it opened a new node."""
+        nodes = self.rax.nodes
+        self.length += 1
+        if nodes:
+            node = nodes[-1]
+            # The last entry of the node may be a deleted one of a higher ID (after an expiry an ID can come again).
+            ascends = ms > node.last_ms or (ms == node.last_ms and seq > node.last_seq)
+            if ascends and self._fits(node, 1, len(values) + 4):
+                node.append(ms, seq, counter, names, values)
+                return False
+        node = PackedNode(names, counter - 1)
+        node.append(ms, seq, counter, names, values)
+        self.rax.push(node, (ms << 64) | seq, counter)
+        return True
+
+    def append_run(self, names: bytes, data: bytes, base_counter: int, count: int, last_ms: int, last_seq: int, last_counter: int) -> None:
+        """Adds a run of `count` entries encoded as in a node (`crdt/node.py`), a node at a time where it fits."""
+        first = Scan(data, base_counter)
+        first.step()
+        nodes = self.rax.nodes
+        if nodes:
+            node = nodes[-1]
+            ascends = first.id() > ((node.last_ms << 64) | node.last_seq)
+            if ascends and node.names == names and self._fits(node, count, len(data)):
+                node.append_run(first, data, count, last_ms, last_seq, last_counter)
+                self.length += count
+                return
+            if ascends and (node.names != names or not self._is_nearly_full(node)):
+                self._append_each(names, data, base_counter)
+                return
+        self._take_as_node(names, data, base_counter, count, last_ms, last_seq, last_counter, first)
+
+    def _is_nearly_full(self, node: PackedNode) -> bool:
+        limits = self.limits
+        return bool(
+            (limits.max_entries and node.count * 4 >= limits.max_entries * 3)
+            or (limits.max_bytes and len(node.data) * 4 >= limits.max_bytes * 3)
+        )
+
+    def _take_as_node(
+        self, names: bytes, data: bytes, base_counter: int, count: int, last_ms: int, last_seq: int, last_counter: int, first: Scan
+    ) -> None:
+        limits = self.limits
+        if (limits.max_entries and count > limits.max_entries) or (limits.max_bytes and count > 1 and len(data) > limits.max_bytes):
+            self._append_each(names, data, base_counter)  # cut by a region with other limits
+            return
+        node = PackedNode(names, base_counter)
+        node.take_run(data, count, last_ms, last_seq, last_counter)
+        self.rax.push(node, first.id(), first.counter)
+        self.length += count
+
+    def _append_each(self, names: bytes, data: bytes, base_counter: int) -> None:
+        scan = Scan(data, base_counter)
+        while scan.step():
+            self.append(scan.ms, scan.seq, scan.counter, names, scan.payload())
+
+    # -- finding -----------------------------------------------------------------------------------------------------
+
+    def _scan_to_counter(self, counter: int) -> tuple[int, Optional[Scan]]:
+        """(node index, scan standing on the present entry of that counter), or (-1, None)."""
+        index = self.rax.index_by_counter(counter)
+        if index >= 0:
+            scan = self.rax.nodes[index].scan()
+            while scan.step() and scan.counter <= counter:
+                if scan.counter == counter:
+                    return (index, scan) if not scan.flags & DELETED else (-1, None)
+        return -1, None
+
+    def has_counter(self, counter: int) -> bool:
+        return self._scan_to_counter(counter)[0] >= 0
+
+    def id_at(self, counter: int) -> int:
+        """The ID of the present entry with that counter; -1 if there is none."""
+        scan = self._scan_to_counter(counter)[1]
+        return -1 if scan is None else scan.id()
+
+    def fields_at(self, counter: int) -> Optional[list[bytes]]:
+        """Field, value, … of the present entry with that counter, or None."""
+        index, scan = self._scan_to_counter(counter)
+        return None if scan is None else self.rax.nodes[index].fields(scan)
+
+    def counter_of_id(self, entry_id: int) -> int:
+        """The counter of the present entry with that ID; 0 if there is none (at most one region log entry bears an ID)."""
+        cursor = LogCursor(self)
+        cursor.seek_id(entry_id)
+        return cursor.counter if cursor.valid and cursor.id() == entry_id else 0
+
+    def last_counter_not_above(self, entry_id: int) -> int:
+        """The counter of the last present entry with an ID of at most `entry_id`; 0 if there is none."""
+        cursor = ReverseCursor(self)
+        cursor.seek_id(entry_id)
+        return cursor.counter if cursor.valid else 0
+
+    def last_counter_up_to(self, counter: int) -> int:
+        """The counter of the last present entry with a counter of at most `counter`; 0 if there is none."""
+        rax = self.rax
+        index = rax.index_by_counter(counter)
+        while index >= 0:
+            found = 0
+            scan = rax.nodes[index].scan()
+            while scan.step() and scan.counter <= counter:
+                if not scan.flags & DELETED:
+                    found = scan.counter
+            if found:
+                return found
+            index -= 1
+        return 0
+
+    def count_above(self, counter: int) -> int:
+        """How many entries present have a counter above `counter`."""
+        rax = self.rax
+        index = rax.index_by_counter(counter)
+        total = 0
+        for later in range(max(index + 1, 0), len(rax.nodes)):
+            total += rax.nodes[later].live()
+        if index >= 0:
+            scan = rax.nodes[index].scan()
+            while scan.step():
+                if scan.counter > counter and not scan.flags & DELETED:
+                    total += 1
+        return total
+
+    # -- removing ----------------------------------------------------------------------------------------------------
+
+    def remove(self, counter: int) -> int:
+        """Removes the entry with that counter; its ID, or -1 if it is not here."""
+        index, scan = self._scan_to_counter(counter)
+        if scan is None:
+            return -1
+        node = self.rax.nodes[index]
+        node.delete_at(scan.start)
+        self.length -= 1
+        self._tidy(index)
+        return scan.id()
+
+    def remove_prefix(self, counter: int) -> tuple[int, int]:
+        """Removes every entry with a counter of at most `counter`; (how many, highest ID among them or -1)."""
+        rax = self.rax
+        index = rax.index_by_counter(counter)
+        if index < 0:
+            return 0, -1
+        removed = 0
+        highest = -1
+        if rax.nodes[index].last_counter > counter:
+            partial = rax.nodes[index]
+            scan = partial.scan()
+            while scan.step() and scan.counter <= counter:
+                if not scan.flags & DELETED:
+                    partial.delete_at(scan.start)
+                    scan.data = partial.data  # the first change may have copied the buffer
+                    removed += 1
+                    highest = scan.id()
+            if partial.live() == 0:
+                index += 1
+        else:
+            index += 1
+        if index > 0 and removed == 0:
+            highest = self._highest_before(index)
+        for whole in range(index):
+            node = rax.nodes[whole]
+            removed += node.live() if node.live() else 0
+            self._forget(node)
+        rax.drop(0, index)
+        self.length -= removed
+        if rax.nodes and rax.first_counters[0] <= counter:
+            self._tidy(0)
+        return removed, highest
+
+    def _highest_before(self, index: int) -> int:
+        """The highest ID present in the nodes before `index`."""
+        highest = -1
+        scan = self.rax.nodes[index - 1].scan()
+        while scan.step():
+            if not scan.flags & DELETED:
+                highest = scan.id()
+        return highest
+
+    def _forget(self, node: PackedNode) -> None:
+        if node.number:
+            self.dropped_numbers.append(node.number)
+
+    def _tidy(self, index: int) -> None:
+        """Drops an empty node; rewrites one with more than half deleted, and glues it to a sparse neighbour (S12.2)."""
+        rax = self.rax
+        node = rax.nodes[index]
+        if node.live() == 0:
+            self._forget(node)
+            rax.drop(index, index + 1)
+            return
+        if node.deleted * 2 <= node.count:
+            return
+        node = node.rewritten()
+        rax.replace(index, node)
+        if index > 0 and self._fits(rax.nodes[index - 1], node.count, len(node.data)):
+            self._glue(index - 1)
+        elif index + 1 < len(rax.nodes):
+            after = rax.nodes[index + 1]
+            if self._fits(node, after.count, len(after.data)):
+                self._glue(index)
+
+    def _glue(self, index: int) -> None:
+        """Moves the live entries of the node after `index` into the one at `index`."""
+        rax = self.rax
+        node = rax.nodes[index]
+        after = rax.nodes[index + 1]
+        first = after.scan()
+        first.step()
+        if first.id() <= (node.last_ms << 64 | node.last_seq):
+            return  # a deleted entry of a higher ID stands at the end
+        scan = after.scan()
+        while scan.step():
+            if not scan.flags & DELETED:
+                node.append_scanned(scan, after.names)
+        self._forget(after)
+        rax.drop(index + 1, index + 2)
+
+    # -- digest ------------------------------------------------------------------------------------------------------
+
+    def digest_share(self) -> int:
+        """Sum of the entries' hashes; only changed nodes are hashed again (S13.9)."""
+        total = 0
+        for node in self.rax.nodes:
+            total += node.digest_share(self.region_id)
+        return total
+
+
+class LogCursor:
+    """Walks the entries present of one region log upward; good until the log changes. `valid` says whether it stands on one."""
+
+    def __init__(self, log: RegionLog) -> None:
+        self.log = log
+        self.region_id = log.region_id
+        self.valid = False
+        self.counter = 0
+        self.ms = 0
+        self.seq = 0
+        self._index = -1
+        self._scan: Scan = Scan(b"", 0)
+
+    def id(self) -> int:
+        return (self.ms << 64) | self.seq
+
+    def fields(self) -> list[bytes]:
+        return self.log.rax.nodes[self._index].fields(self._scan)
+
+    def seek_id(self, entry_id: int) -> None:
+        """Stands on the first entry with an ID of at least `entry_id`."""
+        self._enter(max(self.log.rax.index_by_id(entry_id), 0))
+        ms = entry_id >> 64
+        seq = entry_id & 0xFFFFFFFFFFFFFFFF
+        while self.valid and (self.ms < ms or (self.ms == ms and self.seq < seq)):
+            self.step()
+
+    def seek_counter(self, counter: int) -> None:
+        """Stands on the first entry with a counter above `counter`."""
+        self._enter(max(self.log.rax.index_by_counter(counter), 0))
+        while self.valid and self.counter <= counter:
+            self.step()
+
+    def _enter(self, index: int) -> None:
+        self._index = index
+        nodes = self.log.rax.nodes
+        if index < len(nodes):
+            self._scan = nodes[index].scan()
+            self.valid = True
+            self.step()
+        else:
+            self.valid = False
+
+    def step(self) -> None:
+        """To the next entry present; `valid` becomes False at the end."""
+        scan = self._scan
+        while True:
+            if scan.step():
+                if scan.flags & DELETED:
+                    continue
+                self.counter = scan.counter
+                self.ms = scan.ms
+                self.seq = scan.seq
+                return
+            self._index += 1
+            nodes = self.log.rax.nodes
+            if self._index >= len(nodes):
+                self.valid = False
+                return
+            scan = nodes[self._index].scan()
+            self._scan = scan
+
+
+class ReverseCursor:
+    """Walks the entries present of one region log downward; good until the log changes."""
+
+    def __init__(self, log: RegionLog) -> None:
+        self.log = log
+        self.region_id = log.region_id
+        self.valid = False
+        self.counter = 0
+        self.ms = 0
+        self.seq = 0
+        self._index = -1
+        self._at = -1
+        # (counter, ms, seq, flags, payload start, payload end) of the present entries of the node stood in
+        self._entries: list[tuple[int, int, int, int, int, int]] = []
+
+    def id(self) -> int:
+        return (self.ms << 64) | self.seq
+
+    def fields(self) -> list[bytes]:
+        node = self.log.rax.nodes[self._index]
+        entry = self._entries[self._at]
+        scan = Scan(node.data, 0)
+        scan.flags = entry[3]
+        scan.payload_start = entry[4]
+        scan.next = entry[5]
+        return node.fields(scan)
+
+    def seek_id(self, entry_id: int) -> None:
+        """Stands on the last entry with an ID of at most `entry_id`."""
+        self._index = self.log.rax.index_by_id(entry_id) + 1
+        self._at = 0
+        self.valid = True
+        self.step()
+        while self.valid and self.id() > entry_id:
+            self.step()
+
+    def step(self) -> None:
+        self._at -= 1
+        while self._at < 0:
+            self._index -= 1
+            if self._index < 0:
+                self.valid = False
+                return
+            self._load()
+            self._at = len(self._entries) - 1
+        entry = self._entries[self._at]
+        self.counter = entry[0]
+        self.ms = entry[1]
+        self.seq = entry[2]
+
+    def _load(self) -> None:
+        entries: list[tuple[int, int, int, int, int, int]] = []
+        scan = self.log.rax.nodes[self._index].scan()
+        while scan.step():
+            if not scan.flags & DELETED:
+                entries.append((scan.counter, scan.ms, scan.seq, scan.flags, scan.payload_start, scan.next))
+        self._entries = entries

@@ -1,0 +1,144 @@
+"""Sets of counters of one region log as disjoint spans `(from, to]`; nearly always one span, whose end is a cursor (S1, S7.3)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from crdt.encoding import Malformed, Reader, put_id, put_varint
+
+UNKNOWN_ID = 0
+
+
+class Spans:
+    """Spans ascending, never touching: `(a, b]` and `(b, c]` become `(a, c]`. Each keeps the entry ID of its end (S7.6).
+
+    The ID is a function of the end's dot, so equal sets have equal IDs, except that a piece cut out of a span may
+    have UNKNOWN_ID.
+    """
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.end_ids: list[int] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.starts)
+
+    def copy(self) -> Spans:
+        other = Spans()
+        other.starts = list(self.starts)
+        other.ends = list(self.ends)
+        other.end_ids = list(self.end_ids)
+        return other
+
+    def add(self, start: int, end: int, end_id: int) -> None:
+        """Joins `(start, end]` in."""
+        if end <= start:
+            return
+        low = bisect_left(self.ends, start)
+        high = bisect_right(self.starts, end)
+        if low < high:
+            start = min(start, self.starts[low])
+            if self.ends[high - 1] > end or (self.ends[high - 1] == end and end_id == UNKNOWN_ID):
+                end = self.ends[high - 1]
+                end_id = self.end_ids[high - 1]
+        self.starts[low:high] = [start]
+        self.ends[low:high] = [end]
+        self.end_ids[low:high] = [end_id]
+
+    def union(self, other: Spans) -> None:
+        for index in range(len(other.starts)):
+            self.add(other.starts[index], other.ends[index], other.end_ids[index])
+
+    def contains(self, counter: int) -> bool:
+        index = bisect_left(self.ends, counter)
+        return index < len(self.ends) and self.starts[index] < counter
+
+    def end_covering(self, counter: int) -> int:
+        """The end of the span that holds `counter`; 0 if none does."""
+        index = bisect_left(self.ends, counter)
+        return self.ends[index] if index < len(self.ends) and self.starts[index] < counter else 0
+
+    def truncate(self, counter: int, counter_id: int) -> None:
+        """Forgets everything above `counter`, whose entry ID is `counter_id`."""
+        index = bisect_left(self.ends, counter)
+        if index < len(self.ends) and self.starts[index] < counter:
+            if self.ends[index] > counter:
+                self.ends[index] = counter
+                self.end_ids[index] = counter_id
+            index += 1
+        del self.starts[index:]
+        del self.ends[index:]
+        del self.end_ids[index:]
+
+    def minus(self, other: Spans) -> Spans:
+        """What is here and not in `other`."""
+        result = Spans()
+        for index in range(len(self.starts)):
+            start = self.starts[index]
+            end = self.ends[index]
+            position = bisect_right(other.ends, start)
+            while position < len(other.starts) and other.starts[position] < end:
+                if other.starts[position] > start:
+                    result.add(start, other.starts[position], UNKNOWN_ID)
+                start = max(start, other.ends[position])
+                position += 1
+            result.add(start, end, self.end_ids[index])
+        return result
+
+    def highest_end(self) -> tuple[int, int]:
+        """(counter, entry ID) of the last end; (0, 0) for the empty set."""
+        return (self.ends[-1], self.end_ids[-1]) if self.ends else (0, 0)
+
+    def equals(self, other: Spans) -> bool:
+        return self.starts == other.starts and self.ends == other.ends
+
+
+def put_spans(out: bytearray, spans: Spans) -> None:
+    put_varint(out, len(spans.starts))
+    previous = 0
+    for index in range(len(spans.starts)):
+        put_varint(out, spans.starts[index] - previous)
+        put_varint(out, spans.ends[index] - spans.starts[index])
+        put_id(out, spans.end_ids[index])
+        previous = spans.ends[index]
+
+
+def read_spans(reader: Reader) -> Spans:
+    spans = Spans()
+    previous = 0
+    for _ in range(reader.count()):
+        start = previous + reader.varint()
+        length = reader.varint()
+        if length == 0:
+            raise Malformed("an empty span")
+        previous = start + length
+        spans.add(start, previous, reader.id_())
+    return spans
+
+
+SpansByRegion = dict[int, Spans]
+
+
+def put_spans_by_region(out: bytearray, spans: SpansByRegion) -> None:
+    regions = [region_id for region_id in sorted(spans) if spans[region_id]]
+    put_varint(out, len(regions))
+    for region_id in regions:
+        put_varint(out, region_id)
+        put_spans(out, spans[region_id])
+
+
+def read_spans_by_region(reader: Reader) -> SpansByRegion:
+    result: SpansByRegion = {}
+    for _ in range(reader.count()):
+        region_id = reader.varint()
+        result[region_id] = read_spans(reader)
+    return result
+
+
+def union_by_region(into: SpansByRegion, other: SpansByRegion) -> None:
+    for region_id, spans in other.items():
+        if region_id in into:
+            into[region_id].union(spans)
+        else:
+            into[region_id] = spans.copy()

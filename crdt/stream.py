@@ -1,0 +1,159 @@
+"""The state of one key (S3): region logs, header, groups, tombstones, deadlines, idempotency, statistics."""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from crdt.groups import Create, Group
+from crdt.idempotency import Pairs
+from crdt.region_log import NodeLimits, RegionLog
+from crdt.vector import Dot, Vector, covers, dot_order
+
+# A deadline of PERSIST: longer than any (S10.2).
+NEVER: Final = (1 << 64) - 1
+
+
+class Stream:
+    """One stream key. Whether it exists for a client is `exists_at`; what it holds may outlive that."""
+
+    def __init__(self, key: bytes, limits: NodeLimits) -> None:
+        self.key = key
+        self.limits = limits
+        # -- converged state
+        self.logs: dict[int, RegionLog] = {}
+        # region_id → (counter, entry ID) of its newest add or XSETID; observed-remove (S3)
+        self.header: dict[int, tuple[int, int]] = {}
+        self.groups: dict[bytes, Group] = {}
+        self.deadlines: dict[Dot, int] = {}  # dot → ms since the epoch, or NEVER (S10.2)
+        self.configurations: dict[Dot, tuple[int, int]] = {}  # dot → (duration in s, maxsize) (S9.4)
+        # -- kept until causally stable
+        self.tombstones: dict[bytes, Vector] = {}  # group name → destroys (S6.1)
+        self.tombstone_of_all: Vector = {}  # DELs: for all names
+        self.clears: Vector = {}  # joined vectors of what cleared pairs (S11.3)
+        self.pairs = Pairs()
+        self.touched: Vector = {}  # newest effect on this key per region
+        # -- local statistics (S3.4)
+        self.entries_added = 0
+        self.max_deleted_id = 0
+        self.iids_added = 0
+        self.iids_duplicates = 0
+        # -- volatile
+        self.changes = 0  # counts what clients could notice (WATCH)
+        self.xread_high_id = 0  # highest ID that any XREAD here has returned (S7.2)
+        self.is_dirty = False  # since the last checkpoint
+        self.checkpoint_position = 0
+        self.share: Optional[int] = None  # cached digest
+
+    # -- existence ---------------------------------------------------------------------------------------------------
+
+    def last_id(self) -> int:
+        """The highest ID in the header (S3.2); 0 without one."""
+        highest = 0
+        for _, entry_id in self.header.values():
+            if entry_id > highest:
+                highest = entry_id
+        return highest
+
+    def length(self) -> int:
+        total = 0
+        for log in self.logs.values():
+            total += log.length
+        return total
+
+    def winning_deadline(self) -> Optional[tuple[Dot, int]]:
+        """(dot, deadline): the longest, on a tie of the highest dot (S10.2); None without deadlines."""
+        best: Optional[Dot] = None
+        for dot, at_ms in self.deadlines.items():
+            if best is None or (at_ms, dot_order(dot)) > (self.deadlines[best], dot_order(best)):
+                best = dot
+        return None if best is None else (best, self.deadlines[best])
+
+    def is_hidden(self, clock_ms: int) -> bool:
+        """Whether a deadline has passed (S10.2)."""
+        if not self.deadlines:
+            return False
+        winner = self.winning_deadline()
+        return winner is not None and winner[1] != NEVER and clock_ms > winner[1]
+
+    def is_present(self) -> bool:
+        """Whether the header is non-empty or a group is live (S3.1), deadlines aside."""
+        return bool(self.header) or bool(self.groups)
+
+    def exists_at(self, clock_ms: int) -> bool:
+        return (bool(self.header) or bool(self.groups)) and not (self.deadlines and self.is_hidden(clock_ms))
+
+    def has_leftovers(self) -> bool:
+        """Whether anything of it is held that a write creating the key must remove first; tombstones and clears do not count (S10.5)."""
+        return bool(self.header or self.groups or self.deadlines or self.configurations or self.pairs or self.length())
+
+    def is_empty(self) -> bool:
+        """Whether nothing at all need be remembered of the key."""
+        return not (self.has_leftovers() or self.tombstones or self.tombstone_of_all or self.clears)
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def log(self, region_id: int) -> RegionLog:
+        log = self.logs.get(region_id)
+        if log is None:
+            log = self.logs[region_id] = RegionLog(region_id, self.limits)
+        return log
+
+    def configuration(self) -> Optional[tuple[int, int]]:
+        """(duration in s, maxsize) of the highest dot (S9.4); None when never set."""
+        return self.configurations[max(self.configurations, key=dot_order)] if self.configurations else None
+
+    def tombstones_of(self, name: bytes) -> list[Vector]:
+        """The tombstones of this key that bear on a group name."""
+        named = self.tombstones.get(name)
+        return [self.tombstone_of_all] if named is None else [named, self.tombstone_of_all]
+
+    def group_with(self, name: bytes) -> Group:
+        group = self.groups.get(name)
+        if group is None:
+            group = self.groups[name] = Group(name)
+        return group
+
+    # -- removal, used by effects and joins alike --------------------------------------------------------------------
+
+    def note_deleted(self, entry_id: int) -> None:
+        if entry_id > self.max_deleted_id:
+            self.max_deleted_id = entry_id
+
+    def remove_prefix(self, region_id: int, counter: int) -> int:
+        """Removes a prefix of a region log; how many entries."""
+        log = self.logs.get(region_id)
+        if log is None:
+            return 0
+        removed, highest = log.remove_prefix(counter)
+        self.note_deleted(highest)
+        return removed
+
+    def remove_entry(self, region_id: int, counter: int) -> bool:
+        log = self.logs.get(region_id)
+        entry_id = -1 if log is None else log.remove(counter)
+        self.note_deleted(entry_id)
+        return entry_id >= 0
+
+    def remove_observed(self, vector: Vector) -> None:
+        """Observed-remove of entries, header and idempotency by vector: what DEL, FLUSHALL and expiry have in common (S5.4, S10.3)."""
+        for region_id, counter in vector.items():
+            self.remove_prefix(region_id, counter)
+        self.header = {region_id: head for region_id, head in self.header.items() if not covers(vector, region_id, head[0])}
+        self.configurations = {dot: value for dot, value in self.configurations.items() if not covers(vector, *dot)}
+        self.pairs.clear(vector)
+
+    def add_create(self, name: bytes, dot: Dot, create: Create) -> None:
+        group = self.group_with(name)
+        group.creates[dot] = create
+        group.delivery.cursors.clear()
+
+    def drop_creates(self, name: bytes, dots: list[Dot]) -> bool:
+        """Removes live creates; True when none is left, so that the group and its local state are gone (S6.5)."""
+        group = self.groups[name]
+        for dot in dots:
+            del group.creates[dot]
+        group.delivery.cursors.clear()
+        if not group.creates:
+            del self.groups[name]
+            return True
+        return False
