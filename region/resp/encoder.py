@@ -1,0 +1,118 @@
+"""Replies in, RESP2 or RESP3 out.
+
+Pieces are appended to a list that the caller joins once per batch. Measured, that is faster than growing a bytearray, by a sixth
+interpreted and a third compiled. The lengths of small strings and arrays come from tables.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SetReply, SimpleString, VerbatimText
+
+_TABLE_SIZE: Final = 1025
+_BULKS: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
+_ARRAYS: Final[list[bytes]] = [b"*%d\r\n" % size for size in range(_TABLE_SIZE)]
+_INTEGERS: Final[list[bytes]] = [b":%d\r\n" % value for value in range(_TABLE_SIZE)]
+_CRLF: Final = b"\r\n"
+
+# Nesting is the engine's doing, and a few levels at most (XINFO STREAM FULL in EXEC has seven).
+DEPTH_MAX: Final = 64
+
+
+def encode(reply: Reply, protocol: int, out: list[bytes]) -> None:
+    """Appends the bytes of `reply` in RESP version `protocol` (2 or 3) to `out`, in pieces.
+
+    `WAITING` and `NO_REPLY` have no bytes: the caller deals with them (TypeError).
+    """
+    if isinstance(reply, bytes):
+        size = len(reply)
+        out.append(_BULKS[size] if size < _TABLE_SIZE else b"$%d\r\n" % size)
+        out.append(reply)
+        out.append(_CRLF)
+    elif isinstance(reply, SimpleString):
+        out.append(b"+%b\r\n" % reply.text)
+    else:
+        _encode_nested(reply, protocol, out, 0)
+
+
+def encode_error(message: str) -> bytes:
+    """The bytes of an error whose text is `message`, without ``-``; line breaks become spaces.
+
+    Bytes that are no UTF-8 are passed through if the text holds them as surrogate escapes.
+    """
+    text = message.encode("utf-8", "surrogateescape")
+    if b"\r" in text or b"\n" in text:
+        text = text.replace(b"\r", b" ").replace(b"\n", b" ")
+    return b"-%b\r\n" % text
+
+
+def _encode_nested(reply: Reply, protocol: int, out: list[bytes], depth: int) -> None:
+    assert depth <= DEPTH_MAX, "a reply nested that deep is none that a command makes"
+    if isinstance(reply, bytes):
+        size = len(reply)
+        out.append(_BULKS[size] if size < _TABLE_SIZE else b"$%d\r\n" % size)
+        out.append(reply)
+        out.append(_CRLF)
+    elif isinstance(reply, list):
+        size = len(reply)
+        out.append(_ARRAYS[size] if size < _TABLE_SIZE else b"*%d\r\n" % size)
+        _encode_items(reply, protocol, out, depth)
+    elif isinstance(reply, bool):
+        if protocol == 3:
+            out.append(b"#t\r\n" if reply else b"#f\r\n")
+        else:
+            out.append(_INTEGERS[1] if reply else _INTEGERS[0])
+    elif isinstance(reply, int):
+        out.append(_INTEGERS[reply] if 0 <= reply < _TABLE_SIZE else b":%d\r\n" % reply)
+    elif reply is None:
+        out.append(b"_\r\n" if protocol == 3 else b"$-1\r\n")
+    elif isinstance(reply, SimpleString):
+        out.append(b"+%b\r\n" % reply.text)
+    elif isinstance(reply, ErrorReply):
+        out.append(encode_error(reply.message))
+    else:
+        _encode_rare(reply, protocol, out, depth)
+
+
+def _encode_items(items: list[Reply], protocol: int, out: list[bytes], depth: int) -> None:
+    for item in items:
+        # Field lists are bytes throughout: spare them the call.
+        if isinstance(item, bytes):
+            size = len(item)
+            out.append(_BULKS[size] if size < _TABLE_SIZE else b"$%d\r\n" % size)
+            out.append(item)
+            out.append(_CRLF)
+        else:
+            _encode_nested(item, protocol, out, depth + 1)
+
+
+def _encode_rare(reply: Reply, protocol: int, out: list[bytes], depth: int) -> None:
+    if isinstance(reply, MapReply):
+        pairs, odd = divmod(len(reply.flat), 2)
+        assert odd == 0, "a map's keys and values come in pairs"
+        out.append(b"%%%d\r\n" % pairs if protocol == 3 else b"*%d\r\n" % (2 * pairs))
+        _encode_items(reply.flat, protocol, out, depth)
+    elif isinstance(reply, SetReply):
+        out.append(b"~%d\r\n" % len(reply.items) if protocol == 3 else b"*%d\r\n" % len(reply.items))
+        _encode_items(reply.items, protocol, out, depth)
+    elif isinstance(reply, NullArray):
+        out.append(b"_\r\n" if protocol == 3 else b"*-1\r\n")
+    elif isinstance(reply, float):
+        digits = format_double(reply)
+        out.append(b",%b\r\n" % digits if protocol == 3 else b"$%d\r\n%b\r\n" % (len(digits), digits))
+    elif isinstance(reply, VerbatimText):
+        if protocol == 3:
+            out.append(b"=%d\r\ntxt:" % (len(reply.text) + 4))
+        else:
+            out.append(b"$%d\r\n" % len(reply.text))
+        out.append(reply.text)
+        out.append(_CRLF)
+    else:
+        raise TypeError(f"{type(reply).__name__} has no bytes")
+
+
+def format_double(value: float) -> bytes:
+    """`value` as RESP writes it: shortest, ``3`` for 3.0, ``inf``, ``-inf``, ``nan``."""
+    text = repr(value)
+    return (text[:-2] if text.endswith(".0") else text).encode()

@@ -1,0 +1,284 @@
+"""Bytes of one client in, commands out, without I/O: what redis-server accepts, refuses and skips.
+
+Theory of operation
+-------------------
+`data` and `position` are the bytes being parsed; `next` moves on by one command.
+
+1. **A command that lies whole in `data`**, as nearly all do, is cut out in one pass (`_whole`), which changes nothing unless it
+   reaches the command's end.
+2. Whatever that pass does not understand, the **careful parser** (`_careful`) takes: it keeps the arguments read so far
+   (`arguments`, `missing`, `size`), so that no byte of a large command is read again when more bytes arrive; it alone
+   raises `ProtocolError`.
+3. When the careful parser needs more, it **stalls**: the unread bytes move into `pending`, a bytearray that grows in place, with a note
+   of what is missing: so many bytes (`needed`), or a line's end, searched from `searched` on. Until `pending` has that, `next`
+   looks at no byte twice.
+
+So work is linear in the bytes fed, whatever their division into chunks, and memory is what was fed and not yet consumed, plus
+one copy of a single large argument. Declared lengths reserve nothing.
+
+As in Redis, a carriage return ends the line of a length and the byte after it is not looked at, nor are the two bytes that end
+an argument. Unlike Redis, where both depend on how bytes happen to be divided into reads, a line above 64 KB is always refused,
+and NUL is an ordinary byte.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from region.resp.inline import split_inline
+
+LINE_BYTES_MAX: Final = 64 * 1024
+ARGUMENTS_MAX: Final = 1024 * 1024
+# Before AUTH a client may send only what AUTH and HELLO need.
+UNAUTHENTICATED_ARGUMENTS_MAX: Final = 10
+UNAUTHENTICATED_ARGUMENT_BYTES_MAX: Final = 16384
+
+_MINIMUM_INTEGER: Final = -(1 << 63)
+_CARRIAGE_RETURN: Final = b"\r"
+_NEWLINE: Final = b"\n"
+
+
+class ProtocolError(Exception):
+    """The client does not speak RESP: it gets ``-ERR `text``` and is disconnected."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("Protocol error: " + text)
+        self.text: Final = "Protocol error: " + text
+
+
+class RequestParser:
+    """Parses the requests of one client.
+
+    `argument_bytes_max` is ``proto-max-bulk-len``. While `authenticated` is false, the limits for strangers hold; the server sets it,
+    between two commands, as the session becomes authenticated.
+    """
+
+    def __init__(self, argument_bytes_max: int, authenticated: bool = True) -> None:
+        self.argument_bytes_max = argument_bytes_max
+        self.authenticated = authenticated
+        self.data = b""
+        self.position = 0
+        # Bytes fed that follow `data`, in order.
+        self.pending = bytearray()
+        # Why the parser stalled: it needs this many bytes of `pending`; -1: it needs a `terminator`, not found before `searched`.
+        self.needed = 0
+        self.terminator = _CARRIAGE_RETURN
+        self.searched = 0
+        # The unfinished command: how many arguments are still missing (0: between commands), what came so far, and the length
+        # of the argument whose bytes come next (-1: its length comes next).
+        self.missing = 0
+        self.arguments: list[bytes] = []
+        self.arguments_bytes = 0
+        self.size = -1
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next bytes of the connection, in any division."""
+        if self.position == len(self.data) and not self.pending:
+            self.data = data
+            self.position = 0
+        else:
+            self.pending += data
+
+    def buffered(self) -> int:
+        """Bytes held: fed and not yet handed out as part of a whole command."""
+        return len(self.data) - self.position + len(self.pending) + self.arguments_bytes
+
+    def next(self) -> Optional[list[bytes]]:
+        """The next command's arguments, at least one; None when more bytes are needed.
+
+        Empty lines and arrays of no elements are skipped. Raises `ProtocolError`, after which the parser is of no more use.
+        """
+        if self.missing == 0 and self.authenticated:
+            command = self._whole()
+            if command is not None:
+                return command
+            if self.position == len(self.data) and not self.pending:
+                return None
+        return self._careful()
+
+    def _whole(self) -> Optional[list[bytes]]:
+        """The command at `position` if it is plain and complete in `data`; else None, with nothing changed."""
+        data = self.data
+        end = len(data)
+        position = self.position
+        if position + 4 > end or data[position] != 42:  # *
+            return None
+        first = data[position + 1] - 48
+        second = data[position + 2]
+        if not 1 <= first <= 9:
+            return None
+        if second == 13:
+            missing = first
+            position += 4
+        elif 48 <= second <= 57 and data[position + 3] == 13:
+            missing = first * 10 + second - 48
+            position += 5
+        else:
+            return None
+        command: list[bytes] = []
+        while position + 4 <= end and data[position] == 36:  # $
+            first = data[position + 1] - 48
+            second = data[position + 2]
+            if second == 13 and 0 <= first <= 9:
+                size = first
+                position += 4
+            elif 48 <= second <= 57 and data[position + 3] == 13 and 1 <= first <= 9:
+                size = first * 10 + second - 48
+                position += 5
+            else:
+                stop = data.find(_CARRIAGE_RETURN, position, position + 12)
+                size = parse_length(data[position + 1:stop]) if stop > 0 else -1
+                if size < 0 or size > self.argument_bytes_max:
+                    return None
+                position = stop + 2
+            stop = position + size
+            if stop + 2 > end:
+                return None
+            command.append(data[position:stop])
+            position = stop + 2
+            missing -= 1
+            if missing == 0:
+                self.position = position
+                return command
+        return None
+
+    def _careful(self) -> Optional[list[bytes]]:
+        """As `next`, one item at a time, keeping what it has read of an unfinished command."""
+        while True:
+            if self.position == len(self.data):
+                if not self.pending or not self._has_needed():
+                    return None
+                if self.size < 0 or not self._pending_argument():
+                    self.data = bytes(self.pending)
+                    self.position = 0
+                    self._clear_pending()
+            elif self.missing == 0:
+                if self.data[self.position] == 42:
+                    self._count()
+                else:
+                    line = self._line(_NEWLINE, "too big inline request")
+                    command = split_inline(line) if line is not None else []
+                    if command is None:
+                        raise ProtocolError("unbalanced quotes in request")
+                    if command:
+                        return command
+            elif self.size < 0:
+                self._length()
+            else:
+                self._argument()
+            if self.missing == 0 and self.arguments:
+                command = self.arguments
+                self.arguments = []
+                self.arguments_bytes = 0
+                return command
+
+    def _count(self) -> None:
+        """Reads the number of a command's arguments, or stalls."""
+        line = self._line(_CARRIAGE_RETURN, "too big mbulk count string")
+        if line is None:
+            return
+        count = parse_integer(line[1:])
+        if count is None or count > ARGUMENTS_MAX:
+            raise ProtocolError("invalid multibulk length")
+        if count > UNAUTHENTICATED_ARGUMENTS_MAX and not self.authenticated:
+            raise ProtocolError("unauthenticated multibulk length")
+        self.missing = count if count > 0 else 0
+
+    def _length(self) -> None:
+        """Reads the length of the next argument, or stalls."""
+        line = self._line(_CARRIAGE_RETURN, "too big bulk count string")
+        if line is None:
+            return
+        if line[:1] != b"$":
+            # The line is empty when its first byte was the carriage return itself.
+            got = (line[:1] or b" ").decode("utf-8", "surrogateescape")
+            raise ProtocolError(f"expected '$', got '{got}'")
+        size = parse_length(line[1:])
+        if size < 0 or size > self.argument_bytes_max:
+            raise ProtocolError("invalid bulk length")
+        if size > UNAUTHENTICATED_ARGUMENT_BYTES_MAX and not self.authenticated:
+            raise ProtocolError("unauthenticated bulk length")
+        self.size = size
+
+    def _argument(self) -> None:
+        """Reads the next argument's bytes from `data`, or stalls."""
+        stop = self.position + self.size
+        if stop + 2 > len(self.data):
+            self._stall(self.size + 2)
+            return
+        self._take(self.data[self.position:stop])
+        self.position = stop + 2
+
+    def _pending_argument(self) -> bool:
+        """Takes the next argument from `pending`, sparing a large one the way through `data`; False: not all there."""
+        if len(self.pending) < self.size + 2:
+            return False
+        size = self.size
+        self._take(bytes(memoryview(self.pending)[:size]))
+        self.data = bytes(memoryview(self.pending)[size + 2:])
+        self.position = 0
+        self._clear_pending()
+        return True
+
+    def _take(self, argument: bytes) -> None:
+        self.arguments.append(argument)
+        self.arguments_bytes += self.size
+        self.missing -= 1
+        self.size = -1
+
+    def _line(self, terminator: bytes, too_big: str) -> Optional[bytes]:
+        """Reads up to `terminator`, and skips the byte after a carriage return; None: stalled."""
+        start = self.position
+        stop = self.data.find(terminator, start, start + LINE_BYTES_MAX + 1)
+        if stop < 0:
+            if len(self.data) - start > LINE_BYTES_MAX:
+                raise ProtocolError(too_big)
+            self.terminator = terminator
+            self._stall(-1)
+            return None
+        if terminator == _NEWLINE:
+            self.position = stop + 1
+            return self.data[start:stop]
+        if stop + 2 > len(self.data):
+            self._stall(stop + 2 - start)
+            return None
+        self.position = stop + 2
+        return self.data[start:stop]
+
+    def _stall(self, needed: int) -> None:
+        """Moves the unread bytes to the front of `pending`, and notes what is needed there."""
+        unread = bytearray(memoryview(self.data)[self.position:])
+        self.searched = len(unread)
+        unread += self.pending
+        self.pending = unread
+        self.data = b""
+        self.position = 0
+        self.needed = needed
+
+    def _has_needed(self) -> bool:
+        """Whether `pending` now holds what the parser stalled for, or shows that it never will."""
+        if self.needed >= 0:
+            return len(self.pending) >= self.needed
+        found = self.pending.find(self.terminator, self.searched)
+        self.searched = len(self.pending)
+        return found >= 0 or self.searched > LINE_BYTES_MAX
+
+    def _clear_pending(self) -> None:
+        self.pending = bytearray()
+        self.needed = 0
+
+
+def parse_length(digits: bytes) -> int:
+    """The length written in `digits`; -1 when it is no number of at most 19 digits, or not in its shortest form."""
+    if not digits.isdigit() or len(digits) > 19 or (digits[0] == 48 and len(digits) > 1):
+        return -1
+    return int(digits)
+
+
+def parse_integer(digits: bytes) -> Optional[int]:
+    """The signed 64-bit number written in `digits` in its shortest form, else None."""
+    if digits[:1] == b"-":
+        size = parse_length(digits[1:])
+        return -size if 0 < size <= -_MINIMUM_INTEGER else None
+    size = parse_length(digits)
+    return size if 0 <= size < -_MINIMUM_INTEGER else None

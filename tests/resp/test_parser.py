@@ -1,0 +1,158 @@
+"""The request parser against a naive one, against limits, and against large and badly divided input."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from region.resp.parser import ARGUMENTS_MAX, LINE_BYTES_MAX, ProtocolError, RequestParser
+from tests.resp.reference import parse_stream
+from tests.resp.streams import divided, multibulk, streams
+
+ARGUMENT_BYTES_MAX = 512 << 20
+XADD = [b"XADD", b"stream", b"*", b"field", b"0123456789abcdef"]
+
+
+def parse(
+    pieces: list[bytes], argument_bytes_max: int = ARGUMENT_BYTES_MAX, authenticated: bool = True,
+) -> tuple[list[list[bytes]], str | None]:
+    parser = RequestParser(argument_bytes_max, authenticated)
+    commands = []
+    try:
+        for piece in pieces:
+            parser.feed(piece)
+            while (command := parser.next()) is not None:
+                commands.append(command)
+    except ProtocolError as error:
+        return commands, error.text
+    return commands, None
+
+
+@settings(max_examples=400, deadline=None)
+@given(streams(), st.lists(st.integers(0, 1 << 16), max_size=20), st.booleans())
+def test_any_division_gives_what_the_naive_parser_gives(stream: bytes, cuts: list[int], authenticated: bool) -> None:
+    expected = parse_stream(stream, 1000, authenticated)
+    assert parse([stream], 1000, authenticated) == expected
+    assert parse(divided(stream, cuts), 1000, authenticated) == expected
+    assert parse([stream[place:place + 1] for place in range(len(stream))], 1000, authenticated) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(streams(), st.lists(st.integers(0, 1 << 16), max_size=20), st.lists(st.booleans(), min_size=21, max_size=21))
+def test_feeding_ahead_of_reading_changes_nothing(stream: bytes, cuts: list[int], reads: list[bool]) -> None:
+    """A session that waits is fed without being read from; then everything must still be there, in order."""
+    parser = RequestParser(1000)
+    commands = []
+    error = None
+    try:
+        for piece, read in zip(divided(stream, cuts), reads, strict=False):
+            parser.feed(piece)
+            if read and (command := parser.next()) is not None:
+                commands.append(command)
+        while (command := parser.next()) is not None:
+            commands.append(command)
+    except ProtocolError as caught:
+        error = caught.text
+    assert (commands, error) == parse_stream(stream, 1000)
+
+
+@pytest.mark.parametrize("wrong, text", [
+    (b"*abc\r\n", "invalid multibulk length"),
+    (b"*1048577\r\n", "invalid multibulk length"),
+    (b"*9223372036854775808\r\n", "invalid multibulk length"),
+    (b"*1\r\n$a\r\n", "invalid bulk length"),
+    (b"*1\r\n$-1\r\n", "invalid bulk length"),
+    (b"*1\r\n$536870913\r\n", "invalid bulk length"),
+    (b"*1\r\n+x\r\n", "expected '$', got '+'"),
+    (b"*1\r\n\r\nabc\r\n", "expected '$', got ' '"),
+    (b"*1\r\n\xffa\r\n", "expected '$', got '\udcff'"),
+    (b'"abc\r\n', "unbalanced quotes in request"),
+    (b"x" * (LINE_BYTES_MAX + 1), "too big inline request"),
+    (b"*" + b"1" * LINE_BYTES_MAX, "too big mbulk count string"),
+    (b"*1\r\n$" + b"1" * LINE_BYTES_MAX, "too big bulk count string"),
+])
+def test_protocol_errors(wrong: bytes, text: str) -> None:
+    assert parse([multibulk(XADD) + wrong]) == ([XADD], "Protocol error: " + text)
+    assert parse([wrong[place:place + 1] for place in range(len(wrong))])[1] == "Protocol error: " + text
+
+
+def test_limits_before_authentication() -> None:
+    assert parse([b"*10\r\n$16384\r\n"], authenticated=False) == ([], None)
+    assert parse([b"*11\r\n"], authenticated=False) == ([], "Protocol error: unauthenticated multibulk length")
+    assert parse([b"*1\r\n$16385\r\n"], authenticated=False) == ([], "Protocol error: unauthenticated bulk length")
+
+
+def test_authentication_lifts_the_limits_for_what_is_already_fed() -> None:
+    auth, big = [b"AUTH", b"secret"], [b"PING"] + [b"x"] * 20
+    parser = RequestParser(ARGUMENT_BYTES_MAX, authenticated=False)
+    parser.feed(multibulk(auth) + multibulk(big))
+    assert parser.next() == auth
+    parser.authenticated = True
+    assert parser.next() == big
+
+
+def test_the_largest_line_and_the_most_arguments_are_accepted() -> None:
+    line = b"x" * (LINE_BYTES_MAX - 1) + b"\r\n"
+    assert parse([line]) == ([[b"x" * (LINE_BYTES_MAX - 1)]], None)
+    assert parse([line[:70], line[70:-1], line[-1:]]) == ([[b"x" * (LINE_BYTES_MAX - 1)]], None)
+    command = [b"x"] * ARGUMENTS_MAX
+    stream = multibulk(command)
+    assert parse([stream[place:place + (1 << 16)] for place in range(0, len(stream), 1 << 16)]) == ([command], None)
+
+
+def test_a_large_argument_in_small_pieces() -> None:
+    """64 MB in reads of 64 KB: quadratic work would take minutes, and the time limit of the suite would end it."""
+    value = bytes(range(256)) * (1 << 18)
+    stream = multibulk([b"SET", value]) + multibulk(XADD)
+    assert parse([stream[place:place + (1 << 16)] for place in range(0, len(stream), 1 << 16)]) == ([[b"SET", value], XADD], None)
+
+
+def test_a_large_argument_a_byte_at_a_time() -> None:
+    value = b"\r\n" * (1 << 18)
+    stream = multibulk([b"SET", value]) + multibulk(XADD)
+    assert parse([stream[place:place + 1] for place in range(len(stream))]) == ([[b"SET", value], XADD], None)
+
+
+def test_a_million_commands_in_one_piece_and_in_small_reads_while_nobody_takes_them() -> None:
+    stream = multibulk([b"PING"]) * 1_000_000
+    parser = RequestParser(ARGUMENT_BYTES_MAX)
+    parser.feed(stream)
+    count = 0
+    while parser.next() is not None:
+        count += 1
+    for place in range(0, len(stream), 1000):
+        parser.feed(stream[place:place + 1000])
+    assert parser.buffered() == len(stream)
+    while parser.next() is not None:
+        count += 1
+    assert count == 2_000_000
+    assert parser.buffered() == 0
+
+
+def test_arguments_with_line_breaks_in_a_large_backlog() -> None:
+    """A fast path that gives up must not be tried anew over the whole backlog."""
+    command = [b"SET", b"a\r\n$3\r\nb"]
+    stream = multibulk(command) * 100_000
+    parser = RequestParser(ARGUMENT_BYTES_MAX)
+    parser.feed(stream[:7])
+    for place in range(7, len(stream), 4096):
+        parser.feed(stream[place:place + 4096])
+    for _ in range(100_000):
+        assert parser.next() == command
+    assert parser.next() is None
+
+
+def test_declared_lengths_reserve_nothing_and_buffered_counts_what_is_held() -> None:
+    parser = RequestParser(ARGUMENT_BYTES_MAX)
+    tracemalloc.start()
+    parser.feed(b"*1048576\r\n$5\r\nhello\r\n$536870912\r\nab")
+    assert parser.next() is None
+    assert tracemalloc.get_traced_memory()[0] < 10_000
+    tracemalloc.stop()
+    assert parser.buffered() == 7
+    parser.feed(b"c" * 1000)
+    assert parser.next() is None
+    assert parser.buffered() == 1007
