@@ -115,6 +115,7 @@ class RequestParser:
             position += 5
         else:
             return None
+        argument_bytes_max = self.argument_bytes_max
         command: list[bytes] = []
         while position + 4 <= end and data[position] == 36:  # $
             first = data[position + 1] - 48
@@ -125,12 +126,17 @@ class RequestParser:
             elif 48 <= second <= 57 and data[position + 3] == 13 and 1 <= first <= 9:
                 size = first * 10 + second - 48
                 position += 5
-            else:
-                stop = data.find(_CARRIAGE_RETURN, position, position + 12)
-                size = parse_length(data[position + 1:stop]) if stop > 0 else -1
-                if size < 0 or size > self.argument_bytes_max:
+            elif 1 <= first <= 9:
+                size = first
+                position += 2
+                while position + 2 <= end and 48 <= data[position] <= 57 and size <= argument_bytes_max:
+                    size = size * 10 + data[position] - 48
+                    position += 1
+                if position + 2 > end or data[position] != 13 or size > argument_bytes_max:
                     return None
-                position = stop + 2
+                position += 2
+            else:
+                return None
             stop = position + size
             if stop + 2 > end:
                 return None
