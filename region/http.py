@@ -28,8 +28,14 @@ Health: TypeAlias = tuple[State, dict[str, Any]]
 
 # A region in recovery serves reads and acknowledgements, but takes no writes (S13.8): balancers should send writers elsewhere.
 _HEALTHY: Final = frozenset({"serving"})
-_REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 431: "Request Header Fields Too Large",
-                   503: "Service Unavailable"}  # fmt: skip
+_REASONS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
 
 
 class _Figures(Collector):

@@ -1,0 +1,119 @@
+"""Asks one region over RESP3, and names it when it does not answer."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import redis
+from redis.connection import Connection
+
+from cli.errors import Refused, Unreachable
+from region.config import parse_address
+
+PATIENCE_S = 5.0
+
+
+class PeerFacts:
+    """One row of CRDT.PEERS: what a region says of a link on which it receives."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.name = str(fields.get("name", "?"))
+        self.region_id = int(fields.get("region_id", 0))
+        # "up", "down", "connecting", "refused", "forked", …, and why.
+        self.link = str(fields.get("link", "?"))
+        self.detail = str(fields.get("detail", ""))
+        self.acknowledged = flat_vector(fields.get("vector", []))
+        self.lag = fields.get("lag", "")
+
+
+def flat_vector(flat: list[Any]) -> dict[int, int]:
+    """``[1, 42, 2, 7]`` → ``{1: 42, 2: 7}``."""
+    return {int(flat[n]): int(flat[n + 1]) for n in range(0, len(flat), 2)}
+
+
+def text(value: Any) -> Any:
+    """Replies with bytes as text; what is not UTF-8 is shown escaped."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, (list, set, tuple)):
+        return [text(item) for item in value]
+    if isinstance(value, dict):
+        return {text(key): text(item) for key, item in value.items()}
+    return value
+
+
+def pairs(value: Any) -> dict[str, Any]:
+    """A map reply as a dict, whether it came as a RESP3 map or as a flat array."""
+    if isinstance(value, dict):
+        return value
+    return {str(value[n]): value[n + 1] for n in range(0, len(value), 2)}
+
+
+class RegionClient:
+    """A connection to one region. `name` is used in messages until the region has said its own."""
+
+    def __init__(self, address: str, name: str = "", password: str | None = None, patience_s: float = PATIENCE_S) -> None:
+        at = parse_address(address, "an address")
+        self.address = address
+        self.name = name
+        self._patience_s = patience_s
+        self._connection = Connection(
+            host=at.host, port=at.port, password=password, protocol=3, socket_timeout=patience_s, socket_connect_timeout=patience_s
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.disconnect()
+
+    def _who(self) -> str:
+        return f"{self.name} at {self.address}" if self.name else f"the region at {self.address}"
+
+    def raw(self, *command: str | bytes | int) -> Any:
+        """The reply as it came, with bytes; raises Unreachable or Refused."""
+        try:
+            self._connection.send_command(*command)
+            return self._connection.read_response()
+        except redis.AuthenticationError as error:
+            raise Refused(f"{self._who()} asks for a password (--password, or REDISCLI_AUTH): {error}") from None
+        except redis.TimeoutError:
+            raise Unreachable(f"{self._who()} did not answer within {self._patience_s:g} s") from None
+        except (redis.ConnectionError, OSError) as error:
+            raise Unreachable(f"{self._who()} is unreachable: {_cause(error)}") from None
+        except redis.ResponseError as error:
+            raise Refused(f"{self._who()} refused {command[0]!s}: {error}") from None
+
+    def call(self, *command: str | bytes | int) -> Any:
+        """The reply with text for bytes."""
+        return text(self.raw(*command))
+
+    def ping(self) -> bool:
+        """Whether the region answers as it should."""
+        return bool(self.call("PING") == "PONG")
+
+    def info(self, *section: str) -> dict[str, str]:
+        """INFO as one dict."""
+        lines = str(self.call("INFO", *section)).splitlines()
+        return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
+
+    def vector(self) -> dict[int, int]:
+        """CRDT.VECTOR: region_id → counter, on disk there."""
+        return flat_vector(self.call("CRDT.VECTOR"))
+
+    def digest(self, *key: str | bytes) -> str:
+        """CRDT.DIGEST of the region, or of a key."""
+        return str(self.call("CRDT.DIGEST", *key))
+
+    def peers(self) -> list[PeerFacts]:
+        """CRDT.PEERS: one for each other region."""
+        return [PeerFacts(pairs(fields)) for fields in self.call("CRDT.PEERS")]
+
+    def link(self, peer: str, action: str, *arguments: int) -> None:
+        """CRDT.LINK: what this region receives from `peer`."""
+        self.call("CRDT.LINK", peer, action, *arguments)
+
+
+def _cause(error: Exception) -> str:
+    message = str(error)
+    return "connection refused (is it running?)" if "refused" in message.lower() else message.rstrip(".")

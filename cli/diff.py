@@ -1,0 +1,135 @@
+"""`anabranch diff`: what two regions hold differently, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Optional
+
+import typer
+
+from cli.client import RegionClient, text
+from cli.places import AtOption, ClusterOption, PasswordOption, find, named
+
+PAGE_ENTRIES = 1000
+SHOWN_MAX = 20
+
+
+class Side:
+    """One of the two regions: its client, and its vector at the time of the question."""
+
+    def __init__(self, client: RegionClient) -> None:
+        self.client = client
+        self.name = client.name
+        self.vector = client.vector()
+        self.digest = client.digest()
+
+    def keys(self) -> set[bytes]:
+        """All keys there."""
+        found: set[bytes] = set()
+        cursor: Any = 0
+        while True:
+            cursor, batch = self.client.raw("SCAN", cursor, "COUNT", 1000)
+            found.update(batch)
+            if int(cursor) == 0:
+                return found
+
+    def log(self, key: bytes, region_id: int) -> Iterator[tuple[int, str]]:
+        """(counter, entry ID) of one region log, ascending."""
+        start = "-"
+        while True:
+            page = self.client.raw("CRDT.LOG", key, region_id, start, "+", "COUNT", PAGE_ENTRIES)
+            yield from ((int(entry[1][1]), str(text(entry[0]))) for entry in page)
+            if len(page) < PAGE_ENTRIES:
+                return
+            start = "(" + str(text(page[-1][0]))
+
+
+class OneSided:
+    """An entry that only `holder` has."""
+
+    def __init__(self, dot: tuple[int, int], entry_id: str, holder: Side, other: Side) -> None:
+        self.dot = dot
+        self.entry_id = entry_id
+        self.holder = holder
+        self.other = other
+
+    def why(self, names: dict[int, str]) -> str:
+        """The cause, as far as the two vectors tell it."""
+        origin, counter = self.dot
+        seen = self.other.vector.get(origin, 0)
+        if counter > seen:
+            return f"{self.other.name} has not received it yet (it has {names.get(origin, origin)}'s effects up to {seen})"
+        if self.holder.vector == self.other.vector:
+            return "both regions have applied the same effects: this is divergence, a fault of anabranch"
+        return f"it was removed in what {self.other.name} has applied; {self.holder.name} has not received that removal yet"
+
+
+def compare_logs(left: Side, right: Side, key: bytes, region_id: int) -> Iterator[OneSided]:
+    """What only one side has of one region log, ascending by counter."""
+    ours, theirs = left.log(key, region_id), right.log(key, region_id)
+    one, other = next(ours, None), next(theirs, None)
+    while one is not None or other is not None:
+        if other is None or (one is not None and one[0] < other[0]):
+            assert one is not None
+            yield OneSided((region_id, one[0]), one[1], left, right)
+            one = next(ours, None)
+        elif one is None or other[0] < one[0]:
+            yield OneSided((region_id, other[0]), other[1], right, left)
+            other = next(theirs, None)
+        else:
+            one, other = next(ours, None), next(theirs, None)
+
+
+def _groups(side: Side, key: bytes) -> set[str]:
+    if not side.client.raw("EXISTS", key):
+        return set()
+    return {str(group["name"] if isinstance(group, dict) else group[1]) for group in side.client.call("XINFO", "GROUPS", key)}
+
+
+def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> list[str]:
+    made, count = [], 0
+    for region_id in sorted(left.vector.keys() | right.vector.keys()):
+        for found in compare_logs(left, right, key, region_id):
+            count += 1
+            if count <= SHOWN_MAX:
+                dot = f"({names.get(found.dot[0], found.dot[0])}, {found.dot[1]})"
+                made.append(f"  only {found.holder.name}: entry {found.entry_id}, dot {dot}: {found.why(names)}")
+    if count > SHOWN_MAX:
+        made.append(f"  … and {count - SHOWN_MAX} more entries")
+    ours, theirs = _groups(left, key), _groups(right, key)
+    made += [f"  only {left.name}: group {group}" for group in sorted(ours - theirs)]
+    made += [f"  only {right.name}: group {group}" for group in sorted(theirs - ours)]
+    deadlines = [side.client.call("PEXPIRETIME", key) for side in (left, right)]
+    if deadlines[0] != deadlines[1]:
+        made.append(f"  expiry: {left.name} {deadlines[0]}, {right.name} {deadlines[1]} (ms; -1 never, -2 no key)")
+    hint = " and ".join(f"`anabranch explain {side.name} {text(key)}`" for side in (left, right))
+    return made or [f"  same entries and groups; header, starts, acknowledgements or hidden deadlines differ: compare {hint}"]
+
+
+def diff(
+    left: Annotated[str, typer.Argument(metavar="US", help="A region.", show_default=False)],
+    right: Annotated[str, typer.Argument(metavar="EU", help="Another region.", show_default=False)],
+    key: Annotated[Optional[str], typer.Argument(metavar="[KEY]", help="One key; all, without it.", show_default=False)] = None,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """What two regions hold differently, and why. Ends with 1 if they differ."""
+    places = find(cluster, at, password)
+    here, there = named(places, left), named(places, right)
+    names = {place.region_id: place.name for place in places}
+    with RegionClient(here.resp, here.name, password) as one, RegionClient(there.resp, there.name, password) as other:
+        sides = Side(one), Side(other)
+        keys = [key.encode()] if key is not None else sorted(sides[0].keys() | sides[1].keys())
+        differing = [name for name in keys if one.digest(name) != other.digest(name)]
+        for side, counterpart in (sides, sides[::-1]):
+            missing = {names.get(r, str(r)): c - side.vector.get(r, 0) for r, c in counterpart.vector.items() if c > side.vector.get(r, 0)}
+            if missing:
+                listed = ", ".join(f"{count} of {name}" for name, count in missing.items())
+                print(f"{side.name} lacks effects that {counterpart.name} has: {listed}")
+        for name in differing:
+            print(f"{text(name)}:")
+            print("\n".join(_compare_key(*sides, name, names)))
+    if differing or (key is None and sides[0].digest != sides[1].digest):
+        raise typer.Exit(1)
+    print(f"{here.name} and {there.name} hold the same" + (f" in {key}" if key is not None else ""))

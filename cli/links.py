@@ -1,0 +1,81 @@
+"""`anabranch link`: partitions and slow links in a running cluster. A link has one direction; these take both."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from cli.client import RegionClient
+from cli.errors import UsageError
+from cli.places import AtOption, ClusterOption, PasswordOption, find, named
+
+OneArgument = Annotated[str, typer.Argument(metavar="US", help="A region.", show_default=False)]
+OtherArgument = Annotated[str, typer.Argument(metavar="EU", help="Another region.", show_default=False)]
+OneWayOption = Annotated[bool, typer.Option("--one-way", help="Only what US receives from EU.")]
+
+
+def _both(
+    one: str, other: str, action: str, delay_ms: list[int], one_way: bool, cluster: object, at: object, password: str | None
+) -> list[str]:
+    places = find(cluster, at, password)  # type: ignore[arg-type]
+    here, there = named(places, one), named(places, other)
+    if here is there:
+        raise UsageError(f"a link has two ends; both are {here.name}")
+    for receiver, sender in [(here, there)] if one_way else [(here, there), (there, here)]:
+        with RegionClient(receiver.resp, receiver.name, password) as client:
+            client.link(sender.name, action, *delay_ms)
+    return [here.name, there.name]
+
+
+def cut(
+    one: OneArgument,
+    other: OtherArgument,
+    one_way: OneWayOption = False,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Cut the link between two regions: neither receives from the other until it is healed, or restarted."""
+    here, there = _both(one, other, "DOWN", [], one_way, cluster, at, password)
+    print(f"cut: {here} {'receives nothing from' if one_way else '—✂—'} {there}")
+
+
+def heal(
+    one: Annotated[Optional[str], typer.Argument(metavar="[US", help="A region; without one, every link.", show_default=False)] = None,
+    other: Annotated[Optional[str], typer.Argument(metavar="EU]", help="Another region.", show_default=False)] = None,
+    one_way: OneWayOption = False,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Heal the link between two regions, or all links: dial at once, and send what was missed."""
+    if one is not None and other is not None:
+        here, there = _both(one, other, "UP", [], one_way, cluster, at, password)
+        print(f"healed: {here} ——— {there}")
+    elif one is None:
+        places = find(cluster, at, password)
+        for receiver in places:
+            with RegionClient(receiver.resp, receiver.name, password) as client:
+                for sender in places:
+                    if sender is not receiver:
+                        client.link(sender.name, "UP")
+        print(f"healed: every link among {', '.join(place.name for place in places)}")
+    else:
+        raise UsageError("name two regions, or none for all links")
+
+
+def delay(
+    one: OneArgument,
+    other: OtherArgument,
+    delay_ms: Annotated[
+        int, typer.Argument(metavar="MS", min=0, max=600_000, help="Delay in milliseconds; 0 ends it.", show_default=False)
+    ],
+    one_way: OneWayOption = False,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Delay what two regions receive from each other by MS milliseconds."""
+    here, there = _both(one, other, "DELAY", [delay_ms], one_way, cluster, at, password)
+    print(f"no delay: {here} ——— {there}" if delay_ms == 0 else f"delayed by {delay_ms} ms: {here} ~~~ {there}")

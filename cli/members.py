@@ -1,0 +1,38 @@
+"""`anabranch member lost`: stop waiting for a region that is gone for good (S13.8)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.client import RegionClient
+from cli.errors import CliError
+from cli.places import AtOption, ClusterOption, PasswordOption, find
+
+
+def lost(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The region that is gone for good.", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Say in every other region that NAME is gone for good: nobody waits for it any more, and it must not come back with its old data."""
+    places = find(cluster, at, password)
+    told = [place for place in places if place.name != name]
+    if len(told) == len(places) and not at:
+        raise CliError(f"no region '{name}' here; there are {', '.join(place.name for place in places)}")
+    if not yes:
+        typer.confirm(f"{name} must never come back with its old data. Is it gone for good?", abort=True)
+    failed = []
+    for place in told:
+        try:
+            with RegionClient(place.resp, place.name, password) as client:
+                client.call("CRDT.MEMBER", "LOST", name)
+            print(f"{place.name}: no longer waits for {name}")
+        except CliError as error:
+            failed.append(place.name)
+            print(f"{place.name}: {error}")
+    if failed:
+        raise CliError(f"not said in {', '.join(failed)}: say it again there, once it can be reached")

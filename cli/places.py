@@ -1,0 +1,105 @@
+"""Where the regions of a running cluster are: `cluster.toml`, which `anabranch up` writes, or addresses given with ``--at``."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from cli.client import RegionClient
+from cli.errors import CliError, UsageError
+from region.config import ConfigError, parse_address
+
+DEFAULT_DATA = Path("anabranch-data")
+FILE_NAME = "cluster.toml"
+
+ClusterOption = Annotated[
+    Optional[Path],
+    typer.Option("--cluster", metavar="FILE", help="A cluster.toml of `anabranch up`. [default: anabranch-data/cluster.toml]"),
+]
+AtOption = Annotated[
+    Optional[list[str]], typer.Option("--at", metavar="HOST:PORT", help="A region's client address, instead of a file; one for each.")
+]
+PasswordOption = Annotated[
+    Optional[str], typer.Option("--password", envvar="REDISCLI_AUTH", metavar="TEXT", help="Password of the regions.")
+]
+
+
+class Place:
+    """One region of a cluster; addresses are HOST:PORT, `sync` and `http` empty when not known."""
+
+    def __init__(self, name: str, region_id: int, resp: str, sync: str = "", http: str = "") -> None:
+        self.name = name
+        self.region_id = region_id
+        self.resp = resp
+        self.sync = sync
+        self.http = http
+
+
+def write_file(path: Path, cluster: str, places: list[Place]) -> None:
+    """Writes `cluster.toml`, whole or not at all."""
+    lines = ["# Written by `anabranch up`. The other anabranch commands find the cluster here.", f"cluster = {json.dumps(cluster)}"]
+    for place in places:
+        lines += ["", "[[regions]]", f"name = {json.dumps(place.name)}", f"id = {place.region_id}"]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in (("resp", place.resp), ("sync", place.sync), ("http", place.http))]
+    fresh = path.with_suffix(".new")
+    fresh.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    fresh.replace(path)
+
+
+def read_file(path: Path) -> list[Place]:
+    """The regions that `cluster.toml` names; CliError if there is none or it is damaged."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return [_place(row) for row in table["regions"]]
+    except FileNotFoundError:
+        advice = "start a cluster here with `anabranch up`, or say where one is (--cluster FILE, --at HOST:PORT)"
+        raise CliError(f"there is no {path}: {advice}") from None
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
+        raise CliError(f"{path} is not a cluster file that `anabranch up` wrote: {error}") from None
+
+
+def _place(row: dict[str, object]) -> Place:
+    return Place(str(row["name"]), int(str(row["id"])), str(row["resp"]), str(row.get("sync", "")), str(row.get("http", "")))
+
+
+def find(cluster: Path | None, at: list[str] | None, password: str | None) -> list[Place]:
+    """The regions that the options point at; with ``--at``, each is asked for its name."""
+    if cluster is not None and at:
+        raise UsageError("give --cluster or --at, not both")
+    if not at:
+        path = cluster or DEFAULT_DATA / FILE_NAME
+        return read_file(path / FILE_NAME if path.is_dir() else path)
+    places = []
+    for address in at:
+        try:
+            parse_address(address, "--at")
+        except ConfigError as error:
+            raise UsageError(str(error)) from None
+        with RegionClient(address, password=password) as client:
+            facts = client.info("crdt")
+            places.append(Place(facts.get("crdt_region_name", address), int(facts.get("crdt_region_id", 0)), address))
+    return places
+
+
+def named(places: list[Place], name: str) -> Place:
+    """The region of that name, or one whose id or name in other case it is; CliError lists those there are."""
+    for place in places:
+        if place.name == name or str(place.region_id) == name:
+            return place
+    for place in places:
+        if place.name.lower() == name.lower():
+            return place
+    raise CliError(f"no region '{name}' here; there are {', '.join(place.name for place in places)}")
+
+
+@contextmanager
+def clients(places: list[Place], password: str | None) -> Iterator[list[RegionClient]]:
+    """A client for each region; connections open at their first command."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(RegionClient(place.resp, place.name, password)) for place in places]

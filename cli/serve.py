@@ -1,0 +1,155 @@
+"""`anabranch serve`: one region in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import inspect
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from cli.errors import CliError, UsageError
+from cli.ports import why_not
+from region.config import ALIASES, IDENTITY, ConfigError, RegionConfig, load
+from region.engine import settings
+
+LOCK_NAME = "region.lock"
+
+
+def _panel(name: str) -> str:
+    if name in ("appendfsync", *ALIASES):
+        return "Most used"
+    return "Region" if name in IDENTITY else "Settings (docs/settings.md)"
+
+
+def _metavar(setting: settings.Setting) -> str:
+    if setting.choices is not None:
+        return "|".join(setting.choices)
+    return "TEXT" if isinstance(setting.default, str) else "BYTES" if setting.is_bytes else "NUMBER"
+
+
+def _parameters() -> list[inspect.Parameter]:
+    """One keyword for each option that `region.config` knows."""
+    made = []
+
+    def add(name: str, kind: Any, option: Any, default: Any = None) -> None:
+        annotation = Annotated[kind, option]
+        made.append(inspect.Parameter(name.replace("-", "_"), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+
+    metavars = {
+        "members": "us=1,eu=2,…",
+        "resp": "HOST:PORT",
+        "sync": "HOST:PORT",
+        "http": "HOST:PORT",
+        "peer": "NAME@HOST:PORT",
+        "data": "DIR",
+    }
+    for name, help_text in IDENTITY.items():
+        kind = Optional[list[str]] if name == "peer" else bool if name == "restored" else Optional[str]
+        option = typer.Option(
+            f"--{name}", help=help_text, metavar=None if name == "restored" else metavars.get(name, "NAME"), rich_help_panel=_panel(name)
+        )
+        add(name, kind, option, False if name == "restored" else None)
+    add(
+        "config",
+        Optional[Path],
+        typer.Option("--config", metavar="FILE.toml", help="Any of these options, as TOML.", rich_help_panel="Region"),
+    )
+    for alias, name in ALIASES.items():
+        setting = settings.BY_NAME[name]
+        add(alias, Optional[str], typer.Option(f"--{alias}", help=setting.text, metavar=_metavar(setting), rich_help_panel=_panel(alias)))
+    for setting in settings.ALL:
+        option = typer.Option(
+            f"--{setting.name}",
+            help=f"{setting.text} [default: {setting.default!s}]",
+            metavar=_metavar(setting),
+            rich_help_panel=_panel(setting.name),
+        )
+        add(setting.name, Optional[str], option)
+    return made
+
+
+def serve(**options: Any) -> None:
+    """Serve one region: Redis clients on --resp, other regions on --sync.
+
+    Every option may also stand in the --config file, or in the environment as ANABRANCH_NAME; flags win over the environment, the
+    environment over the file. SIGTERM and SIGINT end it cleanly.
+    """
+    file = options.pop("config", None)
+    try:
+        config = load({name.replace("_", "-"): value for name, value in options.items()}, os.environ, file)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+    for warning in config.warnings:
+        print(f"anabranch: {warning}", file=sys.stderr)
+    with locked(config.data):
+        _check_ports(config)
+        _run(config)
+
+
+# Typer reads the options from the signature.
+serve.__signature__ = inspect.Signature(_parameters(), return_annotation=None)  # type: ignore[attr-defined]
+serve.__annotations__ = {}
+
+
+@contextmanager
+def locked(data: Path, lock_name: str = LOCK_NAME, holder: str = "a region") -> Iterator[None]:
+    """Holds the data directory for this process; CliError if another one has it. The system lets go of it however the process ends."""
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        lock = (data / lock_name).open("a+")
+    except OSError as error:
+        raise CliError(f"cannot use the data directory {data}: {error.strerror}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            pid = lock.read().strip()
+            raise CliError(
+                f"{data} is in use by {holder} that runs already (process {pid or 'unknown'}): stop it, or take another --data"
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def _check_ports(config: RegionConfig) -> None:
+    for flag, address in (("--resp", config.resp), ("--sync", config.sync), ("--http", config.http)):
+        reason = why_not(address) if address is not None and address.port else ""
+        if reason:
+            raise CliError(f"{flag} {address}: {reason}; free it, or give {config.name} another {flag}")
+
+
+def _run(config: RegionConfig) -> None:
+    import uvloop
+
+    from region import process
+    from region.engine.errors import StorageError
+
+    try:
+        uvloop.run(_until_signalled(lambda: process.run(config)))
+    except StorageError as error:
+        raise CliError(f"{config.name}: {error}") from None
+    except OSError as error:
+        raise CliError(f"{config.name}: {error.strerror or error}") from None
+
+
+async def _until_signalled(run: Callable[[], Any]) -> None:
+    """Runs the region until it ends by itself, or SIGTERM or SIGINT cancels it; a region takes cancelling as its clean stop."""
+    task = asyncio.ensure_future(run())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            raise

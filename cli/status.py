@@ -1,0 +1,148 @@
+"""`anabranch status`: regions, links, vectors, lag, digests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cli.client import PeerFacts, RegionClient
+from cli.errors import CliError
+from cli.places import AtOption, ClusterOption, PasswordOption, Place, clients, find
+
+
+class RegionFacts:
+    """What one region says of itself; `error` instead, when it does not answer."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.error = ""
+        self.vector: dict[int, int] = {}
+        self.digest = ""
+        self.peers: list[PeerFacts] = []
+        self.info: dict[str, str] = {}
+
+    @property
+    def state(self) -> str:
+        """starting, serving, recovery or failed; unreachable when it does not answer."""
+        return "unreachable" if self.error else self.info.get("crdt_state", "serving")
+
+    @property
+    def divergence(self) -> bool:
+        """Whether this region has seen another one with its vector and another digest (S13.9)."""
+        return self.info.get("crdt_divergence", "0") not in ("0", "no", "")
+
+
+def ask(place: Place, client: RegionClient) -> RegionFacts:
+    """Everything that the tables show of one region."""
+    facts = RegionFacts(place)
+    try:
+        facts.info = client.info("everything")
+        facts.vector = client.vector()
+        facts.digest = client.digest()
+        facts.peers = client.peers()
+    except CliError as error:
+        facts.error = str(error)
+    return facts
+
+
+def problems(regions: list[RegionFacts]) -> list[str]:
+    """What is wrong, a line each; empty when all is well."""
+    found = [region.error for region in regions if region.error]
+    for region in regions:
+        name = region.place.name
+        if region.divergence:
+            found.append(f"{name} reports divergence: equal vectors, unequal digests; `anabranch diff` shows where")
+        if region.state not in ("serving", "starting", "unreachable"):
+            waiting = region.info.get("crdt_recovery_waiting_for", "")
+            found.append(f"{name} is in state {region.state}" + (f", waiting for {waiting}" if waiting else ""))
+        found += [
+            f"{name} receives nothing from {peer.name}: link {peer.link}{': ' + peer.detail if peer.detail else ''}"
+            for peer in region.peers
+            if peer.link != "up"
+        ]
+    answering = [region for region in regions if not region.error]
+    for one in answering:
+        for other in answering:
+            if one.place.region_id < other.place.region_id and one.vector == other.vector and one.digest != other.digest:
+                found.append(f"{one.place.name} and {other.place.name} have equal vectors and unequal digests")
+    return found
+
+
+def behind(region: RegionFacts, regions: list[RegionFacts]) -> int:
+    """Effects that some region of these has on disk and this one has not."""
+    newest: dict[int, int] = {}
+    for other in regions:
+        for origin, counter in other.vector.items():
+            newest[origin] = max(newest.get(origin, 0), counter)
+    return sum(counter - region.vector.get(origin, 0) for origin, counter in newest.items())
+
+
+def _regions_table(regions: list[RegionFacts], names: dict[int, str]) -> Table:
+    table = Table(title=None, box=None, pad_edge=False, header_style="bold")
+    for column in ("region", "id", "redis", "state", "build", "vector", "behind", "digest"):
+        table.add_column(column, justify="right" if column in ("id", "behind") else "left", overflow="fold")
+    for region in regions:
+        vector = "  ".join(f"{names.get(origin, origin)}:{counter}" for origin, counter in sorted(region.vector.items())) or "empty"
+        shown = [region.info.get("anabranch_build", ""), vector, str(behind(region, regions)), region.digest[:12]]
+        table.add_row(
+            region.place.name, str(region.place.region_id), region.place.resp, region.state, *(["", "", "", ""] if region.error else shown)
+        )
+    return table
+
+
+def _links_table(regions: list[RegionFacts]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("region", "receives from", "link", "lag", "acknowledged by it"):
+        table.add_column(column, overflow="fold")
+    for region in regions:
+        for peer in region.peers:
+            acknowledged = "  ".join(f"{origin}:{counter}" for origin, counter in sorted(peer.acknowledged.items()))
+            table.add_row(region.place.name, peer.name, peer.link, str(peer.lag), acknowledged)
+    return table
+
+
+def as_json(regions: list[RegionFacts]) -> list[dict[str, Any]]:
+    """The same for programs."""
+    return [
+        {
+            "name": region.place.name,
+            "region_id": region.place.region_id,
+            "resp": region.place.resp,
+            "state": region.state,
+            "error": region.error or None,
+            "vector": {str(k): v for k, v in region.vector.items()},
+            "digest": region.digest or None,
+            "links": [{"from": peer.name, "state": peer.link, "detail": peer.detail, "lag": peer.lag} for peer in region.peers],
+            "divergence": region.divergence,
+        }
+        for region in regions
+    ]
+
+
+def status(
+    json: bool = typer.Option(False, "--json", help="For programs."),
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Regions, links, vectors, lag, digests. Ends with 1 when something is wrong, and says what."""
+    places = find(cluster, at, password)
+    with clients(places, password) as connections:
+        regions = [ask(place, client) for place, client in zip(places, connections, strict=True)]
+    console = Console(soft_wrap=True) if not Console().is_terminal else Console()
+    if json:
+        console.print_json(data=as_json(regions))
+    else:
+        names = {place.region_id: place.name for place in places}
+        console.print(_regions_table(regions, names))
+        console.print()
+        console.print(_links_table(regions))
+    wrong = problems(regions)
+    if wrong:
+        raise CliError("\n  ".join([f"{len(wrong)} problem{'s' if len(wrong) > 1 else ''}:", *wrong]))
+    if not json:
+        equal = len({region.digest for region in regions}) == 1 and len(regions) > 1
+        print("\nall regions hold the same" if equal else "")
