@@ -158,17 +158,16 @@ class PackedNode:
         self.is_shared = False
         # Number under which a checkpoint stores it; 0: not stored yet.
         self.number = 0
-        self.changed = True  # since the last checkpoint
-        # Sum of the entries' hashes (S13.9), or None when it must be computed again.
+        self.is_unsaved = True  # changed since the last checkpoint, and in its log's `unsaved`
+        self.is_dropped = False  # no longer in its log
+        # Sum of the entries' hashes (S13.9) while its log counts it in, else None.
         self.share: Optional[int] = None
 
     def before_change(self) -> None:
-        """Every change of `data` begins here."""
+        """Every change of `data` begins here; its log has called `RegionLog.changing` before."""
         if self.is_shared:
             self.data = bytearray(self.data)
             self.is_shared = False
-        self.changed = True
-        self.share = None
 
     def append(self, ms: int, seq: int, counter: int, names: bytes, values: bytes) -> None:
         """Adds one entry; its ID and counter must be above the last one's."""
@@ -250,27 +249,25 @@ class PackedNode:
         split = names_end(payload)
         return decode_fields(payload[:split], payload[split:])
 
-    def digest_share(self, region_id: int) -> int:
-        """Sum of the hashes of the live entries (dot, ID, fields), modulo 2**128; cached until the node changes."""
-        if self.share is None:
-            total = 0
-            names = self.names
-            scan = self.scan()
-            while scan.step():
-                flags = scan.flags
-                if flags & DELETED:
-                    continue
-                head = bytearray()
-                put_varint(head, region_id)
-                put_varint(head, scan.counter)
-                put_varint(head, scan.ms)
-                put_varint(head, scan.seq)
-                if flags & SAME_NAMES:
-                    head += names
-                head += self.data[scan.payload_start : scan.next]
-                total += xxh3_128_intdigest(head)
-            self.share = total & DIGEST_MASK
-        return self.share
+    def hash_entries(self, region_id: int) -> int:
+        """Sum of the hashes of the live entries (dot, ID, fields), modulo 2**128: a function of the entries, not of their layout."""
+        total = 0
+        names = self.names
+        scan = self.scan()
+        while scan.step():
+            flags = scan.flags
+            if flags & DELETED:
+                continue
+            head = bytearray()
+            put_varint(head, region_id)
+            put_varint(head, scan.counter)
+            put_varint(head, scan.ms)
+            put_varint(head, scan.seq)
+            if flags & SAME_NAMES:
+                head += names
+            head += self.data[scan.payload_start : scan.next]
+            total += xxh3_128_intdigest(head)
+        return total & DIGEST_MASK
 
 
 def _varint_at(data: bytes, position: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt.node import DELETED, PackedNode, Scan
+from crdt.node import DELETED, DIGEST_MASK, SAME_NAMES, PackedNode, Scan, names_end
 from crdt.rax import Rax
 
 
@@ -27,9 +27,55 @@ class RegionLog:
         self.limits = limits
         self.rax = Rax()
         self.length = 0
-        # Checkpoint bookkeeping: numbers of stored nodes that are no longer here, and the next number to give.
+        # Checkpoint bookkeeping: nodes changed since the last one, numbers of stored nodes that are no longer here, and the
+        # next number to give.
+        self.unsaved: list[PackedNode] = []
         self.dropped_numbers: list[int] = []
         self.next_number = 1
+        # Digest bookkeeping: the sum of the shares of the nodes not in `unhashed` (S13.9).
+        self.share_total = 0
+        self.unhashed: list[PackedNode] = []
+
+    # -- bookkeeping of nodes ----------------------------------------------------------------------------------------
+
+    def changing(self, node: PackedNode) -> None:
+        """Called before a node of this log changes."""
+        if node.share is not None:
+            self.share_total -= node.share
+            node.share = None
+            self.unhashed.append(node)
+        if not node.is_unsaved:
+            node.is_unsaved = True
+            self.unsaved.append(node)
+
+    def _adopt(self, node: PackedNode) -> None:
+        """A node that is new in this log."""
+        self.unhashed.append(node)
+        self.unsaved.append(node)
+
+    def _leave(self, node: PackedNode) -> None:
+        """A node that is replaced by another in this log."""
+        node.is_dropped = True
+        if node.share is not None:
+            self.share_total -= node.share
+            node.share = None
+
+    def _forget(self, node: PackedNode) -> None:
+        """A node that is gone for good."""
+        self._leave(node)
+        if node.number:
+            self.dropped_numbers.append(node.number)
+
+    def push(self, node: PackedNode, first_id: int, first_counter: int) -> None:
+        """Puts a whole node, made elsewhere, at the end (a checkpoint or a snapshot being loaded)."""
+        self.rax.push(node, first_id, first_counter)
+        self.length += node.live()
+        if node.share is None:
+            self.unhashed.append(node)
+        else:
+            self.share_total += node.share
+        if node.is_unsaved:
+            self.unsaved.append(node)
 
     # -- adding ------------------------------------------------------------------------------------------------------
 
@@ -48,10 +94,13 @@ class RegionLog:
             # The last entry of the node may be a deleted one of a higher ID (after an expiry an ID can come again).
             ascends = ms > node.last_ms or (ms == node.last_ms and seq > node.last_seq)
             if ascends and self._fits(node, 1, len(values) + 4):
+                if node.share is not None or not node.is_unsaved:
+                    self.changing(node)
                 node.append(ms, seq, counter, names, values)
                 return False
         node = PackedNode(names, counter - 1)
         node.append(ms, seq, counter, names, values)
+        self._adopt(node)
         self.rax.push(node, (ms << 64) | seq, counter)
         return True
 
@@ -64,6 +113,7 @@ class RegionLog:
             node = nodes[-1]
             ascends = first.id() > ((node.last_ms << 64) | node.last_seq)
             if ascends and node.names == names and self._fits(node, count, len(data)):
+                self.changing(node)
                 node.append_run(first, data, count, last_ms, last_seq, last_counter)
                 self.length += count
                 return
@@ -88,6 +138,7 @@ class RegionLog:
             return
         node = PackedNode(names, base_counter)
         node.take_run(data, count, last_ms, last_seq, last_counter)
+        self._adopt(node)
         self.rax.push(node, first.id(), first.counter)
         self.length += count
 
@@ -95,6 +146,15 @@ class RegionLog:
         scan = Scan(data, base_counter)
         while scan.step():
             self.append(scan.ms, scan.seq, scan.counter, names, scan.payload())
+
+    def append_entry(self, scan: Scan, names: bytes) -> None:
+        """Adds the entry that `scan` stands on, from a node whose master fields are `names`."""
+        payload = scan.payload()
+        if scan.flags & SAME_NAMES:
+            self.append(scan.ms, scan.seq, scan.counter, names, payload)
+        else:
+            split = names_end(payload)
+            self.append(scan.ms, scan.seq, scan.counter, payload[:split], payload[split:])
 
     # -- finding -----------------------------------------------------------------------------------------------------
 
@@ -170,6 +230,7 @@ class RegionLog:
         if scan is None:
             return -1
         node = self.rax.nodes[index]
+        self.changing(node)
         node.delete_at(scan.start)
         self.length -= 1
         self._tidy(index)
@@ -185,6 +246,7 @@ class RegionLog:
         highest = -1
         if rax.nodes[index].last_counter > counter:
             partial = rax.nodes[index]
+            self.changing(partial)
             scan = partial.scan()
             while scan.step() and scan.counter <= counter:
                 if not scan.flags & DELETED:
@@ -200,7 +262,7 @@ class RegionLog:
             highest = self._highest_before(index)
         for whole in range(index):
             node = rax.nodes[whole]
-            removed += node.live() if node.live() else 0
+            removed += node.live()
             self._forget(node)
         rax.drop(0, index)
         self.length -= removed
@@ -217,10 +279,6 @@ class RegionLog:
                 highest = scan.id()
         return highest
 
-    def _forget(self, node: PackedNode) -> None:
-        if node.number:
-            self.dropped_numbers.append(node.number)
-
     def _tidy(self, index: int) -> None:
         """Drops an empty node; rewrites one with more than half deleted, and glues it to a sparse neighbour (S12.2)."""
         rax = self.rax
@@ -231,7 +289,9 @@ class RegionLog:
             return
         if node.deleted * 2 <= node.count:
             return
+        self._leave(node)
         node = node.rewritten()
+        self._adopt(node)
         rax.replace(index, node)
         if index > 0 and self._fits(rax.nodes[index - 1], node.count, len(node.data)):
             self._glue(index - 1)
@@ -249,6 +309,7 @@ class RegionLog:
         first.step()
         if first.id() <= (node.last_ms << 64 | node.last_seq):
             return  # a deleted entry of a higher ID stands at the end
+        self.changing(node)
         scan = after.scan()
         while scan.step():
             if not scan.flags & DELETED:
@@ -260,10 +321,12 @@ class RegionLog:
 
     def digest_share(self) -> int:
         """Sum of the entries' hashes; only changed nodes are hashed again (S13.9)."""
-        total = 0
-        for node in self.rax.nodes:
-            total += node.digest_share(self.region_id)
-        return total
+        for node in self.unhashed:
+            if not node.is_dropped and node.share is None:
+                node.share = node.hash_entries(self.region_id)
+                self.share_total += node.share
+        self.unhashed = []
+        return self.share_total & DIGEST_MASK
 
 
 class LogCursor:

@@ -90,6 +90,14 @@ class Stream:
         """Whether nothing at all need be remembered of the key."""
         return not (self.has_leftovers() or self.tombstones or self.tombstone_of_all or self.clears)
 
+    def forget_statistics(self) -> None:
+        """A key that is created anew begins to count anew."""
+        self.entries_added = 0
+        self.max_deleted_id = 0
+        self.iids_added = 0
+        self.iids_duplicates = 0
+        self.xread_high_id = 0
+
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def log(self, region_id: int) -> RegionLog:

@@ -1,0 +1,269 @@
+"""What each effect does to a region's data: one function an effect, each the whole rule (S5 to S10).
+
+`is_own` says that this region issues the effect now, or replays its own issuing; an effect of this region that comes back from a peer after
+a restore is applied like any other's (S8.2).
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from crdt import effects as fx
+from crdt.block import Block, read_effects
+from crdt.groups import Create, Group, is_buried
+from crdt.idempotency import Pair
+from crdt.keyspace import Keyspace
+from crdt.node import Scan
+from crdt.stream import Stream
+from crdt.vector import Dot, Vector, covers, includes, raise_to
+
+
+def apply_block(keyspace: Keyspace, block: Block, now_ms: int, is_own: bool, skip_keys: Optional[dict[bytes, int]] = None) -> None:
+    """Applies a whole block and moves the vector to its end.
+
+    `skip_keys`, when a log is replayed, names the keys whose loaded checkpoint already reflects `keyspace.position` or later.
+    """
+    counter = block.first
+    for effect in read_effects(block):
+        if skip_keys is None or isinstance(effect, fx.Flush) or skip_keys.get(effect.key, 0) < keyspace.position:
+            apply(keyspace, effect, block.origin, counter, now_ms, is_own, skip_keys)
+        counter += fx.dots_of(effect)
+    keyspace.vector[block.origin] = block.last
+    keyspace.chains[block.origin] = block.chain
+
+
+def apply(
+    keyspace: Keyspace, effect: fx.Effect, origin: int, counter: int, now_ms: int, is_own: bool, skip_keys: Optional[dict[bytes, int]] = None
+) -> None:
+    """Applies one effect with dot (origin, counter); the vector is the caller's."""
+    if isinstance(effect, fx.Flush):
+        apply_flush(keyspace, effect, origin, counter, skip_keys)
+        return
+    stream = keyspace.get_or_create(effect.key)
+    if isinstance(effect, fx.AddRun):
+        apply_add_run(keyspace, stream, effect, origin)
+        counter += effect.count - 1
+    elif isinstance(effect, fx.AddIdempotent):
+        apply_add_idempotent(keyspace, stream, effect, (origin, counter), now_ms)
+    elif isinstance(effect, fx.RemoveEntries):
+        apply_remove_entries(stream, effect)
+    elif isinstance(effect, fx.Trim):
+        apply_trim(stream, effect)
+    elif isinstance(effect, fx.Delete):
+        apply_delete(keyspace, stream, effect, origin, counter)
+    elif isinstance(effect, fx.SetId):
+        stream.header[origin] = (counter, effect.entry_id)
+    elif isinstance(effect, fx.CreateGroup):
+        apply_create_group(keyspace, stream, effect, (origin, counter))
+    elif isinstance(effect, fx.DestroyGroup):
+        apply_destroy_group(keyspace, stream, effect, origin, counter)
+    elif isinstance(effect, fx.Acknowledge):
+        apply_acknowledge(stream, effect, is_own)
+    elif isinstance(effect, fx.SetDeadline):
+        apply_set_deadline(keyspace, stream, effect, (origin, counter))
+    elif isinstance(effect, fx.RemoveObserved):
+        apply_remove_observed(keyspace, stream, effect)
+    else:
+        apply_configure(stream, effect, (origin, counter))
+    stream.touched[origin] = counter
+    note_change(keyspace, stream)
+    keyspace.drop_if_empty(stream)
+
+
+def note_change(keyspace: Keyspace, stream: Stream) -> None:
+    """What every effect on a key, and a join, leaves to be noticed."""
+    stream.changes += 1
+    keyspace.touch(stream)
+    keyspace.changes.changed_keys.add(stream.key)
+    for name in stream.groups:
+        keyspace.acknowledgeable[(stream.key, name)] = None
+    if not stream.is_present():
+        stream.forget_statistics()
+
+
+# -- entries (observed-remove) ---------------------------------------------------------------------------------------
+
+
+def add(keyspace: Keyspace, stream: Stream, ms: int, seq: int, counter: int, names: bytes, values: bytes) -> bool:
+    """This region's own plain add, the hot path: as `apply` of an AddRun of one. True when it opened a new packed node."""
+    region_id = keyspace.region_id
+    opened = stream.log(region_id).append(ms, seq, counter, names, values)
+    stream.header[region_id] = (counter, (ms << 64) | seq)
+    stream.entries_added += 1
+    stream.touched[region_id] = counter
+    stream.changes += 1
+    if stream.share is not None or stream.key not in keyspace.dirty:
+        keyspace.touch(stream)
+    changes = keyspace.changes
+    changes.added_keys.add(stream.key)
+    changes.changed_keys.add(stream.key)
+    return opened
+
+
+def apply_add_run(keyspace: Keyspace, stream: Stream, effect: fx.AddRun, origin: int) -> None:
+    """A run of adds goes to the end of its region's log, a packed node at a time."""
+    first = Scan(effect.data, effect.base_counter)
+    first.step()
+    if first.id() <= stream.xread_high_id:
+        scan = Scan(effect.data, effect.base_counter)
+        while scan.step() and scan.id() <= stream.xread_high_id:
+            keyspace.late_arrivals += 1
+    last_counter = effect.base_counter + effect.count
+    stream.log(origin).append_run(
+        effect.names, effect.data, effect.base_counter, effect.count, effect.last_ms, effect.last_seq, last_counter
+    )
+    stream.header[origin] = (last_counter, (effect.last_ms << 64) | effect.last_seq)
+    stream.entries_added += effect.count
+    keyspace.changes.added_keys.add(stream.key)
+
+
+def apply_add_idempotent(keyspace: Keyspace, stream: Stream, effect: fx.AddIdempotent, dot: Dot, now_ms: int) -> None:
+    """An add and its pair, which this region holds from now on (S9)."""
+    entry_id = effect.entry_id
+    if entry_id <= stream.xread_high_id:
+        keyspace.late_arrivals += 1
+    stream.log(dot[0]).append(entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF, dot[1], effect.names, effect.values)
+    stream.header[dot[0]] = (dot[1], entry_id)
+    stream.entries_added += 1
+    keyspace.changes.added_keys.add(stream.key)
+    stream.pairs.add(Pair(effect.pid, effect.iid, dot, entry_id, effect.recorded_ms, effect.vector, now_ms))
+    stream.iids_added += 1
+    keyspace.changes.pairs.append((stream.key, effect.pid, effect.iid))
+
+
+def apply_remove_entries(stream: Stream, effect: fx.RemoveEntries) -> None:
+    for region_id, counter in effect.dots:
+        stream.remove_entry(region_id, counter)
+
+
+def apply_trim(stream: Stream, effect: fx.Trim) -> None:
+    for region_id, counter in effect.prefix.items():
+        stream.remove_prefix(region_id, counter)
+        if effect.drops_references:
+            for group in stream.groups.values():
+                for pending in group.delivery.pel.covered_by(region_id, 0, counter):
+                    group.delivery.unassign(region_id, pending.counter, pending.entry_id)
+
+
+# -- the whole key ---------------------------------------------------------------------------------------------------
+
+
+def apply_delete(keyspace: Keyspace, stream: Stream, effect: fx.Delete, origin: int, counter: int) -> None:
+    """Observed-remove of the contents, delete-wins for the groups; deadlines stay (S3.3, S5.4)."""
+    stream.remove_observed(effect.vector)
+    raise_to(stream.clears, effect.vector)
+    stream.tombstone_of_all[origin] = counter
+    _drop_all_groups(keyspace, stream)
+
+
+def apply_flush(keyspace: Keyspace, effect: fx.Flush, origin: int, counter: int, skip_keys: Optional[dict[bytes, int]]) -> None:
+    """As a Delete of every key, known here or not: one vector and one tombstone serve for all (S5.4)."""
+    for key in list(keyspace.keys):
+        if skip_keys is not None and skip_keys.get(key, 0) >= keyspace.position:
+            continue
+        stream = keyspace.keys[key]
+        stream.remove_observed(effect.vector)
+        _drop_all_groups(keyspace, stream)
+        note_change(keyspace, stream)
+        keyspace.drop_if_empty(stream)
+    raise_to(keyspace.flush_clears, effect.vector)
+    keyspace.flush_tombstone[origin] = counter
+    keyspace.is_dirty = True
+
+
+def apply_remove_observed(keyspace: Keyspace, stream: Stream, effect: fx.RemoveObserved) -> None:
+    """Everything observed goes, create dots included, without delete-wins and without a tombstone (S10.3, S10.5, S10.6)."""
+    vector = effect.vector
+    stream.remove_observed(vector)
+    raise_to(stream.clears, vector)
+    for name in list(stream.groups):
+        dots = [dot for dot in stream.groups[name].creates if covers(vector, *dot)]
+        if dots:
+            _drop_creates(keyspace, stream, name, dots)
+    if effect.with_deadlines:
+        stream.deadlines = {dot: at_ms for dot, at_ms in stream.deadlines.items() if not covers(vector, *dot)}
+        keyspace.changes.deadlines.add(stream.key)
+
+
+# -- groups (delete-wins) --------------------------------------------------------------------------------------------
+
+
+def _drop_creates(keyspace: Keyspace, stream: Stream, name: bytes, dots: list[Dot]) -> None:
+    if stream.drop_creates(name, dots):
+        keyspace.changes.gone_groups.append((stream.key, name))
+
+
+def _drop_all_groups(keyspace: Keyspace, stream: Stream) -> None:
+    for name in list(stream.groups):
+        _drop_creates(keyspace, stream, name, list(stream.groups[name].creates))
+
+
+def apply_create_group(keyspace: Keyspace, stream: Stream, effect: fx.CreateGroup, dot: Dot) -> None:
+    """An arriving create dies if a tombstone here is not covered by its vector (S6.1)."""
+    if is_buried([*stream.tombstones_of(effect.group), keyspace.flush_tombstone], effect.vector):
+        return
+    stream.add_create(effect.group, dot, Create(effect.start()))
+    keyspace.changes.added_keys.add(stream.key)
+
+
+def apply_destroy_group(keyspace: Keyspace, stream: Stream, effect: fx.DestroyGroup, origin: int, counter: int) -> None:
+    """An arriving destroy kills every present create of the name: by causality none of them had seen it (S6.1)."""
+    stream.tombstones.setdefault(effect.group, {})[origin] = counter
+    group = stream.groups.get(effect.group)
+    if group is not None:
+        _drop_creates(keyspace, stream, effect.group, list(group.creates))
+
+
+def apply_acknowledge(stream: Stream, effect: fx.Acknowledge, is_own: bool) -> None:
+    group: Optional[Group] = stream.groups.get(effect.group)
+    if group is not None:
+        group.acknowledge(effect.creates, effect.spans, is_own)
+
+
+# -- deadlines, idempotency configuration ----------------------------------------------------------------------------
+
+
+def apply_set_deadline(keyspace: Keyspace, stream: Stream, effect: fx.SetDeadline, dot: Dot) -> None:
+    for replaced in effect.replaces:
+        stream.deadlines.pop(replaced, None)
+    stream.deadlines[dot] = effect.at_ms
+    keyspace.changes.deadlines.add(stream.key)
+
+
+def apply_configure(stream: Stream, effect: fx.Configure, dot: Dot) -> None:
+    for replaced in effect.replaces:
+        stream.configurations.pop(replaced, None)
+    stream.configurations[dot] = (effect.duration_s, effect.maxsize)
+    stream.pairs.clear(effect.vector)
+    raise_to(stream.clears, effect.vector)
+
+
+def collect(keyspace: Keyspace, stream: Stream, stable: Vector) -> None:
+    """Drops what only mattered until it was causally stable: group tombstones (S6.2) and the vectors of clears (S11.3)."""
+    changed = False
+    for name in list(stream.tombstones):
+        changed = _drop_stable(stream.tombstones[name], stable) or changed
+        if not stream.tombstones[name]:
+            del stream.tombstones[name]
+    changed = _drop_stable(stream.tombstone_of_all, stable) or changed
+    if stream.clears and includes(stable, stream.touched):
+        stream.clears = {}
+        changed = True
+    if changed:
+        keyspace.touch(stream)
+
+
+def collect_flush(keyspace: Keyspace, stable: Vector) -> None:
+    """The same for what FLUSHALL left."""
+    if _drop_stable(keyspace.flush_tombstone, stable):
+        keyspace.is_dirty = True
+    if keyspace.flush_clears and not keyspace.flush_tombstone and includes(stable, keyspace.flush_clears):
+        keyspace.flush_clears = {}
+        keyspace.is_dirty = True
+
+
+def _drop_stable(tombstone: Vector, stable: Vector) -> bool:
+    gone = [region_id for region_id, counter in tombstone.items() if covers(stable, region_id, counter)]
+    for region_id in gone:
+        del tombstone[region_id]
+    return bool(gone)

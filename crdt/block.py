@@ -1,0 +1,127 @@
+"""Blocks (S1.4): runs of whole units of one region, cut once by that region, then stored, chained, relayed and applied unchanged.
+
+    body   version, origin, first counter, last counter, effect, effect, …
+
+Adds to one key that follow each other are one `AddRun`, whose bytes are those of a packed node: so a run is merged as a node.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xxhash import xxh3_128_digest
+
+from crdt.effects import Effect, dots_of, put_effect, put_run, read_effect
+from crdt.encoding import Malformed, Reader, put_varint
+from crdt.node import SAME_NAMES, put_entry
+
+BLOCK_VERSION: Final = 1
+NO_CHAIN: Final = bytes(16)
+
+
+def chain_after(before: bytes, body: bytes) -> bytes:
+    """The chain value after a block (S13.5): xxh3-128 of the one before it and the block's bytes."""
+    return xxh3_128_digest(before + body)
+
+
+class Block:
+    """One block: the effects of `origin` with counters `first` to `last`; `chain` is the chain value after it."""
+
+    def __init__(self, origin: int, first: int, last: int, body: bytes, chain: bytes) -> None:
+        self.origin = origin
+        self.first = first
+        self.last = last
+        self.body = body
+        self.chain = chain
+
+
+def read_effects(block: Block) -> list[Effect]:
+    """The block's effects in order; Malformed when its body is not what its head says."""
+    reader = Reader(block.body)
+    if reader.varint() != BLOCK_VERSION:
+        raise Malformed("a block of an unknown version")
+    if (reader.varint(), reader.varint(), reader.varint()) != (block.origin, block.first, block.last):
+        raise Malformed("a block's head and body differ")
+    effects: list[Effect] = []
+    counter = block.first
+    while not reader.at_end():
+        effect = read_effect(reader, counter)
+        effects.append(effect)
+        counter += dots_of(effect)
+    if counter != block.last + 1:
+        raise Malformed("a block holds more or fewer effects than it says")
+    return effects
+
+
+class BlockWriter:
+    """The open block of this region: effects are written as they are issued, and a run of adds grows in place."""
+
+    def __init__(self, origin: int, first: int, run_max_entries: int, run_max_bytes: int) -> None:
+        self.origin = origin
+        self.first = first
+        self.last = first - 1
+        self._run_max_entries = run_max_entries or (1 << 30)
+        self._run_max_bytes = run_max_bytes or (1 << 30)
+        self._effects = bytearray()
+        # The run under way: adds to one key with one set of names. Empty data: none.
+        self._run_key = b""
+        self._run_names = b""
+        self._run_data = bytearray()
+        self._run_count = 0
+        self._run_ms = 0
+        self._run_seq = 0
+
+    def size(self) -> int:
+        """Bytes so far, the head not counted."""
+        return len(self._effects) + len(self._run_data)
+
+    def is_empty(self) -> bool:
+        return self.last < self.first
+
+    def add(self, key: bytes, ms: int, seq: int, names: bytes, values: bytes) -> None:
+        """Writes an add with the next counter. IDs of one key ascend, else a run ends."""
+        self.last += 1
+        data = self._run_data
+        if (
+            data
+            and key == self._run_key
+            and names == self._run_names
+            and self._run_count < self._run_max_entries
+            and len(data) + len(values) < self._run_max_bytes
+            and (ms > self._run_ms or (ms == self._run_ms and seq > self._run_seq))
+        ):
+            put_entry(data, SAME_NAMES, ms - self._run_ms, seq - self._run_seq if ms == self._run_ms else seq, 1, values)
+            self._run_count += 1
+        else:
+            self._end_run()
+            self._run_key = key
+            self._run_names = names
+            self._run_count = 1
+            put_entry(self._run_data, SAME_NAMES, ms, seq, 1, values)
+        self._run_ms = ms
+        self._run_seq = seq
+
+    def put(self, effect: Effect) -> None:
+        """Writes any other effect with the next counter (or counters)."""
+        self._end_run()
+        self.last += dots_of(effect)
+        put_effect(self._effects, effect)
+
+    def end_run(self) -> None:
+        """Ends the run of adds, because its region log began a new node: then the run will be one elsewhere, too."""
+        self._end_run()
+
+    def _end_run(self) -> None:
+        if self._run_data:
+            put_run(self._effects, self._run_key, self._run_names, self._run_data)
+            self._run_data = bytearray()
+
+    def body(self) -> bytes:
+        """The finished block's bytes."""
+        self._end_run()
+        head = bytearray()
+        put_varint(head, BLOCK_VERSION)
+        put_varint(head, self.origin)
+        put_varint(head, self.first)
+        put_varint(head, self.last)
+        return bytes(head + self._effects)

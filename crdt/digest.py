@@ -1,0 +1,70 @@
+"""The digest of a key (S13.9): a sum of 128-bit hashes over its converged state alone, so that order and layout do not matter."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xxhash import xxh3_128_intdigest
+
+from crdt.encoding import put_bytes, put_id, put_varint
+from crdt.groups import Create, Group
+from crdt.position import put_position
+from crdt.stream import Stream
+from crdt.vector import Dot
+
+MASK: Final = (1 << 128) - 1
+
+
+def of_stream(stream: Stream) -> int:
+    """The digest of one key, name included; 0 where nothing converged is held."""
+    total = _contents(stream)
+    if total == 0:
+        return 0
+    named = bytearray()
+    put_bytes(named, stream.key)
+    named += (total & MASK).to_bytes(16, "big")
+    return xxh3_128_intdigest(named)
+
+
+def _contents(stream: Stream) -> int:
+    """Sum over entries (dot, ID, fields), header, live creates with starts and acked spans, deadlines, configurations."""
+    total = 0
+    for log in stream.logs.values():
+        total += log.digest_share()
+    for region_id, (counter, entry_id) in stream.header.items():
+        item = _item(b"h", (region_id, counter))
+        put_id(item, entry_id)
+        total += xxh3_128_intdigest(item)
+    for group in stream.groups.values():
+        for dot, create in group.creates.items():
+            total += _of_create(group, dot, create)
+    for dot, at_ms in stream.deadlines.items():
+        item = _item(b"d", dot)
+        put_varint(item, at_ms)
+        total += xxh3_128_intdigest(item)
+    for dot, (duration_s, maxsize) in stream.configurations.items():
+        item = _item(b"i", dot)
+        put_varint(item, duration_s)
+        put_varint(item, maxsize)
+        total += xxh3_128_intdigest(item)
+    return total
+
+
+def _item(kind: bytes, dot: Dot) -> bytearray:
+    item = bytearray(kind)
+    put_varint(item, dot[0])
+    put_varint(item, dot[1])
+    return item
+
+
+def _of_create(group: Group, dot: Dot, create: Create) -> int:
+    item = _item(b"c", dot)
+    put_bytes(item, group.name)
+    put_position(item, create.start)
+    for region_id in sorted(create.acked):
+        spans = create.acked[region_id]
+        for index in range(len(spans.starts)):
+            put_varint(item, region_id)
+            put_varint(item, spans.starts[index])
+            put_varint(item, spans.ends[index])
+    return xxh3_128_intdigest(item)

@@ -1,0 +1,309 @@
+"""Effects: the replicated form of writes (S1), and their bytes.
+
+An effect's dot is (origin of its block, counter); counters run on through a block, so they are not written. A vector inside an effect
+covers everything that its region has applied before it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Union
+
+from crdt.encoding import Malformed, Reader, put_bytes, put_dots, put_id, put_varint, put_vector
+from crdt.node import check_entries
+from crdt.position import Position, at_counters, at_id
+from crdt.spans import SpansByRegion, put_spans_by_region, read_spans_by_region
+from crdt.vector import Dot, Vector
+
+ADD_RUN: Final = 1
+ADD_IDEMPOTENT: Final = 2
+REMOVE_ENTRIES: Final = 3
+TRIM: Final = 4
+DELETE: Final = 5
+FLUSH: Final = 6
+SET_ID: Final = 7
+CREATE_GROUP: Final = 8
+DESTROY_GROUP: Final = 9
+ACKNOWLEDGE: Final = 10
+SET_DEADLINE: Final = 11
+REMOVE_OBSERVED: Final = 12
+CONFIGURE: Final = 13
+
+
+class AddRun:
+    """Adds of one region to one key, one after the other: one dot each. `data` is a packed node's (`crdt/node.py`)."""
+
+    def __init__(self, key: bytes, names: bytes, data: bytes, base_counter: int) -> None:
+        self.key = key
+        self.names = names
+        self.data = data
+        self.base_counter = base_counter
+        count, deleted, ms, seq, counter = check_entries(names, data, base_counter)
+        if count == 0 or deleted or counter != base_counter + count:
+            raise Malformed("a run of adds is empty, has deleted entries or leaves counters out")
+        self.count = count
+        self.last_ms = ms
+        self.last_seq = seq
+
+
+class AddIdempotent:
+    """`XADD … IDMP pid iid` (S9): an add with its pair, when the adder recorded it, and what the adder had applied."""
+
+    def __init__(
+        self, key: bytes, entry_id: int, names: bytes, values: bytes, pid: bytes, iid: bytes, recorded_ms: int, vector: Vector
+    ) -> None:
+        self.key = key
+        self.entry_id = entry_id
+        self.names = names
+        self.values = values
+        self.pid = pid
+        self.iid = iid
+        self.recorded_ms = recorded_ms
+        self.vector = vector
+
+
+class RemoveEntries:
+    """XDEL (S5.1): the dots observed."""
+
+    def __init__(self, key: bytes, dots: list[Dot]) -> None:
+        self.key = key
+        self.dots = dots
+
+
+class Trim:
+    """XTRIM (S5.2): a prefix of each region log; `drops_references`: DELREF."""
+
+    def __init__(self, key: bytes, prefix: Vector, drops_references: bool) -> None:
+        self.key = key
+        self.prefix = prefix
+        self.drops_references = drops_references
+
+
+class Delete:
+    """DEL (S5.4): observed-remove of the contents, delete-wins for the groups."""
+
+    def __init__(self, key: bytes, vector: Vector) -> None:
+        self.key = key
+        self.vector = vector
+
+
+class Flush:
+    """FLUSHALL (S5.4): as Delete, for every key, known here or not."""
+
+    def __init__(self, vector: Vector) -> None:
+        self.vector = vector
+
+
+class SetId:
+    """XSETID: a new last ID in the header (S3.2)."""
+
+    def __init__(self, key: bytes, entry_id: int) -> None:
+        self.key = key
+        self.entry_id = entry_id
+
+
+class CreateGroup:
+    """XGROUP CREATE (S6): one create. `start` None stands for `$`: the vector."""
+
+    def __init__(self, key: bytes, group: bytes, start_id: int, starts_at_vector: bool, vector: Vector) -> None:
+        self.key = key
+        self.group = group
+        self.start_id = start_id
+        self.starts_at_vector = starts_at_vector
+        self.vector = vector
+
+    def start(self) -> Position:
+        return at_counters(self.vector) if self.starts_at_vector else at_id(self.start_id)
+
+
+class DestroyGroup:
+    """XGROUP DESTROY (S6.1)."""
+
+    def __init__(self, key: bytes, group: bytes) -> None:
+        self.key = key
+        self.group = group
+
+
+class Acknowledge:
+    """Coalesced acknowledgements (S8.1): spans per region log, under the creates that the issuer saw."""
+
+    def __init__(self, key: bytes, group: bytes, creates: list[Dot], spans: SpansByRegion) -> None:
+        self.key = key
+        self.group = group
+        self.creates = creates
+        self.spans = spans
+
+
+class SetDeadline:
+    """EXPIRE, PERSIST (S10.2): replaces the deadlines it saw; `at_ms` may be `stream.NEVER`."""
+
+    def __init__(self, key: bytes, at_ms: int, replaces: list[Dot]) -> None:
+        self.key = key
+        self.at_ms = at_ms
+        self.replaces = replaces
+
+
+class RemoveObserved:
+    """Expiry's removal (S10.3), the clean slate before a creating write (S10.5), the end of leftovers (S10.6): no delete-wins."""
+
+    def __init__(self, key: bytes, vector: Vector, with_deadlines: bool) -> None:
+        self.key = key
+        self.vector = vector
+        self.with_deadlines = with_deadlines
+
+
+class Configure:
+    """XCFGSET (S9.4): replaces the configurations it saw, and clears the pairs that its vector covers."""
+
+    def __init__(self, key: bytes, duration_s: int, maxsize: int, replaces: list[Dot], vector: Vector) -> None:
+        self.key = key
+        self.duration_s = duration_s
+        self.maxsize = maxsize
+        self.replaces = replaces
+        self.vector = vector
+
+
+Effect = Union[
+    AddRun, AddIdempotent, RemoveEntries, Trim, Delete, Flush, SetId, CreateGroup, DestroyGroup, Acknowledge, SetDeadline,
+    RemoveObserved, Configure,
+]  # fmt: skip
+
+
+def dots_of(effect: Effect) -> int:
+    """How many dots it takes."""
+    return effect.count if isinstance(effect, AddRun) else 1
+
+
+def put_effect(out: bytearray, effect: Effect) -> None:
+    """Writes one effect; the branches are in the order of the kinds."""
+    if isinstance(effect, AddRun):
+        put_run(out, effect.key, effect.names, effect.data)
+    elif isinstance(effect, AddIdempotent):
+        _head(out, ADD_IDEMPOTENT, effect.key)
+        put_id(out, effect.entry_id)
+        put_bytes(out, effect.names)
+        put_bytes(out, effect.values)
+        put_bytes(out, effect.pid)
+        put_bytes(out, effect.iid)
+        put_varint(out, effect.recorded_ms)
+        put_vector(out, effect.vector)
+    elif isinstance(effect, RemoveEntries):
+        _head(out, REMOVE_ENTRIES, effect.key)
+        put_dots(out, effect.dots)
+    elif isinstance(effect, Trim):
+        _head(out, TRIM, effect.key)
+        put_vector(out, effect.prefix)
+        out.append(1 if effect.drops_references else 0)
+    elif isinstance(effect, Delete):
+        _head(out, DELETE, effect.key)
+        put_vector(out, effect.vector)
+    elif isinstance(effect, Flush):
+        out.append(FLUSH)
+        put_vector(out, effect.vector)
+    elif isinstance(effect, SetId):
+        _head(out, SET_ID, effect.key)
+        put_id(out, effect.entry_id)
+    else:
+        _put_rare(out, effect)
+
+
+def _put_rare(
+    out: bytearray, effect: CreateGroup | DestroyGroup | Acknowledge | SetDeadline | RemoveObserved | Configure
+) -> None:
+    if isinstance(effect, CreateGroup):
+        _head(out, CREATE_GROUP, effect.key)
+        put_bytes(out, effect.group)
+        out.append(1 if effect.starts_at_vector else 0)
+        put_id(out, effect.start_id)
+        put_vector(out, effect.vector)
+    elif isinstance(effect, DestroyGroup):
+        _head(out, DESTROY_GROUP, effect.key)
+        put_bytes(out, effect.group)
+    elif isinstance(effect, Acknowledge):
+        _head(out, ACKNOWLEDGE, effect.key)
+        put_bytes(out, effect.group)
+        put_dots(out, effect.creates)
+        put_spans_by_region(out, effect.spans)
+    elif isinstance(effect, SetDeadline):
+        _head(out, SET_DEADLINE, effect.key)
+        put_varint(out, effect.at_ms)
+        put_dots(out, effect.replaces)
+    elif isinstance(effect, RemoveObserved):
+        _head(out, REMOVE_OBSERVED, effect.key)
+        put_vector(out, effect.vector)
+        out.append(1 if effect.with_deadlines else 0)
+    else:
+        _head(out, CONFIGURE, effect.key)
+        put_varint(out, effect.duration_s)
+        put_varint(out, effect.maxsize)
+        put_dots(out, effect.replaces)
+        put_vector(out, effect.vector)
+
+
+def _head(out: bytearray, kind: int, key: bytes) -> None:
+    out.append(kind)
+    put_bytes(out, key)
+
+
+def put_run(out: bytearray, key: bytes, names: bytes, data: bytes | bytearray) -> None:
+    _head(out, ADD_RUN, key)
+    put_bytes(out, names)
+    put_varint(out, len(data))
+    out += data
+
+
+def read_effect(reader: Reader, counter: int) -> Effect:
+    """Reads one effect, whose (first) counter is `counter`; Malformed if it is none."""
+    kind = reader.varint()
+    if kind == FLUSH:
+        return Flush(reader.vector())
+    key = reader.bytes_()
+    if kind == ADD_RUN:
+        names = reader.bytes_()
+        try:
+            return AddRun(key, names, reader.bytes_(), counter - 1)
+        except ValueError as error:
+            raise Malformed(str(error)) from error
+    if kind == ADD_IDEMPOTENT:
+        entry_id = reader.id_()
+        names = reader.bytes_()
+        values = reader.bytes_()
+        pid = reader.bytes_()
+        iid = reader.bytes_()
+        recorded_ms = reader.varint()
+        return AddIdempotent(key, entry_id, names, values, pid, iid, recorded_ms, reader.vector())
+    if kind == REMOVE_ENTRIES:
+        return RemoveEntries(key, reader.dots())
+    if kind == TRIM:
+        prefix = reader.vector()
+        return Trim(key, prefix, reader.varint() != 0)
+    if kind == DELETE:
+        return Delete(key, reader.vector())
+    if kind == SET_ID:
+        return SetId(key, reader.id_())
+    return _read_rare(kind, key, reader)
+
+
+def _read_rare(kind: int, key: bytes, reader: Reader) -> Effect:
+    if kind == CREATE_GROUP:
+        group = reader.bytes_()
+        starts_at_vector = reader.varint() != 0
+        start_id = reader.id_()
+        return CreateGroup(key, group, start_id, starts_at_vector, reader.vector())
+    if kind == DESTROY_GROUP:
+        return DestroyGroup(key, reader.bytes_())
+    if kind == ACKNOWLEDGE:
+        group = reader.bytes_()
+        dots = reader.dots()
+        return Acknowledge(key, group, dots, read_spans_by_region(reader))
+    if kind == SET_DEADLINE:
+        at_ms = reader.varint()
+        return SetDeadline(key, at_ms, reader.dots())
+    if kind == REMOVE_OBSERVED:
+        vector = reader.vector()
+        return RemoveObserved(key, vector, reader.varint() != 0)
+    if kind == CONFIGURE:
+        duration_s = reader.varint()
+        maxsize = reader.varint()
+        dots = reader.dots()
+        return Configure(key, duration_s, maxsize, dots, reader.vector())
+    raise Malformed(f"unknown kind of effect: {kind}")

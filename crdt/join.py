@@ -1,0 +1,207 @@
+"""Joining a snapshot into a keyspace (S11.3): state-based, without tombstones for entries (ORSWOT, Bieniusa et al. 2012).
+
+An element with a dot that only one side holds is new to the other if the other's vector does not cover the dot, else the other has removed it.
+The join is commutative, associative and idempotent, and equals having received the effects (pair records aside).
+"""
+
+from __future__ import annotations
+
+from typing import Optional, TypeVar
+
+from crdt.apply import note_change
+from crdt.delivery import Delivery
+from crdt.groups import Create, Group, is_buried
+from crdt.idempotency import Pair
+from crdt.keyspace import Keyspace
+from crdt.node import DELETED
+from crdt.region_log import LogCursor, RegionLog
+from crdt.spans import Spans, union_by_region
+from crdt.stream import Stream
+from crdt.vector import Dot, Vector, covers, raise_to
+
+Value = TypeVar("Value")
+
+
+def join(keyspace: Keyspace, other: Keyspace, now_ms: int) -> None:
+    """Joins `other`, a read snapshot, into `keyspace` in one step. `other` is used up."""
+    for key in {**keyspace.keys, **other.keys}:
+        stream = keyspace.get_or_create(key)
+        theirs = other.keys.get(key)
+        _join_stream(keyspace, stream, other, Stream(key, keyspace.limits) if theirs is None else theirs, now_ms)
+        note_change(keyspace, stream)
+        keyspace.drop_if_empty(stream)
+    raise_to(keyspace.flush_tombstone, other.flush_tombstone)
+    raise_to(keyspace.flush_clears, other.flush_clears)
+    for region_id, counter in other.vector.items():
+        if counter > keyspace.vector.get(region_id, 0):
+            keyspace.vector[region_id] = counter
+            keyspace.chains[region_id] = other.chain(region_id)
+    keyspace.is_dirty = True
+
+
+def _join_stream(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, now_ms: int) -> None:
+    our_vector = keyspace.vector
+    their_vector = other.vector
+    for region_id in {**ours.logs, **theirs.logs}:
+        before = ours.log(region_id).length
+        join_log(ours, region_id, theirs.logs.get(region_id), our_vector.get(region_id, 0), their_vector.get(region_id, 0))
+        if ours.log(region_id).length != before:
+            keyspace.changes.added_keys.add(ours.key)
+        _count_late(keyspace, ours, region_id, our_vector.get(region_id, 0))
+    heads = join_dotted(
+        {(region_id, head[0]): head[1] for region_id, head in ours.header.items()},
+        {(region_id, head[0]): head[1] for region_id, head in theirs.header.items()},
+        our_vector,
+        their_vector,
+    )
+    ours.header = {dot[0]: (dot[1], entry_id) for dot, entry_id in heads.items()}
+    if ours.deadlines or theirs.deadlines:
+        ours.deadlines = join_dotted(ours.deadlines, theirs.deadlines, our_vector, their_vector)
+        keyspace.changes.deadlines.add(ours.key)
+    ours.configurations = join_dotted(ours.configurations, theirs.configurations, our_vector, their_vector)
+    for name in {**ours.groups, **theirs.groups}:
+        _join_group(keyspace, ours, other, theirs, name)
+    for name, tombstone in theirs.tombstones.items():
+        raise_to(ours.tombstones.setdefault(name, {}), tombstone)
+    raise_to(ours.tombstone_of_all, theirs.tombstone_of_all)
+    _join_pairs(keyspace, ours, other, theirs, now_ms)
+    raise_to(ours.clears, theirs.clears)
+    raise_to(ours.touched, theirs.touched)
+
+
+def join_dotted(ours: dict[Dot, Value], theirs: dict[Dot, Value], our_vector: Vector, their_vector: Vector) -> dict[Dot, Value]:
+    """The rule itself, for elements that are a dot and a value."""
+    result = {dot: value for dot, value in ours.items() if dot in theirs or not covers(their_vector, *dot)}
+    for dot, value in theirs.items():
+        if dot not in ours and not covers(our_vector, *dot):
+            result[dot] = value
+    return result
+
+
+# -- region logs -----------------------------------------------------------------------------------------------------
+
+
+def join_log(stream: Stream, region_id: int, theirs: Optional[RegionLog], our_counter: int, their_counter: int) -> None:
+    """The same rule for a region log: by counters, a node at a time where the nodes are equal."""
+    ours = stream.log(region_id)
+    common = min(our_counter, their_counter)
+    lowest = 0
+    if theirs is not None and theirs.length:
+        cursor = LogCursor(theirs)
+        cursor.seek_counter(0)
+        lowest = cursor.counter
+    if ours.length:
+        stream.remove_prefix(region_id, min(lowest - 1, common) if lowest else common)
+    if theirs is None:
+        return
+    for counter in _missing_in(theirs, ours, common):
+        stream.remove_entry(region_id, counter)
+    if their_counter > our_counter:
+        stream.entries_added += _append_above(ours, theirs, our_counter)
+
+
+def _missing_in(theirs: RegionLog, ours: RegionLog, common: int) -> list[int]:
+    """The counters up to `common` that are present in `ours` and not in `theirs`."""
+    missing: list[int] = []
+    cursor = LogCursor(theirs)
+    for index in range(len(ours.rax.nodes)):
+        node = ours.rax.nodes[index]
+        if node.base_counter >= common:
+            break
+        twin = theirs.rax.index_by_counter(ours.rax.first_counters[index])
+        if twin >= 0:
+            same = theirs.rax.nodes[twin]
+            if same.base_counter == node.base_counter and same.names == node.names and same.data == node.data:
+                continue
+        cursor.seek_counter(node.base_counter)
+        scan = node.scan()
+        while scan.step() and scan.counter <= common:
+            if scan.flags & DELETED:
+                continue
+            while cursor.valid and cursor.counter < scan.counter:
+                cursor.step()
+            if not cursor.valid or cursor.counter != scan.counter:
+                missing.append(scan.counter)
+    return missing
+
+
+def _append_above(ours: RegionLog, theirs: RegionLog, counter: int) -> int:
+    """Takes the entries of `theirs` above `counter`, whole nodes where it can; how many."""
+    before = ours.length
+    rax = theirs.rax
+    for index in range(max(rax.index_by_counter(counter), 0), len(rax.nodes)):
+        node = rax.nodes[index]
+        if node.base_counter >= counter:
+            node.number = 0
+            node.is_unsaved = True
+            ours.push(node, rax.first_ids[index], rax.first_counters[index])
+            continue
+        scan = node.scan()
+        while scan.step():
+            if scan.counter > counter and not scan.flags & DELETED:
+                ours.append_entry(scan, node.names)
+    return ours.length - before
+
+
+def _count_late(keyspace: Keyspace, stream: Stream, region_id: int, our_counter: int) -> None:
+    """Counts the entries that came below what an XREAD had returned (S7.2)."""
+    if stream.xread_high_id:
+        cursor = LogCursor(stream.log(region_id))
+        cursor.seek_counter(our_counter)
+        while cursor.valid and cursor.id() <= stream.xread_high_id:
+            keyspace.late_arrivals += 1
+            cursor.step()
+
+
+# -- groups ----------------------------------------------------------------------------------------------------------
+
+
+def _join_group(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, name: bytes) -> None:
+    """Creates by the dotted rule, and besides by the other side's tombstones that its own side's vector lacks; acked spans by union."""
+    group = ours.groups.get(name) or Group(name)
+    their_group = theirs.groups.get(name) or Group(name)
+    acked_before = {region_id: group.acked(region_id).copy() for region_id in group.acked_regions()}
+    before = set(group.creates)
+    our_tombstones = [*ours.tombstones_of(name), keyspace.flush_tombstone]
+    their_tombstones = [*theirs.tombstones_of(name), other.flush_tombstone]
+    creates: dict[Dot, Create] = {}
+    for dot, create in join_dotted(group.creates, their_group.creates, keyspace.vector, other.vector).items():
+        twin = their_group.creates.get(dot)
+        if dot not in group.creates:
+            if is_buried(our_tombstones, other.vector):
+                continue
+        elif twin is None:
+            if is_buried(their_tombstones, keyspace.vector):
+                continue
+        else:
+            union_by_region(create.acked, twin.acked)
+        creates[dot] = create
+    if before and not before & set(creates):
+        group.delivery = Delivery()
+        acked_before = {}
+        keyspace.changes.gone_groups.append((ours.key, name))
+    group.creates = creates
+    group.delivery.cursors.clear()
+    if not creates:
+        ours.groups.pop(name, None)
+        return
+    if not before:
+        keyspace.changes.added_keys.add(ours.key)
+    ours.groups[name] = group
+    for region_id in group.acked_regions():
+        new = group.acked(region_id).minus(acked_before.get(region_id, Spans()))
+        if new:
+            group.take_as_given(region_id, new)
+
+
+# -- idempotency -----------------------------------------------------------------------------------------------------
+
+
+def _join_pairs(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, now_ms: int) -> None:
+    """Pairs differ from other elements, since a region collects them by itself: only a clear removes one (S11.3)."""
+    ours.pairs.clear(theirs.clears)
+    ours.pairs.clear(other.flush_clears)
+    for pair in theirs.pairs.everything():
+        if not covers(keyspace.vector, *pair.dot):
+            ours.pairs.add(Pair(pair.pid, pair.iid, pair.dot, pair.entry_id, pair.recorded_ms, pair.vector, now_ms))
+            keyspace.changes.pairs.append((ours.key, pair.pid, pair.iid))

@@ -1,0 +1,114 @@
+"""One region's replicated data: its keys, its version vector and chain values, and what FLUSHALL left.
+
+`crdt/apply.py` changes it by effects, `crdt/local.py` by local records, `crdt/join.py` by snapshots.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from crdt import digest
+from crdt.block import NO_CHAIN
+from crdt.region_log import NodeLimits
+from crdt.stream import Stream
+from crdt.vector import Vector
+
+
+class Changes:
+    """What a step did that somebody may wait for; the engine empties it after each step."""
+
+    def __init__(self) -> None:
+        self.added_keys: set[bytes] = set()  # entries came: readers may wake
+        self.changed_keys: set[bytes] = set()  # anything a client could notice
+        self.gone_groups: list[tuple[bytes, bytes]] = []  # (key, group): local state was dropped (S6.5)
+        self.pairs: list[tuple[bytes, bytes, bytes]] = []  # (key, pid, iid) merged: conflicts may be here (S9.2)
+        self.deadlines: set[bytes] = set()  # keys whose deadlines changed
+
+
+class Keyspace:
+    """All state that effects speak of, and the local state that hangs on it."""
+
+    def __init__(self, region_id: int, limits: NodeLimits) -> None:
+        self.region_id = region_id
+        self.limits = limits
+        self.keys: dict[bytes, Stream] = {}
+        self.vector: Vector = {}
+        self.chains: dict[int, bytes] = {}  # region_id → chain value after its newest block here (S13.5)
+        # FLUSHALL, for all keys, known here or not (S5.4): tombstone of all groups, joined vectors of the clears.
+        self.flush_tombstone: Vector = {}
+        self.flush_clears: Vector = {}
+        self.changes = Changes()
+        # Groups in which something may have become announceable (S8.1).
+        self.acknowledgeable: dict[tuple[bytes, bytes], None] = {}
+        self.dirty: dict[bytes, int] = {}  # key → position after which it changed since its last checkpoint
+        self.is_dirty = False  # flush state, vector
+        self.position = 0  # of the row being written or applied: where dirt begins
+        # statistics
+        self.late_arrivals = 0  # S7.2
+        self.evicted_early = 0  # pairs evicted by merges: (S9.3), judged by the engine
+        # digest cache
+        self._digest_total = 0
+        self._undigested: set[bytes] = set()
+
+    def get(self, key: bytes) -> Optional[Stream]:
+        return self.keys.get(key)
+
+    def get_or_create(self, key: bytes) -> Stream:
+        stream = self.keys.get(key)
+        if stream is None:
+            stream = self.keys[key] = Stream(key, self.limits)
+        return stream
+
+    def touch(self, stream: Stream) -> None:
+        """Notes that anything of a key changed: for the checkpoint and the digest."""
+        key = stream.key
+        if key not in self.dirty:
+            self.dirty[key] = self.position
+        if stream.share is not None:
+            self._digest_total -= stream.share
+            stream.share = None
+        self._undigested.add(key)
+
+    def touch_local(self, stream: Stream) -> None:
+        """Notes that local group state of a key changed: for the checkpoint alone, it is no part of the digest."""
+        if stream.key not in self.dirty:
+            self.dirty[stream.key] = self.position
+
+    def drop_if_empty(self, stream: Stream) -> None:
+        """Forgets a key of which nothing need be remembered."""
+        if stream.is_empty() and self.keys.get(stream.key) is stream:
+            self.touch(stream)
+            del self.keys[stream.key]
+
+    def chain(self, origin: int) -> bytes:
+        return self.chains.get(origin, NO_CHAIN)
+
+    # -- digest ------------------------------------------------------------------------------------------------------
+
+    def undigested_entries(self) -> int:
+        """About how many entries must be hashed before the next digest: what it would cost."""
+        total = 0
+        for key in self._undigested:
+            stream = self.keys.get(key)
+            if stream is not None:
+                total += 1
+                for log in stream.logs.values():
+                    for node in log.unhashed:
+                        total += node.count
+        return total
+
+    def digest(self) -> bytes:
+        """16 bytes over the converged state (S13.9): a function of the vector. Zeros where nothing is held."""
+        for key in self._undigested:
+            stream = self.keys.get(key)
+            if stream is not None and stream.share is None:
+                stream.share = digest.of_stream(stream)
+                self._digest_total += stream.share
+        self._undigested.clear()
+        return (self._digest_total & digest.MASK).to_bytes(16, "big")
+
+    def digest_of(self, key: bytes) -> bytes:
+        stream = self.keys.get(key)
+        return bytes(16) if stream is None else digest.of_stream(stream).to_bytes(16, "big")
+
+

@@ -1,0 +1,346 @@
+"""State as bytes: the parts of a key for checkpoints (`region/storage`) and snapshots (S11), and packed nodes.
+
+The converged part and what is kept until stable travel in snapshots; the local part is for the region's own disk alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Optional
+
+from crdt.delivery import Consumer, Delivery
+from crdt.encoding import Malformed, Reader, put_bytes, put_id, put_varint, put_vector
+from crdt.groups import Create
+from crdt.idempotency import Pair
+from crdt.keyspace import Keyspace
+from crdt.node import PackedNode, check_entries
+from crdt.pel import Pending
+from crdt.position import put_position, read_position
+from crdt.region_log import NodeLimits
+from crdt.spans import put_spans_by_region, read_spans_by_region
+from crdt.stream import Stream
+
+STATE_VERSION: Final = 1
+SNAPSHOT_VERSION: Final = 1
+
+
+# -- packed nodes ----------------------------------------------------------------------------------------------------
+
+
+class NodeImage:
+    """A packed node as it was at a cut: it shares the buffer until the node changes (`PackedNode.is_shared`)."""
+
+    def __init__(self, region_id: int, node: PackedNode) -> None:
+        node.is_shared = True
+        self.region_id = region_id
+        self.number = node.number
+        self.names = node.names
+        self.base_counter = node.base_counter
+        self.data = node.data
+        self.share = node.share
+
+    def encoded(self) -> bytes:
+        out = bytearray()
+        put_varint(out, self.base_counter)
+        put_bytes(out, self.names)
+        put_bytes(out, b"" if self.share is None else self.share.to_bytes(16, "big"))
+        out += self.data
+        return bytes(out)
+
+
+def read_node(body: bytes) -> PackedNode:
+    """The node that `NodeImage.encoded` wrote; Malformed if it cannot be."""
+    reader = Reader(body)
+    base_counter = reader.varint()
+    names = reader.bytes_()
+    share = reader.bytes_()
+    node = PackedNode(names, base_counter)
+    data = body[reader.position :]
+    try:
+        count, deleted, last_ms, last_seq, last_counter = check_entries(names, data, base_counter)
+    except ValueError as error:
+        raise Malformed(str(error)) from error
+    if count == deleted:
+        raise Malformed("a packed node without entries")
+    node.take_run(data, count, last_ms, last_seq, last_counter)
+    node.deleted = deleted
+    node.share = int.from_bytes(share, "big") if share else None
+    return node
+
+
+def push_node(stream: Stream, region_id: int, node: PackedNode) -> None:
+    """Puts a read node at the end of its region log."""
+    scan = node.scan()
+    scan.step()
+    stream.log(region_id).push(node, scan.id(), scan.counter)
+
+
+# -- a key -----------------------------------------------------------------------------------------------------------
+
+
+def put_converged(out: bytearray, stream: Stream) -> None:
+    """All but the entries: header, creates, deadlines, configurations; tombstones, clears, pairs, touched."""
+    put_varint(out, STATE_VERSION)
+    put_varint(out, len(stream.header))
+    for region_id in sorted(stream.header):
+        counter, entry_id = stream.header[region_id]
+        put_varint(out, region_id)
+        put_varint(out, counter)
+        put_id(out, entry_id)
+    put_varint(out, len(stream.groups))
+    for name in sorted(stream.groups):
+        put_bytes(out, name)
+        creates = stream.groups[name].creates
+        put_varint(out, len(creates))
+        for dot in sorted(creates):
+            put_varint(out, dot[0])
+            put_varint(out, dot[1])
+            put_position(out, creates[dot].start)
+            put_spans_by_region(out, creates[dot].acked)
+    put_varint(out, len(stream.deadlines))
+    for dot in sorted(stream.deadlines):
+        put_varint(out, dot[0])
+        put_varint(out, dot[1])
+        put_varint(out, stream.deadlines[dot])
+    put_varint(out, len(stream.configurations))
+    for dot in sorted(stream.configurations):
+        put_varint(out, dot[0])
+        put_varint(out, dot[1])
+        put_varint(out, stream.configurations[dot][0])
+        put_varint(out, stream.configurations[dot][1])
+    _put_until_stable(out, stream)
+
+
+def _put_until_stable(out: bytearray, stream: Stream) -> None:
+    put_varint(out, len(stream.tombstones))
+    for name in sorted(stream.tombstones):
+        put_bytes(out, name)
+        put_vector(out, stream.tombstones[name])
+    put_vector(out, stream.tombstone_of_all)
+    put_vector(out, stream.clears)
+    put_vector(out, stream.touched)
+    pairs = stream.pairs.everything()
+    put_varint(out, len(pairs))
+    for pair in pairs:
+        put_bytes(out, pair.pid)
+        put_bytes(out, pair.iid)
+        put_varint(out, pair.dot[0])
+        put_varint(out, pair.dot[1])
+        put_id(out, pair.entry_id)
+        put_varint(out, pair.recorded_ms)
+        put_vector(out, pair.vector)
+        put_varint(out, pair.held_ms)
+
+
+def read_converged(reader: Reader, stream: Stream) -> None:
+    """Reads what `put_converged` wrote into an empty stream."""
+    if reader.varint() != STATE_VERSION:
+        raise Malformed("state of an unknown version")
+    for _ in range(reader.count()):
+        region_id = reader.varint()
+        counter = reader.varint()
+        stream.header[region_id] = (counter, reader.id_())
+    for _ in range(reader.count()):
+        group = stream.group_with(reader.bytes_())
+        for _ in range(reader.count()):
+            region_id = reader.varint()
+            dot = (region_id, reader.varint())
+            group.creates[dot] = create = Create(read_position(reader))
+            create.acked = read_spans_by_region(reader)
+    for _ in range(reader.count()):
+        region_id = reader.varint()
+        dot = (region_id, reader.varint())
+        stream.deadlines[dot] = reader.varint()
+    for _ in range(reader.count()):
+        region_id = reader.varint()
+        dot = (region_id, reader.varint())
+        duration_s = reader.varint()
+        stream.configurations[dot] = (duration_s, reader.varint())
+    _read_until_stable(reader, stream)
+
+
+def _read_until_stable(reader: Reader, stream: Stream) -> None:
+    for _ in range(reader.count()):
+        name = reader.bytes_()
+        stream.tombstones[name] = reader.vector()
+    stream.tombstone_of_all = reader.vector()
+    stream.clears = reader.vector()
+    stream.touched = reader.vector()
+    for _ in range(reader.count()):
+        pid = reader.bytes_()
+        iid = reader.bytes_()
+        region_id = reader.varint()
+        dot = (region_id, reader.varint())
+        entry_id = reader.id_()
+        recorded_ms = reader.varint()
+        vector = reader.vector()
+        stream.pairs.add(Pair(pid, iid, dot, entry_id, recorded_ms, vector, reader.varint()))
+
+
+def put_local(out: bytearray, stream: Stream) -> None:
+    """Local group state and statistics: for this region's own disk."""
+    put_varint(out, stream.entries_added)
+    put_id(out, stream.max_deleted_id)
+    put_varint(out, stream.iids_added)
+    put_varint(out, stream.iids_duplicates)
+    put_varint(out, len(stream.groups))
+    for name in sorted(stream.groups):
+        put_bytes(out, name)
+        _put_delivery(out, stream.groups[name].delivery)
+
+
+def read_local(reader: Reader, stream: Stream) -> None:
+    stream.entries_added = reader.varint()
+    stream.max_deleted_id = reader.id_()
+    stream.iids_added = reader.varint()
+    stream.iids_duplicates = reader.varint()
+    for _ in range(reader.count()):
+        name = reader.bytes_()
+        delivery = _read_delivery(reader)
+        if name in stream.groups:
+            stream.groups[name].delivery = delivery
+
+
+def _put_delivery(out: bytearray, delivery: Delivery) -> None:
+    out.append(0 if delivery.floor is None else 1)
+    if delivery.floor is not None:
+        put_position(out, delivery.floor)
+    put_id(out, delivery.raised_id)
+    put_spans_by_region(out, delivery.given)
+    put_varint(out, len(delivery.dropped))
+    for region_id in sorted(delivery.dropped):
+        put_varint(out, region_id)
+        put_varint(out, len(delivery.dropped[region_id]))
+        for counter in sorted(delivery.dropped[region_id]):
+            put_varint(out, counter)
+    put_varint(out, delivery.entries_read)
+    put_varint(out, len(delivery.consumers))
+    for name in sorted(delivery.consumers):
+        consumer = delivery.consumers[name]
+        put_bytes(out, name)
+        put_varint(out, consumer.seen_ms)
+        put_varint(out, consumer.active_ms + 1)
+        pending = consumer.pel.everything()
+        put_varint(out, len(pending))
+        for entry in pending:
+            put_varint(out, entry.region_id)
+            put_varint(out, entry.counter)
+            put_id(out, entry.entry_id)
+            put_varint(out, entry.delivered_ms)
+            put_varint(out, entry.deliveries)
+
+
+def _read_delivery(reader: Reader) -> Delivery:
+    delivery = Delivery()
+    if reader.varint():
+        delivery.floor = read_position(reader)
+    delivery.raised_id = reader.id_()
+    delivery.given = read_spans_by_region(reader)
+    for _ in range(reader.count()):
+        region_id = reader.varint()
+        delivery.dropped[region_id] = {reader.varint() for _ in range(reader.count())}
+    delivery.entries_read = reader.varint()
+    for _ in range(reader.count()):
+        name = reader.bytes_()
+        consumer = Consumer(name, reader.varint())
+        consumer.active_ms = reader.varint() - 1
+        delivery.consumers[name] = consumer
+        for _ in range(reader.count()):
+            region_id = reader.varint()
+            counter = reader.varint()
+            entry_id = reader.id_()
+            delivered_ms = reader.varint()
+            pending = Pending(entry_id, region_id, counter, name, delivered_ms, reader.varint())
+            delivery.pel.add(pending)
+            consumer.pel.add(pending)
+    return delivery
+
+
+# -- snapshots -------------------------------------------------------------------------------------------------------
+
+_HEAD: Final = 1
+_KEY: Final = 2
+_NODE: Final = 3
+
+
+class SnapshotCut:
+    """A consistent cut of a keyspace (S11.2): encoded lazily, while the keyspace goes on. `position` is what must be on disk first."""
+
+    def __init__(self, keyspace: Keyspace, position: int) -> None:
+        self.position = position
+        self.vector = dict(keyspace.vector)
+        self.chains = dict(keyspace.chains)
+        head = bytearray([_HEAD])
+        put_varint(head, SNAPSHOT_VERSION)
+        put_vector(head, keyspace.vector)
+        put_varint(head, len(keyspace.chains))
+        for region_id in sorted(keyspace.chains):
+            put_varint(head, region_id)
+            put_bytes(head, keyspace.chains[region_id])
+        put_vector(head, keyspace.flush_tombstone)
+        put_vector(head, keyspace.flush_clears)
+        self._head = bytes(head)
+        self._keys: list[tuple[bytes, list[NodeImage]]] = []
+        for stream in keyspace.keys.values():
+            out = bytearray([_KEY])
+            put_bytes(out, stream.key)
+            put_converged(out, stream)
+            images = [NodeImage(region_id, node) for region_id, log in stream.logs.items() for node in log.rax.nodes]
+            self._keys.append((bytes(out), images))
+
+    def _records(self) -> Iterator[bytes]:
+        yield self._head
+        for state, images in self._keys:
+            yield state
+            for image in images:
+                out = bytearray([_NODE])
+                put_varint(out, image.region_id)
+                out += image.encoded()
+                yield bytes(out)
+
+    def chunks(self, bytes_max: int) -> Iterator[bytes]:
+        """The snapshot in pieces of about `bytes_max` bytes (a larger record is a piece by itself)."""
+        chunk = bytearray()
+        for record in self._records():
+            if chunk and len(chunk) + len(record) > bytes_max:
+                yield bytes(chunk)
+                chunk = bytearray()
+            put_bytes(chunk, record)
+        yield bytes(chunk)
+
+
+def read_snapshot(chunks: list[bytes], limits: NodeLimits) -> Keyspace:
+    """The keyspace that was cut, without local state; Malformed if the chunks are not a whole snapshot."""
+    keyspace = Keyspace(0, limits)
+    stream: Optional[Stream] = None
+    seen_head = False
+    for chunk in chunks:
+        reader = Reader(chunk)
+        while not reader.at_end():
+            record = Reader(reader.bytes_())
+            kind = record.varint()
+            if kind == _HEAD and not seen_head:
+                _read_head(record, keyspace)
+                seen_head = True
+            elif kind == _KEY and seen_head:
+                stream = keyspace.get_or_create(record.bytes_())
+                read_converged(record, stream)
+            elif kind == _NODE and stream is not None:
+                region_id = record.varint()
+                push_node(stream, region_id, read_node(record.data[record.position :]))
+            else:
+                raise Malformed("a snapshot's records are out of order")
+    if not seen_head:
+        raise Malformed("a snapshot without a head")
+    return keyspace
+
+
+def _read_head(reader: Reader, keyspace: Keyspace) -> None:
+    if reader.varint() != SNAPSHOT_VERSION:
+        raise Malformed("a snapshot of an unknown version")
+    keyspace.vector = reader.vector()
+    for _ in range(reader.count()):
+        region_id = reader.varint()
+        keyspace.chains[region_id] = reader.bytes_()
+    keyspace.flush_tombstone = reader.vector()
+    keyspace.flush_clears = reader.vector()
