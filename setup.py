@@ -16,9 +16,9 @@ import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from setuptools import Distribution, setup
+from setuptools import Command, Distribution, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
@@ -128,7 +128,24 @@ class BuildCompiled(build_ext):
         super().build_extensions()
 
 
+class CompiledModules(Command):
+    """`python setup.py compiled_modules` prints what is compiled."""
+
+    description = "print the modules that are compiled"
+    user_options: ClassVar[list[tuple[str, str | None, str]]] = []
+
+    def initialize_options(self) -> None:
+        """Takes none."""
+
+    def finalize_options(self) -> None:
+        """Takes none."""
+
+    def run(self) -> None:
+        """Prints one path a line."""
+        print("\n".join(modules()))
+
+
 if {"build", "build_py", "build_ext", "bdist_wheel", "editable_wheel", "install", "develop"} & set(sys.argv):
     generate_stubs()
 
-setup(distclass=AnabranchDistribution, cmdclass={"build_py": BuildPython, "build_ext": BuildCompiled})
+setup(distclass=AnabranchDistribution, cmdclass={"build_py": BuildPython, "build_ext": BuildCompiled, "compiled_modules": CompiledModules})

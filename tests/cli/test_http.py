@@ -1,0 +1,90 @@
+"""/metrics and /health: what they say, and what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from region import http
+from region.http import Figure, Health, HttpServer
+
+FIGURES: list[Figure] = [
+    ("anabranch_keys", "Streams.", "gauge", [({}, 3)]),
+    ("anabranch_effects_total", "Effects applied.", "counter", [({"origin": "us"}, 5), ({"origin": 'e"u'}, 7)]),
+]
+
+
+class Region:
+    """Stands for a region: its health may be changed."""
+
+    def __init__(self) -> None:
+        self.health: Health = ("serving", {"region": "us"})
+        self.port = 0
+
+
+@pytest.fixture
+async def region() -> AsyncIterator[Region]:
+    one = Region()
+    server = HttpServer(lambda: FIGURES, lambda: one.health)
+    one.port = await server.start("127.0.0.1", 0)
+    yield one
+    await server.close()
+
+
+async def ask(region: Region, request: bytes) -> tuple[int, bytes, bytes]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", region.port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]) if head else 0, head, body
+
+
+async def test_metrics_are_what_prometheus_reads(region: Region) -> None:
+    status, head, body = await ask(region, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert status == 200 and b"text/plain" in head and b"Content-Length: %d" % len(body) in head
+    samples = {
+        (s.name, tuple(s.labels.values())): s.value for family in text_string_to_metric_families(body.decode()) for s in family.samples
+    }
+    assert samples == {("anabranch_keys", ()): 3, ("anabranch_effects_total", ("us",)): 5, ("anabranch_effects_total", ('e"u',)): 7}
+
+
+@pytest.mark.parametrize(("state", "expected"), [("starting", 503), ("serving", 200), ("recovery", 503), ("failed", 503)])
+async def test_health(region: Region, state: http.State, expected: int) -> None:
+    region.health = (state, {"region": "us"})
+    status, _, body = await ask(region, b"GET /health?verbose HTTP/1.1\r\n\r\n")
+    assert status == expected and json.loads(body) == {"state": state, "region": "us"}
+
+
+async def test_head_has_no_body(region: Region) -> None:
+    status, head, body = await ask(region, b"HEAD /metrics HTTP/1.0\r\n\r\n")
+    assert status == 200 and body == b"" and b"Content-Length: 0" not in head
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "expected"),
+    [
+        (b"POST /metrics HTTP/1.1\r\n\r\n", 405),
+        (b"GET /secret HTTP/1.1\r\n\r\n", 404),
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET / SMTP/9\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * 20_000 + b"\r\n\r\n", 431),
+    ],
+)
+async def test_what_is_refused(region: Region, request_bytes: bytes, expected: int) -> None:
+    status, _, _ = await ask(region, request_bytes)
+    assert status == expected
+
+
+async def test_the_slow_and_the_many_are_dropped(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "REQUEST_PATIENCE_S", 0.5)
+    idle = [await asyncio.open_connection("127.0.0.1", region.port) for _ in range(http.CONNECTIONS_MAX + 6)]
+    closed = await asyncio.gather(*(asyncio.wait_for(reader.read(), 5) for reader, _ in idle))
+    assert closed == [b""] * len(idle)
+    for _, writer in idle:
+        writer.close()
+    assert (await ask(region, b"GET /health HTTP/1.1\r\n\r\n"))[0] == 200
