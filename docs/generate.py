@@ -1,0 +1,90 @@
+"""Writes what docs/ derives from tables: `settings.md` from `region.engine.settings`, options from `region.config`.
+
+``python docs/generate.py`` writes, ``--check`` only says whether anything is out of date (exit code 1).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+sys.path.append(str(DOCS.parent))
+
+from region.config import ALIASES, ENVIRONMENT_PREFIX, IDENTITY  # noqa: E402
+from region.engine import settings  # noqa: E402
+
+_UNITS = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
+
+
+def _value(setting: settings.Setting, value: settings.Value) -> str:
+    if isinstance(value, int) and setting.is_bytes:
+        for size, unit in _UNITS:
+            if value >= size and value % size == 0:
+                return f"{value // size}{unit}"
+    return str(value) if value != "" else '""'
+
+
+def _range(setting: settings.Setting) -> str:
+    if setting.choices is not None:
+        return ", ".join(f"`{choice}`" for choice in setting.choices)
+    if isinstance(setting.default, str):
+        return "text"
+    kind = "bytes" if setting.is_bytes else "number"
+    upper = "" if setting.maximum == (1 << 63) - 1 else f" to {_value(setting, setting.maximum)}"
+    return f"{kind}, {_value(setting, setting.minimum)}{upper or ' or more'}"
+
+
+def settings_page() -> str:
+    """The text of settings.md."""
+    lines = [
+        "# Settings",
+        "",
+        "<!-- Written by docs/generate.py; change region/engine/settings.py and region/config.py, then run `make docs`. -->",
+        "",
+        "Every option has one name in four spellings: the flag `--crdt-sync-interval-ms`, the environment variable",
+        f"`{ENVIRONMENT_PREFIX}CRDT_SYNC_INTERVAL_MS`, the key `crdt-sync-interval-ms` in the TOML file of `--config`",
+        f"(or of `{ENVIRONMENT_PREFIX}CONFIG`), and, for settings, the name that `CONFIG GET` and `CONFIG SET` take. Flags win over the",
+        "environment, the environment over the file, the file over defaults. `CONFIG SET` lasts until the region ends. A key of the file",
+        "that does not exist is an error, which names the nearest that does.",
+        "",
+        "## Who a region is",
+        "",
+        "| option | means |",
+        "|---|---|",
+        *(f"| `{name}` | {text} |" for name, text in IDENTITY.items()),
+        "",
+        "In TOML, `members` may be a table (`{us = 1, eu = 2}`) and `peers` is a list. In the environment, `ANABRANCH_PEER` takes all,",
+        "with commas between them.",
+        "",
+        "## How it behaves",
+        "",
+        *(f"`{alias}` is short for `{name}`." for alias, name in ALIASES.items()),
+        "",
+        "| setting | default | takes | at run time | means |",
+        "|---|---|---|---|---|",
+    ]
+    for one in settings.ALL:
+        runtime = "yes" if one.mutable else "no"
+        lines.append(f"| `{one.name}` | {_value(one, one.default)} | {_range(one)} | {runtime} | {one.text} |")
+    lines += ["", "Sizes take Redis's units: `kb`, `mb`, `gb` are powers of 1024, `k`, `m`, `g` of 1000.", ""]
+    return "\n".join(lines)
+
+
+PAGES = {"settings.md": settings_page}
+
+
+def main(arguments: list[str]) -> int:
+    """Writes, or with ``--check`` compares; the exit code."""
+    outdated = [name for name, page in PAGES.items() if not (DOCS / name).exists() or (DOCS / name).read_text(encoding="utf-8") != page()]
+    for name in outdated:
+        if "--check" in arguments:
+            print(f"docs/{name} is out of date: run `make docs`", file=sys.stderr)
+        else:
+            (DOCS / name).write_text(PAGES[name](), encoding="utf-8")
+            print(f"wrote docs/{name}")
+    return 1 if outdated and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,57 @@
+"""Docs are current: generated pages match their tables, links lead somewhere, targets and commands that are shown exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from region.config import IDENTITY
+from region.engine.settings import BY_NAME
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_generated_pages_are_current() -> None:
+    result = subprocess.run([sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_targets_exist(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    shown = set(re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text(), re.MULTILINE))
+    assert [target for target in shown if f"\n{target}:" not in makefile] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_flags_exist(page: Path) -> None:
+    from typer.main import get_command
+
+    from cli.main import app
+
+    root = get_command(app)
+    text = page.read_text().replace("\\\n", " ")
+    for words in re.findall(r"(?:`|^|\$ )anabranch ((?:[a-z]+ ?)+)([^`\n]*)", text, re.MULTILINE):
+        command, names = root, words[0].split()
+        while names and hasattr(command, "commands"):
+            assert names[0] in command.commands, f"{page.name}: anabranch {words[0]}"
+            command = command.commands[names.pop(0)]
+        flags = {option for parameter in command.params for option in parameter.opts}
+        assert set(re.findall(r"(?<!\S)--[a-z-]+", words[1])) <= flags, f"{page.name}: anabranch {words[0]}{words[1]}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_settings_exist(page: Path) -> None:
+    shown = set(re.findall(r"`(?:--)?((?:crdt|stream|client|proto)-[a-z-]+)`", page.read_text()))
+    assert shown <= {*BY_NAME, *IDENTITY}
