@@ -21,11 +21,12 @@ from crdt.vector import Dot, Vector, covers, includes, raise_to
 def apply_block(keyspace: Keyspace, block: Block, now_ms: int, is_own: bool, skip_keys: Optional[dict[bytes, int]] = None) -> None:
     """Applies a whole block and moves the vector to its end.
 
-    `skip_keys`, when a log is replayed, names the keys whose loaded checkpoint already reflects `keyspace.position` or later.
+    `skip_keys`, when a log is replayed, says up to which position a loaded checkpoint reflects a key; `keyspace.position` is then the one
+    before the block's.
     """
     counter = block.first
     for effect in read_effects(block):
-        if skip_keys is None or isinstance(effect, fx.Flush) or skip_keys.get(effect.key, 0) < keyspace.position:
+        if skip_keys is None or isinstance(effect, fx.Flush) or skip_keys.get(effect.key, 0) <= keyspace.position:
             apply(keyspace, effect, block.origin, counter, now_ms, is_own, skip_keys)
         counter += fx.dots_of(effect)
     keyspace.vector[block.origin] = block.last
@@ -44,7 +45,7 @@ def apply(
         apply_add_run(keyspace, stream, effect, origin)
         counter += effect.count - 1
     elif isinstance(effect, fx.AddIdempotent):
-        apply_add_idempotent(keyspace, stream, effect, (origin, counter), now_ms)
+        apply_add_idempotent(keyspace, stream, effect, (origin, counter), effect.recorded_ms if is_own else now_ms)
     elif isinstance(effect, fx.RemoveEntries):
         apply_remove_entries(stream, effect)
     elif isinstance(effect, fx.Trim):
@@ -117,8 +118,8 @@ def apply_add_run(keyspace: Keyspace, stream: Stream, effect: fx.AddRun, origin:
     keyspace.changes.added_keys.add(stream.key)
 
 
-def apply_add_idempotent(keyspace: Keyspace, stream: Stream, effect: fx.AddIdempotent, dot: Dot, now_ms: int) -> None:
-    """An add and its pair, which this region holds from now on (S9)."""
+def apply_add_idempotent(keyspace: Keyspace, stream: Stream, effect: fx.AddIdempotent, dot: Dot, held_ms: int) -> None:
+    """An add and its pair, which this region holds from `held_ms` on (S9)."""
     entry_id = effect.entry_id
     if entry_id <= stream.xread_high_id:
         keyspace.late_arrivals += 1
@@ -126,7 +127,7 @@ def apply_add_idempotent(keyspace: Keyspace, stream: Stream, effect: fx.AddIdemp
     stream.header[dot[0]] = (dot[1], entry_id)
     stream.entries_added += 1
     keyspace.changes.added_keys.add(stream.key)
-    stream.pairs.add(Pair(effect.pid, effect.iid, dot, entry_id, effect.recorded_ms, effect.vector, now_ms))
+    stream.pairs.add(Pair(effect.pid, effect.iid, dot, entry_id, effect.recorded_ms, effect.vector, held_ms))
     stream.iids_added += 1
     keyspace.changes.pairs.append((stream.key, effect.pid, effect.iid))
 
@@ -159,7 +160,7 @@ def apply_delete(keyspace: Keyspace, stream: Stream, effect: fx.Delete, origin: 
 def apply_flush(keyspace: Keyspace, effect: fx.Flush, origin: int, counter: int, skip_keys: Optional[dict[bytes, int]]) -> None:
     """As a Delete of every key, known here or not: one vector and one tombstone serve for all (S5.4)."""
     for key in list(keyspace.keys):
-        if skip_keys is not None and skip_keys.get(key, 0) >= keyspace.position:
+        if skip_keys is not None and skip_keys.get(key, 0) > keyspace.position:
             continue
         stream = keyspace.keys[key]
         stream.remove_observed(effect.vector)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Optional
 
+from sortedcontainers import SortedSet
+from xxhash import xxh3_64_intdigest
+
 from crdt import digest
 from crdt.block import NO_CHAIN
 from crdt.region_log import NodeLimits
@@ -42,10 +45,11 @@ class Keyspace:
         self.acknowledgeable: dict[tuple[bytes, bytes], None] = {}
         self.dirty: dict[bytes, int] = {}  # key → position after which it changed since its last checkpoint
         self.is_dirty = False  # flush state, vector
-        self.position = 0  # of the row being written or applied: where dirt begins
+        self.position = 0  # of the last row complete: what changes now is in later rows
         # statistics
         self.late_arrivals = 0  # S7.2
         self.evicted_early = 0  # pairs evicted by merges: (S9.3), judged by the engine
+        self._scan_order: Optional[SortedSet[tuple[int, bytes]]] = None  # made when first asked for
         # digest cache
         self._digest_total = 0
         self._undigested: set[bytes] = set()
@@ -57,7 +61,15 @@ class Keyspace:
         stream = self.keys.get(key)
         if stream is None:
             stream = self.keys[key] = Stream(key, self.limits)
+            if self._scan_order is not None:
+                self._scan_order.add((xxh3_64_intdigest(key), key))
         return stream
+
+    def scan_order(self) -> SortedSet[tuple[int, bytes]]:
+        """(hash, key) of every key, ascending: an order that additions and removals elsewhere do not disturb (SCAN)."""
+        if self._scan_order is None:
+            self._scan_order = SortedSet((xxh3_64_intdigest(key), key) for key in self.keys)
+        return self._scan_order
 
     def touch(self, stream: Stream) -> None:
         """Notes that anything of a key changed: for the checkpoint and the digest."""
@@ -79,6 +91,8 @@ class Keyspace:
         if stream.is_empty() and self.keys.get(stream.key) is stream:
             self.touch(stream)
             del self.keys[stream.key]
+            if self._scan_order is not None:
+                self._scan_order.discard((xxh3_64_intdigest(stream.key), stream.key))
 
     def chain(self, origin: int) -> bytes:
         return self.chains.get(origin, NO_CHAIN)

@@ -1,0 +1,59 @@
+"""Which acknowledgements a round announces (S8.1): contiguous runs, so that most acks cost no replication."""
+
+from __future__ import annotations
+
+from crdt.groups import Group
+from crdt.region_log import LogCursor, RegionLog
+from crdt.spans import Spans, SpansByRegion
+from crdt.stream import Stream
+
+
+def announceable(stream: Stream, group: Group) -> SpansByRegion:
+    """Per region log the runs to announce; empty when nothing is."""
+    result: SpansByRegion = {}
+    for region_id in group.delivery.given:
+        log = stream.logs.get(region_id)
+        if log is not None and log.length:
+            runs = _runs(group, log)
+            if runs:
+                result[region_id] = runs
+    return result
+
+
+def _runs(group: Group, log: RegionLog) -> Spans:
+    """The runs of one region log."""
+    acked = group.acked(log.region_id)
+    begins = {group.start_counter(log), group.floor_counter(log)}
+    begins.update(acked.ends)
+    for counter in group.delivery.dropped.get(log.region_id, ()):
+        if log.has_counter(counter):  # a deleted entry counts as neither pending nor dropped
+            begins.add(counter)
+    runs = Spans()
+    for begin in sorted(begins):
+        _extend(group, log, acked, begin, runs)
+    return runs
+
+
+def _extend(group: Group, log: RegionLog, acked: Spans, begin: int, runs: Spans) -> None:
+    """The run that begins after counter `begin`: entries given here, not pending, not dropped, not yet acked.
+
+    It stops at an entry that is acked: the end of that span is a beginning of its own, and the union is the same.
+    """
+    region_id = log.region_id
+    delivery = group.delivery
+    given = delivery.given[region_id]
+    cursor = LogCursor(log)
+    cursor.seek_counter(begin)
+    end = 0
+    end_id = 0
+    while cursor.valid:
+        counter = cursor.counter
+        if acked.contains(counter) or not given.contains(counter) or delivery.is_dropped(region_id, counter):
+            break
+        entry_id = cursor.id()
+        if delivery.pel.get(region_id, counter, entry_id) is not None:
+            break
+        end = counter
+        end_id = entry_id
+        cursor.step()
+    runs.add(begin, end, end_id)

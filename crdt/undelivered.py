@@ -1,0 +1,135 @@
+"""What `XREADGROUP … >` would still deliver (S7.3): the entries above each floor that are not given, merged in ID order.
+
+It never skips, whatever arrives late. Given is nearly always one span per log, so finding the next entry is a cursor's step.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from crdt.groups import Group
+from crdt.merge import Entry, sorted_logs
+from crdt.region_log import LogCursor, RegionLog
+from crdt.spans import Spans, SpansByRegion
+from crdt.stream import Stream
+
+
+class UndeliveredCursor:
+    """Walks the undelivered entries of one region log upward."""
+
+    def __init__(self, group: Group, log: RegionLog) -> None:
+        self.log = log
+        self._delivery = group.delivery
+        given = group.delivery.given.get(log.region_id)
+        self._given = Spans() if given is None else given
+        known = group.delivery.cursors.get(log.region_id, -1)
+        self._reached = group.floor_counter(log) if known < 0 else known
+        self.cursor = LogCursor(log)
+        self.cursor.seek_counter(self._reached)
+        self._skip_given()
+        # Counter of the entry present before the one stood on, 0 if none: where the span of this one begins.
+        self.previous = log.last_counter_up_to(self.cursor.counter - 1) if self.cursor.valid else 0
+        group.delivery.cursors[log.region_id] = self._reached
+
+    def _skip_given(self) -> bool:
+        """Moves on to an entry that is not given; whether it moved."""
+        cursor = self.cursor
+        moved = False
+        while cursor.valid:
+            end = self._given.end_covering(cursor.counter)
+            if end == 0:
+                break
+            self._reached = end
+            cursor.seek_counter(end)
+            moved = True
+        return moved
+
+    def step(self) -> None:
+        self.previous = self.cursor.counter
+        self.cursor.step()
+        if self._skip_given() and self.cursor.valid:
+            self.previous = self.log.last_counter_up_to(self.cursor.counter - 1)
+
+    def count(self) -> int:
+        """How many there are from here on."""
+        if not self.cursor.valid:
+            return 0
+        if not self._given.ends or self.cursor.counter > self._given.ends[-1]:
+            return self.log.count_above(self.cursor.counter) + 1
+        total = 0
+        while self.cursor.valid:
+            total += 1
+            self.step()
+        return total
+
+
+class Handout:
+    """What one read takes: the entries, and the spans that they add to what is given."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.spans: SpansByRegion = {}
+
+
+def take(stream: Stream, group: Group, count: int) -> Handout:
+    """The next entries, at least `count` if there are (0: all), never cut between equal IDs; nothing is changed but the cursors' memo."""
+    handout = Handout()
+    cursors = [UndeliveredCursor(group, log) for log in sorted_logs(stream.logs)]
+    entries = handout.entries
+    while True:
+        best: Optional[UndeliveredCursor] = None
+        for candidate in cursors:
+            if candidate.cursor.valid and (best is None or candidate.cursor.id() < best.cursor.id()):
+                best = candidate
+        if best is None:
+            return handout
+        cursor = best.cursor
+        if 0 < count <= len(entries) and entries[-1].entry_id != cursor.id():
+            return handout
+        entries.append(Entry(cursor.id(), cursor.region_id, cursor.counter, cursor.fields()))
+        spans = handout.spans.get(cursor.region_id)
+        if spans is None:
+            spans = handout.spans[cursor.region_id] = Spans()
+        spans.add(best.previous, cursor.counter, cursor.id())
+        best.step()
+
+
+def exists(stream: Stream, group: Group) -> bool:
+    """Whether anything is left to deliver."""
+    for log in stream.logs.values():
+        if log.length and UndeliveredCursor(group, log).cursor.valid:
+            return True
+    return False
+
+
+def lag(stream: Stream, group: Group) -> int:
+    """How many entries `>` would still deliver (S7.6)."""
+    return sum(UndeliveredCursor(group, log).count() for log in stream.logs.values())
+
+
+def last_delivered_id(stream: Stream, group: Group) -> int:
+    """The highest end of what is given, or the floor (S7.6)."""
+    delivery = group.delivery
+    highest = 0
+    for region_id, spans in delivery.given.items():
+        counter, entry_id = spans.highest_end()
+        log = stream.logs.get(region_id)
+        if entry_id == 0 and counter and log is not None:
+            entry_id = max(log.id_at(log.last_counter_up_to(counter)), 0)
+        highest = max(highest, entry_id)
+    if highest:
+        return max(highest, delivery.raised_id)
+    return max(delivery.raised_id, _floor_id(stream, group))
+
+
+def _floor_id(stream: Stream, group: Group) -> int:
+    """The floor as an entry ID; where it is counters, the highest entry not above it."""
+    delivery = group.delivery
+    positions = [create.start for create in group.creates.values()] if delivery.floor is None else [delivery.floor]
+    ids: list[int] = []
+    for position in positions:
+        if position.is_id:
+            ids.append(position.entry_id)
+        else:
+            ids.append(max([max(log.id_at(position.counter_in(log)), 0) for log in stream.logs.values()], default=0))
+    return min(ids, default=0)
