@@ -1,0 +1,38 @@
+"""Runs a test's coroutine under asyncio's loop and under uvloop's: the server must not know the difference."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import uvloop
+
+from region.engine.settings import Value
+from tests.server.stub import StubRegion
+
+Story = Callable[[StubRegion], Awaitable[None]]
+Play = Callable[..., None]
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def play(request: pytest.FixtureRequest) -> Play:
+    """``play(story, {"setting": value})`` starts a server around a stub, runs `story(region)`, and closes it."""
+
+    async def run(story: Story, values: dict[str, Value] | None) -> None:
+        faults: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        region = StubRegion(values)
+        await region.server.start("127.0.0.1", 0)
+        try:
+            await asyncio.wait_for(story(region), 60)
+        finally:
+            await region.server.close()
+        assert faults == []
+
+    def start(story: Story, values: dict[str, Value] | None = None) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(run(story, values))
+
+    return start

@@ -1,0 +1,225 @@
+"""Connections: their number, their end, fairness among them, and bounds on what they make the server keep."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+from region.connection import OUTPUT_HIGH_BYTES
+from tests.resp.streams import multibulk
+from tests.server.client import connect, until
+from tests.server.conftest import Play
+from tests.server.stub import StubRegion
+
+
+def test_addresses_and_counters(play: Play) -> None:
+    async def story(region: StubRegion) -> None:
+        client = await connect(region)
+        client.send(b"PING\r\n")
+        await client.expect(b"+PONG\r\n")
+        host, port = client.writer.get_extra_info("sockname")
+        assert region.engine.sessions[0].address == f"{host}:{port}"
+        assert region.engine.sessions[0].local_address == f"127.0.0.1:{region.server.port}"
+        assert region.server.connections_received == 1
+        assert list(region.server.connections) == [1]
+
+    play(story)
+
+
+def test_maxclients(play: Play) -> None:
+    async def story(region: StubRegion) -> None:
+        first = await connect(region)
+        first.send(b"PING\r\n")
+        await first.expect(b"+PONG\r\n")
+        second = await connect(region)
+        await second.expect(b"-ERR max number of clients reached\r\n")
+        await second.expect_end()
+        assert region.server.rejected_connections == 1 and region.server.connections_received == 1
+        first.reset()
+        await until(lambda: region.engine.left)
+        third = await connect(region)
+        third.send(b"PING\r\n")
+        await third.expect(b"+PONG\r\n")
+
+    play(story, {"maxclients": 1})
+
+
+def test_half_closed_clients_are_answered_first(play: Play) -> None:
+    async def story(region: StubRegion) -> None:
+        client = await connect(region)
+        client.send(b"PING\r\n" * 30_000 + b"PI")
+        client.half_close()
+        await client.expect(b"+PONG\r\n" * 30_000)
+        await client.expect_end()
+        await until(lambda: len(region.engine.left) == 1)
+        writer = await connect(region)
+        writer.send(b"WRITE\r\n")
+        writer.half_close()
+        await until(lambda: region.engine.last_position == 1)
+        await asyncio.sleep(0.02)
+        region.commit(1)
+        await writer.expect(b":1\r\n")
+        await writer.expect_end()
+        await until(lambda: len(region.engine.left) == 2)
+
+    play(story)
+
+
+def test_a_half_closed_client_that_waits_is_gone(play: Play) -> None:
+    async def story(region: StubRegion) -> None:
+        client = await connect(region)
+        client.send(b"PING\r\nBLOCK\r\n")
+        await until(lambda: region.engine.executed == 2)
+        client.half_close()
+        await client.expect(b"+PONG\r\n")
+        await client.expect_end()
+        assert len(region.engine.left) == 1
+
+    play(story)
+
+
+def test_idle_clients_are_closed_but_not_those_who_wait(play: Play) -> None:
+    async def story(region: StubRegion) -> None:
+        idle, waiting = await connect(region), await connect(region)
+        idle.send(b"PING\r\n")
+        waiting.send(b"BLOCK\r\n")
+        await idle.expect(b"+PONG\r\n")
+        await idle.expect_end()
+        assert region.server.idle_disconnections == 1
+        region.answer(region.engine.sessions[1], b"x")
+        await waiting.expect(b"$1\r\nx\r\n")
+
+    play(story, {"timeout": 1})
+
+
+def test_close_session(play: Play) -> None:
+    async def story(region: StubRegion) -> None:
+        client = await connect(region)
+        client.send(b"BLOCK\r\n")
+        await until(lambda: region.engine.executed == 1)
+        assert region.server.close_session(1)
+        await client.expect_end()
+        assert len(region.engine.left) == 1
+        assert not region.server.close_session(1)
+
+    play(story)
+
+
+def test_closing_the_server_flushes_and_takes_no_more(play: Play) -> None:
+    async def story(region: StubRegion) -> None:
+        client = await connect(region)
+        client.send(b"BIG 3000000\r\n")
+        await until(lambda: region.engine.executed == 1)
+        closing = asyncio.ensure_future(region.server.close(30))
+        await client.expect(b"$3000000\r\n" + b"x" * 3_000_000 + b"\r\n")
+        await client.expect_end()
+        await closing
+        try:
+            await connect(region)
+        except OSError:
+            pass
+        else:
+            raise AssertionError("the server still listens")
+
+    play(story)
+
+
+def test_a_huge_pipeline_starves_nobody(play: Play) -> None:
+    """While one client's commands are executed by the hundred thousand, another's are served in between."""
+    async def story(region: StubRegion) -> None:
+        greedy, modest = await connect(region), await connect(region)
+        modest.send(b"PING\r\n")
+        await modest.expect(b"+PONG\r\n")
+        greedy.send(multibulk([b"PING"]) * 300_000)
+        for _ in range(20):
+            modest.send(b"PING\r\n")
+            await modest.expect(b"+PONG\r\n")
+        greedy.send(multibulk([b"ECHO", b"done"]))
+        await greedy.expect(b"+PONG\r\n" * 300_000 + b"$4\r\ndone\r\n")
+        places = [place for place, session_id in enumerate(region.engine.served) if session_id != region.engine.served[-1]]
+        assert len(places) == 21
+        assert max(later - earlier for earlier, later in pairwise(places)) < 100_000
+
+    play(story)
+
+
+def test_a_client_that_does_not_read_is_not_executed_for_and_then_not_read_from(play: Play) -> None:
+    async def story(region: StubRegion) -> None:
+        greedy, modest = await connect(region), await connect(region)
+        modest.send(b"PING\r\n")
+        await modest.expect(b"+PONG\r\n")
+        greedy.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        greedy.send(multibulk([b"BIG", b"1000000"]) * 60)
+        await until(lambda: len(region.server.connections) == 2 and region.server.connections[greedy_id(region)].output_full)
+        connection = region.server.connections[greedy_id(region)]
+        executed = region.engine.executed
+        assert executed < 60
+        greedy.send(multibulk([b"PING"]) * 100_000)
+        await until(lambda: connection.reading_paused)
+        assert region.engine.executed == executed
+        # At most one read beyond the limit.
+        assert connection.parser.buffered() <= 100_000 + (256 << 10)
+        assert region.engine.sessions[greedy_id(region) - 1].output_bytes > OUTPUT_HIGH_BYTES
+        modest.send(b"PING\r\n")
+        await modest.expect(b"+PONG\r\n")
+        greedy.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        await greedy.expect((b"$1000000\r\n" + b"x" * 1_000_000 + b"\r\n") * 60)
+        await greedy.expect(b"+PONG\r\n" * 100_000)
+
+    def greedy_id(region: StubRegion) -> int:
+        return 3 - region.engine.served[0]
+
+    play(story, {"client-query-buffer-limit": 100_000})
+
+
+def test_held_replies_are_bounded(play: Play) -> None:
+    async def story(region: StubRegion) -> None:
+        client = await connect(region)
+        client.send(b"WRITE\r\n" + b"BIG 1000000\r\n" * 40)
+        await until(lambda: region.engine.sessions and region.engine.sessions[0].output_bytes > OUTPUT_HIGH_BYTES)
+        await asyncio.sleep(0.05)
+        assert region.engine.executed < 41
+        region.commit(1)
+        await client.expect(b":1\r\n" + (b"$1000000\r\n" + b"x" * 1_000_000 + b"\r\n") * 40)
+
+    play(story)
+
+
+def test_a_request_above_the_query_buffer_limit_ends_its_connection(play: Play) -> None:
+    async def story(region: StubRegion) -> None:
+        client = await connect(region)
+        client.send(b"*2\r\n$4\r\nECHO\r\n$1000000\r\n" + b"x" * 500_000)
+        await client.expect_end()
+        assert region.server.query_limit_disconnections == 1
+        # Many small requests, more bytes together, are none of that.
+        other = await connect(region)
+        other.send(b"BLOCK\r\n" + b"PING\r\n" * 100_000)
+        await until(lambda: region.server.connections[2].reading_paused)
+        region.answer(region.engine.sessions[1], b"x")
+        await other.expect(b"$1\r\nx\r\n" + b"+PONG\r\n" * 100_000)
+
+    play(story, {"client-query-buffer-limit": 100_000})
+
+
+def test_the_client_output_limit_disconnects(play: Play) -> None:
+    async def story(region: StubRegion) -> None:
+        client = await connect(region)
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        client.send(b"BIG 1000000\r\n" * 12)
+        await until(lambda: region.server.output_limit_disconnections == 1)
+        assert len(region.engine.left) == 1
+
+    play(story, {"client-output-limit": 2_000_000})
+
+
+def test_a_setting_changed_while_running_counts_at_once(play: Play) -> None:
+    async def story(region: StubRegion) -> None:
+        client = await connect(region)
+        client.send(b"*2\r\n$4\r\nECHO\r\n$2000\r\n" + b"x" * 2000 + b"\r\n")
+        await client.expect(b"$2000\r\n" + b"x" * 2000 + b"\r\n")
+        region.settings.set("proto-max-bulk-len", "1kb")
+        client.send(b"*2\r\n$4\r\nECHO\r\n$2000\r\n")
+        await client.expect(b"-ERR Protocol error: invalid bulk length\r\n")
+        await client.expect_end()
+
+    play(story)
