@@ -1,0 +1,214 @@
+"""`anabranch up` and the commands beside it, on real regions."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from tests.support.cluster import child_env
+from tests.support.ports import free_ports
+from tests.support.processes import eventually, stop
+
+pytestmark = pytest.mark.live
+
+
+def consecutive_ports(count: int) -> int:
+    """First of `count` free ports in a row."""
+    for _ in range(100):
+        first = free_ports(1)[0]
+        if first + count < 65536 and all(is_free(first + n) for n in range(count)):
+            return first
+    raise AssertionError("no free ports in a row")
+
+
+def is_free(port: int) -> bool:
+    import socket
+
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+class Up:
+    """A running `anabranch up`, with what it printed."""
+
+    def __init__(self, directory: Path, *extra: str) -> None:
+        self.directory = directory
+        base = consecutive_ports(9)
+        self.ports = {"us": base, "eu": base + 1, "ap": base + 2}
+        self.output = directory / "up.out"
+        flags = ["--resp-port", str(base), "--sync-port", str(base + 3), "--http-port", str(base + 6)]
+        self.http = base + 6
+        with self.output.open("wb") as output:
+            line = [sys.executable, "-P", "-m", "cli.main", "up", *flags, *extra]
+            self.process = subprocess.Popen(line, cwd=directory, env=child_env(), stdout=output, stderr=subprocess.STDOUT)
+
+    def text(self) -> str:
+        return self.output.read_text()
+
+    def ready(self) -> Up:
+        eventually(lambda: "Ctrl-C stops all." in self.text() or self.process.poll() is not None, 60, "up being ready")
+        assert self.process.poll() is None, self.text()
+        return self
+
+    def client(self, name: str) -> Any:
+        return redis.Redis(port=self.ports[name], decode_responses=True, socket_timeout=10)
+
+    def anabranch(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-P", "-m", "cli.main", *arguments]
+        return subprocess.run(line, capture_output=True, text=True, cwd=self.directory, env=child_env(), timeout=60, check=False)
+
+    def children(self) -> list[int]:
+        own = str(self.process.pid)
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    status = (entry / "stat").read_text()
+                except OSError:
+                    continue
+                if status.rpartition(")")[2].split()[1] == own:
+                    found.append(int(entry.name))
+        return found
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    one = Up(tmp_path_factory.mktemp("up"))
+    try:
+        yield one.ready()
+    finally:
+        stop(one.process, 40)
+
+
+def test_what_is_written_in_one_region_is_read_in_another(up: Up) -> None:
+    added = up.client("us").xadd("s", {"a": "1"})
+    eventually(lambda: up.client("eu").xrange("s") == [(added, {"a": "1"})], 5, "the entry arriving")
+
+
+def test_it_says_what_to_type_next(up: Up) -> None:
+    text = up.text()
+    assert f"redis-cli -p {up.ports['us']} XADD s '*' a 1" in text and "status" in text
+    line = next(line.strip() for line in text.splitlines() if "xadd(" in line)
+    result = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=up.directory, check=True, timeout=30)
+    assert re.fullmatch(r"b'\d+-\d+'", result.stdout.strip())
+
+
+def test_cluster_file_names_all_addresses(up: Up) -> None:
+    table = tomllib.loads((up.directory / "anabranch-data" / "cluster.toml").read_text())
+    assert {region["name"]: region["resp"] for region in table["regions"]} == {name: f"127.0.0.1:{port}" for name, port in up.ports.items()}
+
+
+def test_status_shows_all_regions_and_links(up: Up) -> None:
+    eventually(lambda: up.anabranch("status").returncode == 0, 20, "a healthy status")
+    shown = up.anabranch("status").stdout
+    assert all(name in shown for name in ("us", "eu", "ap")) and "up" in shown
+    regions = json.loads(up.anabranch("status", "--json").stdout)
+    assert [region["state"] for region in regions] == ["serving"] * 3
+    assert all(link["state"] == "up" for region in regions for link in region["links"])
+    single = up.anabranch("status", "--at", f"127.0.0.1:{up.ports['eu']}")
+    assert single.returncode == 0 and "eu" in single.stdout
+
+
+def test_cut_diff_heal(up: Up) -> None:
+    for other in ("eu", "ap"):
+        assert up.anabranch("link", "cut", "us", other).returncode == 0
+    added = up.client("us").xadd("cut", {"only": "us"})
+    up.client("us").xgroup_create("cut", "g", id="0")
+    differ = up.anabranch("diff", "us", "eu", "cut")
+    assert differ.returncode == 1, differ
+    assert f"only us: entry {added}" in differ.stdout and "eu has not received it yet" in differ.stdout
+    assert "only us: group g" in differ.stdout
+    bad = up.anabranch("status")
+    assert bad.returncode == 1 and "us receives nothing from eu: link down" in bad.stderr
+    assert up.anabranch("link", "heal").returncode == 0
+    eventually(lambda: up.anabranch("diff", "us", "eu").returncode == 0, 10, "no difference after healing")
+
+
+def test_delay(up: Up) -> None:
+    assert up.anabranch("link", "delay", "us", "eu", "500").returncode == 0
+    begun = time.monotonic()
+    added = up.client("eu").xadd("slow", {"a": "1"})
+    eventually(lambda: [one for one, _ in up.client("us").xrange("slow")] == [added], 10, "the entry arriving")
+    assert time.monotonic() - begun >= 0.45
+    assert up.anabranch("link", "delay", "us", "eu", "0").returncode == 0
+
+
+def test_mistakes_about_links_are_told(up: Up) -> None:
+    assert "no region 'mars' here; there are us, eu, ap" in up.anabranch("link", "cut", "us", "mars").stderr
+    assert "a link has two ends" in up.anabranch("link", "cut", "us", "us").stderr
+    assert "name two regions" in up.anabranch("link", "heal", "us").stderr
+
+
+def test_explain(up: Up) -> None:
+    added = str(up.client("us").xadd("why", {"a": "1"}))
+    shown = up.anabranch("explain", "us", "why", added)
+    assert shown.returncode == 0 and added in shown.stdout, shown
+
+
+def test_a_second_up_is_refused(up: Up) -> None:
+    again = up.anabranch("up")
+    assert again.returncode == 1 and "is in use by an `anabranch up` that runs already" in again.stderr
+    elsewhere = up.anabranch("up", "--data", "other", "--resp-port", str(up.ports["us"]))
+    assert elsewhere.returncode == 1 and f"port {up.ports['us']} is taken by process" in elsewhere.stderr
+
+
+def test_health_and_metrics(up: Up) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{up.http}/health", timeout=5) as answer:
+        assert json.load(answer)["state"] == "serving"
+    with urllib.request.urlopen(f"http://127.0.0.1:{up.http}/metrics", timeout=5) as answer:
+        assert "crdt_divergence" in answer.read().decode()
+
+
+def test_a_region_that_dies_is_reported_and_the_others_stop_cleanly(tmp_path: Path) -> None:
+    one = Up(tmp_path, "--ephemeral")
+    try:
+        one.ready()
+        found = re.search(r"data and logs in (\S+)", one.text())
+        assert found is not None
+        directory = Path(found[1])
+        assert (directory / "cluster.toml").exists()
+        victim = int((directory / "eu" / "region.lock").read_text())
+        assert victim in one.children()
+        os.kill(victim, signal.SIGKILL)
+        eventually(lambda: "region eu was killed by signal 9 (SIGKILL)" in one.text(), 10, "the report")
+        assert "To start it again:" in one.text()
+        assert one.client("us").ping()
+        gone = one.anabranch("status", "--cluster", str(directory))
+        assert gone.returncode == 1 and "eu at 127.0.0.1:" in gone.stderr and "is unreachable: connection refused" in gone.stderr
+        left = one.children()
+        one.process.send_signal(signal.SIGINT)
+        assert one.process.wait(40) == 1
+        assert "all regions stopped" in one.text() and "killed" not in one.text().split("stopping …")[1]
+        assert not directory.exists()
+        assert not any(Path(f"/proc/{pid}").exists() for pid in left)
+    finally:
+        stop(one.process, 40)
+
+
+def test_data_survives_a_restart_of_all(tmp_path: Path) -> None:
+    one = Up(tmp_path, "--regions", "us,eu", "--data", "d")
+    try:
+        added = one.ready().client("us").xadd("s", {"a": "1"})
+        one.process.send_signal(signal.SIGTERM)
+        assert one.process.wait(40) == 0, one.text()
+    finally:
+        stop(one.process, 40)
+    again = Up(tmp_path, "--data", "d")
+    try:
+        assert [entry for entry, _ in again.ready().client("us").xrange("s")] == [added]
+        assert "2 regions are up" in again.text()
+    finally:
+        stop(again.process, 40)
