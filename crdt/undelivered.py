@@ -52,12 +52,10 @@ class UndeliveredCursor:
 
     def count(self) -> int:
         """How many there are from here on."""
-        if not self.cursor.valid:
-            return 0
-        if not self._given.ends or self.cursor.counter > self._given.ends[-1]:
-            return self.log.count_above(self.cursor.counter) + 1
         total = 0
         while self.cursor.valid:
+            if not self._given.ends or self.cursor.counter > self._given.ends[-1]:
+                return total + 1 + self.log.count_above(self.cursor.counter)
             total += 1
             self.step()
         return total
@@ -77,10 +75,7 @@ def take(stream: Stream, group: Group, count: int) -> Handout:
     cursors = [UndeliveredCursor(group, log) for log in sorted_logs(stream.logs)]
     entries = handout.entries
     while True:
-        best: Optional[UndeliveredCursor] = None
-        for candidate in cursors:
-            if candidate.cursor.valid and (best is None or candidate.cursor.id() < best.cursor.id()):
-                best = candidate
+        best = _lowest(cursors)
         if best is None:
             return handout
         cursor = best.cursor
@@ -92,6 +87,14 @@ def take(stream: Stream, group: Group, count: int) -> Handout:
             spans = handout.spans[cursor.region_id] = Spans()
         spans.add(best.previous, cursor.counter, cursor.id())
         best.step()
+
+
+def _lowest(cursors: list[UndeliveredCursor]) -> Optional[UndeliveredCursor]:
+    best: Optional[UndeliveredCursor] = None
+    for candidate in cursors:
+        if candidate.cursor.valid and (best is None or candidate.cursor.id() < best.cursor.id()):
+            best = candidate
+    return best
 
 
 def exists(stream: Stream, group: Group) -> bool:
