@@ -1,0 +1,73 @@
+"""Saying what is on disk (S2.4): attestations that wait for their commit, and when to make the next one. Sans-IO."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from crdt.vector import Vector
+from region.engine.gossip import Gossip, Heard
+from region.engine.settings import Settings
+from sync.doors import Attestation, Engine
+
+
+class Announcer:
+    """One announcement at a time, for all links: acknowledgements up, and heartbeats down.
+
+    `dirty`: something was merged that no acknowledgement speaks of. Acknowledgements come at most every `crdt-sync-interval-ms`: each needs
+    a commit.
+    """
+
+    def __init__(self, settings: Settings, now_ms: int) -> None:
+        self.dirty = False
+        self._settings = settings
+        self._pending: Optional[Attestation] = None
+        self._pending_beat = False
+        self._beat_ms = now_ms
+        self._last_ms = now_ms
+
+    def begin(self, engine: Engine, now_ms: int, steady_ms: int) -> None:
+        """Asks for an attestation when one is due and none is under way. `steady_ms` never runs back, `now_ms` may."""
+        if self._pending is not None:
+            return
+        beat = steady_ms >= self._beat_ms
+        if not beat and not (self.dirty and steady_ms >= self._last_ms + self._settings.integer("crdt-sync-interval-ms")):
+            return
+        self.dirty = False
+        self._last_ms = steady_ms
+        if beat:
+            self._beat_ms = steady_ms + self._settings.integer("crdt-heartbeat-interval-ms")
+        self._pending = engine.attest(beat, now_ms)
+        self._pending_beat = beat
+
+    def finished(self, position: int) -> Optional[tuple[Attestation, bool]]:
+        """The attestation that is on disk now, and whether it is to be a heartbeat."""
+        if self._pending is None or self._pending.position > position:
+            return None
+        result = (self._pending, self._pending_beat)
+        self._pending = None
+        return result
+
+
+def own_gossip(engine: Engine, attestation: Attestation) -> Gossip:
+    """What the engine passes on, with this region's own part from an attestation that is on disk."""
+    gossip = engine.gossip()
+    own = Heard(engine.region_id, attestation.life, attestation.counts, dict(attestation.vector), attestation.clock_ms)
+    return Gossip([own] + [heard for heard in gossip.heard if heard.region_id != engine.region_id], gossip.questions, gossip.answers)
+
+
+class SteadyClock:
+    """Time for patience and intervals: it goes forward with the region's clock, and stands while that runs back."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._last_ms = now_ms
+        self._steady_ms = 0
+
+    def at(self, now_ms: int) -> int:
+        self._steady_ms += max(0, now_ms - self._last_ms)
+        self._last_ms = now_ms
+        return self._steady_ms
+
+
+def comparable(vector: Vector, chains: dict[int, bytes], disk_vector: Vector) -> dict[int, bytes]:
+    """The chain values of a peer that this region's own log can be compared with: it has got as far (S13.5)."""
+    return {region_id: chain for region_id, chain in chains.items() if disk_vector.get(region_id, 0) >= vector.get(region_id, 0)}

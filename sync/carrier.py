@@ -1,0 +1,168 @@
+"""Messages over gRPC (one bidirectional stream per link): bytes in, bytes out. It knows nothing of what they say.
+
+Channels and servers read no proxies from the environment, share no sockets, and notice a dead peer by keepalive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Optional, Protocol
+
+import grpc
+import grpc.aio
+
+from sync.codec import MESSAGE_BYTES_MAX
+
+METHOD: Final = "/anabranch.sync.v1.Sync/Link"
+_KEEPALIVE_MS: Final = 5000
+_KEEPALIVE_TIMEOUT_MS: Final = 5000
+_DIAL_TIMEOUT_S: Final = 5.0
+_FAREWELL_S: Final = 1.0  # how long a dialler waits for its last words to be read
+
+_OPTIONS: Final[list[tuple[str, Any]]] = [
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.so_reuseport", 0),
+]
+
+
+class ConnectionLost(Exception):
+    """The transport failed, or the peer could not be reached; the text is for people."""
+
+
+class Stream(Protocol):
+    """One connection, both ways."""
+
+    async def send(self, data: bytes) -> None:
+        """Returns when the transport has room for more; ConnectionLost when it is gone."""
+
+    async def receive(self) -> Optional[bytes]:
+        """The next message; None when the other side ended the stream; ConnectionLost when the transport is gone."""
+
+    async def finish(self) -> None:
+        """Ends the stream after what was sent."""
+
+    async def close(self) -> None:
+        """Ends it now, whatever is still on its way."""
+
+
+class DialledStream:
+    """The dialler's end, with a channel of its own."""
+
+    def __init__(self, channel: grpc.aio.Channel, call: Any) -> None:
+        self._channel = channel
+        self._call = call
+
+    async def send(self, data: bytes) -> None:
+        try:
+            await self._call.write(data)
+        except (grpc.RpcError, asyncio.InvalidStateError) as error:
+            raise ConnectionLost(_why(error)) from error
+
+    async def receive(self) -> Optional[bytes]:
+        try:
+            data = await self._call.read()
+        except grpc.RpcError as error:
+            raise ConnectionLost(_why(error)) from error
+        return None if data is grpc.aio.EOF else bytes(data)
+
+    async def finish(self) -> None:
+        try:
+            await self._call.done_writing()
+            await asyncio.wait_for(self._call.code(), _FAREWELL_S)
+        except (grpc.RpcError, asyncio.InvalidStateError, TimeoutError):
+            pass  # it is being closed anyway
+
+    async def close(self) -> None:
+        self._call.cancel()
+        await self._channel.close()
+
+
+class AcceptedStream:
+    """The end of the region that was dialled."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    async def send(self, data: bytes) -> None:
+        try:
+            await self._context.write(data)
+        except (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError) as error:
+            raise ConnectionLost(_why(error)) from error
+
+    async def receive(self) -> Optional[bytes]:
+        try:
+            data = await self._context.read()
+        except (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError) as error:
+            raise ConnectionLost(_why(error)) from error
+        return None if data is grpc.aio.EOF else bytes(data)
+
+    async def finish(self) -> None:
+        """Returning from the handler ends the stream."""
+
+    async def close(self) -> None:
+        """Likewise."""
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name.lower()}: {error.details()}"
+    return str(error) or type(error).__name__
+
+
+async def dial(address: str) -> DialledStream:
+    """Opens a stream to `address` (HOST:PORT); ConnectionLost when nobody answers there."""
+    channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+    try:
+        async with asyncio.timeout(_DIAL_TIMEOUT_S):
+            call = channel.stream_stream(METHOD)()
+            await call.wait_for_connection()
+        return DialledStream(channel, call)
+    except TimeoutError as error:
+        await channel.close()
+        raise ConnectionLost(f"{address} did not answer within {_DIAL_TIMEOUT_S:g} s") from error
+    except grpc.RpcError as error:
+        await channel.close()
+        raise ConnectionLost(_why(error)) from error
+    except asyncio.CancelledError:
+        await channel.close()
+        raise
+
+
+class Listener:
+    """Accepts links; `serve` runs once per connection, and its return ends it."""
+
+    def __init__(self, listen: str, serve: Callable[[Stream], Awaitable[None]]) -> None:
+        self._listen = listen
+        self._serve = serve
+        self._server: Optional[grpc.aio.Server] = None
+
+    async def start(self) -> int:
+        """Listens and returns the port; RuntimeError when the address is taken."""
+
+        async def link(_: Any, context: Any) -> None:
+            await self._serve(AcceptedStream(context))
+
+        self._server = grpc.aio.server(options=_OPTIONS)
+        service, method = METHOD[1:].split("/")
+        handlers = {method: grpc.stream_stream_rpc_method_handler(link)}
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+        port = int(self._server.add_insecure_port(self._listen))
+        if port == 0:
+            raise RuntimeError(f"cannot listen on {self._listen}")
+        await self._server.start()
+        return port
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(grace=0)
+            self._server = None

@@ -1,0 +1,39 @@
+"""Writes sync/wire/sync_pb2.py (and .pyi) from proto/. Run as a script by the build; it imports nothing of ours."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parent.parent
+_PROTO = _ROOT / "proto"
+_SOURCE = _PROTO / "anabranch" / "sync" / "v1" / "sync.proto"
+_TARGET = _ROOT / "sync" / "wire"
+
+
+def generate() -> list[Path]:
+    """Generates and returns the files written; RuntimeError when the compiler refuses. The folder `proto` is never a package."""
+    from grpc_tools import protoc
+
+    with tempfile.TemporaryDirectory() as scratch:
+        arguments = ["protoc", f"-I{_PROTO}", f"--python_out={scratch}", f"--pyi_out={scratch}", str(_SOURCE)]
+        if protoc.main(arguments) != 0:
+            raise RuntimeError(f"protoc refused {_SOURCE}")
+        written = []
+        for path in sorted(Path(scratch).rglob("sync_pb2.py*")):
+            target = _TARGET / path.name
+            target.write_bytes(path.read_bytes())
+            written.append(target)
+    return written
+
+
+def is_current() -> bool:
+    """Whether the generated module exists and is not older than its source."""
+    module = _TARGET / "sync_pb2.py"
+    return module.exists() and module.stat().st_mtime >= _SOURCE.stat().st_mtime
+
+
+if __name__ == "__main__":
+    for file in generate():
+        print(f"wrote {file.relative_to(_ROOT)}", file=sys.stderr)

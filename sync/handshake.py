@@ -1,0 +1,83 @@
+"""Who may talk to whom: the checks of Hello and Welcome, and what a link may use up."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from region.engine.settings import Settings
+from sync.doors import Engine
+from sync.messages import VERSION, Hello, Refusal, Welcome
+
+# Whatever the settings say, a message stays well below codec.MESSAGE_BYTES_MAX.
+_BATCH_BYTES_MAX = 8 << 20
+# Bytes of a block received in parts, as a multiple of the largest unit: effects may be longer than the commands that made them.
+_STAGED_FACTOR = 16
+
+
+class Limits:
+    """What one link may use up, read from the settings when the link opens (S14)."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.batch_bytes = min(settings.integer("crdt-batch-max-bytes"), _BATCH_BYTES_MAX)
+        self.window_bytes = settings.integer("crdt-window-max-bytes")
+        self.block_bytes = settings.integer("crdt-unit-max-bytes") * _STAGED_FACTOR + (1 << 20)
+        self.snapshot_bytes = settings.integer("crdt-snapshot-max-bytes")
+        self.body_patience_ms = settings.integer("crdt-body-patience-ms")
+
+
+class Identity:
+    """Who this region says it is."""
+
+    def __init__(self, cluster: str, region_id: int, name: str, members: dict[int, str]) -> None:
+        self.cluster = cluster
+        self.region_id = region_id
+        self.name = name
+        self.members = members
+
+    @classmethod
+    def of(cls, engine: Engine) -> Identity:
+        members = {region_id: member.name for region_id, member in engine.members.items()}
+        return cls(engine.cluster, engine.region_id, engine.name, members)
+
+
+def refuse_hello(own: Identity, hello: Hello) -> Optional[Refusal]:
+    """Why whoever said this Hello must be turned away; None when it may receive from here."""
+    common = _refuse(own, hello)
+    if common is not None:
+        return common
+    if hello.dialled != own.region_id:
+        return Refusal("region", f"region {hello.dialled} was dialled, this is {_named(own.region_id, own.name)}")
+    return None
+
+
+def refuse_welcome(own: Identity, welcome: Welcome, dialled: int) -> Optional[Refusal]:
+    """Why this region must not receive from whoever said this Welcome; None when it may."""
+    common = _refuse(own, welcome)
+    if common is not None:
+        return common
+    if welcome.region_id != dialled:
+        return Refusal("region", f"region {dialled} was dialled, {_named(welcome.region_id, welcome.name)} answered")
+    return None
+
+
+def _refuse(own: Identity, peer: Hello | Welcome) -> Optional[Refusal]:
+    """The checks of both sides. The tables of members must be equal: they change by effects only (S1.1)."""
+    if peer.version != VERSION:
+        return Refusal("version", f"the peer speaks protocol version {peer.version}, {own.name} speaks {VERSION}")
+    if peer.cluster != own.cluster:
+        return Refusal("cluster", f"the peer is of cluster '{peer.cluster}', {own.name} of '{own.cluster}'")
+    if peer.region_id == own.region_id:
+        return Refusal("duplicate", f"both sides say that they are region {own.region_id}")
+    if own.members.get(peer.region_id) != peer.name:
+        return Refusal("not-a-member", f"{_named(peer.region_id, peer.name)} is no member for {own.name}: {_table(own.members)}")
+    if peer.members != own.members:
+        return Refusal("members", f"{peer.name} has members {_table(peer.members)}, {own.name} has {_table(own.members)}")
+    return None
+
+
+def _named(region_id: int, name: str) -> str:
+    return f"region {region_id} ({name})"
+
+
+def _table(members: dict[int, str]) -> str:
+    return ",".join(f"{members[region_id]}={region_id}" for region_id in sorted(members))

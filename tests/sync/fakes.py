@@ -1,0 +1,464 @@
+"""A region without commands: an engine that applies blocks to a set, its log, and a network of hubs without sockets or clocks.
+
+A block's body names what its region had applied before it, so that `FakeEngine.merge` notices every breach of causal order (S2.1).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from crdt.block import NO_CHAIN, Block, chain_after
+from crdt.vector import includes, joined, raise_to
+from region.engine.errors import ChainForked, NotAMember, SyncGap
+from region.engine.gossip import Gossip, Heard
+from region.engine.settings import Settings
+from sync.codec import decode_down, decode_up, encode_down, encode_up
+from sync.hub import Hub
+from sync.sender import CheckChains, Locate, ReadBlock, ReadLog
+
+NAMES = {1: "us", 2: "eu", 3: "ap", 4: "sa", 5: "af"}
+
+
+class FakeMember:
+    def __init__(self, region_id: int, name: str) -> None:
+        self.region_id = region_id
+        self.name = name
+        self.lost = False
+
+
+class FakeRow:
+    def __init__(self, position: int, block: Optional[Block]) -> None:
+        self.position = position
+        self.block = block
+
+
+class FakeAttestation:
+    def __init__(self, engine: "FakeEngine", with_digest: bool, now_ms: int) -> None:
+        self.vector = dict(engine.vector)
+        self.clock_ms = now_ms
+        self.digest = engine.digest() if with_digest else b""
+        self.position = engine.position
+        self.life = engine.life
+        self.counts = True
+
+
+class FakeCut:
+    def __init__(self, engine: "FakeEngine") -> None:
+        self.position = engine.position
+        self.vector = dict(engine.vector)
+        self.chains = dict(engine.chains)
+        self._state = {"vector": self.vector, "chains": {k: v.hex() for k, v in self.chains.items()}, "held": sorted(engine.held)}
+
+    def chunks(self, bytes_max: int) -> Iterator[bytes]:
+        data = json.dumps(self._state).encode()
+        for start in range(0, len(data), bytes_max):
+            yield data[start : start + bytes_max]
+
+
+class FakeLog:
+    """The committed log. `base`: what it no longer tells."""
+
+    def __init__(self) -> None:
+        self.rows: list[FakeRow] = []
+        self.base: dict[int, int] = {}
+        self.last_position = 0
+        self.reads = 0
+
+    def truncate(self, rows_kept: int) -> None:
+        cut = len(self.rows) - rows_kept
+        for row in self.rows[: max(cut, 0)]:
+            if row.block is not None:
+                raise_to(self.base, {row.block.origin: row.block.last})
+        self.rows = self.rows[max(cut, 0) :]
+
+    def read(self, position: int, bytes_max: int) -> list[FakeRow]:
+        self.reads += 1
+        result: list[FakeRow] = []
+        size = 0
+        for row in self.rows:
+            if row.position <= position or row.block is None:
+                continue
+            size += len(row.block.body)
+            if result and size > bytes_max:
+                break
+            result.append(row)
+        return result
+
+    def locate(self, vector: dict[int, int]) -> Optional[int]:
+        if not includes(vector, self.base):
+            return None
+        for row in self.rows:
+            if row.block is not None and vector.get(row.block.origin, 0) < row.block.last:
+                return row.position - 1
+        return self.last_position
+
+    def block(self, origin: int, counter: int) -> Optional[Block]:
+        for row in self.rows:
+            if row.block is not None and row.block.origin == origin and row.block.first <= counter <= row.block.last:
+                return row.block
+        return None
+
+    def chain(self, origin: int, counter: int) -> Optional[bytes]:
+        found = self.block(origin, counter)
+        return found.chain if found is not None and found.last == counter else None
+
+    async def rows_after(self, position: int, bytes_max: int) -> list[FakeRow]:
+        return self.read(position, bytes_max)
+
+    async def position_for(self, vector: dict[int, int]) -> Optional[int]:
+        return self.locate(vector)
+
+    async def block_with(self, origin: int, counter: int) -> Optional[Block]:
+        return self.block(origin, counter)
+
+    async def chain_at(self, origin: int, counter: int) -> Optional[bytes]:
+        return self.chain(origin, counter)
+
+
+class FakeLinkRequest:
+    def __init__(self, peer: int, action: str, delay_ms: int = 0) -> None:
+        self.peer, self.action, self.delay_ms = peer, action, delay_ms
+
+
+class FakeEngine:
+    def __init__(self, region_id: int, members: dict[int, str], cluster: str = "c", name: str = "", life: int = 1) -> None:
+        self.cluster = cluster
+        self.region_id = region_id
+        self.name = name or members.get(region_id, NAMES[region_id])
+        self.members = {rid: FakeMember(rid, member) for rid, member in members.items()}
+        self.life = life
+        self.log = FakeLog()
+        self.vector: dict[int, int] = {}
+        self.chains: dict[int, bytes] = {}
+        self.held: set[tuple[int, int, str]] = set()  # (origin, counter, payload)
+        self.position = 0
+        self.pending: list[FakeRow] = []
+        self.disk_vector: dict[int, int] = {}
+        self.disk_chains: dict[int, bytes] = {}
+        self.committed_position = 0
+        self.join_base: Optional[dict[int, int]] = None
+        # What sync told it
+        self.states: dict[int, tuple[str, str]] = {}
+        self.receivers: set[int] = set()
+        self.peers_hold: dict[int, tuple[int, dict[int, int]]] = {}
+        self.peer_acks: dict[int, dict[int, int]] = {}
+        self.heard: dict[int, Heard] = {}
+        self.compared: list[tuple[int, bool]] = []
+        self.requests: list[FakeLinkRequest] = []
+        self.down: set[int] = set()
+        self.merged: list[tuple[int, int, int]] = []  # (source, origin, last)
+        self.joins = 0
+
+    # -- what tests do
+
+    def write(self, payload: str = "", count: int = 1) -> None:
+        first = self.vector.get(self.region_id, 0) + 1
+        last = first + count - 1
+        body = json.dumps({"deps": self.vector, "payload": payload}).encode()
+        chain = chain_after(self.chains.get(self.region_id, NO_CHAIN), body)
+        self._apply(Block(self.region_id, first, last, body, chain))
+
+    def local_record(self) -> None:
+        self.position += 1
+        self.pending.append(FakeRow(self.position, None))
+
+    def commit(self) -> list[FakeRow]:
+        rows, self.pending = self.pending, []
+        self.log.rows += rows
+        self.log.last_position = self.committed_position = self.position
+        self.disk_vector, self.disk_chains = dict(self.vector), dict(self.chains)
+        if self.join_base is not None:
+            raise_to(self.log.base, self.join_base)
+            self.join_base = None
+        return [row for row in rows if row.block is not None]
+
+    def link(self, peer: int, action: str, delay_ms: int = 0) -> None:
+        self.requests.append(FakeLinkRequest(peer, action, delay_ms))
+        if action == "DOWN":
+            self.down.add(peer)
+        elif action == "UP":
+            self.down.discard(peer)
+
+    def digest(self) -> bytes:
+        return hash(frozenset(self.held)).to_bytes(16, "big", signed=True)
+
+    # -- the doors
+
+    def _apply(self, block: Block) -> None:
+        self.vector[block.origin] = block.last
+        self.chains[block.origin] = block.chain
+        self.held.add((block.origin, block.last, json.loads(block.body)["payload"][:16]))
+        self.position += 1
+        self.pending.append(FakeRow(self.position, block))
+
+    def attest(self, with_digest: bool, now_ms: int) -> FakeAttestation:
+        return FakeAttestation(self, with_digest, now_ms)
+
+    def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
+        if source in self.down:
+            return
+        for block in blocks:
+            if block.origin not in self.members:
+                raise NotAMember(f"effect of region {block.origin}")
+            applied = self.vector.get(block.origin, 0)
+            if block.last <= applied:
+                continue
+            if block.first != applied + 1:
+                raise SyncGap(f"{block.origin}: {block.first} after {applied}")
+            if chain_after(self.chains.get(block.origin, NO_CHAIN), block.body) != block.chain:
+                raise ChainForked(f"{block.origin}: {block.first}")
+            deps = {int(rid): counter for rid, counter in json.loads(block.body)["deps"].items()}
+            assert includes(self.vector, deps), f"{self.name} got {block.origin}:{block.last} before {deps}, has {self.vector}"
+            self._apply(block)
+            self.merged.append((source, block.origin, block.last))
+
+    def peer_holds(self, peer: int, life: int, vector: dict[int, int], now_ms: int) -> None:
+        self.peers_hold[peer] = (life, dict(vector))
+
+    def gossip(self) -> Gossip:
+        return Gossip(list(self.heard.values()), [], [])
+
+    def hear(self, gossip: Gossip, now_ms: int) -> None:
+        for heard in gossip.heard:
+            known = self.heard.get(heard.region_id)
+            if known is None or (known.life, known.clock_ms) < (heard.life, heard.clock_ms):
+                self.heard[heard.region_id] = heard
+
+    def receiver_opened(self, peer: int) -> None:
+        assert peer not in self.receivers
+        self.receivers.add(peer)
+
+    def receiver_closed(self, peer: int) -> None:
+        self.receivers.remove(peer)
+
+    def acknowledged(self, peer: int, vector: dict[int, int], now_ms: int) -> None:
+        self.peer_acks[peer] = dict(vector)
+
+    def link_state(self, peer: int, state: str, detail: str) -> None:
+        self.states[peer] = (state, detail)
+
+    def link_requests(self) -> list[FakeLinkRequest]:
+        requests, self.requests = self.requests, []
+        return requests
+
+    def compare_digest(self, peer: int, vector: dict[int, int], digest: bytes) -> None:
+        if vector == self.vector:
+            self.compared.append((peer, digest == self.digest()))
+
+    def snapshot_cut(self) -> FakeCut:
+        return FakeCut(self)
+
+    def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
+        state = json.loads(b"".join(chunks))
+        vector = {int(rid): counter for rid, counter in state["vector"].items()}
+        for rid, chain in state["chains"].items():
+            if vector[int(rid)] > self.vector.get(int(rid), 0):
+                self.chains[int(rid)] = bytes.fromhex(chain)
+        self.vector = joined(self.vector, vector)
+        self.held |= {(rid, counter, payload) for rid, counter, payload in state["held"]}
+        self.join_base = joined(self.join_base or {}, vector)
+        self.local_record()
+        self.joins += 1
+
+
+class Pipe:
+    """A connection between two hubs: bytes in flight, both ways."""
+
+    def __init__(self, dialler: int, acceptor: int, up_number: int, down_number: int) -> None:
+        self.dialler, self.acceptor = dialler, acceptor
+        self.numbers = {dialler: up_number, acceptor: down_number}
+        self.flight: dict[int, deque[bytes]] = {dialler: deque(), acceptor: deque()}  # by destination
+        self.ended: set[int] = set()
+
+
+class World:
+    """Regions, and links `(dialler, acceptor)`. Everything happens in `step`, in an order drawn from `seed`."""
+
+    def __init__(self, links: list[tuple[int, int]], seed: int = 0, settings: Optional[dict[str, Any]] = None, hand_rows: bool = False) -> None:
+        self.random = random.Random(seed)
+        self.now_ms = 1_000_000
+        self.settings = Settings({"crdt-heartbeat-interval-ms": 50, "crdt-snapshot-patience-ms": 500, **(settings or {})})
+        self.hand_rows = hand_rows
+        self.topology = links
+        members = {rid: NAMES[rid] for rid in sorted({rid for link in links for rid in link})}
+        self.members = members
+        self.engines = {rid: FakeEngine(rid, members) for rid in members}
+        self.hubs: dict[int, Hub] = {}
+        self.pipes: list[Pipe] = []
+        self.cut_links: set[tuple[int, int]] = set()
+        self.paused: set[int] = set()  # regions that read nothing
+        self.notes: list[str] = []
+        self.said: list[tuple[int, int, Any]] = []  # (from, to, message)
+        for rid in members:
+            self.start(rid)
+
+    def start(self, rid: int) -> None:
+        peers = [acceptor for dialler, acceptor in self.topology if dialler == rid]
+        self.hubs[rid] = Hub(self.engines[rid], self.settings, peers, self.now_ms)
+
+    # -- faults
+
+    def cut(self, one: int, other: int) -> None:
+        self.cut_links |= {(one, other), (other, one)}
+        self.drop(one, other)
+
+    def heal(self, one: int, other: int) -> None:
+        self.cut_links -= {(one, other), (other, one)}
+
+    def drop(self, one: int, other: int) -> None:
+        """Connections between the two break; what is in flight is lost."""
+        for pipe in list(self.pipes):
+            if {pipe.dialler, pipe.acceptor} == {one, other}:
+                self.pipes.remove(pipe)
+                for rid in (pipe.dialler, pipe.acceptor):
+                    self.hubs[rid].closed(pipe.numbers[rid], "dropped", self.now_ms)
+
+    def lose_silently(self, one: int, other: int) -> None:
+        """The connection is gone for the dialler only: the acceptor learns of it by the next Hello."""
+        for pipe in list(self.pipes):
+            if (pipe.dialler, pipe.acceptor) == (one, other):
+                self.pipes.remove(pipe)
+                self.hubs[one].closed(pipe.numbers[one], "reset", self.now_ms)
+
+    # -- steps
+
+    def step(self, ms: int = 5) -> None:
+        self.now_ms += ms
+        order = list(self.hubs)
+        self.random.shuffle(order)
+        for rid in order:
+            self.hubs[rid].tick(self.now_ms)
+            self._work(rid)
+        pipes = list(self.pipes)
+        self.random.shuffle(pipes)
+        for pipe in pipes:
+            self._carry(pipe)
+        for rid in order:
+            self._work(rid)
+
+    def run(self, ms: int = 1000, step_ms: int = 5) -> None:
+        for _ in range(ms // step_ms):
+            self.step(step_ms)
+
+    def until(self, condition: Any, ms_max: int = 60_000) -> None:
+        for _ in range(ms_max // 5):
+            if condition():
+                return
+            self.step()
+        raise AssertionError(f"not reached: {self.describe()}")
+
+    def settle(self, ms_max: int = 60_000) -> None:
+        self.until(self.converged, ms_max)
+
+    def converged(self) -> bool:
+        whole: dict[int, int] = {}
+        for engine in self.engines.values():
+            raise_to(whole, engine.vector)
+        for rid, engine in self.engines.items():
+            if engine.vector != whole or engine.pending:
+                return False
+            if any(acks != whole for peer, acks in engine.peer_acks.items() if peer in engine.receivers):
+                return False
+            assert engine.held == self.engines[next(iter(self.engines))].held, rid
+        return True
+
+    def describe(self) -> str:
+        return "; ".join(f"{engine.name} {engine.vector} {engine.states}" for engine in self.engines.values())
+
+    def sender(self, acceptor: int, dialler: int) -> Any:
+        return self.hubs[acceptor].sending[dialler].sender
+
+    def receiver(self, dialler: int, acceptor: int) -> Any:
+        connection = self.hubs[dialler].links[acceptor].connection
+        assert connection is not None
+        return connection.receiver
+
+    def _work(self, rid: int) -> None:
+        hub, engine = self.hubs[rid], self.engines[rid]
+        while hub.merge_some(1 << 18, self.now_ms):
+            pass
+        rows = engine.commit()
+        if self.hand_rows:
+            hub.committed(engine.committed_position, self.now_ms, rows)
+        else:
+            hub.committed(engine.committed_position, self.now_ms)
+        for number, request in hub.take_requests():
+            hub.answered(number, request, self._ask(engine.log, request), self.now_ms)
+        for peer in hub.take_dials():
+            self._dial(rid, peer)
+        for number in hub.take_closes():
+            self._close(rid, number)
+        self.notes += [f"{engine.name}: {note}" for note in hub.take_notes()]
+
+    def _ask(self, log: FakeLog, request: Any) -> Any:
+        if isinstance(request, ReadLog):
+            rows = log.read(request.position, request.bytes_max)
+            return None if log.locate(request.vector) is None else rows
+        if isinstance(request, Locate):
+            return log.locate(request.vector)
+        if isinstance(request, ReadBlock):
+            return log.block(request.origin, request.counter)
+        assert isinstance(request, CheckChains)
+        for origin, chain in sorted(request.chains.items()):
+            if log.chain(origin, request.vector[origin]) not in (None, chain):
+                return origin
+        return 0
+
+    def _dial(self, rid: int, peer: int) -> None:
+        if (rid, peer) in self.cut_links or peer not in self.hubs:
+            self.hubs[rid].dial_failed(peer, "unreachable", self.now_ms)
+            return
+        number = self.hubs[rid].dial_opened(peer, self.now_ms)
+        if number is not None:
+            self.pipes.append(Pipe(rid, peer, number, self.hubs[peer].accepted(self.now_ms)))
+
+    def _close(self, rid: int, number: int) -> None:
+        for pipe in list(self.pipes):
+            if pipe.numbers.get(rid) == number:
+                self.pipes.remove(pipe)
+                other = pipe.dialler if pipe.acceptor == rid else pipe.acceptor
+                self.hubs[other].closed(pipe.numbers[other], "closed by the peer", self.now_ms)
+
+    def _carry(self, pipe: Pipe) -> None:
+        for source, target in ((pipe.dialler, pipe.acceptor), (pipe.acceptor, pipe.dialler)):
+            hub = self.hubs[source]
+            # The transport has room for a few messages; a region that reads nothing fills it.
+            while len(pipe.flight[target]) < 4 and pipe in self.pipes:
+                message = hub.next_message(pipe.numbers[source], self.now_ms)
+                if message is None:
+                    if hub.finished(pipe.numbers[source]):
+                        pipe.ended.add(source)
+                    break
+                self.said.append((source, target, message))
+                pipe.flight[target].append(encode_up(message) if source == pipe.dialler else encode_down(message))
+        for target in (pipe.acceptor, pipe.dialler):
+            if target in self.paused:
+                continue
+            for _ in range(self.random.randint(1, 4)):
+                if pipe.flight[target] and pipe in self.pipes:
+                    data = pipe.flight[target].popleft()
+                    message = decode_down(data) if target == pipe.dialler else decode_up(data)
+                    self.hubs[target].received(pipe.numbers[target], message, self.now_ms)
+        for source in list(pipe.ended):
+            target = pipe.dialler if source == pipe.acceptor else pipe.acceptor
+            if not pipe.flight[target] and pipe in self.pipes:
+                self.pipes.remove(pipe)
+                for rid in (source, target):
+                    self.hubs[rid].closed(pipe.numbers[rid], "closed by the peer", self.now_ms)
+
+
+def mesh(*rids: int) -> list[tuple[int, int]]:
+    return [(one, other) for one in rids for other in rids if one != other]
+
+
+def line(*rids: int) -> list[tuple[int, int]]:
+    return [pair for one, other in zip(rids, rids[1:], strict=False) for pair in ((one, other), (other, one))]
+
+
+def ring(*rids: int) -> list[tuple[int, int]]:
+    """One way only: each receives from the one before it."""
+    return [(rid, rids[place - 1]) for place, rid in enumerate(rids)]

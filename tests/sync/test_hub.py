@@ -1,0 +1,507 @@
+"""Whole networks of hubs, driven step by step: what one region writes, all get, in causal order (S2)."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from sync.messages import Batch, BodyRequest, Header, Heartbeat, HoldingBack, Part, Refusal, SnapshotBegin
+from tests.sync.fakes import NAMES, FakeEngine, World, line, mesh, ring
+
+TOPOLOGIES = {"mesh": mesh(1, 2, 3), "line": line(1, 2, 3, 4), "ring": ring(1, 2, 3, 4, 5), "pair": mesh(1, 2)}
+
+
+@pytest.mark.parametrize("hand_rows", [False, True])
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_everything_reaches_everybody(name: str, hand_rows: bool) -> None:
+    world = World(TOPOLOGIES[name], hand_rows=hand_rows)
+    for round_number in range(30):
+        for rid, engine in world.engines.items():
+            engine.write(f"{rid}/{round_number}", count=1 + round_number % 3)
+            engine.local_record()
+        world.step()
+    world.settle()
+    assert all(state == ("up", "") for engine in world.engines.values() for state in engine.states.values())
+    assert not world.notes
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("name", ["mesh", "line", "ring"])
+def test_faults_then_healing_converge(name: str, seed: int) -> None:
+    """Cuts, broken connections, pauses, delays, links taken down, restarts of a hub and truncated logs; then healing and convergence."""
+    chance = random.Random(seed)
+    tiny: dict[str, Any] = {"crdt-batch-max-bytes": chance.choice([64, 300, 4096]), "crdt-window-max-bytes": chance.choice([200, 2000, 1 << 20])}
+    world = World(TOPOLOGIES[name], seed=seed, settings=tiny, hand_rows=seed % 2 == 0)
+    for _ in range(250):
+        _fault(world, chance)
+        for engine in world.engines.values():
+            if chance.random() < 0.4:
+                engine.write("x" * chance.choice([1, 50, 700]), count=chance.randint(1, 4))
+        world.step(chance.choice([1, 5, 5, 40]))
+    world.cut_links.clear()
+    world.paused.clear()
+    for one, other in world.topology:
+        world.engines[one].link(other, "UP")
+        world.engines[one].link(other, "DELAY", 0)
+    world.settle()
+    world.run(500)
+    assert all(equal for engine in world.engines.values() for _, equal in engine.compared)
+    assert not world.notes or all("joined" in note for note in world.notes)
+
+
+def _fault(world: World, chance: random.Random) -> None:
+    one, other = chance.choice(world.topology)
+    kind = chance.random()
+    if kind < 0.03:
+        world.cut(one, other)
+    elif kind < 0.09:
+        world.heal(one, other)
+    elif kind < 0.12:
+        world.drop(one, other)
+    elif kind < 0.15:
+        world.lose_silently(one, other)
+    elif kind < 0.18:
+        world.paused ^= {one}
+    elif kind < 0.21:
+        world.engines[one].link(other, chance.choice(["UP", "UP", "DOWN"]))
+    elif kind < 0.24:
+        world.engines[one].link(other, "DELAY", chance.choice([0, 20, 300]))
+    elif kind < 0.27:
+        world.engines[one].log.truncate(chance.randint(0, 30))
+
+
+def test_a_cut_region_is_reached_by_the_way_round() -> None:
+    """us → eu → ap while us–ap is cut (S2.1)."""
+    world = World(mesh(1, 2, 3))
+    world.run(200)
+    world.cut(1, 3)
+    world.engines[1].write("round")
+    world.settle()
+    assert world.engines[3].merged == [(2, 1, 1)]
+    world.heal(1, 3)
+    world.until(lambda: world.engines[3].states[1][0] == "up")
+    world.engines[1].write("direct")
+    world.settle()
+    # Both us and eu offer it; whichever comes first is applied, once.
+    assert [dot[1:] for dot in world.engines[3].merged] == [(1, 1), (1, 2)]
+
+
+def test_relayed_blocks_travel_as_headers_never_our_own() -> None:
+    world = World(mesh(1, 2, 3))
+    world.run(300)
+    for _ in range(40):
+        world.engines[1].write("w")
+        world.engines[2].write("w")
+        world.step()
+    world.settle()
+    for source, _target, message in world.said:
+        for item in message.items if isinstance(message, Batch) else []:
+            assert isinstance(item, Header) == (item.origin != source)
+    assert not any(isinstance(message, BodyRequest) for _, _, message in world.said)
+
+
+def test_a_header_that_nobody_covers_is_asked_for() -> None:
+    """ap's own link still counts as direct, but brings nothing: reading stops at the header, then the body is asked for (S2.3)."""
+    world = World([(1, 2), (2, 1), (1, 3), (2, 3), (3, 2)])
+    world.until(lambda: world.engines[1].states == {2: ("up", ""), 3: ("up", "")})
+    world.run(100)
+    # From here on us hears nothing of ap, and does not know it.
+    stuck = [pipe for pipe in world.pipes if (pipe.dialler, pipe.acceptor) == (1, 3)][0]
+    world.pipes.remove(stuck)
+    world.said.clear()
+    world.engines[3].write("late")
+    world.until(lambda: world.engines[2].vector == {3: 1})
+    world.engines[2].write("behind")
+    began_ms = world.now_ms
+    world.until(lambda: world.engines[1].vector == {3: 1, 2: 1})
+    assert [message.dots for _, _, message in world.said if isinstance(message, BodyRequest)] == [[(3, 1)]]
+    assert world.now_ms - began_ms >= world.settings.integer("crdt-body-patience-ms") - 20
+    assert world.engines[1].merged == [(2, 3, 1), (2, 2, 1)]
+
+
+def test_bodies_larger_than_a_message_come_in_parts_too() -> None:
+    world = World([(1, 2), (2, 1), (1, 3), (2, 3), (3, 2)], settings={"crdt-batch-max-bytes": 100})
+    world.run(200)
+    stuck = [pipe for pipe in world.pipes if (pipe.dialler, pipe.acceptor) == (1, 3)][0]
+    world.pipes.remove(stuck)
+    world.engines[3].write("y" * 1000)
+    world.until(lambda: world.engines[1].vector == {3: 1})
+    assert any(isinstance(message, Part) and message.asked for _, _, message in world.said)
+
+
+def test_a_link_that_goes_down_is_no_longer_direct_and_bodies_follow_without_patience() -> None:
+    world = World(mesh(1, 2, 3), settings={"crdt-body-patience-ms": 1 << 30})
+    world.run(300)
+    world.cut(1, 3)
+    for _ in range(20):
+        world.engines[3].write("z")
+        world.step()
+    world.settle()
+    assert world.engines[1].vector == {3: 20}
+
+
+def test_a_large_block_is_staged(subtests: Any = None) -> None:
+    world = World(mesh(1, 2), settings={"crdt-batch-max-bytes": 1000, "crdt-window-max-bytes": 1500})
+    world.engines[1].write("small")
+    world.engines[1].write("L" * 20_000)
+    world.engines[1].write("small")
+    world.settle()
+    parts = [message for _, _, message in world.said if isinstance(message, Part)]
+    assert len(parts) >= 20 and not any(part.asked for part in parts)
+
+
+def test_a_broken_staging_leaves_nothing_behind() -> None:
+    """The connection breaks amid the parts of a block: the next one begins anew (S2.2)."""
+    world = World(mesh(1, 2), settings={"crdt-batch-max-bytes": 500, "crdt-window-max-bytes": 1500})
+    world.run(200)
+    world.engines[1].write("L" * 20_000)
+    world.until(lambda: any(isinstance(message, Part) and message.offset > 2000 for _, _, message in world.said))
+    assert world.engines[2].vector == {}
+    world.drop(1, 2)
+    world.settle()
+    assert world.engines[2].vector == {1: 1}
+
+
+def test_the_window_bounds_what_a_slow_peer_is_sent() -> None:
+    world = World([(2, 1)], settings={"crdt-window-max-bytes": 10_000, "crdt-batch-max-bytes": 2000})
+    world.run(200)
+    world.paused.add(2)
+    for _ in range(200):
+        world.engines[1].write("w" * 500)
+        world.step()
+    sender = world.sender(1, 2)
+    assert sender.unacknowledged.bytes <= 10_000
+    assert len(sender._rows) * 500 <= 10_000
+    world.paused.clear()
+    world.settle()
+    assert sender.unacknowledged.bytes == 0
+
+
+def test_a_log_too_short_holds_back_and_a_snapshot_is_pulled() -> None:
+    world = World(mesh(1, 2))
+    world.settle()
+    world.engines[2].write("own")
+    world.settle()
+    world.cut(1, 2)
+    for _ in range(20):
+        world.engines[1].write("w")
+        world.step()
+    world.engines[1].log.truncate(5)
+    world.said.clear()
+    world.heal(1, 2)
+    healed_ms = world.now_ms
+    world.until(lambda: world.engines[2].joins == 1)
+    assert world.now_ms - healed_ms >= world.settings.integer("crdt-snapshot-patience-ms")
+    world.engines[1].write("afterwards")
+    world.settle()
+    kinds = [message for source, _, message in world.said if source == 1 and not isinstance(message, Heartbeat)]
+    held = [message.holding for message in kinds if isinstance(message, HoldingBack)]
+    assert held == [True, False]
+    # eu's own log counts as truncated up to the snapshot (S11.2).
+    assert world.engines[2].log.locate({2: 1}) is None
+
+
+def test_a_new_region_pulls_at_once_and_one_peer_at_a_time() -> None:
+    world = World(mesh(1, 2, 3), settings={"crdt-snapshot-patience-ms": 1 << 30})
+    world.cut(1, 3)
+    world.cut(2, 3)
+    for _ in range(20):
+        world.engines[1].write("w")
+        world.step()
+    world.settle_pair = None  # type: ignore[attr-defined]
+    world.until(lambda: world.engines[2].disk_vector == {1: 20})
+    world.engines[1].log.truncate(0)
+    world.engines[2].log.truncate(0)
+    world.said.clear()
+    world.heal(1, 3)
+    world.heal(2, 3)
+    world.settle()
+    assert world.engines[3].joins == 1
+    assert sum(isinstance(message, SnapshotBegin) for _, _, message in world.said) == 1
+
+
+def test_a_pull_that_breaks_goes_on_with_another_peer() -> None:
+    world = World(mesh(1, 2, 3), settings={"crdt-batch-max-bytes": 16})
+    world.cut(1, 3)
+    world.cut(2, 3)
+    for _ in range(20):
+        world.engines[1].write("w")
+        world.step()
+    world.until(lambda: world.engines[2].disk_vector == {1: 20})
+    world.engines[1].log.truncate(0)
+    world.engines[2].log.truncate(0)
+    world.heal(1, 3)
+    world.heal(2, 3)
+    world.said.clear()
+
+    def begun() -> list[int]:
+        return [source for source, target, message in world.said if target == 3 and isinstance(message, SnapshotBegin)]
+
+    world.until(lambda: bool(begun()))
+    first = begun()[0]
+    world.cut(first, 3)
+    world.until(lambda: world.engines[3].joins == 1)
+    assert begun() == [first, 3 - first]
+
+
+def test_the_way_round_makes_a_snapshot_unnecessary() -> None:
+    world = World(mesh(1, 2, 3))
+    world.settle()
+    world.cut(1, 3)
+    world.cut(2, 3)
+    for _ in range(10):
+        world.engines[1].write("w")
+        world.step()
+    world.until(lambda: world.engines[2].disk_vector == {1: 10})
+    world.engines[1].log.truncate(0)
+    world.heal(1, 3)
+    world.run(100)
+    world.heal(2, 3)
+    world.settle()
+    world.run(2000)
+    assert world.engines[3].joins == 0
+
+
+def test_steady_writes_of_a_third_region_do_not_put_a_snapshot_off() -> None:
+    """eu writes on and on, and reaches ap; what us holds back comes nearer by none of that."""
+    world = World([(3, 1), (3, 2)])
+    world.run(100)
+    world.cut(1, 3)
+    for _ in range(10):
+        world.engines[1].write("w")
+        world.step()
+    world.engines[1].log.truncate(0)
+    world.engines[3].write("not new")
+    world.heal(1, 3)
+
+    def busy() -> bool:
+        world.engines[2].write("busy")
+        return world.engines[3].joins == 1
+
+    world.until(busy, ms_max=3000)
+
+
+def test_a_sender_that_joins_a_snapshot_holds_its_own_receivers_back() -> None:
+    """us → eu → ap; eu learns by snapshot, and its log has not what ap lacks: shipping on would break causality (S11.2)."""
+    for hand_rows in (False, True):
+        world = World([(2, 1), (3, 2)], hand_rows=hand_rows)
+        world.engines[1].write("first")
+        world.settle()
+        world.cut(1, 2)
+        for _ in range(10):
+            world.engines[1].write("w")
+            world.step()
+        world.engines[1].log.truncate(0)
+        world.heal(1, 2)
+        world.until(lambda world=world: world.engines[2].joins == 1)  # type: ignore[misc]
+        world.engines[2].write("builds on it")
+        world.settle()
+        assert world.engines[3].joins == 1
+
+
+def test_a_fork_is_refused_by_both_and_stays_closed() -> None:
+    """A region restored without saying so reused its counters: the same dots, another history (S13.5)."""
+    world = World(mesh(1, 2))
+    world.engines[1].write("one")
+    world.settle()
+    world.cut(1, 2)
+    forked = world.engines[1] = FakeEngine(1, world.members, life=2)
+    world.start(1)
+    forked.write("another")
+    world.heal(1, 2)
+    world.run(5000)
+    assert world.engines[1].states[2][0] == "forked" and world.engines[2].states[1][0] == "forked"
+    assert "two different histories" in world.engines[1].states[2][1]
+    assert any(note.startswith("us:") and "forked" in note for note in world.notes)
+    assert any(note.startswith("eu:") and "forked" in note for note in world.notes)
+    assert world.engines[1].peers_hold == {} and world.engines[1].receivers == set()
+    assert not world.pipes
+    world.engines[1].link(2, "UP")
+    world.step()
+    assert world.engines[1].states[2][0] != "forked"
+
+
+@pytest.mark.parametrize(
+    "reason, intruder",
+    [
+        ("cluster", FakeEngine(2, {1: "us", 2: "eu"}, cluster="another")),
+        ("members", FakeEngine(2, {1: "us", 2: "eu", 3: "ap"})),
+        ("not-a-member", FakeEngine(2, {1: "us", 2: "elsewhere"})),
+        ("not-a-member", FakeEngine(4, {1: "us", 2: "eu"})),
+        ("duplicate", FakeEngine(1, {1: "us", 2: "eu"})),
+    ],
+)
+def test_refusals_show_on_both_sides(reason: str, intruder: FakeEngine) -> None:
+    world = World(mesh(1, 2))
+    del world.hubs[2]
+    world.hubs.pop(1)
+    world.pipes.clear()
+    world.engines[2] = intruder
+    world.start(1)
+    from sync.hub import Hub
+
+    world.hubs[2] = Hub(intruder, world.settings, [1] if intruder.region_id != 1 else [], world.now_ms)
+    if intruder.region_id == 1:
+        world.hubs[2].links.clear()
+    world.run(300)
+    assert world.engines[1].states[2][0] == "refused"
+    assert any(isinstance(message, Refusal) and message.reason == reason for _, _, message in world.said), world.notes
+    for name in ("us", intruder.name):
+        assert any(note.startswith(f"{name}:") and reason in note for note in world.notes), world.notes
+    assert world.engines[1].receivers == set() and intruder.receivers == set()
+
+
+def test_not_the_region_that_was_dialled() -> None:
+    """The address of eu leads to ap."""
+    world = World(mesh(1, 2, 3))
+    world.pipes.clear()
+    for rid in (1, 2, 3):
+        world.start(rid)
+    world.hubs[2] = world.hubs[3]
+    world.hubs[1].links.pop(3)
+    world.run(100)
+    assert world.engines[1].states[2][0] == "refused"
+    assert "region 2 was dialled, this is region 3 (ap)" in world.engines[1].states[2][1]
+
+
+def test_an_effect_of_no_member_closes_the_link() -> None:
+    world = World(mesh(1, 2))
+    world.run(100)
+    del world.engines[1].members[2]
+    world.engines[2].write("who?")
+    world.run(100)
+    assert world.engines[1].states[2][0] == "refused" and "not-a-member" in world.engines[1].states[2][1]
+
+
+def test_a_gap_is_never_applied() -> None:
+    world = World(mesh(1, 2))
+    world.run(100)
+    world.engines[1].write("one")
+    world.settle()
+    # A log that lost a row without knowing it.
+    world.cut(1, 2)
+    world.engines[1].write("lost")
+    world.engines[1].write("found")
+    world.step()
+    world.engines[1].log.rows.pop(-2)
+    world.heal(1, 2)
+    world.run(2000)
+    assert world.engines[2].vector == {1: 1}
+    assert world.engines[2].states[1][0] == "refused" and "gap" in world.engines[2].states[1][1]
+    assert world.hubs[1].counts["gaps"] and world.hubs[2].counts["gaps"]
+
+
+def test_a_new_connection_closes_the_former_at_the_acceptor() -> None:
+    world = World(mesh(1, 2))
+    world.run(100)
+    before = world.hubs[1].sending[2].number
+    world.lose_silently(2, 1)
+    assert world.hubs[1].sending[2].number == before
+    world.until(lambda: world.engines[2].states[1][0] == "up")
+    assert world.hubs[1].sending[2].number != before
+    assert world.engines[1].receivers == {2}
+    world.engines[1].write("w")
+    world.settle()
+
+
+def test_an_earlier_life_does_not_take_over() -> None:
+    world = World(mesh(1, 2))
+    world.engines[2].life = 5
+    world.drop(1, 2)
+    world.run(500)
+    number = world.hubs[1].sending[2].number
+    world.engines[2].life = 4
+    world.lose_silently(2, 1)
+    world.run(100)
+    assert world.hubs[1].sending[2].number == number
+    assert any("later life" in note for note in world.notes)
+
+
+def test_silence_is_taken_for_death() -> None:
+    world = World(mesh(1, 2))
+    world.run(100)
+    world.pipes.clear()
+    world.run(9000)
+    assert world.engines[1].states[2][0] == "up"
+    world.run(2000)
+    world.engines[1].write("again")
+    world.settle()
+
+
+def test_link_down_ends_receiving_up_resumes() -> None:
+    world = World(mesh(1, 2, 3))
+    world.run(200)
+    world.engines[1].link(2, "DOWN")
+    world.engines[2].write("w")
+    world.settle()
+    assert world.engines[1].states[2] == ("down", "CRDT.LINK DOWN")
+    assert world.engines[1].merged == [(3, 2, 1)]
+    assert 2 in world.engines[1].receivers  # the other direction stays
+    world.engines[1].link(2, "UP")
+    world.step()
+    world.until(lambda: world.engines[1].states[2][0] == "up")
+
+
+def test_a_delay_holds_messages_in_order_and_ends_at_once() -> None:
+    world = World([(2, 1)])
+    world.run(200)
+    world.engines[2].link(1, "DELAY", 500)
+    world.step()
+    began_ms = world.now_ms
+    for number in range(5):
+        world.engines[1].write(str(number))
+        world.step()
+    world.until(lambda: world.engines[2].vector == {1: 5})
+    assert world.now_ms - began_ms >= 500
+    world.engines[1].write("slow")
+    world.run(200)
+    assert world.engines[2].vector == {1: 5}
+    world.engines[2].link(1, "DELAY", 0)
+    world.run(30)
+    assert world.engines[2].vector == {1: 6}
+
+
+def test_heartbeats_pass_on_what_was_heard_along_a_line() -> None:
+    world = World(line(1, 2, 3, 4))
+    world.engines[1].write("w")
+    world.settle()
+    world.until(lambda: all(engine.heard.get(rid) and engine.heard[rid].vector == {1: 1} for engine in world.engines.values() for rid in NAMES if rid in world.members))
+
+
+def test_everything_said_is_on_disk() -> None:
+    """S2.4: a region whose commits stand still says nothing new of itself, whatever it has applied."""
+    world = World(mesh(1, 2))
+    world.run(100)
+    engine = world.engines[2]
+    real_commit, engine.commit = engine.commit, lambda: []  # type: ignore[method-assign]
+    world.engines[1].write("w")
+    world.until(lambda: engine.vector == {1: 1})
+    engine.write("mine")
+    world.run(1000)
+    assert world.engines[1].vector == {1: 1} and world.engines[1].peer_acks.get(2, {}) == {}
+    assert world.engines[1].heard[2].vector == {}
+    engine.commit = real_commit  # type: ignore[method-assign]
+    world.settle()
+
+
+def test_both_sides_learn_what_the_other_holds_in_the_handshake() -> None:
+    world = World([(2, 1)])
+    world.engines[1].write("w")
+    world.engines[1].commit()
+    world.run(100)
+    assert world.engines[2].peers_hold[1][1] == {1: 1}
+    assert world.engines[1].peers_hold[2][1] == {}
+
+
+def test_a_clock_that_runs_back_stops_nothing() -> None:
+    world = World(mesh(1, 2))
+    world.run(200)
+    world.now_ms -= 3_600_000
+    world.said.clear()
+    world.run(500)
+    assert sum(isinstance(message, Heartbeat) for _, _, message in world.said) >= 10
+    world.drop(1, 2)
+    world.engines[1].write("w")
+    world.settle()
