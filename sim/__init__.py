@@ -1,0 +1,1 @@
+"""What studies anabranch from outside: scenarios (`sim.scenario`) that run live, and the deterministic simulator."""

@@ -1,0 +1,206 @@
+"""Regions as processes on this machine, started by the contract of `anabranch serve` and ended by their own process id."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sim.scenario.cluster import ClusterError
+from sim.scenario.wire import Wire, WireError
+
+HOST = "127.0.0.1"
+START_PATIENCE_S = 60.0
+STOP_PATIENCE_S = 20.0
+LOG_TAIL_LINES = 30
+
+
+def free_ports(count: int) -> list[int]:
+    """Different TCP ports that nobody listens on, picked by the operating system."""
+    held = [socket.socket() for _ in range(count)]
+    try:
+        for one in held:
+            one.bind((HOST, 0))
+        return [int(one.getsockname()[1]) for one in held]
+    finally:
+        for one in held:
+            one.close()
+
+
+class RegionProcess:
+    """One region: where it listens, its files, and the process while it runs."""
+
+    def __init__(self, name: str, region_id: int, ports: Sequence[int], directory: Path) -> None:
+        self.name = name
+        self.region_id = region_id
+        self.resp_port, self.sync_port, self.http_port = ports
+        self.data = directory / name
+        self.log = directory / f"{name}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where clients connect."""
+        return f"{HOST}:{self.resp_port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self.process is not None and self.process.poll() is None
+
+    def wire(self, timeout_s: float = 30.0) -> Wire:
+        """A new connection."""
+        return Wire(HOST, self.resp_port, timeout_s)
+
+    def log_tail(self) -> str:
+        """The end of what the region printed."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join(lines[-LOG_TAIL_LINES:])
+
+
+class ProcessCluster:
+    """Regions that all dial each other. Without `directory`, files go into a temporary one that `stop` removes."""
+
+    def __init__(
+        self, names: Sequence[str] = ("us", "eu", "ap"), flags: Mapping[str, str] | None = None, directory: Path | None = None
+    ) -> None:
+        self._own_directory = directory is None
+        self.directory = Path(tempfile.mkdtemp(prefix="anabranch-")) if directory is None else directory
+        self.flags = dict(flags or {})
+        ports = free_ports(3 * len(names))
+        self.regions = {name: RegionProcess(name, n + 1, ports[3 * n : 3 * n + 3], self.directory) for n, name in enumerate(names)}
+
+    def __enter__(self) -> ProcessCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __getitem__(self, name: str) -> RegionProcess:
+        return self.regions[name]
+
+    def command(self, name: str, extra: Sequence[str] = ()) -> list[str]:
+        """The command line of one region. `-P` is passed on: where it was given, the installed build runs."""
+        region = self.regions[name]
+        line = [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "cli.main", "serve", "--cluster", "scenario"]
+        line += ["--members", ",".join(f"{each.name}={each.region_id}" for each in self.regions.values()), "--name", name]
+        line += ["--resp", region.address, "--sync", f"{HOST}:{region.sync_port}", "--http", f"{HOST}:{region.http_port}"]
+        for peer in self.regions.values():
+            if peer is not region:
+                line += ["--peer", f"{peer.name}@{HOST}:{peer.sync_port}"]
+        line += ["--data", str(region.data)]
+        for flag, value in self.flags.items():
+            line += [f"--{flag}", value]
+        return [*line, *extra]
+
+    def start(self, name: str, extra: Sequence[str] = (), wait: bool = True) -> RegionProcess:
+        """Starts a region; by default returns once it answers PING."""
+        region = self.regions[name]
+        assert not region.running, f"{name} runs already"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with region.log.open("ab") as log:
+            region.process = subprocess.Popen(
+                self.command(name, extra), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(os.environ, PYTHONUNBUFFERED="1")
+            )
+        if wait:
+            self.await_answer(name)
+        return region
+
+    def start_all(self) -> None:
+        """Starts all regions; returns once each has issued an effect that all others have, so that every start is over (S13.6)."""
+        for name in self.regions:
+            self.start(name, wait=False)
+        for name in self.regions:
+            self.await_answer(name)
+        for region in self.regions.values():
+            with region.wire() as wire:
+                wire.call("XADD", "started", "*", "by", region.name)
+                wire.call("DEL", "started")
+        self.level()
+
+    def await_answer(self, name: str) -> None:
+        """Waits until a region answers PING; ClusterError with the end of its log if it ends or takes too long."""
+        region = self.regions[name]
+        deadline = time.monotonic() + START_PATIENCE_S
+        while time.monotonic() < deadline:
+            if not region.running:
+                raise ClusterError(f"region {name} ended while starting:\n{region.log_tail()}")
+            try:
+                with region.wire(2.0) as wire:
+                    if wire.call("PING") == b"PONG":
+                        return
+            except WireError:
+                pass
+            time.sleep(0.02)
+        raise ClusterError(f"region {name} does not answer PING after {START_PATIENCE_S} s:\n{region.log_tail()}")
+
+    def level(self, patience_s: float = 60.0) -> dict[int, int]:
+        """Waits until all running regions hold the same; their vector then. ClusterError if they do not come to it."""
+        running = [region for region in self.regions.values() if region.running]
+        deadline = time.monotonic() + patience_s
+        vectors: list[dict[int, int]] = []
+        while time.monotonic() < deadline:
+            answers = []
+            vectors = []
+            for region in running:
+                with region.wire(patience_s + 30.0) as wire:
+                    answers.append(wire.call("CRDT.SYNC", 2000))
+            for region in running:
+                with region.wire() as wire:
+                    vectors.append(vector_of(wire))
+            if all(answer == 1 for answer in answers) and all(vector == vectors[0] for vector in vectors):
+                return vectors[0]
+            time.sleep(0.02)
+        raise ClusterError(f"regions did not level within {patience_s} s: {vectors}")
+
+    def kill(self, name: str) -> None:
+        """SIGKILL, to the process that this object started."""
+        process = self.regions[name].process
+        assert process is not None, f"{name} was never started"
+        process.kill()
+        process.wait(STOP_PATIENCE_S)
+
+    def terminate(self, name: str) -> None:
+        """SIGTERM; SIGKILL if the region does not end in time, which is an error."""
+        process = self.regions[name].process
+        if process is None or process.poll() is not None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(STOP_PATIENCE_S)
+            raise ClusterError(f"region {name} did not end within {STOP_PATIENCE_S} s of SIGTERM:\n{self[name].log_tail()}") from None
+
+    def stop(self) -> None:
+        """Ends every region and removes temporary files."""
+        for region in self.regions.values():
+            if region.process is not None and region.process.poll() is None:
+                region.process.terminate()
+        for region in self.regions.values():
+            if region.process is not None:
+                try:
+                    region.process.wait(STOP_PATIENCE_S)
+                except subprocess.TimeoutExpired:
+                    region.process.kill()
+                    region.process.wait(STOP_PATIENCE_S)
+        if self._own_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def vector_of(wire: Wire) -> dict[int, int]:
+    """region_id → counter that a region has on its disk (`CRDT.VECTOR`)."""
+    reply = wire.call("CRDT.VECTOR")
+    if not isinstance(reply, list):
+        raise ClusterError(f"{wire.address}: CRDT.VECTOR answered {reply!r}")
+    numbers = [one for one in reply if isinstance(one, int)]
+    if len(numbers) != len(reply):
+        numbers = [int(one) for one in reply if isinstance(one, (int, bytes))]
+    return dict(zip(numbers[0::2], numbers[1::2], strict=True))

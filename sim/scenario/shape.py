@@ -1,0 +1,97 @@
+"""What a table writes of a reply: entries by ID, groups and consumers by name, maps by field, all else as it is.
+
+Replies are those of RESP2, where maps are flat arrays; RESP3 maps that come flattened are taken likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Union
+
+from sim.scenario.expectation import ErrorText, Row, Shape
+
+Reply = Union[None, int, bytes, ErrorText, list["Reply"]]
+"""One RESP2 reply: nil, integer, simple or bulk string, error, array."""
+
+
+def text(reply: Reply) -> str:
+    """A scalar reply as text; bytes that are no UTF-8 are kept (surrogateescape)."""
+    if isinstance(reply, bytes):
+        return reply.decode("utf-8", "surrogateescape")
+    return "nil" if reply is None else str(reply)
+
+
+def shape(argv: Sequence[bytes], reply: Reply) -> Shape:
+    """The reply to the command `argv`, as tables compare it."""
+    if reply is None or isinstance(reply, (int, ErrorText)):
+        return reply
+    if isinstance(reply, bytes):
+        return text(reply)
+    name = argv[0].upper()
+    kind = argv[1].upper() if len(argv) > 1 else b""
+    if name in (b"XRANGE", b"XREVRANGE", b"XCLAIM"):
+        return _entries(reply)
+    if name in (b"XREAD", b"XREADGROUP"):
+        return [entry for stream in reply for entry in _entries_of_stream(stream)]
+    if name == b"XAUTOCLAIM" and len(reply) >= 2 and isinstance(reply[1], list):
+        return _entries(reply[1])
+    if name == b"XPENDING" and len(argv) > 3:
+        return [_pending(one) for one in reply]
+    if name == b"XINFO" and kind in (b"GROUPS", b"CONSUMERS"):
+        return [_named(one) for one in reply]
+    if name == b"XINFO" and kind == b"STREAM":
+        return [Row("", _pairs(reply))]
+    return [_plain(one) for one in reply]
+
+
+def shape_of_transaction(queued: Sequence[Sequence[bytes]], reply: Reply) -> Shape:
+    """The reply to EXEC: each element in the shape of its command."""
+    if not isinstance(reply, list) or len(reply) != len(queued):
+        return shape([b"EXEC"], reply)
+    return [shape(argv, one) for argv, one in zip(queued, reply, strict=True)]
+
+
+def _plain(reply: Reply) -> Shape:
+    if isinstance(reply, list):
+        return [_plain(one) for one in reply]
+    return text(reply) if isinstance(reply, bytes) else reply
+
+
+def _entries(reply: list[Reply]) -> list[Shape]:
+    return [_entry(one) for one in reply]
+
+
+def _entries_of_stream(stream: Reply) -> list[Shape]:
+    if isinstance(stream, list) and len(stream) == 2 and isinstance(stream[1], list):
+        return _entries(stream[1])
+    return [_plain(stream)]
+
+
+def _entry(reply: Reply) -> Shape:
+    """`[ID, [field, value, …]]`, `[ID, nil]` of one that is deleted, or an ID alone (JUSTID)."""
+    if not isinstance(reply, list) or not reply:
+        return _plain(reply)
+    content = reply[1] if len(reply) > 1 else None
+    return Row(text(reply[0]), _pairs(content) if isinstance(content, list) else ())
+
+
+def _pending(reply: Reply) -> Shape:
+    """`[ID, consumer, idle in ms, deliveries]`"""
+    if not isinstance(reply, list) or len(reply) != 4:
+        return _plain(reply)
+    return Row(text(reply[0]), tuple(zip(("consumer", "idle", "deliveries"), map(text, reply[1:]), strict=True)))
+
+
+def _named(reply: Reply) -> Shape:
+    if not isinstance(reply, list):
+        return _plain(reply)
+    pairs = _pairs(reply)
+    return Row(dict(pairs).get("name", ""), pairs)
+
+
+def _pairs(reply: list[Reply]) -> tuple[tuple[str, str], ...]:
+    return tuple((text(reply[n]), _value(reply[n + 1])) for n in range(0, len(reply) - 1, 2))
+
+
+def _value(reply: Reply) -> str:
+    return "[" + " ".join(_value(one) for one in reply) + "]" if isinstance(reply, list) else text(reply)

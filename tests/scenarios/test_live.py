@@ -1,0 +1,32 @@
+"""Every scenario file, against three region processes. They share one run; each file is a test of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sim.scenario.live import Outcome, run, scenario_files
+
+FILES = scenario_files([Path(__file__).resolve().parents[2] / "sim" / "scenarios"])
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Outcome]:
+    """What each file came to."""
+    found: list[Outcome] = []
+    run(FILES, None, found.append)
+    return {outcome.path: outcome for outcome in found}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_scenario(path: Path, outcomes: dict[str, Outcome]) -> None:
+    outcome = outcomes[str(path)]
+    assert outcome.passed, str(outcome)
+
+
+def test_all_tables_of_the_seed_are_there() -> None:
+    assert sum(path.stem.startswith("seed-") for path in FILES) == 9

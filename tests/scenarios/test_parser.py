@@ -1,0 +1,176 @@
+"""Scenario files become values, and what cannot be read is said with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sim.scenario.cells import Arrow, Command, Directive, Pause, tokens_of, words_of
+from sim.scenario.expectation import Between, ErrorPrefix, Items, Nil, Word
+from sim.scenario.live import scenario_files
+from sim.scenario.model import Answer, Call, Cut, Heal, ScenarioError, Sync, Wait
+from sim.scenario.parser import load, parse
+
+FILES = Path(__file__).resolve().parents[2] / "sim" / "scenarios"
+
+
+def table(*rows: str, heads: str = "| Time | Region 1 | Region 2 |", above: str = "") -> str:
+    return "\n".join([*above.splitlines(), heads, "| --- | --- | --- |", *rows]) + "\n"
+
+
+def test_a_table_of_the_seed() -> None:
+    scenario = parse(
+        table(
+            "| _t1_   | `XADD x 100-1 f1 v1`              | `XADD x 100-1 f1 v1`              |",
+            "| _t2_   | _— Sync —_                    | — Sync —                    |",
+            "| _t3_   | `XRANGE x - +`<br/> **→ [100-1, 100-1]** | `XRANGE x - +`<br/> **→[100-1]** |",
+            above="# Title\nid-mode: semi-strict\n",
+        )
+    )
+    assert scenario.title == "Title"
+    assert (scenario.id_mode, scenario.columns, scenario.members) == ("semi-strict", (1, 2), 2)
+    first, second, sync, *reads = scenario.steps
+    assert first == Call(5, "t1", 1, (b"XADD", b"x", b"100-1", b"f1", b"v1"), None)
+    assert isinstance(second, Call) and second.region == 2
+    assert sync == Sync(6, "t2", (1, 2))
+    both = Items((Word("100-1"), Word("100-1")))
+    assert reads == [
+        Call(7, "t3", 1, (b"XRANGE", b"x", b"-", b"+"), both),
+        Call(7, "t3", 2, (b"XRANGE", b"x", b"-", b"+"), Items((Word("100-1"),))),
+    ]
+
+
+def test_several_commands_in_one_cell() -> None:
+    assert tokens_of("`XLEN x` → 1<br/>`DEL x` `EXISTS x` → (integer) 0") == [
+        Command((b"XLEN", b"x")),
+        Arrow(Between(1, 1)),
+        Command((b"DEL", b"x")),
+        Command((b"EXISTS", b"x")),
+        Arrow(Between(0, 0)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("nil", Nil()),
+        ("(nil)", Nil()),
+        ("(error)", ErrorPrefix("")),
+        ("(error) NOGROUP No such", ErrorPrefix("NOGROUP No such")),
+        ("-2", Between(-2, -2)),
+        ("900..1000", Between(900, 1000)),
+        ("OK", Word("OK")),
+        ('"two words, 3"', Word("two words, 3")),
+        ("1589929244828-1", Word("1589929244828-1")),
+        ("[]", Items(())),
+        ("[group1, group2]", Items((Word("group1"), Word("group2")))),
+        ("{x, y}", Items((Word("x"), Word("y")), ordered=False)),
+        ("[OK, [1-1, 2-1], nil]", Items((Word("OK"), Items((Word("1-1"), Word("2-1"))), Nil()))),
+        ("[110-1 text=hello n=1, 120-1]", Items((Word("110-1", (("text", "hello"), ("n", "1"))), Word("120-1")))),
+        ("[length=1, last-generated-id=5-1]", Items((Word("", (("length", "1"), ("last-generated-id", "5-1"))),))),
+        ("`OK`", Word("OK")),
+    ],
+)
+def test_what_must_be_returned(written: str, expected: object) -> None:
+    assert tokens_of(f"`PING` → {written}")[1] == Arrow(expected)  # type: ignore[arg-type]
+
+
+def test_directives() -> None:
+    assert tokens_of("_— Sync —_") == [Directive("sync")]
+    assert tokens_of("Sync") == [Directive("sync")]
+    assert tokens_of("— Sync —, effects us=1 eu=0") == [Directive("sync", (("us", 1), ("eu", 0)))]
+    assert tokens_of("— Cut —") == [Directive("cut")]
+    assert tokens_of("_— Heal —_") == [Directive("heal")]
+    assert tokens_of("`PING`<br/>wait 300 ms<br/>wait 2 s") == [Command((b"PING",)), Pause(300), Pause(2000)]
+    assert tokens_of("") == []
+
+
+def test_words_are_split_as_redis_cli_does() -> None:
+    assert words_of('XADD s * "two words" "\\x00\\n\\"" \'it\\\'s "so"\'') == (b"XADD", b"s", b"*", b"two words", b'\x00\n"', b'it\'s "so"')
+
+
+def test_steps_of_all_kinds() -> None:
+    scenario = parse(
+        table(
+            "| t1 | — Cut — | — Cut — |",
+            "| t2 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | wait 10 ms |",
+            "| t3 | — Sync — effects us=1 2=3 | — Sync — |",
+            "| t4 | → [1-1] | |",
+            "| t5 | — Heal — | — Heal — |",
+        )
+    )
+    cut, blocked, wait, sync, answer, heal = scenario.steps
+    assert cut == Cut(3, "t1", (1, 2))
+    assert isinstance(blocked, Call) and blocked.blocks and blocked.expected is None
+    assert wait == Wait(4, "t2", 10)
+    assert sync == Sync(5, "t3", (1, 2), ((1, 1), (2, 3)))
+    assert answer == Answer(6, "t4", 1, Items((Word("1-1"),)))
+    assert heal == Heal(7, "t5", (1, 2))
+
+
+def test_header_and_columns() -> None:
+    text = "---\nid-mode: liberal\nregions: 5\nnames: north, south\nset crdt-expiry-grace-ms: 100\n---\n# T\n\n" + table(
+        "| t1 | `PING` | `PING` | a | b \\| c |", heads="| Time | south | Region 3 | Why | Explanation |"
+    ).replace("| --- | --- | --- |", "| --- | --- | --- | --- | --- |")
+    scenario = parse(text)
+    assert (scenario.id_mode, scenario.members, scenario.columns) == ("liberal", 5, (2, 3))
+    assert scenario.settings == (("crdt-expiry-grace-ms", "100"),)
+    assert scenario.name_of(2) == "south" and scenario.name_of(3) == "3"
+
+
+def test_several_tables_are_one_scenario_and_others_are_prose() -> None:
+    text = (
+        table("| t1 | `PING` | |")
+        + "\nprose\n\n| word | meaning |\n| --- | --- |\n| a | b |\n\n```\n| Time | Region 1 |\n| --- | --- |\n| t | bad |\n```\n"
+    )
+    assert [step.time for step in parse(text + table("| t2 | | `PING` |")).steps] == ["t1", "t2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "part"),
+    [
+        ("no table", 1, "no scenario"),
+        (table("| t1 | XLEN x | |"), 3, "text outside backticks"),
+        (table("| t1 | `XLEN x | |"), 3, "backtick is not closed"),
+        (table('| t1 | `XADD x * a "b` | |'), 3, "a quote is not closed"),
+        (table("| t1 | `` | |"), 3, "no command"),
+        (table("| t1 | `XLEN x` → | |"), 3, "an arrow without"),
+        (table("| t1 | `XRANGE x - +` → [1-1, 2-1 | |"), 3, "']' is missing"),
+        (table("| t1 | `XRANGE x - +` → [1-1] 2-1 | |"), 3, "follows what must be returned"),
+        (table("| t1 | → 1 | |"), 3, "an arrow without a command"),
+        (table("| t1 | `XLEN x` |"), 3, "2 cells under 3 headings"),
+        (table("| t1 | — Sync — | |"), 3, "takes two regions"),
+        (table("| t1 | — Sync — | `PING` |"), 3, "has no other commands"),
+        (table("| t1 | — Sync — | — Cut — |"), 3, "either Sync, Cut or Heal"),
+        (table("| t1 | — Sync — effects mars=1 | — Sync — |"), 3, "no such region"),
+        (table("| t1 | — Sync — quickly | — Sync — |"), 3, "may only stand"),
+        (table("| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |"), 3, "returns in the end"),
+        (table("| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |", "| t2 | `PING` | |"), 4, "while one is blocked"),
+        (table("| t1 | | |", heads="| Time | Region 1 | Mars |"), 1, "a column is"),
+        (table("| t1 | | |", heads="| Time | Region 1 | Region 1 |"), 1, "different regions"),
+        (table("| t1 | | |", above="id-mode: lax"), 1, "id-mode is one of"),
+        ("---\nmode: strict\n---\n" + table("| t1 | | |"), 2, "the header knows"),
+        ("---\nid-mode strict\n---\n" + table("| t1 | | |"), 2, "key: value"),
+        ("---\nid-mode: strict\n" + table("| t1 | | |"), 3, "key: value"),
+        (table("| t1 | | |", above="regions: 99"), 1, "from 2 to 16"),
+        (table("| t1 | | |") + "\n" + table("| t2 | | |", heads="| Time | Region 1 | Region 3 |"), 5, "same regions"),
+    ],
+)
+def test_errors_name_the_line(text: str, line: int, part: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse(text, "file.md")
+    assert caught.value.line == line, str(caught.value)
+    assert part in str(caught.value) and str(caught.value).startswith(f"file.md:{line}: ")
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(ScenarioError, match="cannot be read"):
+        load(FILES / "missing.md")
+
+
+@pytest.mark.parametrize("path", scenario_files([FILES]), ids=lambda path: path.stem)
+def test_every_file_is_read_and_expects_something(path: Path) -> None:
+    scenario = load(path)
+    assert any(call.expected is not None for call in scenario.calls())
+    assert "S" in path.read_text(encoding="utf-8").split("|")[0], "the prose cites the rule that the scenario shows"

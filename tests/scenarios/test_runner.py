@@ -1,0 +1,208 @@
+"""The runner, on a cluster that answers from a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from sim.scenario.cluster import ClusterError, Link
+from sim.scenario.expectation import Bindings, ErrorText, Row, matches
+from sim.scenario.model import Scenario
+from sim.scenario.parser import parse
+from sim.scenario.runner import run_scenario
+from sim.scenario.shape import Reply, shape
+
+
+class Scripted:
+    """Answers by (region, command line); a list of answers is given one by one."""
+
+    def __init__(self, replies: dict[tuple[int, str], list[Reply]], vectors: list[dict[int, dict[int, int]]] | None = None) -> None:
+        self.replies = replies
+        self.later_vectors = vectors or []
+        self.log: list[str] = []
+        self.open: set[Link] = set()
+        self.begun: dict[int, Sequence[bytes]] = {}
+
+    def prepare(self, scenario: Scenario) -> None:
+        self.log.append("prepare")
+
+    def execute(self, region: int, argv: Sequence[bytes]) -> Reply:
+        line = b" ".join(argv).decode()
+        self.log.append(f"{region}: {line}")
+        if (region, line) not in self.replies:
+            raise ClusterError(f"no answer to {line}")
+        return self.replies[region, line].pop(0)
+
+    def begin(self, region: int, argv: Sequence[bytes]) -> None:
+        self.begun[region] = argv
+
+    def waits(self, region: int) -> bool:
+        return region in self.begun
+
+    def finish(self, region: int) -> Reply:
+        return self.execute(region, self.begun.pop(region))
+
+    def open_links(self, links: Iterable[Link]) -> None:
+        self.open |= set(links)
+        self.log.append(f"open {sorted(self.open)}")
+
+    def close_links(self, links: Iterable[Link]) -> None:
+        self.open -= set(links)
+
+    def sync(self, regions: Sequence[int]) -> bool:
+        self.log.append(f"sync {list(regions)}")
+        return True
+
+    def vectors(self, regions: Sequence[int]) -> dict[int, dict[int, int]]:
+        found = self.later_vectors.pop(0) if self.later_vectors else {1: {1: 1}, 2: {1: 1}, 3: {1: 1}}
+        return {region: found[region] for region in regions}
+
+    def sleep(self, duration_ms: int) -> None:
+        self.log.append(f"sleep {duration_ms}")
+
+
+def scenario_of(*rows: str, regions: int = 2) -> Scenario:
+    heads = "| Time |" + "".join(f" Region {region + 1} |" for region in range(regions))
+    return parse("\n".join([heads, "|" + " --- |" * (regions + 1), *rows]), "f.md")
+
+
+def test_generated_ids_bind_at_their_first_use_and_are_put_into_commands() -> None:
+    cluster = Scripted(
+        {
+            (1, "XADD m * a 1"): [b"700-1"],
+            (2, "XADD m * a 1"): [b"701-2"],
+            (1, "XRANGE m - +"): [[[b"700-1", [b"a", b"1"]], [b"701-2", [b"a", b"1"]]]],
+            (1, "XDEL m 701-2"): [1],
+            (1, "XRANGE m (700-1 +"): [[]],
+        }
+    )
+    rows = [
+        "| t1 | `XADD m * a 1` | `XADD m * a 1` |",
+        "| t2 | `XRANGE m - +` → [1589-1, 1590-2] | |",
+        "| t3 | `XDEL m 1590-2` → 1 `XRANGE m (1589-1 +` → [] | |",
+    ]
+    assert run_scenario(scenario_of(*rows), cluster) == []
+
+
+def test_an_id_that_does_not_fit_its_region_is_a_failure() -> None:
+    cluster = Scripted({(1, "XADD m * a 1"): [b"700-2"]})
+    (mismatch,) = run_scenario(scenario_of("| t1 | `XADD m * a 1` | |"), cluster)
+    assert "not 1 modulo 1000" in mismatch.got
+
+
+def test_a_written_id_binds_to_no_other_region_and_to_one_id_only() -> None:
+    bindings = Bindings()
+    assert bindings.generate(1, "700-1") is None and bindings.generate(2, "700-2") is None and bindings.generate(1, "700-1001") is None
+    assert not bindings.same("5-1", "700-2")
+    assert bindings.same("5-1", "700-1") and bindings.same("5-1", "700-1")
+    assert not bindings.same("5-1", "700-1001") and not bindings.same("6-1", "700-1")
+    assert bindings.same("6-1", "700-1001")
+    assert not bindings.same("7-1", "800-1"), "800-1 was generated nowhere"
+
+
+def test_a_failed_comparison_binds_nothing() -> None:
+    bindings = Bindings()
+    bindings.generate(1, "700-1")
+    expected = scenario_of("| t | `XRANGE m - +` → [5-1, 9-9] | |").calls()[0].expected
+    assert expected is not None and not matches(expected, [Row("700-1"), Row("8-8")], bindings)
+    assert bindings.bound == {}
+
+
+def test_a_mismatch_tells_everything() -> None:
+    cluster = Scripted({(2, "XLEN x"): [3]})
+    (mismatch,) = run_scenario(scenario_of("| t1 | | `XLEN x` → 2 |"), cluster)
+    assert str(mismatch) == "f.md:3: t1, eu: XLEN x\n    expected 2\n    got      3"
+
+
+def test_an_error_that_nobody_expects_is_a_mismatch() -> None:
+    cluster = Scripted({(1, "XADD x 1 a b"): [ErrorText("ERR no")], (1, "XLEN x"): [ErrorText("NOGROUP x")]})
+    rows = ["| t1 | `XADD x 1 a b` `XLEN x` → (error) NOGROUP | |"]
+    assert [mismatch.got for mismatch in run_scenario(scenario_of(*rows), cluster)] == ["(error) ERR no"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "reply", "written", "same"),
+    [
+        ("XREAD STREAMS x y 0 0", [[b"x", [[b"1-1", [b"a", b"b"]]]], [b"y", [[b"2-1", [b"a", b"b"]]]]], "[1-1, 2-1]", True),
+        ("XREADGROUP GROUP g a STREAMS x >", None, "[]", True),
+        ("XREADGROUP GROUP g a STREAMS x 0", [[b"x", [[b"1-1", None]]]], "[1-1]", True),
+        ("XCLAIM x g a 0 1-1 JUSTID", [b"1-1"], "[1-1]", True),
+        ("XAUTOCLAIM x g a 0 0", [b"0-0", [[b"1-1", [b"a", b"b"]]], []], "[1-1 a=b]", True),
+        ("XAUTOCLAIM x g a 0 0", [b"0-0", [[b"1-1", [b"a", b"b"]]], []], "[1-1 a=c]", False),
+        ("XPENDING x g - + 10", [[b"1-1", b"alice", 5, 2]], "[1-1 consumer=alice deliveries=2]", True),
+        ("XPENDING x g", [1, b"1-1", b"1-1", [[b"alice", b"1"]]], "[1, 1-1, 1-1, [[alice, 1]]]", True),
+        ("XINFO GROUPS x", [[b"name", b"g", b"pending", 0, b"lag", None]], "[g pending=0 lag=nil]", True),
+        ("XINFO GROUPS x", ErrorText("ERR no such key"), "[]", True),
+        ("XINFO CONSUMERS x g", ErrorText("NOGROUP No such consumer group"), "[]", False),
+        ("XINFO STREAM x", [b"length", 2, b"last-generated-id", b"1-1", b"first-entry", [b"1-1", [b"a", b"b"]]], "[length=2]", True),
+        ("XINFO STREAM x", [b"length", 2], "[length=3]", False),
+        ("KEYS *", [b"y", b"x"], "{x, y}", True),
+        ("KEYS *", [b"y", b"x"], "[x, y]", False),
+        ("KEYS *", [b"y", b"x", b"x"], "{x, y}", False),
+        ("TTL x", 950, "900..1000", True),
+        ("GET x", b"3", "3", True),
+        ("EXISTS x", 0, "nil", False),
+        ("XRANGE x - +", None, "nil", True),
+    ],
+)
+def test_replies_are_compared_in_their_shape(argv: str, reply: Reply, written: str, same: bool) -> None:
+    expected = scenario_of(f"| t | `PING` → {written} | |").calls()[0].expected
+    assert expected is not None
+    assert matches(expected, shape(argv.encode().split(), reply), Bindings()) is same
+
+
+def test_transactions_compare_each_reply_in_its_shape() -> None:
+    cluster = Scripted(
+        {
+            (1, "MULTI"): [b"OK"],
+            (1, "XADD m * a 1"): [b"QUEUED"],
+            (1, "XRANGE m - +"): [b"QUEUED"],
+            (1, "EXEC"): [[b"700-1", [[b"700-1", [b"a", b"1"]]]]],
+        }
+    )
+    rows = ["| t1 | `MULTI` → OK `XADD m * a 1` → QUEUED `XRANGE m - +` → QUEUED | |", "| t2 | `EXEC` → [5-1, [5-1]] | |"]
+    assert run_scenario(scenario_of(*rows), cluster) == []
+
+
+def test_a_sync_row_runs_until_nothing_moves_and_counts_effects() -> None:
+    before = {1: {1: 5}, 2: {1: 2}}
+    moving = {1: {1: 5}, 2: {1: 5}}
+    rest = {1: {1: 5, 2: 1}, 2: {1: 5, 2: 1}}
+    cluster = Scripted({}, [before, moving, rest, rest])
+    mismatches = run_scenario(scenario_of("| t1 | — Sync — effects us=3 eu=2 | — Sync — |"), cluster)
+    assert [(one.expected, one.got) for one in mismatches] == [("effects eu=2", "effects eu=1")]
+    assert cluster.log == ["prepare", "open [(1, 2), (2, 1)]", "sync [1, 2]", "sync [1, 2]", "sync [1, 2]"]
+    assert not cluster.open
+
+
+def test_a_cut_link_stays_closed_until_healed() -> None:
+    rows = [
+        "| t1 | — Cut — | | — Cut — |",
+        "| t2 | — Sync — | — Sync — | — Sync — |",
+        "| t3 | — Heal — | | — Heal — |",
+        "| t4 | — Sync — | | — Sync — |",
+    ]
+    cluster = Scripted({})
+    assert run_scenario(scenario_of(*rows, regions=3), cluster) == []
+    assert [line for line in cluster.log if line.startswith("open")] == ["open [(1, 2), (2, 1), (2, 3), (3, 2)]", "open [(1, 3), (3, 1)]"]
+
+
+def test_a_region_cut_from_all_need_not_level() -> None:
+    rows = ["| t1 | — Cut — | — Cut — | |", "| t2 | — Cut — | | — Cut — |", "| t3 | — Sync — | — Sync — | — Sync — |"]
+    vectors = {1: {1: 9}, 2: {1: 1}, 3: {1: 1}}
+    cluster = Scripted({}, [vectors] * 3)
+    assert run_scenario(scenario_of(*rows, regions=3), cluster) == []
+    assert "sync [2, 3]" in cluster.log
+
+
+def test_regions_that_never_level_end_the_run() -> None:
+    cluster = Scripted({}, [{1: {1: n}, 2: {1: 0}} for n in range(100)])
+    (mismatch,) = run_scenario(scenario_of("| t1 | — Sync — | — Sync — |", "| t2 | `PING` | |"), cluster)
+    assert "did not level" in mismatch.got and mismatch.line == 3
+
+
+def test_blocked_commands() -> None:
+    rows = ["| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |", "| t2 | → [1-1] | |"]
+    cluster = Scripted({(1, "XREAD BLOCK 0 STREAMS x $"): [[[b"x", [[b"1-1", [b"a", b"b"]]]]]]})
+    assert run_scenario(scenario_of(*rows), cluster) == []
