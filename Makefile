@@ -61,7 +61,7 @@ $(VENV)/.dev: pyproject.toml
 $(VENV)/.installed: $(VENV)/.dev $(SOURCES)
 	rm -rf build/lib* build/bdist*
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
-	@cd / && $(abspath $(RUN)) -m anabranch_build
+	@$(RUN) -m anabranch_build
 	@touch $@
 
 $(VENV)/.stubs: $(VENV)/.dev $(wildcard sync/generate.py proto/*.proto proto/*/*.proto)

@@ -7,21 +7,25 @@ from typing import Annotated
 
 import typer
 
-from cli.errors import CliError, UsageError
+from cli.errors import UsageError
+from cli.places import AtOption, ClusterOption, find
 
 
 def run(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Scenario files, or directories of them.", show_default=False)],
-    live: Annotated[bool, typer.Option("--live", help="Against region processes that it starts.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Against live regions: three that it starts, or those of --cluster or --at.")
+    ] = False,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
 ) -> None:
-    """Execute scenario files, and show the first cell that did not return what it must."""
+    """Execute scenario files, and show what did not return what it must. A cluster that is named is emptied between files."""
     missing = [str(path) for path in paths if not path.exists()]
     if missing:
         raise UsageError(f"no such file: {', '.join(missing)}")
     if not live:
         raise UsageError("scenarios run against live regions only, so far: add --live")
-    try:
-        from sim import scenario
-    except ImportError as error:
-        raise CliError(f"this installation cannot run scenarios: {error}") from None
-    raise typer.Exit(scenario.main([str(path) for path in paths]))
+    from sim import scenario
+
+    addresses = at or ([place.resp for place in find(cluster, None, None)] if cluster is not None else None)
+    raise typer.Exit(scenario.main([str(path) for path in paths], addresses))
