@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import redis
-from redis.connection import Connection
-
 from cli.errors import Refused, Unreachable
 from region.config import parse_address
 
@@ -53,6 +50,9 @@ class RegionClient:
     """A connection to one region. `name` is used in messages until the region has said its own."""
 
     def __init__(self, address: str, name: str = "", password: str | None = None, patience_s: float = PATIENCE_S) -> None:
+        # redis-py takes long to import, and `anabranch serve` does without.
+        from redis.connection import Connection
+
         at = parse_address(address, "an address")
         self.address = address
         self.name = name
@@ -72,6 +72,8 @@ class RegionClient:
 
     def raw(self, *command: str | bytes | int) -> Any:
         """The reply as it came, with bytes; raises Unreachable or Refused."""
+        import redis
+
         try:
             self._connection.send_command(*command)
             return self._connection.read_response()

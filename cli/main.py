@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -49,6 +48,8 @@ def _version(asked: bool) -> None:
 
 def version() -> str:
     """The installed version, or that of a source tree."""
+    from importlib import metadata
+
     try:
         return metadata.version("anabranch")
     except metadata.PackageNotFoundError:
