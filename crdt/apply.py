@@ -73,7 +73,7 @@ def apply(
 
 def note_change(keyspace: Keyspace, stream: Stream) -> None:
     """What every effect on a key, and a join, leaves to be noticed."""
-    stream.changes += 1
+    keyspace.note_visible(stream)
     keyspace.touch(stream)
     keyspace.changes.changed_keys.add(stream.key)
     for name in stream.groups:
@@ -92,7 +92,7 @@ def add(keyspace: Keyspace, stream: Stream, ms: int, seq: int, counter: int, nam
     stream.header[region_id] = (counter, (ms << 64) | seq)
     stream.entries_added += 1
     stream.touched[region_id] = counter
-    stream.changes += 1
+    keyspace.note_visible(stream)
     if stream.share is not None or stream.key not in keyspace.dirty:
         keyspace.touch(stream)
     changes = keyspace.changes

@@ -41,6 +41,7 @@ class Keyspace:
         self.flush_tombstone: Vector = {}
         self.flush_clears: Vector = {}
         self.changes = Changes()
+        self.change_count = 0
         # Groups in which something may have become announceable (S8.1).
         self.acknowledgeable: dict[tuple[bytes, bytes], None] = {}
         self.dirty: dict[bytes, int] = {}  # key → position after which it changed since its last checkpoint
@@ -48,7 +49,6 @@ class Keyspace:
         self.position = 0  # of the last row complete: what changes now is in later rows
         # statistics
         self.late_arrivals = 0  # S7.2
-        self.evicted_early = 0  # pairs evicted by merges: (S9.3), judged by the engine
         self._scan_order: Optional[SortedSet[tuple[int, bytes]]] = None  # made when first asked for
         # digest cache
         self._digest_total = 0
@@ -70,6 +70,11 @@ class Keyspace:
         if self._scan_order is None:
             self._scan_order = SortedSet((xxh3_64_intdigest(key), key) for key in self.keys)
         return self._scan_order
+
+    def note_visible(self, stream: Stream) -> None:
+        """Numbers a change that clients could notice (WATCH)."""
+        self.change_count += 1
+        stream.change = self.change_count
 
     def touch(self, stream: Stream) -> None:
         """Notes that anything of a key changed: for the checkpoint and the digest."""

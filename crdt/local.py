@@ -63,7 +63,6 @@ def apply_local(keyspace: Keyspace, record: LocalRecord) -> None:
     if stream is None or group is None or not any(dot in group.creates for dot in record.creates):
         return
     _apply(group, record)
-    stream.changes += 1
     keyspace.touch_local(stream)
     if record.kind != DELIVERED or record.no_ack:
         keyspace.acknowledgeable[(record.key, record.group)] = None

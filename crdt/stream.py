@@ -38,7 +38,7 @@ class Stream:
         self.iids_added = 0
         self.iids_duplicates = 0
         # -- volatile
-        self.changes = 0  # counts what clients could notice (WATCH)
+        self.change = 0  # number of the last change that clients could notice (WATCH)
         self.xread_high_id = 0  # highest ID that any XREAD here has returned (S7.2)
         self.is_dirty = False  # since the last checkpoint
         self.checkpoint_position = 0

@@ -83,6 +83,7 @@ ALL: list[Setting] = [
     Setting("crdt-window-max-bytes", 8 << 20, "Bytes sent to a peer and not yet acknowledged.", minimum=1, is_bytes=True),
     Setting("crdt-snapshot-max-bytes", 4 << 30, "Bytes of a staged snapshot that this region accepts.", minimum=1, is_bytes=True),
     Setting("crdt-compression", "zstd", "Compression of sync messages.", choices=["zstd", "none"]),
+    Setting("crdt-collect-interval-ms", 500, "How often what was kept until stable is looked through (S6.2, S9.2, S10.6).", minimum=1),
     Setting("crdt-tombstone-alarm", 100000, "Group tombstones above which an alarm is raised (S6.2)."),
     # Clients
     Setting("maxclients", 10000, "Client connections.", minimum=1),

@@ -1,0 +1,54 @@
+"""The command table's rows (STYLE 10): dispatch, COMMAND, COMMAND DOCS and the user docs derive from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Optional
+
+from region.engine.core import Core
+from region.engine.replies import Reply
+from region.engine.session import Session
+
+Handler = Callable[[Core, Session, list[bytes]], Reply]
+
+
+class Command:
+    """One command.
+
+    `arity` counts the name too; negative: at least that many. `flags` are those that COMMAND shows. `first_key`, `last_key`, `key_step` as
+    in COMMAND (0: no keys). `reply` names the reply type for readers.
+    `subcommands` make it a container: the second word chooses.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arity: int,
+        flags: str,
+        handler: Handler,
+        summary: str,
+        *,
+        keys: tuple[int, int, int] = (0, 0, 0),
+        reply: str = "",
+        group: str = "stream",
+        syntax: str = "",
+        since: str = "",
+        in_multi: bool = True,
+        subcommands: Optional[list[Command]] = None,
+    ) -> None:
+        self.name: Final = name
+        self.arity: Final = arity
+        self.flags: Final = flags.split()
+        self.handler: Final = handler
+        self.summary: Final = summary
+        self.first_key: Final = keys[0]
+        self.last_key: Final = keys[1]
+        self.key_step: Final = keys[2]
+        self.reply: Final = reply
+        self.group: Final = group
+        self.syntax: Final = syntax
+        self.since: Final = since
+        self.in_multi: Final = in_multi
+        self.subcommands: Final = {sub.name.split("|")[1].upper().encode(): sub for sub in subcommands or []}
+        self.is_write: Final = "write" in self.flags
+        self.key: Final = name.upper().encode()
