@@ -51,7 +51,8 @@ clean: ## remove the venv, builds and caches; data directories stay
 
 # Development tools and all dependencies, without anabranch itself.
 $(VENV)/.dev: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "$(PYTHON) is too old: give PYTHON=python3.11 or later"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "no venv could be made: install the package python3-venv"; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "setuptools>=77" wheel
 	$(BIN)/python -c "$(REQUIREMENTS)" > $(VENV)/requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
