@@ -87,7 +87,6 @@ class BuildCompiled(build_ext):
 
     def run(self) -> None:
         if REASON:
-            print(f"\n*** anabranch is installed INTERPRETED, and so slower: {REASON}. ***\n", file=sys.stderr)
             return
         from mypy.version import __version__ as mypyc_version
         from mypyc.build import mypycify
@@ -147,5 +146,7 @@ class CompiledModules(Command):
 
 if {"build", "build_py", "build_ext", "bdist_wheel", "editable_wheel", "install", "develop"} & set(sys.argv):
     generate_stubs()
+    if REASON:
+        print(f"\n*** anabranch will run INTERPRETED, and so slower: {REASON}. ***\n", file=sys.stderr)
 
 setup(distclass=AnabranchDistribution, cmdclass={"build_py": BuildPython, "build_ext": BuildCompiled, "compiled_modules": CompiledModules})
