@@ -5,6 +5,7 @@ A block's body names what its region had applied before it, so that `FakeEngine.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections import deque
@@ -37,7 +38,7 @@ class FakeRow:
 
 
 class FakeAttestation:
-    def __init__(self, engine: "FakeEngine", with_digest: bool, now_ms: int) -> None:
+    def __init__(self, engine: FakeEngine, with_digest: bool, now_ms: int) -> None:
         self.vector = dict(engine.vector)
         self.clock_ms = now_ms
         self.digest = engine.digest() if with_digest else b""
@@ -47,7 +48,7 @@ class FakeAttestation:
 
 
 class FakeCut:
-    def __init__(self, engine: "FakeEngine") -> None:
+    def __init__(self, engine: FakeEngine) -> None:
         self.position = engine.position
         self.vector = dict(engine.vector)
         self.chains = dict(engine.chains)
@@ -278,9 +279,11 @@ class Pipe:
 class World:
     """Regions, and links `(dialler, acceptor)`. Everything happens in `step`, in an order drawn from `seed`."""
 
-    def __init__(self, links: list[tuple[int, int]], seed: int = 0, settings: Optional[dict[str, Any]] = None, hand_rows: bool = False) -> None:
+    def __init__(
+        self, links: list[tuple[int, int]], seed: int = 0, settings: Optional[dict[str, Any]] = None, hand_rows: bool = False
+    ) -> None:
         self.random = random.Random(seed)
-        self.now_ms = 1_000_000
+        self.now_ms = 10_000_000
         self.settings = Settings({"crdt-heartbeat-interval-ms": 50, "crdt-snapshot-patience-ms": 500, **(settings or {})})
         self.hand_rows = hand_rows
         self.topology = links
@@ -434,7 +437,8 @@ class World:
                         pipe.ended.add(source)
                     break
                 self.said.append((source, target, message))
-                pipe.flight[target].append(encode_up(message) if source == pipe.dialler else encode_down(message))
+                sent: Any = message
+                pipe.flight[target].append(encode_up(sent) if source == pipe.dialler else encode_down(sent))
         for target in (pipe.acceptor, pipe.dialler):
             if target in self.paused:
                 continue
@@ -456,7 +460,7 @@ def mesh(*rids: int) -> list[tuple[int, int]]:
 
 
 def line(*rids: int) -> list[tuple[int, int]]:
-    return [pair for one, other in zip(rids, rids[1:], strict=False) for pair in ((one, other), (other, one))]
+    return [pair for one, other in itertools.pairwise(rids) for pair in ((one, other), (other, one))]
 
 
 def ring(*rids: int) -> list[tuple[int, int]]:
