@@ -1,0 +1,1 @@
+"""Benchmarks and acceptance programs: what anabranch measures of itself, beside real peers."""

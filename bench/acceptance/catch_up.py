@@ -1,0 +1,120 @@
+"""A region that was down while a million entries were added elsewhere catches up, while clients write to it.
+
+Once from the effect log, and once, because its peers keep only a short log, by snapshot. Clients add 500 entries a second to it from its
+first PING on; how long each of them waits is what is limited.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from multiprocessing.connection import Connection
+
+from bench.acceptance.harness import Figures, finished, info_of, percentile, redis_benchmark, require_agreement
+from sim.scenario.processes import HOST, ProcessCluster, RegionProcess, vector_of
+from sim.scenario.wire import Wire
+
+KEY = "s"
+SHORT_LOG = "4mb"
+WAIT_MAX_MS = 1000.0
+WAIT_99_MS = 50.0
+CONNECTIONS = 10
+
+
+def catch_up(entries: int, by_snapshot: bool, per_s: int, max_ms: float | None, most_ms: float | None, quiet: bool = False) -> Figures:
+    """Region ap is down while `entries` are added to us and eu; then it starts under `per_s` adds a second."""
+    figures = Figures(f"catching up {entries:,} entries by {'snapshot' if by_snapshot else 'log'}, {per_s} adds a second meanwhile", quiet)
+    flags = {"crdt-log-max-bytes": SHORT_LOG} if by_snapshot else {}
+    with ProcessCluster(flags=flags) as cluster:
+        cluster.start_all()
+        cluster.terminate("ap")
+        loads = [redis_benchmark(cluster[name], entries // 2, 50, 32, "XADD", KEY, "*", "f", "0123456789abcdef") for name in ("us", "eu")]
+        for running in loads:
+            figures.show("added", finished(running, 3600.0))
+        goal = cluster.level(600.0)
+        read_before = _bytes_sent(cluster)
+        begun = time.monotonic()
+        cluster.start("ap")
+        ours, theirs = multiprocessing.Pipe()
+        writer = multiprocessing.get_context("spawn").Process(target=write, args=(cluster["ap"].resp_port, per_s, theirs), daemon=True)
+        writer.start()
+        caught_s = _await_vector(cluster["ap"], goal, begun)
+        time.sleep(1.0)
+        ours.send("stop")
+        waits_ms: list[float] = ours.recv()
+        writer.join()
+        figures.show("caught up after", caught_s, "s from its start")
+        figures.show("bytes that peers sent", _bytes_sent(cluster, read_before))
+        figures.show("snapshots", {field: value for field, value in info_of(cluster["ap"]).items() if "snapshot" in field})
+        figures.require("clients wrote all the time", len(waits_ms) >= 0.8 * per_s * caught_s, f"{len(waits_ms):,} adds")
+        figures.show("median wait", percentile(waits_ms, 0.5), "ms")
+        figures.at_most("longest wait", max(waits_ms, default=0.0), max_ms, "ms")
+        figures.at_most("99 % of waits", percentile(waits_ms, 0.99), most_ms, "ms")
+        require_agreement(figures, cluster)
+    return figures
+
+
+def write(port: int, per_s: int, results: Connection) -> None:
+    """In its own process: adds at a steady rate over several connections; sends every wait in ms.
+
+    A wait is counted from when the add was due, so that an answer that comes late is not made up for by adds that were never sent.
+    """
+    wires = [Wire(HOST, port) for _ in range(CONNECTIONS)]
+    sent: dict[int, float] = {}
+    waits_ms: list[float] = []
+    begun = time.monotonic()
+    number = 0
+    while not results.poll():
+        due = begun + number / per_s
+        for n, wire in enumerate(wires):
+            if n in sent and wire.readable(0.0):
+                assert isinstance(wire.read(), bytes)
+                waits_ms.append(1000 * (time.monotonic() - sent.pop(n)))
+        free = next((n for n in range(CONNECTIONS) if n not in sent), None)
+        if time.monotonic() >= due and free is not None:
+            sent[free] = due
+            wires[free].send(("XADD", KEY, "*", "f", f"ap-{number}"))
+            number += 1
+        else:
+            time.sleep(0.0005)
+    for n, at in sent.items():
+        assert isinstance(wires[n].read(), bytes)
+        waits_ms.append(1000 * (time.monotonic() - at))
+    results.recv()
+    results.send(waits_ms)
+
+
+def _await_vector(region: RegionProcess, goal: dict[int, int], begun: float, patience_s: float = 1800.0) -> float:
+    """Seconds from `begun` until the region holds what `goal` says."""
+    with region.wire(patience_s) as wire:
+        while time.monotonic() - begun < patience_s:
+            vector = vector_of(wire)
+            if all(vector.get(one, 0) >= counter for one, counter in goal.items()):
+                return time.monotonic() - begun
+            time.sleep(0.05)
+    raise TimeoutError(f"not caught up after {patience_s} s: {vector} of {goal}")
+
+
+def _bytes_sent(cluster: ProcessCluster, before: int = 0) -> int:
+    """Bytes that us and eu say they have sent to peers."""
+    total = 0
+    for name in ("us", "eu"):
+        total += sum(int(value) for field, value in info_of(cluster[name]).items() if field == "crdt_sync_bytes_sent")
+    return total - before
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.acceptance.catch_up", description=__doc__)
+    parser.add_argument("--entries", type=int, default=1_000_000)
+    parser.add_argument("--rate", type=int, default=500, help="adds a second while catching up")
+    parser.add_argument("--by", choices=("log", "snapshot"), action="append", help="only this way")
+    given = parser.parse_args()
+    ways = given.by or ["log", "snapshot"]
+    return max(catch_up(given.entries, way == "snapshot", given.rate, WAIT_MAX_MS, WAIT_99_MS).finish() for way in ways)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

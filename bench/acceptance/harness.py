@@ -1,0 +1,298 @@
+"""What the acceptance programs share: figures, checks on a whole cluster, links cut and healed at random, loads."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from sim.scenario.cluster import ClusterError
+from sim.scenario.processes import HOST, ProcessCluster, RegionProcess
+from sim.scenario.shape import Reply
+from sim.scenario.wire import Wire, WireError
+
+PAGE_ENTRIES = 1000
+ALARM_WORDS = ("divergence", "fork")
+"""INFO fields whose names hold one of these count what must never happen."""
+
+Entry = tuple[bytes, list[bytes]]
+"""An entry as XRANGE gives it: ID, and fields and values in turn."""
+
+
+class Figures:
+    """Prints figures as they come, and remembers which requirements were not met."""
+
+    def __init__(self, title: str, quiet: bool = False) -> None:
+        self.failures: list[str] = []
+        self._quiet = quiet
+        self._begun = time.monotonic()
+        self._print(f"== {title}")
+
+    def show(self, name: str, value: object, unit: str = "") -> None:
+        """A figure without a requirement."""
+        self._print(f"   {name}: {_figure(value)} {unit}".rstrip())
+
+    def require(self, name: str, met: bool, detail: object = "") -> bool:
+        """A requirement, with what was found."""
+        if not met:
+            self.failures.append(f"{name}: {_figure(detail)}")
+        self._print(f"   {'ok    ' if met else 'FAILED'} {name}{f': {_figure(detail)}' if detail != '' else ''}")
+        return met
+
+    def at_most(self, name: str, value: float, limit: float | None, unit: str) -> None:
+        """A figure with an upper limit; None: no limit, as in tests, where nothing is timed."""
+        if limit is None:
+            self.show(name, value, unit)
+        else:
+            self.require(f"{name} at most {_figure(limit)} {unit}", value <= limit, f"{_figure(value)} {unit}")
+
+    def finish(self) -> int:
+        """The last line; an exit status."""
+        took_s = time.monotonic() - self._begun
+        self._print(f"== {'FAILED: ' + '; '.join(self.failures) if self.failures else 'all met'} ({took_s:.1f} s)")
+        return 1 if self.failures else 0
+
+    def _print(self, line: str) -> None:
+        if not self._quiet:
+            print(line, flush=True)
+
+
+def _figure(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    """The value that `part` (0..1) of `values` do not exceed; 0 where there are none."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
+
+
+def integer(reply: Reply) -> int:
+    """A reply that must be an integer."""
+    if not isinstance(reply, int):
+        raise ClusterError(f"an integer was expected, not {reply!r}")
+    return reply
+
+
+def info_of(region: RegionProcess) -> dict[str, str]:
+    """INFO as one dict."""
+    with region.wire() as wire:
+        reply = wire.call("INFO", "everything")
+    if not isinstance(reply, bytes):
+        raise ClusterError(f"INFO answered {reply!r}")
+    lines = reply.decode().splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
+
+
+def digest_of(region: RegionProcess) -> str:
+    """`CRDT.DIGEST` of a region."""
+    with region.wire(300.0) as wire:
+        reply = wire.call("CRDT.DIGEST")
+    if not isinstance(reply, bytes):
+        raise ClusterError(f"CRDT.DIGEST answered {reply!r}")
+    return reply.decode()
+
+
+def entries_of(region: RegionProcess, key: str) -> Iterator[Entry]:
+    """All entries of a stream, a page at a time."""
+    start = "-"
+    with region.wire(120.0) as wire:
+        while True:
+            page = wire.call("XRANGE", key, start, "+", "COUNT", PAGE_ENTRIES)
+            if not isinstance(page, list):
+                raise ClusterError(f"XRANGE answered {page!r}")
+            for entry in page:
+                if not isinstance(entry, list) or not isinstance(entry[0], bytes) or not isinstance(entry[1], list):
+                    raise ClusterError(f"XRANGE gave {entry!r}")
+                yield entry[0], [word for word in entry[1] if isinstance(word, bytes)]
+                start = "(" + entry[0].decode()
+            if not page:
+                return
+
+
+def parsed_id(entry_id: bytes) -> tuple[int, int]:
+    """``ms-seq`` as two numbers, which compare as IDs do."""
+    ms, _, seq = entry_id.partition(b"-")
+    return int(ms), int(seq)
+
+
+def require_agreement(figures: Figures, cluster: ProcessCluster, patience_s: float = 300.0) -> None:
+    """Waits until all regions are level; requires equal digests and no alarm."""
+    begun = time.monotonic()
+    vector = cluster.level(patience_s)
+    figures.show("level after", time.monotonic() - begun, "s")
+    digests = {name: digest_of(region) for name, region in cluster.regions.items()}
+    figures.require(
+        "equal digests", len(set(digests.values())) == 1, next(iter(digests.values())) if len(set(digests.values())) == 1 else digests
+    )
+    figures.show("effects", sum(vector.values()))
+    require_no_alarm(figures, cluster)
+
+
+def require_no_alarm(figures: Figures, cluster: ProcessCluster) -> None:
+    """Requires that no region counts a divergence or a forked chain, and that no link was refused for one."""
+    raised = {}
+    seen = 0
+    for name, region in cluster.regions.items():
+        for field, value in info_of(region).items():
+            if any(word in field for word in ALARM_WORDS):
+                seen += 1
+                if value.strip() not in ("0", "", "no"):
+                    raised[f"{name} {field}"] = value
+        with region.wire() as wire:
+            if b"forked" in repr(wire.call("CRDT.PEERS")).encode():
+                raised[f"{name} link"] = "forked"
+    figures.require("divergence and chain alarms are in INFO", seen > 0, f"{seen} fields")
+    figures.require("no divergence or chain alarm", not raised, raised or 0)
+
+
+class Chaos:
+    """Cuts and heals links at random while it is entered: one direction or both, for a random time. Healed on leaving."""
+
+    def __init__(self, cluster: ProcessCluster, seed: int, cut_s_max: float = 1.0, pause_s_max: float = 0.5) -> None:
+        self.cuts = 0
+        self._cluster = cluster
+        self._random = random.Random(seed)
+        self._cut_s_max = cut_s_max
+        self._pause_s_max = pause_s_max
+        self._error: Exception | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="chaos", daemon=True)
+
+    def __enter__(self) -> Chaos:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        heal(self._cluster)
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            self._cut_and_heal()
+        except Exception as error:
+            self._error = error
+
+    def _cut_and_heal(self) -> None:
+        while not self._stop.wait(self._random.uniform(0.05, self._pause_s_max)):
+            receiver, sender = self._random.sample(sorted(self._cluster.regions), 2)
+            links = [(receiver, sender)] if self._random.random() < 0.3 else [(receiver, sender), (sender, receiver)]
+            if self._random.random() < 0.2:
+                links = [(a, b) for a in self._cluster.regions for b in self._cluster.regions if a != b]
+            self.cuts += sum(_link(self._cluster[a], b, "DOWN") for a, b in links)
+            self._stop.wait(self._random.uniform(0.05, self._cut_s_max))
+            for a, b in links:
+                _link(self._cluster[a], b, "UP")
+
+
+def _link(region: RegionProcess, peer: str, action: str) -> bool:
+    """Tells a region to cut or open a link; False if it does not answer, which it may not while it is dead."""
+    try:
+        with region.wire(30.0) as wire:
+            reply = wire.call("CRDT.LINK", peer, action)
+    except WireError:
+        return False
+    if reply != b"OK":
+        raise ClusterError(f"CRDT.LINK {peer} {action} answered {reply!r}")
+    return True
+
+
+def heal(cluster: ProcessCluster) -> None:
+    """Opens every link."""
+    for name, region in cluster.regions.items():
+        for peer in cluster.regions:
+            if peer != name and region.running:
+                _link(region, peer, "UP")
+
+
+class Writers:
+    """Clients that add entries to one stream in every region, through the region's deaths. Each value is written once, never retried.
+
+    `acknowledged` holds the values whose ID came back; a value whose connection broke may be there or not, but not twice.
+    """
+
+    KEY = "load"
+
+    def __init__(self, cluster: ProcessCluster, pipeline: Sequence[int] = (1, 16)) -> None:
+        self.acknowledged: list[bytes] = []
+        self.written = 0
+        self.refused: list[str] = []
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._write, args=(region, f"{name}-{n}", depth), name=f"writer {name}-{n}", daemon=True)
+            for name, region in cluster.regions.items()
+            for n, depth in enumerate(pipeline)
+        ]
+
+    def __enter__(self) -> Writers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(120.0)
+
+    def _write(self, region: RegionProcess, writer: str, depth: int) -> None:
+        number = 0
+        while not self._stop.is_set():
+            try:
+                with region.wire(60.0) as wire:
+                    while not self._stop.is_set():
+                        values = [f"{writer}-{number + n}".encode() for n in range(depth)]
+                        number += depth
+                        self._batch(wire, values)
+            except WireError:
+                time.sleep(0.05)
+
+    def _batch(self, wire: Wire, values: list[bytes]) -> None:
+        acknowledged: list[bytes] = []
+        refused: list[str] = []
+        try:
+            for value in values:
+                wire.send(("XADD", self.KEY, "*", "v", value))
+            for value in values:
+                reply = wire.read()
+                if isinstance(reply, bytes):
+                    acknowledged.append(value)
+                else:
+                    refused.append(repr(reply))
+        finally:
+            with self._lock:
+                self.written += len(values)
+                self.acknowledged += acknowledged
+                self.refused += refused
+
+
+def redis_benchmark(region: RegionProcess, requests: int, clients: int, pipeline: int, *argv: str) -> subprocess.Popen[bytes]:
+    """Starts redis-benchmark against a region; its output can be read from ``stdout``."""
+    program = shutil.which("redis-benchmark")
+    if program is None:
+        raise ClusterError("redis-benchmark is not installed: it comes with the package redis-tools")
+    line = [program, "-h", HOST, "-p", str(region.resp_port), "-n", str(requests), "-c", str(clients), "-P", str(pipeline), "-q"]
+    return subprocess.Popen([*line, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def finished(load: subprocess.Popen[bytes], patience_s: float) -> str:
+    """Waits for a load to end; what it printed last. ClusterError if it failed."""
+    try:
+        output, _ = load.communicate(timeout=patience_s)
+    except subprocess.TimeoutExpired:
+        load.kill()
+        load.communicate()
+        raise ClusterError(f"the load did not end within {patience_s} s") from None
+    text = output.decode("utf-8", "replace").replace("\r", "\n").strip()
+    if load.returncode != 0 or "rror" in text:
+        raise ClusterError(f"the load failed: {text[-500:]}")
+    return text.splitlines()[-1] if text else ""

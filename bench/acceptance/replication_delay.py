@@ -1,0 +1,125 @@
+"""How long until an entry that is added in one region can be read in another: idle, and under a steady load.
+
+From the moment before XADD is sent to the moment when a blocked XREAD at the peer has its reply; all on one machine, one clock. Writer,
+reader and the paced load are processes of their own, so that they do not wait for each other's interpreter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import sys
+import time
+from multiprocessing.connection import Connection
+
+from bench.acceptance.harness import Figures, percentile
+from sim.scenario.processes import HOST, ProcessCluster
+from sim.scenario.wire import Wire
+
+KEY = "delay"
+IDLE_LIMIT_MS = 20.0
+LOADED_LIMIT_MS = 30.0
+PROBE_PAUSE_S = 0.025
+LOAD_BATCHES_A_SECOND = 200
+
+
+def measure(
+    probes: int, load_per_s: int, load_s: float, idle_limit_ms: float | None, loaded_limit_ms: float | None, quiet: bool = False
+) -> Figures:
+    """Runs both measurements on a new cluster; None as a limit: no requirement."""
+    figures = Figures(f"delay of an add at a peer: idle, and under {load_per_s:,} adds a second", quiet)
+    with ProcessCluster() as cluster:
+        cluster.start_all()
+        writer, reader = cluster["us"].resp_port, cluster["eu"].resp_port
+        idle = probe(writer, reader, probes)
+        figures.show("idle probes", len(idle))
+        figures.show("idle 99 %", percentile(idle, 0.99), "ms")
+        figures.at_most("idle median", statistics.median(idle), idle_limit_ms, "ms")
+        load = multiprocessing.get_context("spawn").Process(target=paced_load, args=(writer, load_per_s, load_s + 1.0), daemon=True)
+        load.start()
+        time.sleep(1.0)
+        loaded = probe(writer, reader, int(load_s / (PROBE_PAUSE_S + 0.01)))
+        load.join()
+        figures.require("the load ran", load.exitcode == 0, load.exitcode)
+        figures.show("loaded probes", len(loaded))
+        figures.show("loaded 99 %", percentile(loaded, 0.99), "ms")
+        figures.at_most("loaded median", statistics.median(loaded), loaded_limit_ms, "ms")
+    return figures
+
+
+def probe(writer_port: int, reader_port: int, probes: int) -> list[float]:
+    """Delays in ms of so many adds, one at a time, each awaited at the peer."""
+    ours, theirs = multiprocessing.Pipe()
+    reader = multiprocessing.get_context("spawn").Process(target=_read, args=(reader_port, probes, theirs), daemon=True)
+    reader.start()
+    ours.recv()
+    sent: list[float] = []
+    with Wire(HOST, writer_port) as wire:
+        for number in range(probes):
+            time.sleep(PROBE_PAUSE_S)
+            sent.append(time.monotonic())
+            wire.call("XADD", KEY, "*", "n", number)
+    seen: dict[int, float] = ours.recv()
+    reader.join()
+    return [1000 * (seen[number] - at) for number, at in enumerate(sent)]
+
+
+def _read(port: int, probes: int, results: Connection) -> None:
+    """In its own process: when each probe's number was read."""
+    seen: dict[int, float] = {}
+    with Wire(HOST, port, 120.0) as wire:
+        last = wire.call("XREVRANGE", KEY, "+", "-", "COUNT", 1)
+        at = (
+            bytes(last[0][0]).decode()
+            if isinstance(last, list) and last and isinstance(last[0], list) and isinstance(last[0][0], bytes)
+            else "0"
+        )
+        results.send("ready")
+        while len(seen) < probes:
+            reply = wire.call("XREAD", "BLOCK", 60000, "STREAMS", KEY, at)
+            now = time.monotonic()
+            assert isinstance(reply, list), f"nothing came within a minute: {reply!r}"
+            stream = reply[0]
+            assert isinstance(stream, list) and isinstance(stream[1], list)
+            for entry in stream[1]:
+                assert (
+                    isinstance(entry, list)
+                    and isinstance(entry[0], bytes)
+                    and isinstance(entry[1], list)
+                    and isinstance(entry[1][1], bytes)
+                )
+                seen[int(entry[1][1])] = now
+                at = entry[0].decode()
+    results.send(seen)
+
+
+def paced_load(port: int, per_s: int, duration_s: float) -> None:
+    """In its own process: adds `per_s` entries a second, in small batches; fails if it falls behind by a second."""
+    batch = max(1, per_s // LOAD_BATCHES_A_SECOND)
+    with Wire(HOST, port) as wire:
+        begun = time.monotonic()
+        number = 0
+        while time.monotonic() - begun < duration_s:
+            for _ in range(batch):
+                wire.send(("XADD", "load", "*", "n", number, "v", "x" * 16))
+                number += 1
+            for _ in range(batch):
+                assert isinstance(wire.read(), bytes)
+            ahead_s = number / per_s - (time.monotonic() - begun)
+            assert ahead_s > -1.0, f"the region does not take {per_s} adds a second"
+            time.sleep(max(0.0, ahead_s))
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.acceptance.replication_delay", description=__doc__)
+    parser.add_argument("--probes", type=int, default=400)
+    parser.add_argument("--load", type=int, default=2000, help="adds a second")
+    parser.add_argument("--seconds", type=float, default=15.0, help="how long the load runs")
+    given = parser.parse_args()
+    return measure(given.probes, given.load, given.seconds, IDLE_LIMIT_MS, LOADED_LIMIT_MS).finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""A region is restored from a copy of its files that lacks its last effects, and nobody tells it.
+
+It must notice that its peers hold more of its own effects than it does (S13.6), issue nothing until it has them back (S13.7), and go on
+after them: a counter that it used before never gets another content. Told twice: with all peers reachable, and with one of them frozen for
+a while, during which writes are refused with READONLY and reads are served.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from bench.acceptance.harness import Figures, digest_of, info_of, require_agreement
+from sim.scenario.cluster import ClusterError
+from sim.scenario.expectation import ErrorText
+from sim.scenario.processes import ProcessCluster, RegionProcess, vector_of
+from sim.scenario.shape import Reply
+from sim.scenario.wire import WireError
+
+KEY = "s"
+US, EU, AP = "us", "eu", "ap"
+PATIENCE_S = 120.0
+
+Contents = dict[int, tuple[bytes, ...]]
+"""Counter → what `CRDT.LOG` tells of the entry with that dot."""
+
+
+def contents_of(region: RegionProcess, origin: str) -> Contents:
+    """One region log, by counter."""
+    found: Contents = {}
+    with region.wire(120.0) as wire:
+        reply = wire.call("CRDT.LOG", KEY, origin)
+    if not isinstance(reply, list):
+        raise ClusterError(f"CRDT.LOG answered {reply!r}")
+    for entry in reply:
+        counter, content = _logged(entry)
+        if counter in found:
+            raise ClusterError(f"CRDT.LOG gives counter {counter} twice")
+        found[counter] = content
+    return found
+
+
+def _logged(entry: Reply) -> tuple[int, tuple[bytes, ...]]:
+    """(counter, everything else) of one element of CRDT.LOG's reply: a flat map of id, counter and fields."""
+    if not isinstance(entry, list):
+        raise ClusterError(f"CRDT.LOG gave {entry!r}")
+    pairs = {entry[n]: entry[n + 1] for n in range(0, len(entry) - 1, 2) if isinstance(entry[n], bytes)}
+    counter, fields = pairs.get(b"counter"), pairs.get(b"fields")
+    entry_id = pairs.get(b"id")
+    if not isinstance(counter, (int, bytes)) or not isinstance(fields, list) or not isinstance(entry_id, bytes):
+        raise ClusterError(f"CRDT.LOG gave {entry!r}")
+    return int(counter), (entry_id, *(word for word in fields if isinstance(word, bytes)))
+
+
+class Client(threading.Thread):
+    """Writes to the restored region from its first answer on, and notes what came of it."""
+
+    def __init__(self, region: RegionProcess) -> None:
+        super().__init__(name="client", daemon=True)
+        self.refusals: list[str] = []
+        self.others: list[str] = []
+        self.vector_at_first_add: dict[int, int] = {}
+        self.added = 0
+        self.reads_while_refused = 0
+        self._region = region
+        self._stop = threading.Event()
+
+    def run(self) -> None:
+        """Thread's body."""
+        while not self._stop.is_set():
+            try:
+                with self._region.wire(PATIENCE_S) as wire:
+                    while not self._stop.is_set():
+                        reply = wire.call("XADD", KEY, "*", "after", self.added)
+                        if isinstance(reply, bytes):
+                            if not self.added:
+                                self.vector_at_first_add = vector_of(wire)
+                            self.added += 1
+                        elif isinstance(reply, ErrorText) and reply.text.startswith("READONLY"):
+                            self.refusals.append(reply.text)
+                            self.reads_while_refused += isinstance(wire.call("XLEN", KEY), int)
+                        else:
+                            self.others.append(repr(reply))
+                        time.sleep(0.002)
+            except WireError:
+                time.sleep(0.01)
+
+    def stop(self) -> None:
+        """Ends it."""
+        self._stop.set()
+        self.join(PATIENCE_S)
+
+
+def restore(lost: int, frozen_peer: bool, quiet: bool = False) -> Figures:
+    """The history with `lost` effects after the copy; `frozen_peer`: ap stands still while us starts."""
+    peers = f"{EU} and {AP} reachable" if not frozen_peer else f"{EU} reachable, {AP} frozen for a while"
+    figures = Figures(f"restored from a copy without the last {lost:,} effects, {peers}", quiet)
+    with ProcessCluster() as cluster:
+        cluster.start_all()
+        _add(cluster[US], "before", lost)
+        cluster.level()
+        backup = cluster.directory / "backup"
+        cluster.terminate(US)
+        shutil.copytree(cluster[US].data, backup)
+        cluster.start(US)
+        _add(cluster[US], "lost", lost)
+        known = cluster.level()[1]
+        written = contents_of(cluster[EU], US)
+        cluster.kill(US)
+        shutil.rmtree(cluster[US].data)
+        shutil.copytree(backup, cluster[US].data)
+        frozen = cluster[AP].process if frozen_peer else None
+        if frozen is not None:
+            os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            client = Client(cluster[US])
+            cluster.start(US, wait=False)
+            client.start()
+            if frozen is not None:
+                _wait_for(lambda: bool(client.refusals), "a refusal while a peer is frozen")
+                figures.require("while a peer is frozen, nothing is issued", _own(cluster[EU]) <= known, _own(cluster[EU]))
+                figures.require("reads are served meanwhile", client.reads_while_refused > 0, client.reads_while_refused)
+        finally:
+            if frozen is not None:
+                os.kill(frozen.pid, signal.SIGCONT)
+        _wait_for(lambda: client.added >= 100, "100 adds after the recovery")
+        client.stop()
+        _require_recovered(figures, cluster, client, written, known)
+        require_agreement(figures, cluster)
+    return figures
+
+
+def _require_recovered(figures: Figures, cluster: ProcessCluster, client: Client, written: Contents, known: int) -> None:
+    text = client.refusals[0] if client.refusals else ""
+    figures.show("writes refused", len(client.refusals), text)
+    figures.show("adds after it", client.added)
+    figures.require("no other error", not client.others, client.others[:3])
+    noticed = cluster[US].log.read_text(errors="replace")
+    figures.require("noticed without a flag", bool(client.refusals) or "recover" in noticed.lower(), "said so in its log or to clients")
+    if client.refusals:
+        figures.require("the refusal says why", "in recovery, waiting for" in text, text)
+    first = client.vector_at_first_add.get(1, 0)
+    figures.require("the first effect comes after all that peers held", first > known, f"{first:,} after {known:,}")
+    cluster.level()
+    logs = {name: contents_of(region, US) for name, region in cluster.regions.items()}
+    figures.require("no dot has two contents", all(log == logs[US] for log in logs.values()), f"{len(logs[US]):,} dots in 3 regions")
+    changed = [counter for counter, content in written.items() if logs[EU].get(counter) != content]
+    figures.require("no dot changed its content", not changed, f"{len(changed)} of {len(written):,}")
+    figures.show("state", {field: value for field, value in info_of(cluster[US]).items() if "recover" in field or field == "crdt_state"})
+    figures.show("digest", digest_of(cluster[US]))
+
+
+def _own(region: RegionProcess) -> int:
+    """How many of region us's effects a region holds."""
+    with region.wire() as wire:
+        return vector_of(wire).get(1, 0)
+
+
+def _add(region: RegionProcess, value: str, count: int) -> None:
+    with region.wire() as wire:
+        for number in range(count):
+            reply = wire.call("XADD", KEY, "*", value, number)
+            if not isinstance(reply, bytes):
+                raise ClusterError(f"XADD answered {reply!r}")
+
+
+def _wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ClusterError(f"{what} did not come within {PATIENCE_S} s")
+        time.sleep(0.01)
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.acceptance.restored_backup", description=__doc__)
+    parser.add_argument("--lost", type=int, default=1000, help="effects after the copy")
+    given = parser.parse_args()
+    return max(restore(given.lost, frozen).finish() for frozen in (False, True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Small versions of the acceptance programs: the same histories, in seconds, and nothing timed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.acceptance import catch_up, kill_region, package_index, replication_delay, restored_backup, three_way_load
+
+SAMPLE = Path(__file__).resolve().parents[1] / "data" / "packages.txt"
+
+pytestmark = pytest.mark.live
+
+
+def test_delay_is_measured() -> None:
+    assert replication_delay.measure(10, 200, 1.0, None, None).failures == []
+
+
+def test_package_index() -> None:
+    records = package_index.records_of(SAMPLE.read_bytes())
+    assert package_index.stream(records, seed=1, batch=4, pause_s=0.05).failures == []
+
+
+def test_load_in_three_regions() -> None:
+    assert three_way_load.load(3000, 20, 1, seed=1).failures == []
+
+
+@pytest.mark.parametrize("appendfsync", kill_region.SETTINGS)
+def test_killed_regions(appendfsync: str) -> None:
+    assert kill_region.kill(appendfsync, 2, seed=1, load_s=(0.2, 0.5)).failures == []
+
+
+@pytest.mark.parametrize("by_snapshot", [False, True], ids=["log", "snapshot"])
+def test_catching_up(by_snapshot: bool) -> None:
+    assert catch_up.catch_up(20_000, by_snapshot, 100, None, None).failures == []
+
+
+@pytest.mark.parametrize("frozen_peer", [False, True], ids=["reachable", "frozen"])
+def test_restored_backup(frozen_peer: bool) -> None:
+    assert restored_backup.restore(50, frozen_peer).failures == []
