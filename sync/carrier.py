@@ -12,7 +12,7 @@ from typing import Any, Final, Optional, Protocol
 import grpc
 import grpc.aio
 
-from sync.codec import MESSAGE_BYTES_MAX
+from sync.parts import MESSAGE_BYTES_MAX
 
 METHOD: Final = "/anabranch.sync.v1.Sync/Link"
 _KEEPALIVE_MS: Final = 5000
@@ -164,5 +164,5 @@ class Listener:
 
     async def stop(self) -> None:
         if self._server is not None:
-            await self._server.stop(grace=0)
+            await self._server.stop(grace=_FAREWELL_S)
             self._server = None

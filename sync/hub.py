@@ -11,172 +11,51 @@ A connection's life: opened → what this region has is attested and committed (
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
 from crdt.vector import Vector, includes
-from region.engine.errors import ChainForked, NotAMember, PeerError, SyncGap
+from region.engine.errors import ChainForked, PeerError
 from region.engine.gossip import Gossip
 from region.engine.settings import Settings
 from sync import messages as m
-from sync.attesting import Announcer, SteadyClock, comparable, own_gossip
-from sync.doors import Attestation, Engine, Row, SnapshotCut
-from sync.handshake import Identity, Limits, refuse_hello, refuse_welcome
-from sync.links import Connection, Link
-from sync.puller import Puller
+from sync.attesting import Announcer, comparable, own_gossip
+from sync.doors import Attestation, Engine, Row
+from sync.handshake import Identity, refuse_hello, refuse_welcome
+from sync.links import Connection
 from sync.receiver import Progress, Receiver, Staged
 from sync.sender import CheckChains, Locate, ReadBlock, ReadLog, Request, Sender
+from sync.switchboard import Switchboard
 
 # A connection that says nothing for so long is taken for dead; heartbeats come far more often.
 _SILENCE_MS_MIN = 10_000
 _SILENCE_HEARTBEATS = 50
 
 
-class Hub:
-    """`peers`: the regions that this one receives from. `counts`: figures for INFO and metrics."""
+class Hub(Switchboard):
+    """`peers`: the regions that this one receives from."""
 
     def __init__(self, engine: Engine, settings: Settings, peers: Iterable[int], now_ms: int) -> None:
-        self.engine = engine
-        self.settings = settings
-        pauses = settings.integer("crdt-reconnect-min-ms"), settings.integer("crdt-reconnect-max-ms")
-        self.links = {peer: Link(peer, *pauses, 0) for peer in sorted(peers)}
-        self.sending: dict[int, Connection] = {}  # by peer: who receives from here
-        self.counts = dict.fromkeys(
-            ["gaps", "forks", "refusals", "bodies_sent", "snapshots_joined", "snapshots_sent", "blocks_merged", "bytes_merged"], 0
-        )
-        self._steady = SteadyClock(now_ms)
-        self._connections: dict[int, Connection] = {}
-        self._number = 0
+        super().__init__(engine, settings, peers, now_ms)
         self._greetings: list[tuple[Attestation, Connection]] = []  # handshakes that wait for a commit
         self._announcer = Announcer(settings, 0)
-        self._puller = Puller()
         self._snapshot_number = 0
-        self._snapshot_asked: deque[tuple[Connection, int]] = deque()  # peers that want a snapshot from here: one at a time
-        self._cut: Optional[tuple[SnapshotCut, Connection, int]] = None  # a cut that waits for its commit
-        self._snapshot_sender: Optional[Connection] = None
         self._jump_position = 0  # where the commit of the newest join lies; 0 when it is on disk
         self._poked = False  # something that headers may wait for came by other ways than a merge
         self._merge_turn = 0
         self._direct: frozenset[int] = frozenset()
         self._dials: list[int] = []
-        self._closes: list[int] = []
         self._checks: list[tuple[int, Request]] = []
-        self._notes: list[str] = []
-        for link in self.links.values():
-            self._state(link, "connecting")
-
-    # ---- Connections open and close
 
     def dial_opened(self, peer: int, now_ms: int) -> Optional[int]:
-        """The dialling of `peer` succeeded: the connection's number, None when it is no longer wanted."""
-        link = self.links[peer]
-        link.dialling = False
-        if not link.wanted or link.connection is not None:
-            return None
-        for former in list(self._connections.values()):
-            if former.receiver is not None and former.peer == peer:
-                self._drop(former)
-        link.connection = connection = self._connection(now_ms, receiver=Receiver(peer, Limits(self.settings)))
-        self._greet(connection, now_ms)
-        return connection.number
-
-    def dial_failed(self, peer: int, text: str, now_ms: int) -> None:
-        link = self.links[peer]
-        link.dialling = False
-        link.back_off(self._steady.at(now_ms))
-        if link.wanted:
-            self._state(link, link.state, text)
-
-    def accepted(self, now_ms: int) -> int:
-        """Somebody dialled this region: the connection's number."""
-        return self._connection(now_ms, sender=Sender(self.engine.region_id, Limits(self.settings))).number
-
-    def closed(self, number: int, text: str, now_ms: int) -> None:
-        """The carrier lost this connection, or the other side closed it."""
-        connection = self._connections.get(number)
-        if connection is None:
-            return
-        link = self.links.get(connection.peer) if connection.receiver is not None else None
-        current = link is not None and link.connection is connection
-        self._drop(connection)
-        if link is not None and current:
-            link.back_off(self._steady.at(now_ms))
-            self._state(link, "connecting", text)
-
-    def malformed(self, number: int, error: PeerError, now_ms: int) -> None:
-        """The carrier could not read a message."""
-        connection = self._connections.get(number)
-        if connection is not None and not connection.finishing:
-            self._failed(connection, error, now_ms)
-
-    def _connection(self, now_ms: int, receiver: Optional[Receiver] = None, sender: Optional[Sender] = None) -> Connection:
-        self._number += 1
-        connection = Connection(self._number, self._steady.at(now_ms), receiver=receiver, sender=sender)
-        self._connections[connection.number] = connection
-        return connection
-
-    def _drop(self, connection: Connection) -> None:
-        """Forgets a connection and all that it holds, and has it closed without another word."""
-        self._detach(connection)
-        if self._connections.pop(connection.number, None) is not None:
-            self._closes.append(connection.number)
+        number = super().dial_opened(peer, now_ms)
+        if number is not None:
+            self._greet(self._connections[number], now_ms)
+        return number
 
     def _detach(self, connection: Connection) -> None:
-        """No link any more: what it holds is dropped; its last words may still be on their way."""
-        if connection.receiver is not None:
-            link = self.links[connection.peer]
-            if link.connection is connection:
-                link.connection = None
-                link.delayed.clear()
-                self._puller.closed(connection.peer)
-                self._direct_changed()
-            return
-        if self.sending.get(connection.peer) is connection:
-            del self.sending[connection.peer]
-            if connection.sender is not None and connection.sender.open:
-                self.engine.receiver_closed(connection.peer)
-        self._snapshot_asked = deque(asked for asked in self._snapshot_asked if asked[0] is not connection)
-        if self._snapshot_sender is connection:
-            self._snapshot_sender = self._cut = None
-
-    def _refuse(self, connection: Connection, refusal: m.Refusal, now_ms: int) -> None:
-        """Says why, and closes once that is said. Both sides show the reason."""
-        self._detach(connection)
-        connection.finishing = True
-        session = connection.receiver or connection.sender
-        assert session is not None
-        session.refuse(refusal)
-        self._show_refusal(connection, refusal.reason, refusal.text, now_ms)
-
-    def _show_refusal(self, connection: Connection, reason: str, text: str, now_ms: int) -> None:
-        self.counts["refusals"] += 1
-        self.counts["forks"] += reason == "forked"
-        self.counts["gaps"] += reason == "gap"
-        direction = "receiving from" if connection.receiver is not None else "sending to"
-        self._notes.append(f"{direction} {self._name(connection.peer)}: {reason}: {text}")
-        if connection.receiver is not None:
-            link = self.links[connection.peer]
-            if not link.wanted:
-                return
-            if reason == "superseded":
-                link.back_off(self._steady.at(now_ms))
-                self._state(link, "connecting", text)
-                return
-            link.back_off_longest(self._steady.at(now_ms))
-            self._state(link, "forked" if reason == "forked" else "refused", f"{reason}: {text}")
-
-    def _failed(self, connection: Connection, error: PeerError, now_ms: int) -> None:
-        """A peer broke the protocol (or a check of the engine's says so)."""
-        if isinstance(error, m.LinkRefused):
-            reason = error.reason
-        elif isinstance(error, ChainForked):
-            reason = "forked"
-        elif isinstance(error, SyncGap):
-            reason = "gap"
-        else:
-            reason = "not-a-member" if isinstance(error, NotAMember) else "malformed"
-        self._refuse(connection, m.Refusal(reason, str(error)), now_ms)
+        super()._detach(connection)
+        self._direct_changed()
 
     # ---- Messages
 
@@ -237,8 +116,9 @@ class Hub:
         elif isinstance(event, m.Hello):
             self._hello(connection, event, now_ms)
         elif isinstance(event, m.SnapshotRequest):
-            self._snapshot_asked.append((connection, event.number))
-            self._serve_snapshot(now_ms)
+            self.snapshots.ask(connection, event.number)
+            self.snapshots.serve(self.engine)
+            self._on_disk(now_ms)
         elif isinstance(event, m.Refusal):
             self._refused(connection, event, now_ms)
 
@@ -322,13 +202,7 @@ class Hub:
         finished = self._announcer.finished(position)
         if finished is not None:
             self._say(*finished)
-        if self._cut is not None and self._cut[0].position <= position:
-            cut, connection, number = self._cut
-            self._cut = None
-            assert connection.sender is not None
-            chunks = cut.chunks(connection.sender.limits.batch_bytes)
-            connection.sender.send_snapshot(number, cut.vector, cut.chains, chunks)
-            self.counts["snapshots_sent"] += 1
+        self.snapshots.committed(position)
 
     def _own_hello(self, connection: Connection) -> m.Hello:
         own, engine = Identity.of(self.engine), self.engine
@@ -425,18 +299,6 @@ class Hub:
         self._announcer.dirty = True
         self._poked = True
 
-    def _serve_snapshot(self, now_ms: int) -> None:
-        """Cuts for the next peer that asked, once the one before was sent: a cut costs memory (S14)."""
-        busy = self._snapshot_sender
-        if busy is not None and busy.sender is not None and (self._cut is not None or busy.sender.sending_snapshot):
-            return
-        self._snapshot_sender = None
-        if self._snapshot_asked:
-            connection, number = self._snapshot_asked.popleft()
-            self._cut = (self.engine.snapshot_cut(), connection, number)
-            self._snapshot_sender = connection
-            self._on_disk(now_ms)
-
     # ---- Time and commits
 
     def committed(self, position: int, now_ms: int, rows: Optional[Sequence[Row]] = None) -> None:
@@ -469,7 +331,8 @@ class Hub:
                 self._dials.append(link.peer)
         self._silence(now_ms, steady_ms)
         self._pull(now_ms, steady_ms)
-        self._serve_snapshot(now_ms)
+        self.snapshots.serve(self.engine)
+        self._on_disk(now_ms)
         self._announce(now_ms)
 
     def _silence(self, now_ms: int, steady_ms: int) -> None:
@@ -512,22 +375,6 @@ class Hub:
 
     # ---- What the driver takes
 
-    def next_message(self, number: int, now_ms: int) -> Optional[m.Message]:
-        """What to send next on this connection; None when nothing waits. Ask again after every step, and after each message sent."""
-        connection = self._connections.get(number)
-        if connection is None:
-            return None
-        try:
-            return connection.next_message()
-        except PeerError as error:  # our own log does not fit what the peer says that it has
-            self._failed(connection, error, now_ms)
-            return connection.next_message()
-
-    def finished(self, number: int) -> bool:
-        """Whether the carrier is to close this connection, now that nothing more waits."""
-        connection = self._connections.get(number)
-        return connection is None or connection.finishing
-
     def take_requests(self) -> list[tuple[int, Request]]:
         """Questions to the log, each with its connection; answer with `answered`."""
         requests, self._checks = self._checks, []
@@ -564,21 +411,3 @@ class Hub:
         """Peers to dial now; each is answered by `dial_opened` or `dial_failed`."""
         dials, self._dials = self._dials, []
         return dials
-
-    def take_closes(self) -> list[int]:
-        """Connections to close at once, whatever they still carry."""
-        closes, self._closes = self._closes, []
-        return closes
-
-    def take_notes(self) -> list[str]:
-        """Lines for the log: refusals, forks, joins."""
-        notes, self._notes = self._notes, []
-        return notes
-
-    def _state(self, link: Link, state: str, detail: str = "") -> None:
-        link.state, link.detail = state, detail
-        self.engine.link_state(link.peer, state, detail)
-
-    def _name(self, peer: int) -> str:
-        member = self.engine.members.get(peer)
-        return member.name if member is not None else f"region {peer}" if peer else "an unknown region"

@@ -12,7 +12,8 @@ from crdt.block import Block
 from region.engine.errors import PeerError
 from region.engine.gossip import Answer, Gossip, Heard, Question
 from sync import messages as m
-from sync.codec import COUNTER_MAX, MESSAGE_BYTES_MAX, decode_down, decode_up, encode_down, encode_up
+from sync.codec import decode_down, decode_up, encode_down, encode_up
+from sync.parts import COUNTER_MAX, MESSAGE_BYTES_MAX
 from sync.wire import sync_pb2 as wire
 
 regions = st.integers(1, 999)

@@ -1,0 +1,187 @@
+"""Pieces of messages ⇄ protobuf, with the checks of what comes in: vectors, chains, members, blocks, gossip, packed bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import zstandard
+
+from crdt.block import Block
+from crdt.vector import Vector
+from region.engine.errors import PeerError
+from region.engine.gossip import Answer, Gossip, Heard, Question
+from sync import messages as m
+from sync.wire import sync_pb2 as wire
+
+MESSAGE_BYTES_MAX: Final = 32 << 20
+REGION_ID_MAX: Final = 999
+COUNTER_MAX: Final = (1 << 63) - 1
+TEXT_MAX: Final = 1024
+GOSSIP_MAX: Final = 4096
+PACK_FROM_BYTES: Final = 256  # smaller payloads gain nothing
+CHAIN_BYTES: Final = 16
+
+_compressor = zstandard.ZstdCompressor(level=1)
+_decompressor = zstandard.ZstdDecompressor()
+
+
+# ---- Checks of what comes in
+
+
+def region(region_id: int) -> int:
+    if not 1 <= region_id <= REGION_ID_MAX:
+        raise PeerError(f"malformed: region_id {region_id}")
+    return region_id
+
+
+def counter(counter: int, lowest: int = 1) -> int:
+    if not lowest <= counter <= COUNTER_MAX:
+        raise PeerError(f"malformed: counter {counter}")
+    return counter
+
+
+def chain(chain: bytes) -> bytes:
+    if len(chain) != CHAIN_BYTES:
+        raise PeerError(f"malformed: a chain value of {len(chain)} bytes")
+    return chain
+
+
+def text(text: str) -> str:
+    if len(text) > TEXT_MAX:
+        raise PeerError(f"malformed: a text of {len(text)} characters")
+    return text
+
+
+def span(first: int, last: int) -> tuple[int, int]:
+    if not 1 <= first <= last <= COUNTER_MAX:
+        raise PeerError(f"malformed: a block from {first} to {last}")
+    return first, last
+
+
+# ---- Parts, both ways
+
+
+def put_vector(counters: Any, vector: Vector) -> None:
+    for region_id in sorted(vector):
+        if vector[region_id] > 0:
+            counters.add(region_id=region_id, counter=vector[region_id])
+
+
+def get_vector(counters: Iterable[wire.Counter]) -> Vector:
+    vector: Vector = {}
+    for one in counters:
+        if region(one.region_id) in vector:
+            raise PeerError("malformed: a region twice in a vector")
+        vector[one.region_id] = counter(one.counter)
+    return vector
+
+
+def put_chains(target: Any, vector: Vector, chains: dict[int, bytes]) -> None:
+    for region_id in sorted(chains):
+        if vector.get(region_id, 0) > 0:
+            target.add(region_id=region_id, counter=vector[region_id], chain=chains[region_id])
+
+
+def get_chains(source: Iterable[wire.Chain], vector: Vector) -> dict[int, bytes]:
+    chains: dict[int, bytes] = {}
+    for one in source:
+        if vector.get(region(one.region_id)) != one.counter or one.region_id in chains:
+            raise PeerError("malformed: a chain value that does not stand at the vector")
+        chains[one.region_id] = chain(one.chain)
+    return chains
+
+
+def put_members(target: Any, members: dict[int, str]) -> None:
+    for region_id in sorted(members):
+        target.add(region_id=region_id, name=members[region_id])
+
+
+def get_members(source: Iterable[wire.Member]) -> dict[int, str]:
+    members: dict[int, str] = {}
+    for one in source:
+        if region(one.region_id) in members:
+            raise PeerError("malformed: a region twice among the members")
+        members[one.region_id] = text(one.name)
+    return members
+
+
+def pack(raw: bytes, compression: str) -> wire.Packed:
+    if compression == "zstd" and len(raw) >= PACK_FROM_BYTES:
+        payload = _compressor.compress(raw)
+        if len(payload) < len(raw):
+            return wire.Packed(compression=wire.ZSTD, raw_bytes=len(raw), payload=payload)
+    return wire.Packed(compression=wire.NONE, raw_bytes=len(raw), payload=raw)
+
+
+def unpack(packed: wire.Packed) -> bytes:
+    if packed.raw_bytes > MESSAGE_BYTES_MAX:
+        raise PeerError(f"malformed: {packed.raw_bytes} bytes in one message")
+    raw = packed.payload
+    if packed.compression == wire.ZSTD:
+        try:
+            # The size that the frame itself names is what gets allocated: check it first.
+            if zstandard.frame_content_size(raw) != packed.raw_bytes:
+                raise PeerError("malformed: a packed payload of another size")
+            raw = _decompressor.decompress(raw, max_output_size=packed.raw_bytes)
+        except zstandard.ZstdError as error:
+            raise PeerError(f"malformed: {error}") from error
+    elif packed.compression != wire.NONE:
+        raise PeerError(f"malformed: compression {packed.compression}")
+    if len(raw) != packed.raw_bytes:
+        raise PeerError("malformed: a payload of another size")
+    return raw
+
+
+def put_block(block: Block) -> wire.Block:
+    return wire.Block(origin=block.origin, first=block.first, last=block.last, body=block.body, chain=block.chain)
+
+
+def get_block(one: wire.Block) -> Block:
+    first, last = span(one.first, one.last)
+    return Block(origin=region(one.origin), first=first, last=last, body=one.body, chain=chain(one.chain))
+
+
+def put_gossip(gossip: Gossip) -> wire.Gossip:
+    result = wire.Gossip()
+    for heard in gossip.heard:
+        one = result.heard.add(region_id=heard.region_id, life=heard.life, counts=heard.counts, clock_ms=heard.clock_ms)
+        put_vector(one.vector, heard.vector)
+    for asked in gossip.questions:
+        result.questions.add(asker=asked.asker, life=asked.life, number=asked.number, recovery=asked.recovery)
+    for answer in gossip.answers:
+        said = result.answers.add(
+            asker=answer.asker, life=answer.life, number=answer.number, answerer=answer.answerer, recovery=answer.recovery
+        )
+        put_vector(said.vector, answer.vector)
+    return result
+
+
+def get_gossip(gossip: wire.Gossip) -> Gossip:
+    if len(gossip.heard) + len(gossip.questions) + len(gossip.answers) > GOSSIP_MAX:
+        raise PeerError("malformed: too much gossip")
+    heard = [
+        Heard(region(one.region_id), counter(one.life, 0), one.counts, get_vector(one.vector), counter(one.clock_ms, 0))
+        for one in gossip.heard
+    ]
+    questions = [
+        Question(region(one.asker), counter(one.life, 0), counter(one.number, 0), counter(one.recovery, 0)) for one in gossip.questions
+    ]
+    answers = [
+        Answer(
+            region(one.asker), counter(one.life, 0), counter(one.number, 0), region(one.answerer), get_vector(one.vector),
+            counter(one.recovery, 0),
+        )
+        for one in gossip.answers
+    ]  # fmt: skip
+    return Gossip(heard, questions, answers)
+
+
+def put_refusal(refusal: m.Refusal) -> wire.Refusal:
+    return wire.Refusal(reason=wire.Reason.Name(m.REASONS.index(refusal.reason) + 1), text=refusal.text[:TEXT_MAX])
+
+
+def get_refusal(refusal: wire.Refusal) -> m.Refusal:
+    if not 1 <= refusal.reason <= len(m.REASONS):
+        raise PeerError(f"malformed: reason {refusal.reason}")
+    return m.Refusal(m.REASONS[refusal.reason - 1], text(refusal.text))

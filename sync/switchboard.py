@@ -1,0 +1,183 @@
+"""The connections of one region: opened, refused, lost, and what the driver takes of them. Sans-IO; `hub` builds on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Optional
+
+from region.engine.errors import ChainForked, NotAMember, PeerError, SyncGap
+from region.engine.settings import Settings
+from sync import messages as m
+from sync.attesting import SteadyClock
+from sync.doors import Engine
+from sync.handshake import Limits
+from sync.links import Connection, Link
+from sync.puller import Puller
+from sync.receiver import Receiver
+from sync.sender import Sender
+from sync.snapshots import SnapshotServer
+
+
+class Switchboard:
+    """`links`: what this region dials, by peer. `sending`: who receives from here, by peer. `counts`: figures for INFO and metrics."""
+
+    def __init__(self, engine: Engine, settings: Settings, peers: Iterable[int], now_ms: int) -> None:
+        self.engine = engine
+        self.settings = settings
+        pauses = settings.integer("crdt-reconnect-min-ms"), settings.integer("crdt-reconnect-max-ms")
+        self.links = {peer: Link(peer, *pauses, 0) for peer in sorted(peers)}
+        self.sending: dict[int, Connection] = {}
+        self.snapshots = SnapshotServer()
+        self.counts = dict.fromkeys(["gaps", "forks", "refusals", "bodies_sent", "snapshots_joined", "blocks_merged", "bytes_merged"], 0)
+        self._steady = SteadyClock(now_ms)
+        self._connections: dict[int, Connection] = {}
+        self._number = 0
+        self._puller = Puller()
+        self._closes: list[int] = []
+        self._notes: list[str] = []
+        for link in self.links.values():
+            self._state(link, "connecting")
+
+    # ---- Connections open and close
+
+    def dial_opened(self, peer: int, now_ms: int) -> Optional[int]:
+        """The dialling of `peer` succeeded: the connection's number, None when it is no longer wanted."""
+        link = self.links[peer]
+        link.dialling = False
+        if not link.wanted or link.connection is not None:
+            return None
+        for former in list(self._connections.values()):
+            if former.receiver is not None and former.peer == peer:
+                self._drop(former)
+        link.connection = connection = self._connection(now_ms, receiver=Receiver(peer, Limits(self.settings)))
+        return connection.number
+
+    def dial_failed(self, peer: int, text: str, now_ms: int) -> None:
+        link = self.links[peer]
+        link.dialling = False
+        link.back_off(self._steady.at(now_ms))
+        if link.wanted:
+            self._state(link, link.state, text)
+
+    def accepted(self, now_ms: int) -> int:
+        """Somebody dialled this region: the connection's number."""
+        return self._connection(now_ms, sender=Sender(self.engine.region_id, Limits(self.settings))).number
+
+    def closed(self, number: int, text: str, now_ms: int) -> None:
+        """The carrier lost this connection, or the other side closed it."""
+        connection = self._connections.get(number)
+        if connection is None:
+            return
+        link = self.links.get(connection.peer) if connection.receiver is not None else None
+        current = link is not None and link.connection is connection
+        self._drop(connection)
+        if link is not None and current:
+            link.back_off(self._steady.at(now_ms))
+            self._state(link, "connecting", text)
+
+    def malformed(self, number: int, error: PeerError, now_ms: int) -> None:
+        """The carrier could not read a message."""
+        connection = self._connections.get(number)
+        if connection is not None and not connection.finishing:
+            self._failed(connection, error, now_ms)
+
+    def _connection(self, now_ms: int, receiver: Optional[Receiver] = None, sender: Optional[Sender] = None) -> Connection:
+        self._number += 1
+        connection = Connection(self._number, self._steady.at(now_ms), receiver=receiver, sender=sender)
+        self._connections[connection.number] = connection
+        return connection
+
+    def _drop(self, connection: Connection) -> None:
+        """Forgets a connection and all that it holds, and has it closed without another word."""
+        self._detach(connection)
+        if self._connections.pop(connection.number, None) is not None:
+            self._closes.append(connection.number)
+
+    def _detach(self, connection: Connection) -> None:
+        """No link any more: what it holds is dropped; its last words may still be on their way."""
+        if connection.receiver is not None:
+            link = self.links[connection.peer]
+            if link.connection is connection:
+                link.connection = None
+                link.delayed.clear()
+                self._puller.closed(connection.peer)
+            return
+        if self.sending.get(connection.peer) is connection:
+            del self.sending[connection.peer]
+            if connection.sender is not None and connection.sender.open:
+                self.engine.receiver_closed(connection.peer)
+        self.snapshots.forget(connection)
+
+    def _refuse(self, connection: Connection, refusal: m.Refusal, now_ms: int) -> None:
+        """Says why, and closes once that is said. Both sides show the reason."""
+        self._detach(connection)
+        connection.finishing = True
+        session = connection.receiver or connection.sender
+        assert session is not None
+        session.refuse(refusal)
+        self._show_refusal(connection, refusal.reason, refusal.text, now_ms)
+
+    def _show_refusal(self, connection: Connection, reason: str, text: str, now_ms: int) -> None:
+        self.counts["refusals"] += 1
+        self.counts["forks"] += reason == "forked"
+        self.counts["gaps"] += reason == "gap"
+        direction = "receiving from" if connection.receiver is not None else "sending to"
+        self._notes.append(f"{direction} {self._name(connection.peer)}: {reason}: {text}")
+        if connection.receiver is not None:
+            link = self.links[connection.peer]
+            if not link.wanted:
+                return
+            if reason == "superseded":
+                link.back_off(self._steady.at(now_ms))
+                self._state(link, "connecting", text)
+                return
+            link.back_off_longest(self._steady.at(now_ms))
+            self._state(link, "forked" if reason == "forked" else "refused", f"{reason}: {text}")
+
+    def _failed(self, connection: Connection, error: PeerError, now_ms: int) -> None:
+        """A peer broke the protocol (or a check of the engine's says so)."""
+        if isinstance(error, m.LinkRefused):
+            reason = error.reason
+        elif isinstance(error, ChainForked):
+            reason = "forked"
+        elif isinstance(error, SyncGap):
+            reason = "gap"
+        else:
+            reason = "not-a-member" if isinstance(error, NotAMember) else "malformed"
+        self._refuse(connection, m.Refusal(reason, str(error)), now_ms)
+
+    # ---- What the driver takes
+
+    def next_message(self, number: int, now_ms: int) -> Optional[m.Message]:
+        """What to send next on this connection; None when nothing waits. Ask again after every step, and after each message sent."""
+        connection = self._connections.get(number)
+        if connection is None:
+            return None
+        try:
+            return connection.next_message()
+        except PeerError as error:  # our own log does not fit what the peer says that it has
+            self._failed(connection, error, now_ms)
+            return connection.next_message()
+
+    def finished(self, number: int) -> bool:
+        """Whether the carrier is to close this connection, now that nothing more waits."""
+        connection = self._connections.get(number)
+        return connection is None or connection.finishing
+
+    def take_closes(self) -> list[int]:
+        """Connections to close at once, whatever they still carry."""
+        closes, self._closes = self._closes, []
+        return closes
+
+    def take_notes(self) -> list[str]:
+        """Lines for the log: refusals, forks, joins."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def _state(self, link: Link, state: str, detail: str = "") -> None:
+        link.state, link.detail = state, detail
+        self.engine.link_state(link.peer, state, detail)
+
+    def _name(self, peer: int) -> str:
+        member = self.engine.members.get(peer)
+        return member.name if member is not None else f"region {peer}" if peer else "an unknown region"
