@@ -10,7 +10,7 @@ import asyncio
 import socket
 import time
 from collections import deque
-from typing import Final, Optional
+from typing import Any, Final, Optional
 
 from region.connection import OUTPUT_HIGH_BYTES, OUTPUT_LOW_BYTES, Connection, RegionDoors
 from region.engine.replies import Reply
@@ -56,8 +56,10 @@ class Server:
     async def start(self, host: str, port: int) -> None:
         """Listens on `host`:`port` (0: any free one, see `port`); OSError if that is not possible."""
         self.loop = asyncio.get_running_loop()
-        self._listener = await self.loop.create_server(self._new_connection, host, port, backlog=BACKLOG)  # type: ignore[arg-type]
-        self.port = self._listener.sockets[0].getsockname()[1]
+        # Any: asyncio has a tuple of sockets and uvloop a list, and compiled code would insist on the one that typeshed names.
+        listener: Any = await self.loop.create_server(self._new_connection, host, port, backlog=BACKLOG)  # type: ignore[arg-type]
+        self._listener = listener
+        self.port = int(listener.sockets[0].getsockname()[1])
         self._housekeeping_timer = self.loop.call_later(1.0, self._housekeeping)
 
     def _new_connection(self) -> Connection:
