@@ -304,11 +304,9 @@ class Hub(Switchboard):
     def committed(self, position: int, now_ms: int, rows: Optional[Sequence[Row]] = None) -> None:
         """The log is on disk up to `position`; `rows` are the block rows of just this commit, if they are at hand."""
         if self._jump_position:
-            rows = None
+            rows = None  # a snapshot is among this: whoever ships on has to look first whether the log still tells all (S11.2)
         for connection in self.sending.values():
             if connection.sender is not None:
-                if self._jump_position:
-                    connection.sender.log_jumped()
                 connection.sender.committed(position, rows)
         if position >= self._jump_position:
             self._jump_position = 0

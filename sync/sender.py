@@ -194,12 +194,6 @@ class Sender:
                 self.cursor = position
         self._known = max(self._known, position)
 
-    def log_jumped(self) -> None:
-        """A snapshot was joined here: the log no longer tells all that happened (S11.2)."""
-        if self.open and not self.holding_back:
-            self._located = False
-            self._locate_again = True
-
     def heartbeat(self, message: m.Heartbeat) -> None:
         self._heartbeat = message
 

@@ -493,6 +493,22 @@ def test_everything_said_is_on_disk() -> None:
     world.settle()
 
 
+def test_a_handshake_waits_for_the_disk() -> None:
+    """S13.6: Hello and Welcome speak of what was committed after the connection was opened."""
+    world = World(mesh(1, 2))
+    world.cut(1, 2)
+    engine = world.engines[2]
+    engine.write("applied, not on disk")
+    real_commit, engine.commit = engine.commit, list  # type: ignore[method-assign]
+    world.heal(1, 2)
+    world.run(1500)
+    assert world.pipes and not any(source == 2 for source, _, _ in world.said)
+    assert world.engines[1].peers_hold == {} and world.engines[1].receivers == set()
+    engine.commit = real_commit  # type: ignore[method-assign]
+    world.settle()
+    assert world.engines[1].peers_hold[2][1] == {2: 1}
+
+
 def test_both_sides_learn_what_the_other_holds_in_the_handshake() -> None:
     world = World([(2, 1)])
     world.engines[1].write("w")

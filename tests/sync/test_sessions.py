@@ -117,6 +117,16 @@ def test_a_body_that_came_too_late_is_not_kept() -> None:
     assert receiver._bodies == {} and receiver._asked == {}
 
 
+def test_a_body_that_another_link_made_superfluous_is_not_kept() -> None:
+    receiver = open_receiver()
+    receiver.received(m.Batch([header(3, 1)]))
+    receiver.take({}, 1000, 0)
+    receiver.tick(0)
+    receiver.received(m.Body(block(3, 1)))
+    assert receiver.take({3: 1}, 1000, 1) == []
+    assert receiver._bodies == {}
+
+
 def test_more_than_the_window_is_an_error_what_others_brought_does_not_count() -> None:
     receiver = open_receiver(crdt_window_max_bytes=1000)
     receiver.received(m.Batch([header(3, 1)]))
@@ -358,3 +368,15 @@ def test_back_off_doubles_up_to_its_limit() -> None:
             now_ms += 1
         pauses.append(now_ms - start_ms)
     assert pauses == [50, 100, 200, 400, 800, 1000, 1000]
+
+
+def test_when_a_delay_ends_nothing_overtakes_what_was_held() -> None:
+    link = Link(2, 50, 1000, 0)
+    first, second = m.Heartbeat({1: 1}, b""), m.Heartbeat({1: 2}, b"")
+    link.delay_ms = 100
+    assert link.hold(first, 0)
+    assert link.due(99) is None
+    link.delay_ms = 0
+    assert link.hold(second, 50)
+    assert link.due(50) is first and link.due(50) is second
+    assert not link.hold(first, 51)
