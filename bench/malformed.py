@@ -1,0 +1,168 @@
+"""Mutations of RESP against a live region: it must not crash, hang or keep what broken requests leave behind.
+
+Each mutation is a pipeline of valid commands with a few random faults, on a connection of its own that is then closed for writing:
+the region must answer what it understands, and end the connection. Between batches it must answer PING, and keys that mutations made
+are flushed, so that resident memory after the second half may be compared with that after the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import socket
+import sys
+import time
+from collections import Counter
+
+from bench.acceptance.harness import Figures
+from bench.redis_comparison import await_saved, resident_bytes
+from sim.scenario.cluster import ClusterError
+from sim.scenario.processes import HOST, ProcessCluster, RegionProcess
+
+BATCH = 500
+CONNECTION_PATIENCE_S = 20.0
+GROWTH_MAX = 0.05
+# Connections come from several loopback addresses, or their ports would run out.
+SOURCES = [f"127.0.0.{n}" for n in range(1, 17)]
+
+_COMMANDS: list[list[bytes]] = [
+    line.split()
+    for line in [
+        b"PING", b"PING hello", b"ECHO something", b"HELLO 3", b"HELLO 2", b"MULTI", b"EXEC", b"DISCARD", b"WATCH a", b"QUIT",
+        b"INFO", b"COMMAND COUNT", b"SELECT 0", b"CONFIG GET *", b"CLIENT LIST", b"CLIENT SETNAME me", b"CLIENT REPLY SKIP",
+        b"XADD a * field value", b"XADD a MAXLEN ~ 100 * f 1 g 2", b"XADD b NOMKSTREAM 1-1 f v", b"XLEN a", b"XRANGE a - + COUNT 10",
+        b"XREVRANGE a + - COUNT 3", b"XREAD COUNT 5 STREAMS a b 0 0", b"XREAD BLOCK 20 STREAMS a $", b"XREAD BLOCK 0 STREAMS nothing 0",
+        b"XGROUP CREATE a g $ MKSTREAM", b"XREADGROUP GROUP g c COUNT 2 STREAMS a >", b"XACK a g 1-1 2-2", b"XPENDING a g - + 10",
+        b"XCLAIM a g c 0 1-1 2-2 JUSTID", b"XAUTOCLAIM a g c 0 0 COUNT 5", b"XGROUP DESTROY a g", b"XINFO STREAM a FULL",
+        b"XINFO GROUPS a", b"XTRIM a MAXLEN 50", b"XDEL a 1-1 2-2", b"XSETID a 9-9", b"DEL a b", b"EXISTS a b", b"TYPE a",
+        b"EXPIRE b 100", b"TTL b", b"RENAME b c", b"KEYS *", b"SCAN 0 COUNT 10",
+        b"CRDT.VECTOR", b"CRDT.DIGEST a", b"CRDT.PEERS", b"CRDT.LOG a 1", b"CRDT.EXPLAIN a",
+    ]
+]
+_NUMBERS = [
+    b"-1", b"0", b"00", b"1", b"2", b"10", b"1048577", b"99999999", b"2147483648", b"-9223372036854775808", b"9223372036854775808",
+    b"1e3", b"",
+]
+_NOISE = [
+    b"\r", b"\n", b"\r\n", b"$", b"*", b":", b"+", b"-", b"\0", b"\xff", b'"', b"'", b"*3\r\n", b"$5\r\n", b"*-1\r\n", b"(", b"~1\r\n",
+]
+
+
+def pipeline(chance: random.Random) -> bytes:
+    """A few valid commands, as multibulk or inline."""
+    parts = []
+    for _ in range(chance.randint(1, 5)):
+        words = list(chance.choice(_COMMANDS))
+        if chance.random() < 0.1:
+            words[-1] = chance.choice([b"", b"\r\n", b"x" * 300, bytes(chance.randrange(256) for _ in range(20))])
+        if chance.random() < 0.2:
+            parts.append(b" ".join(words) + b"\r\n")
+        else:
+            parts.append(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words))
+    return b"".join(parts)
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    """`data` with one to four faults."""
+    for _ in range(chance.randint(1, 4)):
+        place = chance.randrange(len(data) + 1)
+        fault = chance.randrange(7)
+        if fault == 0:
+            data = data[:place] + bytes([chance.randrange(256)]) + data[place + 1:]
+        elif fault == 1:
+            data = data[:place] + data[place + chance.randint(1, 8):]
+        elif fault == 2:
+            data = data[:place] + chance.choice(_NOISE) + data[place:]
+        elif fault == 3:
+            data = data[:place]
+        elif fault == 4:
+            data = data[:place] + data[max(0, place - chance.randint(1, 40)):]
+        elif fault == 5:
+            data = _number_changed(data, place, chance)
+        else:
+            data = data[:place] + bytes(chance.randrange(256) for _ in range(chance.randint(1, 30))) + data[place:]
+    return data
+
+
+def _number_changed(data: bytes, place: int, chance: random.Random) -> bytes:
+    """Another number in the next line of a length."""
+    start = min((found for found in (data.find(b"*", place), data.find(b"$", place)) if found >= 0), default=-1)
+    stop = data.find(b"\r", start)
+    if start < 0 or stop < 0:
+        return data
+    return data[:start + 1] + chance.choice(_NUMBERS) + data[stop:]
+
+
+def exchange(region: RegionProcess, source: str, data: bytes, chance: random.Random) -> str:
+    """Sends `data` on a new connection, sometimes in two parts, and reads until the region ends it; how that ended."""
+    with socket.create_connection((HOST, region.resp_port), CONNECTION_PATIENCE_S, (source, 0)) as connection:
+        try:
+            cut = chance.randrange(len(data) + 1) if chance.random() < 0.3 else len(data)
+            connection.sendall(data[:cut])
+            if cut < len(data):
+                time.sleep(0.0005)
+                connection.sendall(data[cut:])
+            if chance.random() < 0.02:
+                return "left without reading"
+            connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while piece := connection.recv(1 << 16):
+                answer = (answer + piece)[-200:]
+        except TimeoutError:
+            return "HUNG"
+        except OSError:
+            return "reset"
+    return "protocol error" if b"-ERR Protocol error" in answer else "answered"
+
+
+def attack(mutations: int, seed: int, growth_max: float | None, quiet: bool = False) -> Figures:
+    """`mutations` connections; `growth_max` None: memory is shown, not judged."""
+    figures = Figures(f"{mutations:,} malformed pipelines, seed {seed}", quiet)
+    chance = random.Random(seed)
+    ends: Counter[str] = Counter()
+    resident: list[int] = []
+    pings = 0
+    with ProcessCluster(["us"]) as cluster:
+        region = cluster.start("us")
+        assert region.process is not None
+        with region.wire(CONNECTION_PATIENCE_S) as wire:
+            for number in range(1, mutations + 1):
+                ends[exchange(region, chance.choice(SOURCES), mutated(pipeline(chance), chance), chance)] += 1
+                if number % BATCH == 0 or number == mutations:
+                    if wire.call("PING") != b"PONG":
+                        raise ClusterError("PING was not answered")
+                    pings += 1
+                    wire.call("FLUSHALL")
+                if number in (mutations // 2, mutations):
+                    await_saved(region)
+                    resident.append(resident_bytes(region.process.pid))
+        log = region.log.read_text(errors="replace")
+        figures.require("the process lives", region.running)
+        figures.require("no exception in its log", "Traceback" not in log, f"{log.count('Traceback')} tracebacks")
+        if "Traceback" in log:
+            figures.show("the first", log[log.index("Traceback"):][:1500])
+    figures.require("PING answered throughout", pings == -(-mutations // BATCH), f"{pings} times")
+    figures.require("every connection ended", ends["HUNG"] == 0, dict(ends))
+    growth = resident[-1] / resident[0] - 1
+    figures.show("VmRSS after the first half", resident[0] / (1 << 20), "MiB")
+    figures.show("VmRSS after the second half", resident[-1] / (1 << 20), "MiB")
+    if growth_max is not None:
+        figures.require(f"growth at most {growth_max:.0%}", abs(growth) <= growth_max, f"{growth:+.1%}")
+    return figures
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.malformed", description=__doc__)
+    parser.add_argument("--mutations", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pure", action="store_true", help="the interpreted build")
+    given = parser.parse_args(arguments)
+    if given.pure:
+        os.environ["ANABRANCH_PURE"] = "1"
+    return attack(given.mutations, given.seed, GROWTH_MAX).finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
