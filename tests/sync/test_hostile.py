@@ -1,0 +1,78 @@
+"""Well-formed messages in any order, on either side: a link may be refused, nothing else happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from region.engine.settings import Settings
+from sync import messages as m
+from sync.hub import Hub
+from tests.sync.fakes import NAMES, FakeEngine
+from tests.sync.test_codec import downs, ups, vectors
+
+TABLE = {1: NAMES[1], 2: NAMES[2]}
+small = st.dictionaries(st.integers(1, 3), st.integers(1, 5), max_size=3)
+hellos = st.builds(
+    lambda vector, dialled, life, window: m.Hello(m.VERSION, "c", TABLE, 2, "eu", dialled, life, vector, {}, frozenset(), window),
+    vectors | small, st.sampled_from([1, 1, 1, 9]), st.integers(0, 3), st.integers(1, 10_000),
+)  # fmt: skip
+welcomes = st.builds(lambda vector, life: m.Welcome(m.VERSION, "c", TABLE, 2, "eu", life, vector, {}), small, st.integers(0, 3))
+snapshots = st.one_of(
+    st.builds(m.SnapshotBegin, st.integers(1, 2), small, st.just({})),
+    st.builds(m.SnapshotChunk, st.integers(1, 2), st.integers(0, 2), st.just(b"x")),
+    st.builds(m.SnapshotEnd, st.integers(1, 2), st.integers(0, 2)),
+)
+
+
+def hub() -> tuple[Hub, FakeEngine]:
+    engine = FakeEngine(1, TABLE)
+    engine.merge = lambda blocks, source, now_ms: None  # type: ignore[method-assign]
+    engine.join = lambda chunks, source, now_ms: None  # type: ignore[method-assign]
+    engine.write("mine")
+    engine.commit()
+    return Hub(engine, Settings({"crdt-window-max-bytes": 5000}), [2], 1000), engine
+
+
+def drive(one: Hub, engine: FakeEngine, number: int, message: Any, now_ms: int) -> None:
+    one.received(number, message, now_ms)
+    one.tick(now_ms)
+    for _ in range(3):
+        one.merge_some(1000, now_ms)
+    engine.commit()
+    one.committed(engine.committed_position, now_ms)
+    for asker, request in one.take_requests():
+        one.answered(asker, request, 0 if type(request).__name__ == "CheckChains" else None, now_ms)
+    for connection in (number, 1, 2):
+        while one.next_message(connection, now_ms) is not None:
+            pass
+    one.take_dials()
+    one.take_notes()
+    one.take_closes()
+
+
+@given(st.lists(ups | hellos, max_size=12))
+@settings(max_examples=300, deadline=None)
+def test_whatever_a_dialler_says(said: list[Any]) -> None:
+    one, engine = hub()
+    number = one.accepted(1000)
+    for place, message in enumerate(said):
+        if one.finished(number):
+            number = one.accepted(1000)
+        drive(one, engine, number, message, 1000 + 300 * place)
+    assert engine.receivers <= {2}
+
+
+@given(st.lists(downs | welcomes | snapshots, max_size=12))
+@settings(max_examples=300, deadline=None)
+def test_whatever_who_was_dialled_says(said: list[Any]) -> None:
+    one, engine = hub()
+    for place, message in enumerate([m.Welcome(m.VERSION, "c", TABLE, 2, "eu", 1, {}, {}), *said]):
+        now_ms = 1000 + 300 * place
+        link = one.links[2]
+        if link.connection is None:
+            one.dial_opened(2, now_ms)
+        assert link.connection is not None
+        drive(one, engine, link.connection.number, message, now_ms)
