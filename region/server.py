@@ -115,6 +115,22 @@ class Server:
             connection.close()
         return connection is not None
 
+    def figures(self) -> dict[str, int]:
+        """Counters since the start, by the names that INFO gives them; and what stands now."""
+        return {
+            "connected_clients": len(self.connections),
+            "total_connections_received": self.connections_received,
+            "rejected_connections": self.rejected_connections,
+            "total_net_input_bytes": self.net_input_bytes,
+            "total_net_output_bytes": self.net_output_bytes,
+            "client_query_buffer_limit_disconnections": self.query_limit_disconnections,
+            "client_output_buffer_limit_disconnections": self.output_limit_disconnections,
+            "idle_client_disconnections": self.idle_disconnections,
+            "protocol_errors": self.protocol_errors,
+            "internal_errors": self.internal_errors,
+            "replies_awaiting_commit": len(self.held),
+        }
+
     def stop_listening(self) -> None:
         """Takes no more clients; those that are here stay."""
         if self._listener is not None:
