@@ -1,0 +1,142 @@
+"""CONFIG: settings at run time (`region.engine.settings`). What CONFIG SET changes lasts until the region ends."""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from region.engine.commands.arguments import SYNTAX_ERROR, help_reply, shown
+from region.engine.core import Core
+from region.engine.glob import Glob
+from region.engine.replies import OK, CommandError, MapReply, Reply
+from region.engine.session import Session
+from region.engine.settings import BY_NAME, Setting
+from region.engine.table import Command
+
+
+def get(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CONFIG GET pattern …: each setting once, however many patterns it fits."""
+    patterns = [Glob(text, True) for text in argv[2:]]
+    flat: list[Reply] = []
+    for name, value in core.settings.values.items():
+        encoded = name.encode()
+        if any(pattern.matches(encoded) for pattern in patterns):
+            flat += [encoded, str(value).encode("utf-8", "surrogateescape")]
+    return MapReply(flat)
+
+
+class _Change:
+    """One setting and its new value, as text."""
+
+    def __init__(self, setting: Setting, text: str) -> None:
+        self.setting = setting
+        self.text = text
+
+
+def set_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CONFIG SET name value [name value …]: all, or nothing."""
+    if len(argv) % 2:
+        raise CommandError(SYNTAX_ERROR)
+    changes: list[_Change] = []
+    for index in range(2, len(argv), 2):
+        setting = BY_NAME.get(shown(argv[index]).lower())
+        if setting is None:
+            raise CommandError(f"ERR Unknown option or number of arguments for CONFIG SET - '{shown(argv[index])}'")
+        changes.append(_Change(setting, argv[index + 1].decode("utf-8", "surrogateescape")))
+    seen: set[str] = set()
+    for change in changes:
+        reason = "duplicate parameter" if change.setting.name in seen else _refusal(core, change.setting, change.text)
+        if reason is not None:
+            raise CommandError(f"ERR CONFIG SET failed (possibly related to argument '{change.setting.name}') - {reason}")
+        seen.add(change.setting.name)
+    for change in changes:
+        core.settings.set(change.setting.name, change.text)
+    core.refresh_settings()
+    return OK
+
+
+def _refusal(core: Core, setting: Setting, text: str) -> Optional[str]:
+    """Why a setting cannot have that value, in Redis's words; None when it can. One that never changes may be set to what it is."""
+    if not setting.mutable:
+        return None if text.lower() == str(setting.default).lower() else "can't set immutable config"
+    if isinstance(setting.default, int) and not setting.is_bytes and not _is_integer(text):
+        return "argument couldn't be parsed into an integer"
+    if setting.is_bytes and not text.isascii():
+        return "argument must be a memory value"
+    try:
+        setting.parse(text)
+    except ValueError:
+        if setting.choices is not None:
+            return f"argument(s) must be one of the following: {', '.join(setting.choices)}"
+        return _out_of_range(setting, text)
+    return None
+
+
+def _is_integer(text: str) -> bool:
+    digits = text[1:] if text.startswith("-") else text
+    return digits.isascii() and digits.isdigit()
+
+
+def _out_of_range(setting: Setting, text: str) -> str:
+    if setting.is_bytes and not (text[:1].isdigit() and text.lower().rstrip("bkmg").isdigit()):
+        return "argument must be a memory value"
+    return f"argument must be between {setting.minimum} and {setting.maximum} inclusive"
+
+
+def resetstat(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CONFIG RESETSTAT: counters begin at 0 again."""
+    core.statistics.reset()
+    core.keyspace.late_arrivals = 0
+    return OK
+
+
+def rewrite(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CONFIG REWRITE: a region's file is never written by the region."""
+    raise CommandError("ERR CONFIG REWRITE is not supported: change the region's configuration file, and it counts from the next start")
+
+
+def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CONFIG HELP."""
+    return help_reply(
+        "CONFIG",
+        [
+            "GET <pattern> [<pattern> ...]",
+            "    Settings whose names match, with their values.",
+            "SET <setting> <value> [<setting> <value> ...]",
+            "    Change settings until the region ends: all, or none.",
+            "RESETSTAT",
+            "    Let the counters of INFO begin at 0 again.",
+        ],
+    )
+
+
+def container(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CONFIG without a subcommand never gets here: dispatch says what is wrong."""
+    raise CommandError(SYNTAX_ERROR)
+
+
+_ADMIN: Final = "admin noscript loading stale"
+
+COMMANDS: Final = [
+    Command(
+        "config", -2, "", container, "A container for commands about settings.", group="server", since="2.0.0",
+        subcommands=[
+            Command(
+                "config|get", -3, _ADMIN, get, "Settings whose names match.", reply="map", group="server", since="2.0.0",
+                syntax="pattern [pattern ...]",
+            ),
+            Command(
+                "config|set", -4, _ADMIN, set_, "Changes settings until the region ends: all, or none.", reply="simple string",
+                group="server", since="2.0.0", syntax="setting value [setting value ...]",
+            ),
+            Command(
+                "config|resetstat", 2, _ADMIN, resetstat, "Lets the counters of INFO begin at 0 again.", reply="simple string",
+                group="server", since="2.0.0",
+            ),
+            Command(
+                "config|rewrite", 2, _ADMIN, rewrite, "Refused: a region does not write its file.",
+                reply="error", group="server", since="2.8.0",
+            ),
+            Command("config|help", 2, "loading stale", help_, "Shows what CONFIG can do.", reply="array", group="server", since="5.0.0"),
+        ],
+    )
+]  # fmt: skip

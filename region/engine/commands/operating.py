@@ -1,0 +1,76 @@
+"""Commands for whoever operates a region: INFO, TIME, DEBUG, SHUTDOWN."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from region.engine.commands.arguments import SYNTAX_ERROR, help_reply, shown
+from region.engine.core import Core
+from region.engine.info import info_text
+from region.engine.replies import NO_REPLY, OK, CommandError, Reply, VerbatimText
+from region.engine.session import Session
+from region.engine.table import Command
+
+SLEEP_S_MAX: Final = 60
+
+
+def info(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """INFO [section …]."""
+    return VerbatimText(info_text(core, [shown(name).lower() for name in argv[1:]]))
+
+
+def time(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """TIME: seconds, and microseconds within them (in whole ms). As all clocks here, it never runs back."""
+    return [b"%d" % (core.clock_ms // 1000), b"%d" % (core.clock_ms % 1000 * 1000)]
+
+
+def debug(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """DEBUG SLEEP seconds: the region does nothing for so long, up to a minute."""
+    subcommand = argv[1].upper()
+    if subcommand == b"SLEEP" and len(argv) == 3:
+        core.sleep_ms = _milliseconds(argv[2])
+        return OK
+    if subcommand == b"HELP" and len(argv) == 2:
+        return help_reply("DEBUG", ["SLEEP <seconds>", "    Do nothing for so long, 60 seconds at most."])
+    raise CommandError(f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try DEBUG HELP.")
+
+
+def _milliseconds(text: bytes) -> int:
+    """Seconds, perhaps with a fraction, in ms."""
+    whole, _, fraction = text.partition(b".")
+    if not (whole or fraction) or not (whole + fraction).isdigit() or len(whole) > 9:
+        raise CommandError("ERR value is not a valid float")
+    milliseconds = int(whole or b"0") * 1000 + int((fraction + b"000")[:3])
+    if milliseconds > SLEEP_S_MAX * 1000:
+        raise CommandError(f"ERR DEBUG SLEEP takes at most {SLEEP_S_MAX} seconds")
+    return milliseconds
+
+
+def shutdown(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]: no reply, the connection closes. ABORT: there is never one to abort, it is immediate."""
+    words = {word.upper() for word in argv[1:]}
+    if not words <= {b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"} or {b"SAVE", b"NOSAVE"} <= words:
+        raise CommandError(SYNTAX_ERROR)
+    if b"ABORT" in words:
+        raise CommandError(SYNTAX_ERROR if len(words) > 1 else "ERR No shutdown in progress.")
+    core.shutdown_requested = True
+    core.shutdown_saves = b"NOSAVE" not in words
+    session.closing = True
+    return NO_REPLY
+
+
+COMMANDS: Final = [
+    Command(
+        "info", -1, "loading stale", info, "What the region says of itself.", reply="text", group="server", since="1.0.0",
+        syntax="[section [section ...]]",
+    ),
+    Command("time", 1, "loading stale fast", time, "Seconds and microseconds since 1970.", reply="array", group="server", since="2.6.0"),
+    Command(
+        "debug", -2, "admin noscript loading stale", debug, "DEBUG SLEEP: does nothing for some seconds.", reply="simple string",
+        group="server", since="1.0.0", syntax="SLEEP seconds",
+    ),
+    Command(
+        "shutdown", -1, "admin noscript loading stale no_multi allow_busy", shutdown, "Ends the region, everything on disk.",
+        reply="nothing", group="server", since="1.0.0", syntax="[NOSAVE | SAVE] [NOW] [FORCE] | ABORT", in_multi=False,
+    ),
+]  # fmt: skip
