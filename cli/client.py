@@ -19,8 +19,11 @@ class PeerFacts:
         # "up", "down", "connecting", "refused", "forked", …, and why.
         self.link = str(fields.get("link", "?"))
         self.detail = str(fields.get("detail", ""))
-        self.acknowledged = flat_vector(fields.get("vector", []))
-        self.lag = fields.get("lag", "")
+        self.acknowledged = flat_vector(fields.get("acknowledged", []))
+        # Effects of the answering region that this peer is not known to have on its disk.
+        self.lag = int(fields.get("lag", 0))
+        self.delay_ms = int(fields.get("delay_ms", 0))
+        self.lost = bool(fields.get("lost", 0))
 
 
 def flat_vector(flat: list[Any]) -> dict[int, int]:
@@ -110,6 +113,11 @@ class RegionClient:
     def peers(self) -> list[PeerFacts]:
         """CRDT.PEERS: one for each other region."""
         return [PeerFacts(pairs(fields)) for fields in self.call("CRDT.PEERS")]
+
+    def members(self) -> dict[int, str]:
+        """region_id → name of every region of the cluster."""
+        listed = self.info("crdt").get("crdt_members", "")
+        return {int(region_id): name for name, _, region_id in (one.partition("=") for one in listed.split(",") if "=" in one)}
 
     def link(self, peer: str, action: str, *arguments: int) -> None:
         """CRDT.LINK: what this region receives from `peer`."""

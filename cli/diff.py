@@ -37,11 +37,11 @@ class Side:
         """(counter, entry ID) of one region log, ascending."""
         start = "-"
         while True:
-            page = self.client.raw("CRDT.LOG", key, region_id, start, "+", "COUNT", PAGE_ENTRIES)
-            yield from ((int(entry[1][1]), str(text(entry[0]))) for entry in page)
+            page = self.client.call("CRDT.LOG", key, region_id, start, "+", "COUNT", PAGE_ENTRIES)
+            yield from ((int(entry["counter"]), str(entry["id"])) for entry in page)
             if len(page) < PAGE_ENTRIES:
                 return
-            start = "(" + str(text(page[-1][0]))
+            start = f"({page[-1]['id']}"
 
 
 class OneSided:
@@ -83,7 +83,7 @@ def compare_logs(left: Side, right: Side, key: bytes, region_id: int) -> Iterato
 def _groups(side: Side, key: bytes) -> set[str]:
     if not side.client.raw("EXISTS", key):
         return set()
-    return {str(group["name"] if isinstance(group, dict) else group[1]) for group in side.client.call("XINFO", "GROUPS", key)}
+    return {str(group["name"]) for group in side.client.call("XINFO", "GROUPS", key)}
 
 
 def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> list[str]:
@@ -117,9 +117,9 @@ def diff(
     """What two regions hold differently, and why. Ends with 1 if they differ."""
     places = find(cluster, at, password)
     here, there = named(places, left), named(places, right)
-    names = {place.region_id: place.name for place in places}
     with RegionClient(here.resp, here.name, password) as one, RegionClient(there.resp, there.name, password) as other:
         sides = Side(one), Side(other)
+        names = one.members()
         keys = [key.encode()] if key is not None else sorted(sides[0].keys() | sides[1].keys())
         differing = [name for name in keys if one.digest(name) != other.digest(name)]
         for side, counterpart in (sides, sides[::-1]):

@@ -1,4 +1,4 @@
-"""`anabranch explain`: why entries and groups are, or are not, there."""
+"""`anabranch explain`: why entries and groups are, or are not, there, told from the facts of CRDT.EXPLAIN."""
 
 from __future__ import annotations
 
@@ -6,39 +6,91 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from cli.client import RegionClient
+from cli.client import RegionClient, flat_vector
 from cli.places import AtOption, ClusterOption, PasswordOption, find, named
 
-
-def lines(value: Any, indent: int = 0) -> list[str]:
-    """A nested reply as indented lines, maps as ``name: value``."""
-    pad = "  " * indent
-    if isinstance(value, dict):
-        made = []
-        for key, item in value.items():
-            short = _short(item)
-            made += [f"{pad}{key}: {short}"] if short is not None else [f"{pad}{key}:", *lines(item, indent + 1)]
-        return made
-    if isinstance(value, list):
-        short = _short(value)
-        if short is not None:
-            return [pad + short]
-        made = []
-        for item in value:
-            inner = lines(item, indent + 1)
-            made += [f"{pad}- {inner[0].lstrip()}", *inner[1:]] if inner else []
-        return made
-    return [f"{pad}{'(none)' if value is None else value}"]
+Facts = dict[str, Any]
 
 
-def _short(value: Any) -> str | None:
-    if isinstance(value, dict):
-        return None if value else "(none)"
-    if isinstance(value, list):
-        if any(isinstance(item, (dict, list)) for item in value):
-            return None
-        return "  ".join(str(item) for item in value) or "(none)"
-    return "(none)" if value is None else str(value)
+class Teller:
+    """Tells facts of one region in sentences, with region names for ids."""
+
+    def __init__(self, region: str, names: dict[int, str]) -> None:
+        self.region = region
+        self.names = names
+
+    def name(self, region_id: int) -> str:
+        """A region's name; its id when the region does not know it."""
+        return self.names.get(int(region_id), f"region {region_id}")
+
+    def vector(self, flat: list[Any]) -> str:
+        """A flat vector as ``us up to 5, eu up to 3``."""
+        return ", ".join(f"{self.name(region_id)} up to {counter}" for region_id, counter in flat_vector(flat).items()) or "nothing"
+
+    def effect(self, dot: list[Any]) -> str:
+        """A dot as ``effect 42 of us``."""
+        return f"effect {dot[1]} of {self.name(dot[0])}"
+
+    def story(self, facts: Facts) -> list[str]:
+        """All of it, a line each."""
+        lines = [self._key(facts), f"{self.region} has applied {self.vector(facts['vector'])}"]
+        if "id" in facts:
+            lines += self._entry(facts)
+        lines += [self._group(group) for group in facts["groups"]]
+        lines += [self._tombstone(name, flat) for name, flat in facts["group-tombstones"]]
+        lines += [self._deadline(*deadline) for deadline in facts["deadlines"]]
+        if facts["removals"]:
+            lines.append("removals that touched this key, oldest first:")
+            lines += [f"  {self._removal(removal)}" for removal in facts["removals"]]
+        return lines
+
+    def _key(self, facts: Facts) -> str:
+        key = facts["key"]
+        if facts["hidden"]:
+            return f"{key} is hidden in {self.region}: its deadline has passed"
+        if not facts["exists"]:
+            return f"{key} does not exist in {self.region}"
+        return f"{key} exists in {self.region}: {facts['length']} entries, last ID {facts['last-id']}"
+
+    def _entry(self, facts: Facts) -> list[str]:
+        if not facts["entries"]:
+            taken = "one of the removals below may have taken it" if facts["removals"] else "no removal of it is remembered"
+            return [f"entry {facts['id']} is not there: {taken}, or it has not arrived, or was never added"]
+        lines = []
+        for entry in facts["entries"]:
+            lines.append(f"entry {facts['id']} is there: {self.effect([entry['region_id'], entry['counter']])} added it")
+            lines += [f"  group {group['name']}: {self._delivery(group)}" for group in entry["groups"]]
+        return lines
+
+    def _delivery(self, group: Facts) -> str:
+        if group["pending-for"] is not None:
+            return f"delivered here to {group['pending-for']}, and not yet acknowledged"
+        if group["acked"]:
+            return "acknowledged, and known so to other regions"
+        if group["given"]:
+            return "delivered and acknowledged here; other regions are not told yet"
+        return "not delivered here yet" if group["above-floor"] else "never delivered: it is not above the group's start"
+
+    def _group(self, group: Facts) -> str:
+        start = group["start"]
+        begins = f"starts after {start}" if isinstance(start, str) else f"starts after what its creator had seen: {self.vector(start)}"
+        spans = ", ".join(f"{self.name(region_id)} {low + 1}–{high}" for region_id, low, high in group["acked"])
+        return f"group {group['name']}: created by {self.effect(group['create'])}, {begins}; acknowledged: {spans or 'nothing'}"
+
+    def _tombstone(self, name: str, flat: list[Any]) -> str:
+        what = "every group" if name.startswith("*") else f"group {name}"
+        return f"{what} was destroyed by {self.vector(flat)}: a create that had not seen that does not survive it"
+
+    def _deadline(self, dot: list[Any], at_ms: int | str, wins: int) -> str:
+        when = "never expires" if at_ms == "never" else f"expires at {at_ms} ms"
+        return f"{when}, said by {self.effect(dot)}" + ("" if wins else " (a longer one wins)")
+
+    def _removal(self, removal: Facts) -> str:
+        who = f"{removal['command']}{' ' + removal['group'] if removal['group'] else ''}, {self.effect(removal['dot'])}"
+        if removal["dots"]:
+            named_dots = ", ".join(self.effect(dot) for dot in removal["dots"][:10])
+            return f"{who}: took what was added by {named_dots}{', …' if len(removal['dots']) > 10 else ''}"
+        return f"{who}: had seen {self.vector(removal['had-seen'])}, and took nothing later" if removal["had-seen"] else who
 
 
 def explain(
@@ -52,7 +104,6 @@ def explain(
     """Why entries and groups of a key are, or are not, in a region: origin, dots, who removed them, what each side had seen."""
     place = named(find(cluster, at, password), region)
     with RegionClient(place.resp, place.name, password) as client:
-        reply = client.call("CRDT.EXPLAIN", key, *([entry_id] if entry_id else []))
-    if isinstance(reply, list) and len(reply) % 2 == 0 and all(isinstance(item, str) for item in reply[::2]):
-        reply = {reply[n]: reply[n + 1] for n in range(0, len(reply), 2)}
-    print("\n".join(lines(reply)))
+        facts = client.call("CRDT.EXPLAIN", key, *([entry_id] if entry_id else []))
+        teller = Teller(place.name, client.members())
+    print("\n".join(teller.story(facts)))

@@ -95,12 +95,13 @@ def _regions_table(regions: list[RegionFacts], names: dict[int, str]) -> Table:
 
 def _links_table(regions: list[RegionFacts]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("region", "receives from", "link", "lag", "acknowledged by it"):
+    for column in ("region", "receives from", "link", "not yet there", "on its disk"):
         table.add_column(column, overflow="fold")
     for region in regions:
         for peer in region.peers:
             acknowledged = "  ".join(f"{origin}:{counter}" for origin, counter in sorted(peer.acknowledged.items()))
-            table.add_row(region.place.name, peer.name, peer.link, str(peer.lag), acknowledged)
+            link = "lost" if peer.lost else f"{peer.link}, {peer.delay_ms} ms late" if peer.delay_ms else peer.link
+            table.add_row(region.place.name, peer.name, link, str(peer.lag), acknowledged)
     return table
 
 

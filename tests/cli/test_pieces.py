@@ -44,19 +44,59 @@ def test_plan_counts_ports_up() -> None:
     assert line[line.index("--data") + 1] == "d/eu" and line[-1] == "liberal"
 
 
-def test_nested_replies_as_lines() -> None:
-    reply = {"key": "s", "entries": [{"id": "1-1", "dot": [1, 2]}, {"id": "2-1", "dot": [1, 3]}], "groups": [], "vector": [1, 2], "x": None}
-    assert explain.lines(reply) == [
-        "key: s",
-        "entries:",
-        "  - id: 1-1",
-        "    dot: 1  2",
-        "  - id: 2-1",
-        "    dot: 1  3",
-        "groups: (none)",
-        "vector: 1  2",
-        "x: (none)",
+def test_explain_tells_the_facts() -> None:
+    facts: dict[str, Any] = {
+        "key": "s", "exists": 1, "hidden": 0, "length": 2, "last-id": "5-1", "vector": [1, 9, 2, 4], "header": [], "logs": [[1, 2]],
+        "deadlines": [[[1, 9], 1790000000000, 0], [[2, 4], "never", 1]],
+        "groups": [
+            {"name": "g", "create": [1, 3], "start": "0-0", "acked": [[1, 0, 2]]},
+            {"name": "h", "create": [2, 4], "start": [1, 2], "acked": []},
+        ],
+        "group-tombstones": [["old", [2, 3]], ["*", [1, 1]]],
+        "removals": [
+            {"command": "XDEL", "dot": [2, 2], "group": "", "had-seen": [], "dots": [[1, 1]]},
+            {"command": "DEL", "dot": [2, 3], "group": "", "had-seen": [1, 1, 2, 2], "dots": []},
+            {"command": "XGROUP DESTROY", "dot": [2, 4], "group": "old", "had-seen": [], "dots": []},
+        ],
+        "id": "5-1",
+        "entries": [
+            {
+                "region_id": 1, "counter": 5,
+                "groups": [
+                    {"name": "a", "above-floor": 1, "given": 1, "pending-for": "Alice", "acked": 0},
+                    {"name": "b", "above-floor": 1, "given": 1, "pending-for": None, "acked": 1},
+                    {"name": "c", "above-floor": 1, "given": 1, "pending-for": None, "acked": 0},
+                    {"name": "d", "above-floor": 1, "given": 0, "pending-for": None, "acked": 0},
+                    {"name": "e", "above-floor": 0, "given": 0, "pending-for": None, "acked": 0},
+                ],
+            }
+        ],
+    }  # fmt: skip
+    teller = explain.Teller("us", {1: "us", 2: "eu"})
+    assert teller.story(facts) == [
+        "s exists in us: 2 entries, last ID 5-1",
+        "us has applied us up to 9, eu up to 4",
+        "entry 5-1 is there: effect 5 of us added it",
+        "  group a: delivered here to Alice, and not yet acknowledged",
+        "  group b: acknowledged, and known so to other regions",
+        "  group c: delivered and acknowledged here; other regions are not told yet",
+        "  group d: not delivered here yet",
+        "  group e: never delivered: it is not above the group's start",
+        "group g: created by effect 3 of us, starts after 0-0; acknowledged: us 1–2",
+        "group h: created by effect 4 of eu, starts after what its creator had seen: us up to 2; acknowledged: nothing",
+        "group old was destroyed by eu up to 3: a create that had not seen that does not survive it",
+        "every group was destroyed by us up to 1: a create that had not seen that does not survive it",
+        "expires at 1790000000000 ms, said by effect 9 of us (a longer one wins)",
+        "never expires, said by effect 4 of eu",
+        "removals that touched this key, oldest first:",
+        "  XDEL, effect 2 of eu: took what was added by effect 1 of us",
+        "  DEL, effect 3 of eu: had seen us up to 1, eu up to 2, and took nothing later",
+        "  XGROUP DESTROY old, effect 4 of eu",
     ]
+    facts.update(entries=[], removals=[], exists=0)
+    told = teller.story(facts)
+    assert told[0] == "s does not exist in us"
+    assert told[2] == "entry 5-1 is not there: no removal of it is remembered, or it has not arrived, or was never added"
 
 
 class FakeSide:
