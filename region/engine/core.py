@@ -16,10 +16,12 @@ from crdt.vector import Vector
 from region.engine.blocking import Blocked, Blocking, Waiter
 from region.engine.journal import Journal
 from region.engine.lifecycle import RECOVERY, SERVING, Lifecycle
-from region.engine.replies import WAITING, CommandError, Reply
+from region.engine.removals import Removals
+from region.engine.replies import WAITING, CommandError, ErrorReply, Reply
 from region.engine.session import Session
 from region.engine.settings import Settings
 from region.engine.stability import Stability
+from region.engine.table import Command
 
 
 class Member:
@@ -122,6 +124,8 @@ class Core:
         self.links: dict[int, Link] = {peer: Link(peer) for peer in self.members if peer != self.region_id}
         self.link_requests_made: list[LinkRequest] = []
         self.statistics = Statistics()
+        self.removals = Removals()
+        self.commands: dict[bytes, Command] = {}  # set by the engine
         self.sessions: dict[int, Session] = {}
         self.answers: list[Answer] = []
         self.started_ms = journal.clock_ms
@@ -153,11 +157,34 @@ class Core:
         self.blocking = Blocking()
         self.waiters: list[Waiter] = []
         self.is_executing = False  # inside EXEC: nothing blocks
+        # -- facts that the process sets, for INFO
+        self.process_facts: dict[str, str] = {}
+        self.version = ""
+        self.build = ""
         # -- requests to the process
         self.shutdown_requested = False
         self.shutdown_saves = True
         self.sessions_to_close: list[int] = []
         self.sleep_ms = 0
+
+    # -- commands ----------------------------------------------------------------------------------------------------
+
+    def find_command(self, argv: list[bytes]) -> Optional[Command]:
+        """The command, or for a container its subcommand; None if there is none."""
+        command = self.commands.get(argv[0].upper())
+        if command is not None and command.subcommands and len(argv) > 1:
+            return command.subcommands.get(argv[1].upper())
+        return command
+
+    def run(self, command: Command, session: Session, argv: list[bytes]) -> Reply:
+        """Runs a command whose arity is right; client mistakes become error replies."""
+        statistics = self.statistics
+        statistics.calls[command.name] = statistics.calls.get(command.name, 0) + 1
+        try:
+            return command.handler(self, session, argv)
+        except CommandError as error:
+            statistics.failed[command.name] = statistics.failed.get(command.name, 0) + 1
+            return ErrorReply(error.message)
 
     # -- settings ----------------------------------------------------------------------------------------------------
 
@@ -204,6 +231,15 @@ class Core:
             return {}
         return self.stability.stable(self.others(), self.disk_vector)
 
+    def note_life(self) -> None:
+        """The life or the recovery changed: to be stored with the next commit."""
+        self.meta_changes["life"] = b"%d" % self.lifecycle.life
+        self.meta_changes["recovery"] = b"%d" % self.lifecycle.recovery
+
+    def changes_since_checkpoint(self) -> int:
+        """Keys changed since the last checkpoint, and one for what is in no row yet: 0 when all is in it."""
+        return len(self.keyspace.dirty) + (0 if self.journal.is_empty() else 1)
+
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def existing(self, key: bytes) -> Optional[Stream]:
@@ -235,7 +271,9 @@ class Core:
     def issue(self, effect: Effect) -> int:
         """Issues an effect; its counter. The caller has called `require_issue` before its command changed anything."""
         self.note_unsaved()
-        return self.journal.issue(effect)
+        counter = self.journal.issue(effect)
+        self.removals.note(effect, self.region_id, counter)
+        return counter
 
     def record(self, record: LocalRecord) -> None:
         """Applies and writes down a local record."""

@@ -11,6 +11,7 @@ from typing import Optional
 from crdt import apply
 from crdt.block import Block, BlockWriter, chain_after
 from crdt.effects import Effect, dots_of
+from crdt.encoding import put_vector
 from crdt.keyspace import Keyspace
 from crdt.local import LocalRecord, apply_local, put_record
 from crdt.stream import Stream
@@ -21,7 +22,7 @@ class Row:
     """One row of the effect log. `source` is 0 for what this region issued, else the peer it was merged from.
 
     `body` is the block's, or the local records; `clock_ms` the region's clock then (S10.2). A row whose `block` is None holds local records,
-    or when `snapshot` is True says that a staged snapshot was joined here.
+    or when `snapshot` is True says that a snapshot was joined here; its body is then the snapshot's vector.
     """
 
     def __init__(self, position: int, block: Optional[Block], source: int, clock_ms: int, body: bytes, snapshot: bool = False) -> None:
@@ -42,6 +43,8 @@ class Commit:
         self.vector = vector
         self.chains = chains
         self.clock_ms = clock_ms
+        self.staged: list[tuple[int, list[bytes]]] = []  # position of a snapshot's row, and its chunks
+        self.meta: dict[str, bytes] = {}  # identity facts to store besides (life, recovery, lost members)
 
 
 class Journal:
@@ -56,6 +59,7 @@ class Journal:
         self.clock_ms = 0  # kept by the engine: the highest that this region has read
         self._writer: Optional[BlockWriter] = None
         self._records = bytearray()
+        self._staged: list[tuple[int, list[bytes]]] = []
         # statistics
         self.effects_issued = 0
 
@@ -142,9 +146,13 @@ class Journal:
         """A block of a peer, to be stored as it came; the caller applies it."""
         self._push(block, source, block.body)
 
-    def push_snapshot(self, source: int, staging: bytes) -> None:
-        """Notes that the snapshot staged under `staging` was joined here."""
-        self._push(None, source, staging, True)
+    def push_snapshot(self, source: int, chunks: list[bytes], vector: Vector) -> None:
+        """Notes that a snapshot was joined here; its chunks are stored with the row, so that a start can join it again."""
+        body = bytearray()
+        put_vector(body, vector)
+        self._push(None, source, bytes(body), True)
+        self._staged.append((self.position, chunks))
+        self.bytes += sum(len(chunk) for chunk in chunks)
 
     def push_clock(self) -> None:
         """An empty row, which carries the clock to the disk."""
@@ -162,6 +170,8 @@ class Journal:
         if not self.rows:
             return None
         commit = Commit(self.position, self.rows, dict(self.keyspace.vector), dict(self.keyspace.chains), self.clock_ms)
+        commit.staged = self._staged
+        self._staged = []
         self.rows = []
         self.bytes = 0
         return commit

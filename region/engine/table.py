@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Optional
+from typing import TYPE_CHECKING, Final, Optional
 
-from region.engine.core import Core
 from region.engine.replies import Reply
 from region.engine.session import Session
 
-Handler = Callable[[Core, Session, list[bytes]], Reply]
+if TYPE_CHECKING:
+    from region.engine.core import Core
+
+Handler = Callable[["Core", Session, "list[bytes]"], Reply]
+# Writes that change local group state alone: they work while no effect may be issued (S13.8).
+LOCAL_WRITES: Final = frozenset(
+    {"xack", "xclaim", "xautoclaim", "xreadgroup", "xgroup|setid", "xgroup|createconsumer", "xgroup|delconsumer"}
+)
 
 
 class Command:
@@ -51,4 +57,6 @@ class Command:
         self.in_multi: Final = in_multi
         self.subcommands: Final = {sub.name.split("|")[1].upper().encode(): sub for sub in subcommands or []}
         self.is_write: Final = "write" in self.flags
+        self.issues: Final = self.is_write and name not in LOCAL_WRITES
         self.key: Final = name.upper().encode()
+        self.shown: Final = name.encode()

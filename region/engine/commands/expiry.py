@@ -1,0 +1,142 @@
+"""EXPIRE and its family (S10.2): deadlines are an observed-remove set, the longest wins, PERSIST is infinite."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdt.effects import SetDeadline
+from crdt.stream import NEVER, Stream
+from region.engine.commands.arguments import INT64_MAX, INT64_MIN, integer
+from region.engine.core import Core
+from region.engine.replies import CommandError, Reply
+from region.engine.session import Session
+from region.engine.table import Command
+
+
+def _deadline_ms(stream: Stream) -> int:
+    """The deadline in force, NEVER for none."""
+    winner = stream.winning_deadline()
+    return NEVER if winner is None else winner[1]
+
+
+def _allowed(options: set[bytes], current_ms: int, at_ms: int) -> bool:
+    """NX, XX, GT, LT against the deadline in force; none counts as infinite."""
+    if b"NX" in options and current_ms != NEVER:
+        return False
+    if b"XX" in options and current_ms == NEVER:
+        return False
+    if b"GT" in options and at_ms <= current_ms:
+        return False
+    return not (b"LT" in options and at_ms >= current_ms)
+
+
+def _options(argv: list[bytes]) -> set[bytes]:
+    options = {word.upper() for word in argv[3:]}
+    for word in argv[3:]:
+        if word.upper() not in (b"NX", b"XX", b"GT", b"LT"):
+            raise CommandError(f"ERR Unsupported option {word.decode('utf-8', 'replace')}")
+    if b"NX" in options and len(options) > 1:
+        raise CommandError("ERR NX and XX, GT or LT options at the same time are not compatible")
+    if b"GT" in options and b"LT" in options:
+        raise CommandError("ERR GT and LT options at the same time are not compatible")
+    return options
+
+
+def _expire(core: Core, argv: list[bytes], unit_ms: int, is_relative: bool) -> Reply:
+    name = argv[0].decode("latin-1").lower()
+    options = _options(argv)
+    value = integer(argv[2])
+    at_ms = value * unit_ms + (core.clock_ms if is_relative else 0)
+    if not INT64_MIN <= value * unit_ms <= INT64_MAX or at_ms > INT64_MAX:
+        raise CommandError(f"ERR invalid expire time in '{name}' command")
+    stream = core.existing(argv[1])
+    if stream is None or not _allowed(options, _deadline_ms(stream), at_ms):
+        return 0
+    core.require_issue()
+    core.issue(SetDeadline(argv[1], max(at_ms, 0), list(stream.deadlines)))
+    return 1
+
+
+def expire(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """EXPIRE key seconds [NX | XX | GT | LT]."""
+    return _expire(core, argv, 1000, True)
+
+
+def pexpire(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """PEXPIRE key milliseconds [NX | XX | GT | LT]."""
+    return _expire(core, argv, 1, True)
+
+
+def expireat(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """EXPIREAT key unix-seconds [NX | XX | GT | LT]."""
+    return _expire(core, argv, 1000, False)
+
+
+def pexpireat(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """PEXPIREAT key unix-milliseconds [NX | XX | GT | LT]."""
+    return _expire(core, argv, 1, False)
+
+
+def _remaining(core: Core, key: bytes, unit_ms: int, is_relative: bool) -> int:
+    """-2: no such key; -1: no deadline."""
+    stream = core.existing(key)
+    if stream is None:
+        return -2
+    at_ms = _deadline_ms(stream)
+    if at_ms == NEVER:
+        return -1
+    value = at_ms - core.clock_ms if is_relative else at_ms
+    return value if unit_ms == 1 else (value + (500 if is_relative else 0)) // unit_ms
+
+
+def ttl(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """TTL key, in seconds."""
+    return _remaining(core, argv[1], 1000, True)
+
+
+def pttl(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """PTTL key, in milliseconds."""
+    return _remaining(core, argv[1], 1, True)
+
+
+def expiretime(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """EXPIRETIME key, in seconds since the epoch."""
+    return _remaining(core, argv[1], 1000, False)
+
+
+def pexpiretime(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """PEXPIRETIME key, in milliseconds since the epoch."""
+    return _remaining(core, argv[1], 1, False)
+
+
+def persist(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """PERSIST key: an infinite deadline, longer than any (S10.2)."""
+    stream = core.existing(argv[1])
+    if stream is None or _deadline_ms(stream) == NEVER:
+        return 0
+    core.require_issue()
+    core.issue(SetDeadline(argv[1], NEVER, list(stream.deadlines)))
+    return 1
+
+
+_WHEN: Final = "[NX | XX | GT | LT]"
+
+COMMANDS: Final = [
+    Command("expire", -3, "write fast", expire, "Sets a deadline in seconds from now; across regions the longest wins.", keys=(1, 1, 1),
+            reply="integer", group="generic", since="1.0.0", syntax=f"key seconds {_WHEN}"),
+    Command("pexpire", -3, "write fast", pexpire, "Sets a deadline in milliseconds from now.", keys=(1, 1, 1), reply="integer",
+            group="generic", since="2.6.0", syntax=f"key milliseconds {_WHEN}"),
+    Command("expireat", -3, "write fast", expireat, "Sets a deadline as Unix time in seconds.", keys=(1, 1, 1), reply="integer",
+            group="generic", since="1.2.0", syntax=f"key unix-time-seconds {_WHEN}"),
+    Command("pexpireat", -3, "write fast", pexpireat, "Sets a deadline as Unix time in milliseconds.", keys=(1, 1, 1), reply="integer",
+            group="generic", since="2.6.0", syntax=f"key unix-time-milliseconds {_WHEN}"),
+    Command("ttl", 2, "readonly fast", ttl, "Seconds left.", keys=(1, 1, 1), reply="integer", group="generic", since="1.0.0", syntax="key"),
+    Command("pttl", 2, "readonly fast", pttl, "Milliseconds left.", keys=(1, 1, 1), reply="integer", group="generic", since="2.6.0",
+            syntax="key"),
+    Command("expiretime", 2, "readonly fast", expiretime, "The deadline as Unix time in seconds.", keys=(1, 1, 1), reply="integer",
+            group="generic", since="7.0.0", syntax="key"),
+    Command("pexpiretime", 2, "readonly fast", pexpiretime, "The deadline as Unix time in milliseconds.", keys=(1, 1, 1), reply="integer",
+            group="generic", since="7.0.0", syntax="key"),
+    Command("persist", 2, "write fast", persist, "Takes the deadline away.", keys=(1, 1, 1), reply="integer", group="generic",
+            since="2.2.0", syntax="key"),
+]  # fmt: skip

@@ -1,0 +1,190 @@
+"""XGROUP: groups come and go by effects (S6), floors and consumers are local (S6.5, S7.4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdt.effects import CreateGroup, DestroyGroup
+from crdt.groups import Group
+from crdt.local import CONSUMER, CONSUMER_DELETED, FLOOR_SET, Item, LocalRecord
+from crdt.position import Position, at_counters, at_id
+from crdt.stream import Stream
+from region.engine.commands.arguments import SYNTAX_ERROR, entry_id, help_reply, integer, shown
+from region.engine.core import Core
+from region.engine.replies import OK, CommandError, Reply
+from region.engine.session import Session
+from region.engine.table import Command
+
+NEEDS_KEY: Final = (
+    "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create "
+    "an empty stream automatically."
+)
+
+
+def record_for(core: Core, kind: int, stream: Stream, group: Group) -> LocalRecord:
+    """An empty local record of a group, naming the creates live now (S13.1)."""
+    return LocalRecord(kind, stream.key, group.name, group.create_dots(), core.clock_ms)
+
+
+def _stream(core: Core, key: bytes) -> Stream:
+    stream = core.existing(key)
+    if stream is None:
+        raise CommandError(NEEDS_KEY)
+    return stream
+
+
+def _group(stream: Stream, name: bytes) -> Group:
+    group = stream.groups.get(name)
+    if group is None:
+        raise CommandError(f"NOGROUP No such consumer group '{shown(name)}' for key name '{shown(stream.key)}'")
+    return group
+
+
+def _options(argv: list[bytes], index: int, allows_mkstream: bool) -> tuple[bool, int]:
+    """(MKSTREAM, ENTRIESREAD or -1)."""
+    mkstream = False
+    entries_read = -1
+    while index < len(argv):
+        option = argv[index].upper()
+        if option == b"MKSTREAM" and allows_mkstream:
+            mkstream = True
+            index += 1
+        elif option == b"ENTRIESREAD" and index + 1 < len(argv):
+            entries_read = integer(argv[index + 1])
+            if entries_read < -1:
+                raise CommandError("ERR value for ENTRIESREAD must be positive or -1")
+            index += 2
+        else:
+            raise CommandError(SYNTAX_ERROR)
+    return mkstream, entries_read
+
+
+def create(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XGROUP CREATE key group id|$ [MKSTREAM] [ENTRIESREAD n]: one create, with this region's vector (S6)."""
+    mkstream, entries_read = _options(argv, 5, True)
+    stream = core.existing(argv[2])
+    if stream is None and not mkstream:
+        raise CommandError(NEEDS_KEY)
+    at_vector = argv[4] == b"$"
+    start_id = 0 if at_vector else entry_id(argv[4])
+    if stream is not None and argv[3] in stream.groups:
+        raise CommandError("BUSYGROUP Consumer Group name already exists")
+    core.require_issue()
+    if stream is None:
+        stream = core.for_creation(argv[2])
+    core.issue(CreateGroup(argv[2], argv[3], start_id, at_vector, dict(core.keyspace.vector)))
+    if entries_read > 0:
+        stream.groups[argv[3]].delivery.entries_read = entries_read
+    return OK
+
+
+def set_id(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XGROUP SETID key group id|$ [ENTRIESREAD n]: the floor here; what is given beyond it is forgotten (S7.4)."""
+    entries_read = _options(argv, 5, False)[1]
+    stream = _stream(core, argv[2])
+    floor: Position = at_counters(core.keyspace.vector) if argv[4] == b"$" else at_id(entry_id(argv[4]))
+    group = _group(stream, argv[3])
+    record = record_for(core, FLOOR_SET, stream, group)
+    record.floor = floor
+    record.entries_read = max(entries_read, 0)
+    for region_id, log in stream.logs.items():
+        counter = floor.counter_in(log)
+        if counter:
+            record.items.append(Item(region_id, counter, log.id_at(counter)))
+    core.record(record)
+    core.keyspace.changes.added_keys.add(stream.key)
+    return OK
+
+
+def destroy(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XGROUP DESTROY key group: delete-wins (S6.1)."""
+    stream = _stream(core, argv[2])
+    if argv[3] not in stream.groups:
+        return 0
+    core.require_issue()
+    core.issue(DestroyGroup(argv[2], argv[3]))
+    return 1
+
+
+def create_consumer(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XGROUP CREATECONSUMER key group consumer."""
+    stream = _stream(core, argv[2])
+    group = _group(stream, argv[3])
+    if argv[4] in group.delivery.consumers:
+        return 0
+    record = record_for(core, CONSUMER, stream, group)
+    record.consumer = argv[4]
+    core.record(record)
+    return 1
+
+
+def delete_consumer(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XGROUP DELCONSUMER key group consumer: what was pending for it is dropped, never announced as acknowledged (S8.1)."""
+    stream = _stream(core, argv[2])
+    group = _group(stream, argv[3])
+    consumer = group.delivery.consumers.get(argv[4])
+    if consumer is None:
+        return 0
+    pending = consumer.pel.length
+    record = record_for(core, CONSUMER_DELETED, stream, group)
+    record.consumer = argv[4]
+    core.record(record)
+    return pending
+
+
+def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XGROUP HELP."""
+    return help_reply(
+        "XGROUP",
+        [
+            "CREATE <key> <groupname> <id|$> [option]",
+            "    Create a new consumer group. Options are:",
+            "    * MKSTREAM",
+            "      Create the empty stream if it does not exist.",
+            "    * ENTRIESREAD entries_read",
+            "      Set the group's entries_read counter (internal use).",
+            "CREATECONSUMER <key> <groupname> <consumer>",
+            "    Create a new consumer in the specified group, in this region.",
+            "DELCONSUMER <key> <groupname> <consumer>",
+            "    Remove the specified consumer, in this region.",
+            "DESTROY <key> <groupname>",
+            "    Remove the specified group, in every region.",
+            "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
+            "    Set the current group ID, in this region.",
+        ],
+    )
+
+
+def container(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XGROUP without a subcommand never gets here: dispatch says what is wrong."""
+    raise CommandError(SYNTAX_ERROR)
+
+
+COMMANDS: Final = [
+    Command(
+        "xgroup", -2, "write", container, "A container for consumer group commands.", since="5.0.0",
+        subcommands=[
+            Command(
+                "xgroup|create", -5, "write denyoom", create, "Creates a consumer group.", keys=(2, 2, 1), reply="simple string",
+                since="5.0.0", syntax="key group id | $ [MKSTREAM] [ENTRIESREAD entries-read]",
+            ),
+            Command(
+                "xgroup|setid", -5, "write", set_id, "Sets a group's position in this region.", keys=(2, 2, 1), reply="simple string",
+                since="5.0.0", syntax="key group id | $ [ENTRIESREAD entries-read]",
+            ),
+            Command(
+                "xgroup|destroy", 4, "write", destroy, "Destroys a consumer group.", keys=(2, 2, 1), reply="integer", since="5.0.0",
+                syntax="key group",
+            ),
+            Command(
+                "xgroup|createconsumer", 5, "write denyoom", create_consumer, "Creates a consumer in this region.", keys=(2, 2, 1),
+                reply="integer", since="6.2.0", syntax="key group consumer",
+            ),
+            Command(
+                "xgroup|delconsumer", 5, "write", delete_consumer, "Deletes a consumer in this region.", keys=(2, 2, 1), reply="integer",
+                since="5.0.0", syntax="key group consumer",
+            ),
+            Command("xgroup|help", 2, "", help_, "Shows what XGROUP can do.", reply="array", since="5.0.0"),
+        ],
+    )
+]  # fmt: skip

@@ -1,0 +1,184 @@
+"""Commands on whole keys: DEL, EXISTS, RENAME, KEYS, SCAN, FLUSHALL … (S3, S5.4, S10.1)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdt import ids, merge
+from crdt.effects import Delete, Flush, SetDeadline, SetId
+from crdt.node import encode_names, encode_values
+from crdt.stream import Stream
+from region.engine import glob
+from region.engine.commands.arguments import NO_SUCH_KEY, SYNTAX_ERROR, integer
+from region.engine.core import Core
+from region.engine.replies import OK, CommandError, Reply, SimpleString
+from region.engine.session import Session
+from region.engine.table import Command
+
+
+def delete(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """DEL, UNLINK: observed-remove of the contents, delete-wins for the groups (S5.4)."""
+    deleted = 0
+    for key in argv[1:]:
+        if core.existing(key) is not None:
+            core.require_issue()
+            core.issue(Delete(key, dict(core.keyspace.vector)))
+            deleted += 1
+    return deleted
+
+
+def exists(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """EXISTS, TOUCH: how many of the keys exist."""
+    return sum(1 for key in argv[1:] if core.existing(key) is not None)
+
+
+def type_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """TYPE."""
+    return SimpleString(b"none" if core.existing(argv[1]) is None else b"stream")
+
+
+def keys(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """KEYS pattern."""
+    pattern = argv[1]
+    clock_ms = core.clock_ms
+    return [
+        key
+        for key, stream in core.keyspace.keys.items()
+        if stream.exists_at(clock_ms) and (pattern == b"*" or glob.matches(pattern, key))
+    ]
+
+
+def scan(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """SCAN cursor [MATCH pattern] [COUNT n] [TYPE t]: in the order of key hashes, so that what stays is met exactly once."""
+    if not argv[1].isdigit() or len(argv[1]) > 20:
+        raise CommandError("ERR invalid cursor")
+    cursor = int(argv[1])
+    pattern = b"*"
+    count = 10
+    wanted_type = b"stream"
+    index = 2
+    while index < len(argv):
+        option = argv[index].upper()
+        if index + 1 >= len(argv):
+            raise CommandError(SYNTAX_ERROR)
+        if option == b"MATCH":
+            pattern = argv[index + 1]
+        elif option == b"COUNT":
+            count = integer(argv[index + 1])
+            if count < 1:
+                raise CommandError(SYNTAX_ERROR)
+        elif option == b"TYPE":
+            wanted_type = argv[index + 1].lower()
+        else:
+            raise CommandError(SYNTAX_ERROR)
+        index += 2
+    found: list[Reply] = []
+    seen = 0
+    last_hash = -1
+    next_cursor = 0
+    for key_hash, key in core.keyspace.scan_order().irange((cursor, b"")):
+        if seen >= count and key_hash != last_hash:
+            next_cursor = key_hash
+            break
+        seen += 1
+        last_hash = key_hash
+        if wanted_type == b"stream" and core.existing(key) is not None and (pattern == b"*" or glob.matches(pattern, key)):
+            found.append(key)
+    return [b"%d" % next_cursor, found]
+
+
+def dbsize(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """DBSIZE."""
+    clock_ms = core.clock_ms
+    return sum(1 for stream in core.keyspace.keys.values() if stream.exists_at(clock_ms))
+
+
+def randomkey(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """RANDOMKEY: the engine throws no dice; the key follows from how many commands there have been."""
+    existing = [key for key, stream in core.keyspace.keys.items() if stream.exists_at(core.clock_ms)]
+    return existing[core.statistics.commands % len(existing)] if existing else None
+
+
+def flush(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """FLUSHALL, FLUSHDB [ASYNC | SYNC]: one effect, with one vector and one tombstone for all groups of all keys (S5.4)."""
+    if len(argv) > 2 or (len(argv) == 2 and argv[1].upper() not in (b"ASYNC", b"SYNC")):
+        raise CommandError(SYNTAX_ERROR)
+    core.require_issue()
+    core.issue(Flush(dict(core.keyspace.vector)))
+    return OK
+
+
+def _bytes_of(stream: Stream) -> int:
+    return sum(len(node.data) + len(node.names) for log in stream.logs.values() for node in log.rax.nodes)
+
+
+def _rename(core: Core, source_key: bytes, target_key: bytes) -> None:
+    """One unit (S10.1)."""
+    source = core.existing(source_key)
+    assert source is not None
+    limit = core.settings.integer("crdt-unit-max-bytes")
+    size = _bytes_of(source)
+    if size > limit:
+        core.statistics.unit_max_bytes_refused += 1
+        raise CommandError(f"ERR the stream has {size} bytes, more than one RENAME may move (crdt-unit-max-bytes is {limit})")
+    core.require_issue()
+    entries = merge.forward(source.logs, 0, ids.MAX_ID, -1)
+    last_id = source.last_id()
+    deadline = source.winning_deadline()
+    core.issue(Delete(source_key, dict(core.keyspace.vector)))
+    if core.existing(target_key) is not None:
+        core.issue(Delete(target_key, dict(core.keyspace.vector)))
+    target = core.for_creation(target_key)
+    previous_id = -1
+    for entry in entries:
+        if entry.entry_id != previous_id:
+            core.journal.add(target, entry.entry_id, encode_names(entry.fields[::2]), encode_values(entry.fields[1::2]))
+            previous_id = entry.entry_id
+    core.issue(SetId(target_key, last_id))
+    if deadline is not None:
+        core.issue(SetDeadline(target_key, deadline[1], list(target.deadlines)))
+
+
+def rename(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """RENAME key newkey: groups and idempotency state are dropped (seed 5)."""
+    if core.existing(argv[1]) is None:
+        raise CommandError(NO_SUCH_KEY)
+    if argv[1] != argv[2]:
+        _rename(core, argv[1], argv[2])
+    return OK
+
+
+def renamenx(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """RENAMENX key newkey."""
+    if core.existing(argv[1]) is None:
+        raise CommandError(NO_SUCH_KEY)
+    if core.existing(argv[2]) is not None:
+        return 0
+    _rename(core, argv[1], argv[2])
+    return 1
+
+
+COMMANDS: Final = [
+    Command("del", -2, "write", delete, "Deletes keys.", keys=(1, -1, 1), reply="integer", group="generic", since="1.0.0",
+            syntax="key [key ...]"),
+    Command("unlink", -2, "write fast", delete, "As DEL.", keys=(1, -1, 1), reply="integer", group="generic", since="4.0.0",
+            syntax="key [key ...]"),
+    Command("exists", -2, "readonly fast", exists, "How many of the keys exist.", keys=(1, -1, 1), reply="integer", group="generic",
+            since="1.0.0", syntax="key [key ...]"),
+    Command("touch", -2, "readonly fast", exists, "How many of the keys exist.", keys=(1, -1, 1), reply="integer", group="generic",
+            since="3.2.1", syntax="key [key ...]"),
+    Command("type", 2, "readonly fast", type_, "stream or none.", keys=(1, 1, 1), reply="simple string", group="generic", since="1.0.0",
+            syntax="key"),
+    Command("keys", 2, "readonly", keys, "Keys that match a pattern.", reply="array", group="generic", since="1.0.0", syntax="pattern"),
+    Command("scan", -2, "readonly", scan, "Goes through the keys.", reply="array", group="generic", since="2.8.0",
+            syntax="cursor [MATCH pattern] [COUNT count] [TYPE type]"),
+    Command("dbsize", 1, "readonly fast", dbsize, "Number of keys.", reply="integer", group="server", since="1.0.0"),
+    Command("randomkey", 1, "readonly", randomkey, "Some key.", reply="bulk string or null", group="generic", since="1.0.0"),
+    Command("flushall", -1, "write", flush, "Deletes every key, in every region.", reply="simple string", group="server", since="1.0.0",
+            syntax="[ASYNC | SYNC]"),
+    Command("flushdb", -1, "write", flush, "As FLUSHALL.", reply="simple string", group="server", since="1.0.0", syntax="[ASYNC | SYNC]"),
+    Command("rename", 3, "write", rename, "Renames a key; its groups are dropped.", keys=(1, 2, 1), reply="simple string", group="generic",
+            since="1.0.0", syntax="key newkey"),
+    Command("renamenx", 3, "write fast", renamenx, "Renames a key unless the new name exists.", keys=(1, 2, 1), reply="integer",
+            group="generic", since="1.0.0", syntax="key newkey"),
+]  # fmt: skip

@@ -1,0 +1,303 @@
+"""Pending entries: XACK, XPENDING, XCLAIM, XAUTOCLAIM (S7.5). What takes IDs acts on every entry that bears one."""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from crdt import ids, merge
+from crdt.groups import Group
+from crdt.local import CLAIMED, CONSUMER, FLOOR_RAISED, REMOVED, Item
+from crdt.pel import Pending
+from crdt.stream import Stream
+from region.engine.commands.arguments import INT64_MAX, SYNTAX_ERROR, entry_id, integer, no_group, range_end, range_start
+from region.engine.commands.group_reading import fields_of
+from region.engine.commands.groups import record_for
+from region.engine.core import Core
+from region.engine.replies import NULL_ARRAY, CommandError, Reply
+from region.engine.session import Session
+from region.engine.table import Command
+
+
+def _find(core: Core, key: bytes, name: bytes) -> tuple[Optional[Stream], Optional[Group]]:
+    stream = core.existing(key)
+    return stream, None if stream is None else stream.groups.get(name)
+
+
+def xack(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XACK key group id…: takes entries out of the PELs; what becomes contiguous is announced with the next round (S8.1)."""
+    stream, group = _find(core, argv[1], argv[2])
+    wanted = [entry_id(text) for text in argv[3:]]
+    if stream is None or group is None:
+        return 0
+    record = record_for(core, REMOVED, stream, group)
+    for one in dict.fromkeys(wanted):
+        for pending in group.delivery.pel.with_id(one):
+            record.items.append(Item(pending.region_id, pending.counter, pending.entry_id))
+    if record.items:
+        core.record(record)
+    return len(record.items)
+
+
+def xpending(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XPENDING key group [[IDLE ms] start end count [consumer]]."""
+    index = 3
+    idle_ms = 0
+    if len(argv) > 3 and argv[3].upper() == b"IDLE":
+        if len(argv) < 5:
+            raise CommandError(SYNTAX_ERROR)
+        idle_ms = integer(argv[4])
+        index = 5
+        if len(argv) < 8:
+            raise CommandError(SYNTAX_ERROR)
+    if len(argv) not in (3, index + 3, index + 4):
+        raise CommandError(SYNTAX_ERROR)
+    start = end = count = 0
+    if len(argv) > 3:
+        count = max(integer(argv[index + 2]), 0)
+        start = range_start(argv[index])
+        end = range_end(argv[index + 1])
+    group = _find(core, argv[1], argv[2])[1]
+    if group is None:
+        raise no_group(argv[1], argv[2])
+    if len(argv) == 3:
+        return _summary(group)
+    pel = group.delivery.pel
+    if len(argv) == index + 4:
+        consumer = group.delivery.consumers.get(argv[index + 3])
+        if consumer is None:
+            return []
+        pel = consumer.pel
+    return _details(core, pel.ascending(start, end) if count else iter(()), count, idle_ms)
+
+
+def _summary(group: Group) -> Reply:
+    pel = group.delivery.pel
+    bounds = pel.bounds()
+    if bounds is None:
+        return [0, None, None, NULL_ARRAY]
+    consumers: list[Reply] = []
+    for name in sorted(group.delivery.consumers):
+        length = group.delivery.consumers[name].pel.length
+        if length:
+            consumers.append([name, b"%d" % length])
+    return [pel.length, ids.format_id(bounds[0]), ids.format_id(bounds[1]), consumers]
+
+
+def _details(core: Core, entries: object, count: int, idle_ms: int) -> Reply:
+    """[ID, consumer, idle ms, deliveries] of at least `count` entries, never cut between equal IDs (S7.1)."""
+    reply: list[Reply] = []
+    last_id = -1
+    for pending in entries:  # type: ignore[attr-defined]
+        assert isinstance(pending, Pending)
+        idle = max(core.clock_ms - pending.delivered_ms, 0)
+        if idle < idle_ms:
+            continue
+        if len(reply) >= count and pending.entry_id != last_id:
+            break
+        last_id = pending.entry_id
+        reply.append([ids.format_id(pending.entry_id), pending.consumer, idle, pending.deliveries])
+    return reply
+
+
+# -- claiming --------------------------------------------------------------------------------------------------------
+
+
+class ClaimRequest:
+    """XCLAIM's options; -1: not given."""
+
+    def __init__(self) -> None:
+        self.delivered_ms = -1
+        self.retry_count = -1
+        self.force = False
+        self.just_id = False
+        self.last_id = -1
+
+
+def _parse_claim(core: Core, argv: list[bytes]) -> tuple[list[int], ClaimRequest]:
+    """IDs up to the first word that is none, then options."""
+    wanted: list[int] = []
+    index = 5
+    while index < len(argv):
+        try:
+            wanted.append(ids.parse(argv[index], 0))
+        except ids.IdError:
+            break
+        index += 1
+    request = ClaimRequest()
+    while index < len(argv):
+        option = argv[index].upper()
+        has_more = index + 1 < len(argv)
+        if option == b"FORCE":
+            request.force = True
+        elif option == b"JUSTID":
+            request.just_id = True
+        elif option == b"IDLE" and has_more:
+            index += 1
+            request.delivered_ms = core.clock_ms - integer(argv[index], "ERR Invalid IDLE option argument for XCLAIM")
+        elif option == b"TIME" and has_more:
+            index += 1
+            request.delivered_ms = integer(argv[index], "ERR Invalid TIME option argument for XCLAIM")
+        elif option == b"RETRYCOUNT" and has_more:
+            index += 1
+            request.retry_count = integer(argv[index], "ERR Invalid RETRYCOUNT option argument for XCLAIM")
+            if request.retry_count < 0:
+                raise CommandError("ERR Invalid RETRYCOUNT option argument for XCLAIM")
+        elif option == b"LASTID" and has_more:
+            index += 1
+            request.last_id = entry_id(argv[index])
+        else:
+            raise CommandError(f"ERR Unrecognized XCLAIM option '{argv[index].decode('utf-8', 'replace')}'")
+        index += 1
+    return wanted, request
+
+
+def xclaim(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XCLAIM key group consumer min-idle-time id… [options]: LASTID only raises the floor, FORCE gives nothing (S7.4)."""
+    stream, group = _find(core, argv[1], argv[2])
+    if stream is None or group is None:
+        raise no_group(argv[1], argv[2])
+    min_idle_ms = max(integer(argv[4], "ERR Invalid min-idle-time argument for XCLAIM"), 0)
+    entry_id(argv[5])
+    wanted, request = _parse_claim(core, argv)
+    if request.delivered_ms < 0 or request.delivered_ms > core.clock_ms:
+        request.delivered_ms = core.clock_ms
+    if request.last_id > 0:
+        raise_floor(core, stream, group, request.last_id)
+    claimed: list[Item] = []
+    gone: list[Item] = []
+    for one in dict.fromkeys(wanted):
+        for pending in _claimable(core, stream, group, one, request.force):
+            if _is_gone(stream, pending):
+                gone.append(Item(pending.region_id, pending.counter, pending.entry_id))
+            elif pending.deliveries < 0 or core.clock_ms - pending.delivered_ms >= min_idle_ms:
+                deliveries = max(pending.deliveries, 0) + (0 if request.just_id else 1)
+                if request.retry_count >= 0:
+                    deliveries = request.retry_count
+                claimed.append(Item(pending.region_id, pending.counter, pending.entry_id, request.delivered_ms, deliveries))
+    _claim(core, stream, group, argv[3], claimed, gone)
+    return _claimed_reply(stream, claimed, request.just_id)
+
+
+def raise_floor(core: Core, stream: Stream, group: Group, last_id: int) -> None:
+    """XCLAIM LASTID (S7.4)."""
+    if last_id > max(group.delivery.raised_id, 0):
+        record = record_for(core, FLOOR_RAISED, stream, group)
+        record.last_id = last_id
+        core.record(record)
+
+
+def _claimable(core: Core, stream: Stream, group: Group, one: int, force: bool) -> list[Pending]:
+    """What is pending under an ID; with FORCE also present entries that are not, as never delivered (deliveries -1)."""
+    found = group.delivery.pel.with_id(one)
+    if force:
+        known = {(pending.region_id, pending.counter) for pending in found}
+        for dot in merge.with_id(stream.logs, one):
+            if dot not in known:
+                found.append(Pending(one, dot[0], dot[1], b"", core.clock_ms, -1))
+    return found
+
+
+def _is_gone(stream: Stream, pending: Pending) -> bool:
+    log = stream.logs.get(pending.region_id)
+    return log is None or not log.has_counter(pending.counter)
+
+
+def _claim(core: Core, stream: Stream, group: Group, consumer: bytes, claimed: list[Item], gone: list[Item]) -> None:
+    """Writes down what changed hands, and what leaves the PELs because the stream no longer has it."""
+    if gone:
+        record = record_for(core, REMOVED, stream, group)
+        record.items = gone
+        core.record(record)
+    if claimed or consumer not in group.delivery.consumers:
+        record = record_for(core, CLAIMED if claimed else CONSUMER, stream, group)
+        record.consumer = consumer
+        record.items = claimed
+        core.record(record)
+    else:
+        group.delivery.consumers[consumer].seen_ms = core.clock_ms
+
+
+def _claimed_reply(stream: Stream, claimed: list[Item], just_id: bool) -> list[Reply]:
+    reply: list[Reply] = []
+    for item in claimed:
+        if just_id:
+            reply.append(ids.format_id(item.entry_id))
+            continue
+        fields = stream.logs[item.region_id].fields_at(item.counter)
+        flat: list[Reply] = [] if fields is None else list(fields)
+        reply.append([ids.format_id(item.entry_id), flat])
+    return reply
+
+
+def xautoclaim(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XAUTOCLAIM key group consumer min-idle-time start [COUNT n] [JUSTID] → [next start, entries, IDs no longer in the stream]."""
+    min_idle_ms = max(integer(argv[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM"), 0)
+    start = range_start(argv[5])
+    count = 100
+    just_id = False
+    index = 6
+    while index < len(argv):
+        option = argv[index].upper()
+        if option == b"COUNT" and index + 1 < len(argv):
+            count = integer(argv[index + 1])
+            if not 1 <= count <= INT64_MAX // 16:
+                raise CommandError("ERR COUNT must be > 0")
+            index += 2
+        elif option == b"JUSTID":
+            just_id = True
+            index += 1
+        else:
+            raise CommandError(SYNTAX_ERROR)
+    stream, group = _find(core, argv[1], argv[2])
+    if stream is None or group is None:
+        raise no_group(argv[1], argv[2])
+    claimed: list[Item] = []
+    gone: list[Item] = []
+    attempts = count * 10
+    next_id = 0
+    last_id = -1
+    for pending in list_bounded(group, start, attempts):
+        if (attempts <= 0 or len(claimed) + len(gone) >= count) and pending.entry_id != last_id:
+            next_id = pending.entry_id
+            break
+        attempts -= 1
+        last_id = pending.entry_id
+        if _is_gone(stream, pending):
+            gone.append(Item(pending.region_id, pending.counter, pending.entry_id))
+        elif core.clock_ms - pending.delivered_ms >= min_idle_ms:
+            deliveries = pending.deliveries + (0 if just_id else 1)
+            claimed.append(Item(pending.region_id, pending.counter, pending.entry_id, core.clock_ms, deliveries))
+    _claim(core, stream, group, argv[3], claimed, gone)
+    deleted: list[Reply] = [ids.format_id(item.entry_id) for item in gone]
+    return [ids.format_id(next_id), _claimed_reply(stream, claimed, just_id), deleted]
+
+
+def list_bounded(group: Group, start: int, attempts: int) -> list[Pending]:
+    """The pending entries from `start` on that one XAUTOCLAIM may look at, and a few to end on."""
+    found: list[Pending] = []
+    for pending in group.delivery.pel.ascending(start, ids.MAX_ID):
+        found.append(pending)
+        if len(found) > attempts + 16 and found[-2].entry_id != pending.entry_id:
+            break
+    return found
+
+
+COMMANDS: Final = [
+    Command(
+        "xack", -4, "write fast", xack, "Acknowledges entries of a group.", keys=(1, 1, 1), reply="integer", since="5.0.0",
+        syntax="key group id [id ...]",
+    ),
+    Command(
+        "xpending", -3, "readonly", xpending, "What is pending in a group, in this region.", keys=(1, 1, 1), reply="array", since="5.0.0",
+        syntax="key group [[IDLE min-idle-time] start end count [consumer]]",
+    ),
+    Command(
+        "xclaim", -6, "write fast", xclaim, "Takes over pending entries.", keys=(1, 1, 1), reply="array", since="5.0.0",
+        syntax="key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] "
+        "[LASTID lastid]",
+    ),
+    Command(
+        "xautoclaim", -6, "write fast", xautoclaim, "Takes over entries pending for long.", keys=(1, 1, 1), reply="array", since="6.2.0",
+        syntax="key group consumer min-idle-time start [COUNT count] [JUSTID]",
+    ),
+]  # fmt: skip

@@ -1,0 +1,190 @@
+"""Commands that read the logical stream: XLEN, XRANGE, XREVRANGE, XREAD (S7.1, S7.2)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdt import ids, merge
+from crdt.merge import Entry
+from region.engine.commands.arguments import SYNTAX_ERROR, entry_id, entry_reply, integer, range_end, range_start, timeout_ms
+from region.engine.core import Core
+from region.engine.replies import NULL_ARRAY, CommandError, MapReply, Reply
+from region.engine.session import Session
+from region.engine.table import Command
+
+
+def xlen(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XLEN."""
+    stream = core.existing(argv[1])
+    return 0 if stream is None else stream.length()
+
+
+def _count(argv: list[bytes], index: int) -> int:
+    """COUNT n at `index`; -1 where it is not given, 0 or less: nothing."""
+    if len(argv) <= index:
+        return -1
+    if len(argv) != index + 2 or argv[index].upper() != b"COUNT":
+        raise CommandError(SYNTAX_ERROR)
+    return max(integer(argv[index + 1]), 0)
+
+
+def xrange(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XRANGE key start end [COUNT n]."""
+    start = range_start(argv[2])
+    end = range_end(argv[3])
+    count = _count(argv, 4)
+    stream = core.existing(argv[1])
+    if count == 0:
+        return NULL_ARRAY if stream is not None else []
+    if stream is None:
+        return []
+    return [entry_reply(entry) for entry in merge.forward(stream.logs, start, end, count)]
+
+
+def xrevrange(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XREVRANGE key end start [COUNT n]."""
+    end = range_end(argv[2])
+    start = range_start(argv[3])
+    count = _count(argv, 4)
+    stream = core.existing(argv[1])
+    if count == 0:
+        return NULL_ARRAY if stream is not None else []
+    if stream is None:
+        return []
+    return [entry_reply(entry) for entry in merge.backward(stream.logs, start, end, count)]
+
+
+class ReadRequest:
+    """What XREAD and XREADGROUP say before their IDs."""
+
+    def __init__(self) -> None:
+        self.count = 0  # 0: all
+        self.block_ms = -1  # -1: does not block; 0: for ever
+        self.no_ack = False
+        self.group = b""
+        self.consumer = b""
+        self.is_group = False
+        self.keys: list[bytes] = []
+        self.ids: list[bytes] = []
+        self.ids_at = 0  # index of the first ID in argv
+
+
+def parse_read(argv: list[bytes], is_group: bool) -> ReadRequest:
+    """Reads the options up to STREAMS, then keys and IDs."""
+    name = "xreadgroup" if is_group else "xread"
+    request = ReadRequest()
+    index = 1
+    while index < len(argv):
+        option = argv[index].upper()
+        more = len(argv) - index - 1
+        if option == b"BLOCK" and more:
+            request.block_ms = timeout_ms(argv[index + 1])
+            index += 2
+        elif option == b"COUNT" and more:
+            request.count = max(integer(argv[index + 1]), 0)
+            index += 2
+        elif option == b"GROUP" and more >= 2:
+            if not is_group:
+                raise CommandError("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.")
+            request.is_group = True
+            request.group = argv[index + 1]
+            request.consumer = argv[index + 2]
+            index += 3
+        elif option == b"NOACK":
+            if not is_group:
+                raise CommandError("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.")
+            request.no_ack = True
+            index += 1
+        elif option == b"STREAMS" and more:
+            _parse_streams(argv, index + 1, name, request)
+            break
+        else:
+            raise CommandError(SYNTAX_ERROR)
+    if not request.keys:
+        raise CommandError(SYNTAX_ERROR)
+    if is_group and not request.is_group:
+        raise CommandError("ERR Missing GROUP option for XREADGROUP")
+    return request
+
+
+def _parse_streams(argv: list[bytes], index: int, name: str, request: ReadRequest) -> None:
+    words = argv[index:]
+    if len(words) % 2:
+        symbol = ">" if name == "xreadgroup" else "$"
+        raise CommandError(
+            f"ERR Unbalanced '{name}' list of streams: for each stream key an ID, '+', or '{symbol}' must be specified."
+            if name == "xread"
+            else f"ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{symbol}' must be specified."
+        )
+    half = len(words) // 2
+    request.keys = words[:half]
+    request.ids = words[half:]
+    request.ids_at = index + half
+
+
+def keyed_reply(session: Session, results: list[tuple[bytes, Reply]]) -> Reply:
+    """Streams and their entries: a map in RESP3, an array of pairs in RESP2."""
+    if session.protocol >= 3:
+        flat: list[Reply] = []
+        for key, entries in results:
+            flat.append(key)
+            flat.append(entries)
+        return MapReply(flat)
+    pairs: list[Reply] = []
+    for key, entries in results:
+        pairs.append([key, entries])
+    return pairs
+
+
+def xread(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XREAD: entries above an ID; may skip late arrivals below the last ID read, which are counted (S7.2)."""
+    request = parse_read(argv, False)
+    resolved = list(argv)
+    results: list[tuple[bytes, Reply]] = []
+    for position, key in enumerate(request.keys):
+        text = request.ids[position]
+        stream = core.existing(key)
+        last_id = 0 if stream is None else stream.last_id()
+        if text == b">":
+            raise CommandError("ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
+        if text == b"$":
+            above = last_id
+            resolved[request.ids_at + position] = ids.format_id(above)
+        elif text == b"+":
+            newest = None if stream is None else merge.last_entry(stream.logs)
+            if newest is not None and stream is not None:
+                stream.xread_high_id = max(stream.xread_high_id, newest.entry_id)
+                results.append((key, [entry_reply(entry) for entry in merge.backward(stream.logs, newest.entry_id, ids.MAX_ID, -1)[::-1]]))
+            above = last_id
+            resolved[request.ids_at + position] = ids.format_id(above)
+            continue
+        else:
+            above = entry_id(text)
+        if stream is None or above == ids.MAX_ID:
+            continue
+        entries: list[Entry] = merge.forward(stream.logs, above + 1, ids.MAX_ID, request.count if request.count else -1)
+        if entries:
+            stream.xread_high_id = max(stream.xread_high_id, entries[-1].entry_id)
+            results.append((key, [entry_reply(entry) for entry in entries]))
+    if results:
+        return keyed_reply(session, results)
+    if request.block_ms >= 0 and not core.is_executing:
+        return core.block(session, request.keys, resolved, request.block_ms)
+    return NULL_ARRAY
+
+
+COMMANDS: Final = [
+    Command("xlen", 2, "readonly fast", xlen, "Number of entries.", keys=(1, 1, 1), reply="integer", since="5.0.0", syntax="key"),
+    Command(
+        "xrange", -4, "readonly", xrange, "Entries with IDs in a range.", keys=(1, 1, 1), reply="array", since="5.0.0",
+        syntax="key start end [COUNT count]",
+    ),
+    Command(
+        "xrevrange", -4, "readonly", xrevrange, "Entries with IDs in a range, newest first.", keys=(1, 1, 1), reply="array", since="5.0.0",
+        syntax="key end start [COUNT count]",
+    ),
+    Command(
+        "xread", -4, "readonly blocking movablekeys", xread, "Entries above given IDs of one or more streams; may wait.", reply="map or null",
+        since="5.0.0", syntax="[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id | $ | + [id | $ | + ...]",
+    ),
+]  # fmt: skip

@@ -1,0 +1,206 @@
+"""What anabranch adds to Redis: CRDT.… commands, and WAIT (DESIGN, "Contracts"). What speaks of this region's state waits for its disk (S2.4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdt import ids
+from crdt.region_log import LogCursor
+from crdt.vector import Vector, includes
+from region.engine.blocking import FOR_RECEIVERS, FOR_ROUND, FOR_VECTOR, Waiter
+from region.engine.commands.arguments import SYNTAX_ERROR, integer, range_end, range_start, shown, timeout_ms
+from region.engine.core import Core, LinkRequest, Member
+from region.engine.explain import explain
+from region.engine.replies import OK, WAITING, CommandError, MapReply, Reply
+from region.engine.session import Session
+from region.engine.table import Command
+
+
+def flat_vector(vector: Vector) -> list[Reply]:
+    """region_id, counter, … ascending."""
+    flat: list[Reply] = []
+    for region_id in sorted(vector):
+        if vector[region_id]:
+            flat += [region_id, vector[region_id]]
+    return flat
+
+
+def _member(core: Core, text: bytes) -> Member:
+    """A member by name or region_id."""
+    name = shown(text)
+    member = core.members.get(int(name)) if name.isdigit() and len(name) < 5 else core.member_named(name)
+    if member is None:
+        names = ", ".join(f"{known.name} ({known.region_id})" for known in core.members.values())
+        raise CommandError(f"ERR no region '{name}' in this cluster; its regions are {names}")
+    return member
+
+
+def vector(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.VECTOR."""
+    core.answer_when_on_disk(session, flat_vector(core.keyspace.vector))
+    return WAITING
+
+
+def digest(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.DIGEST [key]."""
+    value = core.keyspace.digest() if len(argv) == 1 else core.keyspace.digest_of(argv[1])
+    core.answer_when_on_disk(session, value.hex().encode())
+    return WAITING
+
+
+def peers(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.PEERS: one map per peer."""
+    reply: list[Reply] = []
+    own = core.disk_vector.get(core.region_id, 0)
+    for peer in sorted(core.links):
+        link = core.links[peer]
+        heard = core.stability.newest(peer)
+        known = link.acknowledged if link.receives_from_here or heard is None else heard.vector
+        member = core.members[peer]
+        reply.append(
+            MapReply([
+                b"name", member.name.encode(), b"region_id", peer, b"link", b"down" if link.is_down else link.state.encode(),
+                b"detail", link.detail.encode(), b"delay_ms", link.delay_ms, b"receives_from_here", int(link.receives_from_here),
+                b"lost", int(member.lost), b"acknowledged", flat_vector(known), b"lag", max(own - known.get(core.region_id, 0), 0),
+            ])
+        )  # fmt: skip
+    return reply
+
+
+def link_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.LINK peer UP | DOWN | DELAY ms. From the reply to DOWN on, nothing more of that peer is applied."""
+    peer = _member(core, argv[1]).region_id
+    if peer == core.region_id:
+        raise CommandError(f"ERR region {core.name} has no link to itself")
+    link = core.links[peer]
+    action = shown(argv[2]).upper()
+    if action in ("UP", "DOWN") and len(argv) == 3:
+        link.is_down = action == "DOWN"
+    elif action == "DELAY" and len(argv) == 4:
+        link.delay_ms = integer(argv[3])
+        if not 0 <= link.delay_ms <= 3600000:
+            raise CommandError("ERR the delay must be between 0 and 3600000 ms")
+    else:
+        raise CommandError(SYNTAX_ERROR)
+    core.link_requests_made.append(LinkRequest(peer, action, link.delay_ms))
+    return OK
+
+
+def sync(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.SYNC timeout-ms: 1 when all receivers have acknowledged this region's vector and nothing announceable waits, else 0."""
+    timeout = timeout_ms(argv[1])
+    waiter = Waiter(FOR_ROUND, session, core.clock_ms + timeout if timeout else 0)
+    core.sync_requested = True
+    return core.wait(waiter)
+
+
+def wait_for_vector(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.WAIT timeout-ms region_id counter …: 1 when this region's vector, on its disk, covers it; 0 on time-out."""
+    timeout = timeout_ms(argv[1])
+    if len(argv) % 2:
+        raise CommandError("ERR a region_id and a counter are needed for each region")
+    wanted: Vector = {}
+    for index in range(2, len(argv), 2):
+        wanted[_member(core, argv[index]).region_id] = integer(argv[index + 1])
+    if includes(core.disk_vector, wanted):
+        return 1
+    waiter = Waiter(FOR_VECTOR, session, core.clock_ms + timeout if timeout else 0)
+    waiter.vector = wanted
+    core.attest_wanted = True
+    return core.wait(waiter)
+
+
+def wait(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """WAIT n timeout: how many peers have this connection's writes on their disks, once n have or at the time-out."""
+    count = integer(argv[1])
+    timeout = timeout_ms(argv[2])
+    have = receivers_with(core, session.write_counter)
+    if have >= count or core.is_executing:
+        return have
+    waiter = Waiter(FOR_RECEIVERS, session, core.clock_ms + timeout if timeout else 0)
+    waiter.count = count
+    waiter.counter = session.write_counter
+    core.sync_requested = True
+    return core.wait(waiter)
+
+
+def receivers_with(core: Core, counter: int) -> int:
+    """How many peers are known to have this region's effects up to `counter` on their disks."""
+    have = 0
+    for peer in core.others():
+        heard = core.stability.newest(peer)
+        acknowledged = core.links[peer].acknowledged.get(core.region_id, 0)
+        if max(acknowledged, 0 if heard is None else heard.vector.get(core.region_id, 0)) >= counter:
+            have += 1
+    return have
+
+
+def log(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.LOG key region [start [end]] [COUNT n] → one map (id, counter, fields) an entry of one region log."""
+    member = _member(core, argv[2])
+    words = argv[3:]
+    count = -1
+    if len(words) >= 2 and words[-2].upper() == b"COUNT":
+        count = max(integer(words[-1]), 0)
+        words = words[:-2]
+    if len(words) > 2:
+        raise CommandError(SYNTAX_ERROR)
+    start = range_start(words[0]) if words else 0
+    end = range_end(words[1]) if len(words) > 1 else ids.MAX_ID
+    stream = core.existing(argv[1])
+    region_log = None if stream is None else stream.logs.get(member.region_id)
+    reply: list[Reply] = []
+    if region_log is None:
+        return reply
+    cursor = LogCursor(region_log)
+    cursor.seek_id(start)
+    while cursor.valid and cursor.id() <= end and len(reply) != count:
+        fields: list[Reply] = list(cursor.fields())
+        reply.append(MapReply([b"id", ids.format_id(cursor.id()), b"counter", cursor.counter, b"fields", fields]))
+        cursor.step()
+    return reply
+
+
+def explain_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.EXPLAIN key [ID]: the facts behind `anabranch explain`."""
+    try:
+        wanted = -1 if len(argv) == 2 else ids.parse(argv[2], 0)
+    except ids.IdError as error:
+        raise CommandError(str(error)) from None
+    return explain(core, argv[1], wanted)
+
+
+def member(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.MEMBER LOST name: stops waiting for a region that is gone for good (S13.8); said in every region."""
+    if argv[1].upper() != b"LOST":
+        raise CommandError(SYNTAX_ERROR)
+    lost = _member(core, argv[2])
+    if lost.region_id == core.region_id:
+        raise CommandError(f"ERR region {core.name} cannot say of itself that it is lost; say it in the others")
+    lost.lost = True
+    core.meta_changes["lost"] = ",".join(str(known.region_id) for known in core.members.values() if known.lost).encode()
+    core.answer_when_on_disk(session, OK)
+    return WAITING
+
+
+COMMANDS: Final = [
+    Command("crdt.vector", 1, "readonly", vector, "What this region has on its disk: region_id, counter, …", reply="array", group="crdt",
+            in_multi=False),
+    Command("crdt.digest", -1, "readonly", digest, "32 hex digits over the converged state of the region, or of one key.",
+            reply="bulk string", group="crdt", syntax="[key]", in_multi=False),
+    Command("crdt.peers", 1, "readonly", peers, "The other regions and the links to them.", reply="array", group="crdt"),
+    Command("crdt.link", -3, "admin", link_, "Resumes, ends or delays receiving from a peer.", reply="simple string", group="crdt",
+            syntax="peer UP | DOWN | DELAY ms"),
+    Command("crdt.sync", 2, "admin blocking", sync, "Begins a sync round and waits for every receiver.", reply="integer", group="crdt",
+            syntax="timeout-ms", in_multi=False),
+    Command("crdt.wait", -4, "readonly blocking", wait_for_vector, "Waits until this region holds given effects.", reply="integer",
+            group="crdt", syntax="timeout-ms region counter [region counter ...]", in_multi=False),
+    Command("crdt.log", -3, "readonly", log, "One region log of a stream, with counters.", keys=(1, 1, 1), reply="array", group="crdt",
+            syntax="key region [start [end]] [COUNT n]"),
+    Command("crdt.explain", -2, "readonly", explain_, "Why entries and groups are, or are not, there.", keys=(1, 1, 1), reply="map",
+            group="crdt", syntax="key [id]"),
+    Command("crdt.member", 3, "admin", member, "Says that a region is gone for good.", reply="simple string", group="crdt",
+            syntax="LOST name", in_multi=False),
+    Command("wait", 3, "blocking", wait, "Waits for peers to have this connection's writes on their disks.", reply="integer",
+            group="generic", since="3.0.0", syntax="numreplicas timeout"),
+]  # fmt: skip

@@ -1,0 +1,183 @@
+"""XINFO (S7.6): fields in Redis's order."""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from crdt import ids, merge, undelivered
+from crdt.groups import Group
+from crdt.merge import Entry
+from crdt.pel import Pending
+from crdt.stream import Stream
+from region.engine.commands.adding import configuration
+from region.engine.commands.arguments import NO_SUCH_KEY, SYNTAX_ERROR, entry_reply, help_reply, integer, shown
+from region.engine.core import Core
+from region.engine.replies import CommandError, MapReply, Reply
+from region.engine.session import Session
+from region.engine.table import Command
+
+
+def _stream(core: Core, key: bytes) -> Stream:
+    stream = core.existing(key)
+    if stream is None:
+        raise CommandError(NO_SUCH_KEY)
+    return stream
+
+
+def _entry(entry: Optional[Entry]) -> Reply:
+    return None if entry is None else entry_reply(entry)
+
+
+def _head(core: Core, stream: Stream) -> list[Reply]:
+    first = merge.first_entry(stream.logs)
+    nodes = sum(len(log.rax.nodes) for log in stream.logs.values())
+    duration_s, maxsize = configuration(core, stream)
+    return [
+        b"length", stream.length(),
+        b"radix-tree-keys", nodes,
+        b"radix-tree-nodes", nodes + 1,
+        b"last-generated-id", ids.format_id(stream.last_id()),
+        b"max-deleted-entry-id", ids.format_id(stream.max_deleted_id),
+        b"entries-added", stream.entries_added,
+        b"recorded-first-entry-id", ids.format_id(0 if first is None else first.entry_id),
+        b"idmp-duration", duration_s,
+        b"idmp-maxsize", maxsize,
+        b"pids-tracked", len(stream.pairs.producers),
+        b"iids-tracked", stream.pairs.count(),
+        b"iids-added", stream.iids_added,
+        b"iids-duplicates", stream.iids_duplicates,
+    ]  # fmt: skip
+
+
+def stream_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XINFO STREAM key [FULL [COUNT n]]."""
+    stream = _stream(core, argv[2])
+    if len(argv) == 3:
+        tail: list[Reply] = [
+            b"groups", len(stream.groups),
+            b"first-entry", _entry(merge.first_entry(stream.logs)),
+            b"last-entry", _entry(merge.last_entry(stream.logs)),
+        ]  # fmt: skip
+        return MapReply(_head(core, stream) + tail)
+    if argv[3].upper() != b"FULL" or len(argv) not in (4, 6) or (len(argv) == 6 and argv[4].upper() != b"COUNT"):
+        raise CommandError(SYNTAX_ERROR)
+    count = integer(argv[5]) if len(argv) == 6 else 10
+    if count < 0:
+        count = 10
+    entries: list[Reply] = [entry_reply(entry) for entry in merge.forward(stream.logs, 0, ids.MAX_ID, count or -1)]
+    groups: list[Reply] = [_full_group(stream, stream.groups[name], count) for name in sorted(stream.groups)]
+    return MapReply([*_head(core, stream), b"entries", entries, b"groups", groups])
+
+
+def _pending(pending: Pending, with_consumer: bool) -> Reply:
+    reply: list[Reply] = [ids.format_id(pending.entry_id)]
+    if with_consumer:
+        reply.append(pending.consumer)
+    return [*reply, pending.delivered_ms, pending.deliveries]
+
+
+def _first_pending(entries: object, count: int, with_consumer: bool) -> Reply:
+    reply: list[Reply] = []
+    for pending in entries:  # type: ignore[attr-defined]
+        if count and len(reply) >= count:
+            break
+        assert isinstance(pending, Pending)
+        reply.append(_pending(pending, with_consumer))
+    return reply
+
+
+def _position(stream: Stream, group: Group) -> list[Reply]:
+    return [
+        b"last-delivered-id", ids.format_id(undelivered.last_delivered_id(stream, group)),
+        b"entries-read", group.delivery.entries_read or None,
+        b"lag", undelivered.lag(stream, group),
+    ]  # fmt: skip
+
+
+def _full_group(stream: Stream, group: Group, count: int) -> Reply:
+    delivery = group.delivery
+    consumers: list[Reply] = []
+    for name in sorted(delivery.consumers):
+        consumer = delivery.consumers[name]
+        flat: list[Reply] = [
+            b"name", name,
+            b"seen-time", consumer.seen_ms,
+            b"active-time", consumer.active_ms,
+            b"pel-count", consumer.pel.length,
+            b"pel", _first_pending(consumer.pel.ascending(0, ids.MAX_ID), count, False),
+        ]  # fmt: skip
+        consumers.append(MapReply(flat))
+    return MapReply(
+        [b"name", group.name, *_position(stream, group), b"pel-count", delivery.pel.length,
+         b"pel", _first_pending(delivery.pel.ascending(0, ids.MAX_ID), count, True), b"consumers", consumers]
+    )  # fmt: skip
+
+
+def groups(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XINFO GROUPS key."""
+    stream = _stream(core, argv[2])
+    reply: list[Reply] = []
+    for name in sorted(stream.groups):
+        group = stream.groups[name]
+        reply.append(
+            MapReply(
+                [b"name", name, b"consumers", len(group.delivery.consumers), b"pending", group.delivery.pel.length,
+                 *_position(stream, group)]
+            )
+        )  # fmt: skip
+    return reply
+
+
+def consumers(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XINFO CONSUMERS key group."""
+    stream = _stream(core, argv[2])
+    group = stream.groups.get(argv[3])
+    if group is None:
+        raise CommandError(f"NOGROUP No such consumer group '{shown(argv[3])}' for key name '{shown(argv[2])}'")
+    reply: list[Reply] = []
+    for name in sorted(group.delivery.consumers):
+        consumer = group.delivery.consumers[name]
+        inactive = -1 if consumer.active_ms < 0 else max(core.clock_ms - consumer.active_ms, 0)
+        idle = max(core.clock_ms - consumer.seen_ms, 0)
+        reply.append(MapReply([b"name", name, b"pending", consumer.pel.length, b"idle", idle, b"inactive", inactive]))
+    return reply
+
+
+def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XINFO HELP."""
+    return help_reply(
+        "XINFO",
+        [
+            "CONSUMERS <key> <groupname>",
+            "    Show consumers of <groupname>.",
+            "GROUPS <key>",
+            "    Show the stream consumer groups.",
+            "STREAM <key> [FULL [COUNT <count>]",
+            "    Show information about the stream.",
+        ],
+    )
+
+
+def container(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XINFO without a subcommand never gets here: dispatch says what is wrong."""
+    raise CommandError(SYNTAX_ERROR)
+
+
+COMMANDS: Final = [
+    Command(
+        "xinfo", -2, "readonly", container, "A container for stream introspection.", since="5.0.0",
+        subcommands=[
+            Command(
+                "xinfo|stream", -3, "readonly", stream_, "About a stream.", keys=(2, 2, 1), reply="map", since="5.0.0",
+                syntax="key [FULL [COUNT count]]",
+            ),
+            Command("xinfo|groups", 3, "readonly", groups, "About a stream's groups.", keys=(2, 2, 1), reply="array", since="5.0.0",
+                    syntax="key"),
+            Command(
+                "xinfo|consumers", 4, "readonly", consumers, "About a group's consumers in this region.", keys=(2, 2, 1), reply="array",
+                since="5.0.0", syntax="key group",
+            ),
+            Command("xinfo|help", 2, "", help_, "Shows what XINFO can do.", reply="array", since="5.0.0"),
+        ],
+    )
+]  # fmt: skip

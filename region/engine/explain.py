@@ -1,0 +1,98 @@
+"""Why entries and groups are, or are not, there (`CRDT.EXPLAIN`): what is held of a key, and which removals took what.
+
+Removals are remembered as they are applied, newest last and bounded: an explanation may be missing, it is never made up.
+"""
+
+from __future__ import annotations
+
+from crdt import ids, merge
+from crdt.stream import NEVER, Stream
+from crdt.vector import Vector
+from region.engine.core import Core
+from region.engine.replies import MapReply, Reply
+
+def _vector(vector: Vector) -> list[Reply]:
+    flat: list[Reply] = []
+    for region_id in sorted(vector):
+        flat += [region_id, vector[region_id]]
+    return flat
+
+
+def _dot(region_id: int, counter: int) -> list[Reply]:
+    return [region_id, counter]
+
+
+def explain(core: Core, key: bytes, wanted: int) -> Reply:
+    """The reply of CRDT.EXPLAIN; `wanted` is an entry ID or -1."""
+    stream = core.keyspace.get(key) or Stream(key, core.keyspace.limits)
+    winner = stream.winning_deadline()
+    facts: list[Reply] = [
+        b"key", key,
+        b"exists", int(stream.exists_at(core.clock_ms)),
+        b"hidden", int(stream.is_hidden(core.clock_ms)),
+        b"length", stream.length(),
+        b"last-id", ids.format_id(stream.last_id()),
+        b"vector", _vector(core.keyspace.vector),
+        b"header", [[region_id, counter, ids.format_id(entry_id)] for region_id, (counter, entry_id) in sorted(stream.header.items())],
+        b"logs", [[region_id, log.length] for region_id, log in sorted(stream.logs.items())],
+        b"deadlines", [
+            [_dot(*dot), b"never" if at_ms == NEVER else at_ms, int(winner is not None and winner[0] == dot)]
+            for dot, at_ms in sorted(stream.deadlines.items())
+        ],
+        b"groups", _groups(stream),
+        b"group-tombstones", _tombstones(core, stream),
+        b"removals", [
+            MapReply([
+                b"command", removal.kind.encode(), b"dot", _dot(removal.origin, removal.counter), b"group", removal.group,
+                b"had-seen", _vector(removal.taken), b"dots", [_dot(*dot) for dot in removal.dots],
+            ])
+            for removal in core.removals.of(key)
+        ],
+    ]  # fmt: skip
+    if wanted >= 0:
+        facts += [b"id", ids.format_id(wanted), b"entries", _entries(stream, wanted)]
+    return MapReply(facts)
+
+
+def _groups(stream: Stream) -> list[Reply]:
+    reply: list[Reply] = []
+    for name in sorted(stream.groups):
+        for dot, create in sorted(stream.groups[name].creates.items()):
+            start: Reply = ids.format_id(create.start.entry_id) if create.start.is_id else _vector(create.start.counters)
+            acked: list[Reply] = []
+            for region_id in sorted(create.acked):
+                spans = create.acked[region_id]
+                acked += [[region_id, spans.starts[index], spans.ends[index]] for index in range(len(spans.starts))]
+            reply.append(MapReply([b"name", name, b"create", _dot(*dot), b"start", start, b"acked", acked]))
+    return reply
+
+
+def _tombstones(core: Core, stream: Stream) -> list[Reply]:
+    reply: list[Reply] = [[name, _vector(stream.tombstones[name])] for name in sorted(stream.tombstones)]
+    if stream.tombstone_of_all:
+        reply.append([b"*", _vector(stream.tombstone_of_all)])
+    if core.keyspace.flush_tombstone:
+        reply.append([b"* (FLUSHALL)", _vector(core.keyspace.flush_tombstone)])
+    return reply
+
+
+def _entries(stream: Stream, wanted: int) -> list[Reply]:
+    """The present entries of that ID: who added them, and in which groups they are given, pending or acknowledged."""
+    reply: list[Reply] = []
+    for region_id, counter in merge.with_id(stream.logs, wanted):
+        groups: list[Reply] = []
+        for name in sorted(stream.groups):
+            group = stream.groups[name]
+            given = group.delivery.given.get(region_id)
+            pending = group.delivery.pel.get(region_id, counter, wanted)
+            groups.append(
+                MapReply([
+                    b"name", name,
+                    b"above-floor", int(group.is_above_floor(region_id, counter, wanted)),
+                    b"given", int(given is not None and given.contains(counter)),
+                    b"pending-for", None if pending is None else pending.consumer,
+                    b"acked", int(group.acked(region_id).contains(counter)),
+                ])
+            )  # fmt: skip
+        reply.append(MapReply([b"region_id", region_id, b"counter", counter, b"groups", groups]))
+    return reply

@@ -1,0 +1,19 @@
+"""All commands in one table."""
+
+from __future__ import annotations
+
+from region.engine.commands import (
+    adding, client, configuration, connection, expiry, group_reading, groups, introspection, keys, operating, pending, reading, replication,
+    stream_info, transactions,
+)  # fmt: skip
+from region.engine.table import Command
+
+
+def commands() -> dict[bytes, Command]:
+    """Every command by its name in upper case."""
+    rows = [
+        adding.COMMANDS, reading.COMMANDS, groups.COMMANDS, group_reading.COMMANDS, pending.COMMANDS, stream_info.COMMANDS, keys.COMMANDS,
+        expiry.COMMANDS, transactions.COMMANDS, replication.COMMANDS, connection.COMMANDS, client.COMMANDS, introspection.COMMANDS,
+        configuration.COMMANDS, operating.COMMANDS,
+    ]  # fmt: skip
+    return {command.key: command for group in rows for command in group}

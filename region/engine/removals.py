@@ -1,0 +1,49 @@
+"""The newest removals that this region applied, so that it can explain why an entry or a group is not there."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from crdt import effects as fx
+from crdt.vector import Vector
+
+REMEMBERED: Final = 4096
+
+
+class Removal:
+    """One applied effect that removes. `taken` is what it had seen: region_id → highest counter, or the dots it names."""
+
+    def __init__(self, key: bytes, kind: str, origin: int, counter: int, taken: Vector, dots: list[tuple[int, int]], group: bytes) -> None:
+        self.key = key  # empty: every key
+        self.kind = kind
+        self.origin = origin
+        self.counter = counter
+        self.taken = taken
+        self.dots = dots
+        self.group = group
+
+
+class Removals:
+    """The newest removals that this region applied."""
+
+    def __init__(self) -> None:
+        self.kept: deque[Removal] = deque(maxlen=REMEMBERED)
+
+    def note(self, effect: fx.Effect, origin: int, counter: int) -> None:
+        """Remembers an effect, if it removes something."""
+        if isinstance(effect, fx.RemoveEntries):
+            self.kept.append(Removal(effect.key, "XDEL", origin, counter, {}, effect.dots, b""))
+        elif isinstance(effect, fx.Trim):
+            self.kept.append(Removal(effect.key, "XTRIM", origin, counter, effect.prefix, [], b""))
+        elif isinstance(effect, fx.Delete):
+            self.kept.append(Removal(effect.key, "DEL", origin, counter, effect.vector, [], b""))
+        elif isinstance(effect, fx.Flush):
+            self.kept.append(Removal(b"", "FLUSHALL", origin, counter, effect.vector, [], b""))
+        elif isinstance(effect, fx.RemoveObserved):
+            self.kept.append(Removal(effect.key, "expiry", origin, counter, effect.vector, [], b""))
+        elif isinstance(effect, fx.DestroyGroup):
+            self.kept.append(Removal(effect.key, "XGROUP DESTROY", origin, counter, {}, [], effect.group))
+
+    def of(self, key: bytes) -> list[Removal]:
+        return [removal for removal in self.kept if not removal.key or removal.key == key]

@@ -1,0 +1,130 @@
+"""What time does: deadlines hide and remove keys (S10.2 to S10.6), and what was kept until causally stable is collected (S6.2, S9.2)."""
+
+from __future__ import annotations
+
+import heapq
+
+from crdt.apply import collect, collect_flush
+from crdt.effects import RemoveObserved
+from crdt.stream import NEVER, Stream
+from crdt.vector import Dot, dot_order, includes
+from region.engine.commands.adding import configuration
+from region.engine.core import Core
+
+# Keys looked at in one step, so that a step stays short.
+KEYS_PER_STEP = 1000
+
+
+class Upkeep:
+    """Which keys time has something to do with; rebuilt at a start from the keys themselves."""
+
+    def __init__(self) -> None:
+        self._deadlines: list[tuple[int, bytes]] = []  # heap of (deadline, key); may name deadlines that are no longer in force
+        self.hidden: dict[bytes, None] = {}  # keys that a deadline hides
+        self.leftovers: dict[bytes, int] = {}  # absent keys of which something is left → clock when first seen so
+        self.collectable: dict[bytes, None] = {}
+        self._last_collect_ms = 0
+
+    def note(self, core: Core, stream: Stream) -> None:
+        """A key changed: which lists does it belong to?"""
+        key = stream.key
+        if stream.deadlines:
+            winner = stream.winning_deadline()
+            if winner is not None and winner[1] != NEVER:
+                heapq.heappush(self._deadlines, (winner[1], key))
+        if stream.tombstones or stream.tombstone_of_all or stream.clears or stream.pairs:
+            self.collectable[key] = None
+        if (stream.deadlines or stream.configurations) and (stream.is_hidden(core.clock_ms) or not stream.is_present()):
+            self.leftovers.setdefault(key, core.clock_ms)
+
+    # -- deadlines ---------------------------------------------------------------------------------------------------
+
+    def next_deadline_ms(self) -> int:
+        """When the next key hides; 0: never."""
+        return self._deadlines[0][0] + 1 if self._deadlines else 0
+
+    def hide(self, core: Core) -> list[bytes]:
+        """The keys that became hidden since the last step."""
+        hidden: list[bytes] = []
+        while self._deadlines and self._deadlines[0][0] < core.clock_ms:
+            key = heapq.heappop(self._deadlines)[1]
+            stream = core.keyspace.get(key)
+            if stream is not None and key not in self.hidden and stream.is_hidden(core.clock_ms):
+                self.hidden[key] = None
+                self.leftovers.setdefault(key, core.clock_ms)
+                hidden.append(key)
+        if hidden:
+            core.statistics.expired_keys += len(hidden)
+            core.journal.push_clock()  # so that others hear of a clock past the deadline (S10.3)
+            core.note_unsaved()
+        return hidden
+
+    def remove_hidden(self, core: Core) -> None:
+        """Issues the removal of what is hidden, where it is this region's turn (S10.3)."""
+        for key in list(self.hidden)[:KEYS_PER_STEP]:
+            del self.hidden[key]
+            stream = core.keyspace.get(key)
+            if stream is None or not stream.is_hidden(core.clock_ms):
+                continue
+            self.hidden[key] = None  # to the end of the line
+            winner = stream.winning_deadline()
+            holds_more = stream.header or stream.groups or stream.configurations or stream.pairs or stream.length()
+            if winner is not None and holds_more and _may_remove(core, winner[0], winner[1]):
+                core.issue(RemoveObserved(key, dict(core.keyspace.vector), False))
+
+    # -- leftovers ---------------------------------------------------------------------------------------------------
+
+    def remove_leftovers(self, core: Core) -> None:
+        """Ends keys that hold nothing but deadlines or configuration, once every effect on them known here is stable (S10.6)."""
+        stable = core.stable_vector()
+        grace_ms = core.settings.integer("crdt-expiry-grace-ms")
+        for key in list(self.leftovers)[:KEYS_PER_STEP]:
+            since_ms = self.leftovers.pop(key)
+            stream = core.keyspace.get(key)
+            if stream is None or not (stream.deadlines or stream.configurations):
+                continue
+            if stream.is_present() and not stream.is_hidden(core.clock_ms):
+                continue
+            self.leftovers[key] = since_ms  # to the end of the line
+            if stream.header or stream.groups or stream.pairs or stream.length() or core.keyspace.flush_tombstone:
+                continue
+            winner = stream.winning_deadline()
+            dot: Dot = max(stream.configurations, key=dot_order) if winner is None else winner[0]
+            if includes(stable, stream.touched) and (dot[0] == core.region_id or core.clock_ms > since_ms + grace_ms):
+                core.issue(RemoveObserved(key, dict(core.keyspace.vector), True))
+
+    # -- collection --------------------------------------------------------------------------------------------------
+
+    def collect(self, core: Core) -> None:
+        """Drops tombstones, clears and pairs that are stable."""
+        if core.clock_ms < self._last_collect_ms + core.settings.integer("crdt-collect-interval-ms"):
+            return
+        self._last_collect_ms = core.clock_ms
+        stable = core.stable_vector()
+        if not stable:
+            return
+        collect_flush(core.keyspace, stable)
+        for key in list(self.collectable)[:KEYS_PER_STEP]:
+            del self.collectable[key]
+            stream = core.keyspace.get(key)
+            if stream is None:
+                continue
+            collect(core.keyspace, stream, stable)
+            if stream.pairs and stream.pairs.collect(stable, core.clock_ms, configuration(core, stream)[0] * 1000):
+                core.keyspace.touch_local(stream)
+            if stream.tombstones or stream.tombstone_of_all or stream.clears or stream.pairs:
+                self.collectable[key] = None
+            core.keyspace.drop_if_empty(stream)
+
+
+def _may_remove(core: Core, dot: Dot, at_ms: int) -> bool:
+    """The winner's region once every member holds that deadline and has a clock past it; after the grace any region (S10.3)."""
+    others = core.others()
+    known = core.stability.all_hold(others, dot[0], dot[1]) and core.stability.all_clocks_past(others, at_ms)
+    if known and dot[0] == core.region_id:
+        return True
+    if core.clock_ms > at_ms + core.settings.integer("crdt-expiry-grace-ms"):
+        if not known:
+            core.statistics.expired_early += 1
+        return True
+    return False
