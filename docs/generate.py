@@ -1,4 +1,5 @@
-"""Writes what docs/ derives from tables: `settings.md` from `region.engine.settings`, options from `region.config`.
+"""Writes what docs/ derives from tables: `settings.md` from `region.config` and `region.engine.settings`, the tables inside `commands.md`
+from `region.engine.registry`.
 
 ``python docs/generate.py`` writes, ``--check`` only says whether anything is out of date (exit code 1).
 """
@@ -12,7 +13,8 @@ DOCS = Path(__file__).resolve().parent
 sys.path.append(str(DOCS.parent))
 
 from region.config import ALIASES, ENVIRONMENT_PREFIX, IDENTITY  # noqa: E402
-from region.engine import settings  # noqa: E402
+from region.engine import registry, settings  # noqa: E402
+from region.engine.table import Command  # noqa: E402
 
 _UNITS = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
 
@@ -71,7 +73,39 @@ def settings_page() -> str:
     return "\n".join(lines)
 
 
-PAGES = {"settings.md": settings_page}
+GROUPS = {
+    "stream": "Streams",
+    "generic": "Keys",
+    "transactions": "Transactions",
+    "connection": "Connections",
+    "server": "Server",
+    "crdt": "Regions",
+}
+BEGIN, END = "<!-- written by docs/generate.py: begin -->", "<!-- end -->"
+
+
+def _command_rows(command: Command) -> list[str]:
+    if command.subcommands:
+        return [row for one in command.subcommands.values() for row in _command_rows(one)]
+    name = command.name.replace("|", " ").upper()
+    syntax = f" {command.syntax}" if command.syntax else ""
+    shown = f"{name}{syntax}".replace("|", "\\|")
+    return [f"| `{shown}` | {command.reply} | {command.summary} |"]
+
+
+def commands_page() -> str:
+    """The text of commands.md: the present one, its tables written anew."""
+    before, _, rest = (DOCS / "commands.md").read_text(encoding="utf-8").partition(BEGIN)
+    commands = sorted(registry.commands().values(), key=lambda command: command.name)
+    lines = [BEGIN]
+    for group, title in GROUPS.items():
+        rows = [row for command in commands if command.group == group for row in _command_rows(command)]
+        lines += ["", f"### {title}", "", "| command | replies | does |", "|---|---|---|", *rows]
+    assert all(command.group in GROUPS for command in commands), "a group without a title"
+    return before + "\n".join([*lines, "", END]) + rest.partition(END)[2]
+
+
+PAGES = {"settings.md": settings_page, "commands.md": commands_page}
 
 
 def main(arguments: list[str]) -> int:
