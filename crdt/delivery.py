@@ -59,11 +59,15 @@ class Delivery:
         self.unassign(pending.region_id, pending.counter, pending.entry_id)
         self.pel.add(pending)
         self.consumer(pending.consumer, now_ms).pel.add(pending)
-        dropped = self.dropped.get(pending.region_id)
+        self.no_longer_dropped(pending.region_id, pending.counter)
+
+    def no_longer_dropped(self, region_id: int, counter: int) -> None:
+        """An entry is delivered or claimed again, so that it may be announced (S8.1)."""
+        dropped = self.dropped.get(region_id)
         if dropped is not None:
-            dropped.discard(pending.counter)
+            dropped.discard(counter)
             if not dropped:
-                del self.dropped[pending.region_id]
+                del self.dropped[region_id]
 
     def unassign(self, region_id: int, counter: int, entry_id: int) -> bool:
         """Takes an entry out of the PELs; whether it was there."""

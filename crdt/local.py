@@ -76,8 +76,10 @@ def _apply(group: Group, record: LocalRecord) -> None:
         delivery.entries_read = record.entries_read
         consumer = delivery.consumer(record.consumer, now_ms)
         consumer.seen_ms = consumer.active_ms = now_ms
-        if not record.no_ack:
-            for item in record.items:
+        for item in record.items:
+            if record.no_ack:
+                delivery.no_longer_dropped(item.region_id, item.counter)
+            else:
                 delivery.assign(Pending(item.entry_id, item.region_id, item.counter, record.consumer, now_ms, 1), now_ms)
     elif record.kind == REMOVED:
         for item in record.items:
@@ -104,6 +106,7 @@ def _apply(group: Group, record: LocalRecord) -> None:
             spans.truncate(0 if item_ is None else item_.counter, 0 if item_ is None else item_.entry_id)
     elif record.kind == FLOOR_RAISED:
         delivery.raised_id = max(delivery.raised_id, record.last_id)
+        delivery.cursors.clear()  # they would begin below the raised floor
     else:
         delivery.entries_read = record.entries_read
 
