@@ -26,6 +26,10 @@ class UndeliveredCursor:
         self._reached = group.floor_counter(log) if known < 0 else known
         self.cursor = LogCursor(log)
         self.cursor.seek_counter(self._reached)
+        if self.cursor.valid and not group.is_above_floor(log.region_id, self.cursor.counter, self.cursor.id()):
+            # The floor is an ID, and entries arrived below it since the memo was made (S6.3).
+            self._reached = group.floor_counter(log)
+            self.cursor.seek_counter(self._reached)
         self._skip_given()
         # Counter of the entry present before the one stood on, 0 if none: where the span of this one begins.
         self.previous = log.last_counter_up_to(self.cursor.counter - 1) if self.cursor.valid else 0
