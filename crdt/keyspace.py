@@ -61,6 +61,7 @@ class Keyspace:
         stream = self.keys.get(key)
         if stream is None:
             stream = self.keys[key] = Stream(key, self.limits)
+            self._undigested.add(key)  # even if the key is dirty already: it may have been, and then nothing was left of it
             if self._scan_order is not None:
                 self._scan_order.add((xxh3_64_intdigest(key), key))
         return stream
