@@ -279,7 +279,6 @@ class SnapshotCut:
             put_bytes(head, keyspace.chains[region_id])
         put_vector(head, keyspace.flush_tombstone)
         put_vector(head, keyspace.flush_clears)
-        self._head = bytes(head)
         self._keys: list[tuple[bytes, list[NodeImage]]] = []
         for stream in keyspace.keys.values():
             out = bytearray([_KEY])
@@ -287,6 +286,9 @@ class SnapshotCut:
             put_converged(out, stream)
             images = [NodeImage(region_id, node) for region_id, log in stream.logs.items() for node in log.rax.nodes]
             self._keys.append((bytes(out), images))
+        # How many records follow: else a snapshot that lost its end would read as one in which all that is missing was removed.
+        put_varint(head, sum(1 + len(images) for _, images in self._keys))
+        self._head = bytes(head)
 
     def _records(self) -> Iterator[bytes]:
         yield self._head
@@ -313,16 +315,16 @@ def read_snapshot(chunks: list[bytes], limits: NodeLimits) -> Keyspace:
     """The keyspace that was cut, without local state; Malformed if the chunks are not a whole snapshot."""
     keyspace = Keyspace(0, limits)
     stream: Optional[Stream] = None
-    seen_head = False
+    awaited = -1  # records still to come; -1: the head is
     for chunk in chunks:
         reader = Reader(chunk)
         while not reader.at_end():
             record = Reader(reader.bytes_())
             kind = record.varint()
-            if kind == _HEAD and not seen_head:
+            if kind == _HEAD and awaited < 0:
                 _read_head(record, keyspace)
-                seen_head = True
-            elif kind == _KEY and seen_head:
+                awaited = record.varint() + 1
+            elif kind == _KEY and awaited > 0:
                 stream = keyspace.get_or_create(record.bytes_())
                 read_converged(record, stream)
             elif kind == _NODE and stream is not None:
@@ -330,8 +332,9 @@ def read_snapshot(chunks: list[bytes], limits: NodeLimits) -> Keyspace:
                 push_node(stream, region_id, read_node(record.data[record.position :]))
             else:
                 raise Malformed("a snapshot's records are out of order")
-    if not seen_head:
-        raise Malformed("a snapshot without a head")
+            awaited -= 1
+    if awaited:
+        raise Malformed("a snapshot without its head, or without its end")
     return keyspace
 
 
