@@ -1,0 +1,320 @@
+"""Every small history of three regions, up to renaming them (S11.3, STYLE 4: exhaustive at small scope).
+
+A history is a set of units, each issued by one region upon a causally closed set of earlier ones, its past: exactly what that region had
+applied. A region can be in any causally closed part of a history; such a part is one region state. Every proper part of a history is
+a smaller history, so a history need only answer for what involves all of it:
+
+    commute   whichever of its last units comes last, the state is the same, by digest and by the naive model
+    join      two parts that make it up together join to the state that shipping the effects gives, in both directions
+    collect   a part that has dropped what is stable in it gets there as well: by the other effects, by joining, by being joined
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+
+from xxhash import xxh3_128_digest
+
+from crdt.apply import apply, collect, collect_flush
+from crdt.effects import Effect
+from crdt.ids import make
+from crdt.join import join
+from crdt.keyspace import Keyspace
+from crdt.region_log import NodeLimits
+from crdt.state import read_snapshot
+from crdt.vector import Vector
+from tests.crdt.support import converged, effect_of, kept, kept_naive, locals_naive, locals_of, snapshot_bytes
+from tests.oracles import naive_engine
+from tests.oracles.naive_engine import NEVER, NaiveEngine
+from tests.oracles.naive_log import Dot
+from tests.oracles.naive_stream import Delete, Destroy, NaiveRegion, Op, RemoveObserved
+
+KEY, GROUP = b"k", b"g"
+REGIONS = (1, 2, 3)
+OBSERVER = 9
+EARLY_MS, DEADLINE_MS, LATE_MS = 1000, 1500, 2000
+STATES_MAX = 20_000  # kept in memory; more are made again
+LIMITS = NodeLimits(2, 100)
+RENAMINGS = [dict(zip(REGIONS, images, strict=True)) for images in permutations(REGIONS)]
+
+
+class Unit:
+    """One command's effects. `past`: the units that its region had applied."""
+
+    def __init__(self, region_id: int, index: int, kind: str, past: Part, ops: list[Op]) -> None:
+        self.region_id = region_id
+        self.index = index  # among the units of its region
+        self.kind = kind
+        self.past = past
+        first = sum(len(unit.ops) for unit in past if unit.region_id == region_id) + 1
+        self.ops: list[tuple[Op, Dot]] = [(op, (region_id, first + offset)) for offset, op in enumerate(ops)]
+        self.effects: list[tuple[Effect, Dot]] = [(effect_of(op, dot), dot) for op, dot in self.ops]
+        # How far the past goes in each region, by units: what names the unit.
+        self.reach = {each: sum(1 for unit in past if unit.region_id == each) for each in REGIONS}
+        self.buries = any(isinstance(op, (Delete, Destroy, RemoveObserved)) for op in ops)
+
+
+Part = frozenset[Unit]
+
+
+@dataclass
+class State:
+    """What a region holds that has applied a part of a history."""
+
+    naive: NaiveRegion
+    contents: dict[bytes, object]
+    digest: bytes
+    snapshot: list[bytes]
+
+
+def in_order(part: Part) -> list[Unit]:
+    """One order in which a region may have applied it."""
+    return sorted(part, key=lambda unit: (len(unit.past), unit.region_id))
+
+
+def last_units(part: Part) -> list[Unit]:
+    return [unit for unit in part if not any(unit in other.past for other in part)]
+
+
+def vector_of(part: Part) -> Vector:
+    result: Vector = {}
+    for unit in part:
+        for _, (region_id, counter) in unit.ops:
+            result[region_id] = max(counter, result.get(region_id, 0))
+    return result
+
+
+def replay(units: list[Unit]) -> Keyspace:
+    """A region that applied these effects of others."""
+    keyspace = Keyspace(OBSERVER, LIMITS)
+    ship(keyspace, units)
+    return keyspace
+
+
+def ship(keyspace: Keyspace, units: list[Unit]) -> None:
+    for unit in units:
+        for effect, (region_id, counter) in unit.effects:
+            if counter > keyspace.vector.get(region_id, 0):
+                apply(keyspace, effect, region_id, counter, 0, False)
+                keyspace.vector[region_id] = counter
+
+
+def collected(part: Part, stable: Vector) -> Keyspace:
+    keyspace = replay(in_order(part))
+    for stream in list(keyspace.keys.values()):
+        collect(keyspace, stream, stable)
+    collect_flush(keyspace, stable)
+    return keyspace
+
+
+class Exploration:
+    """All histories up to a depth, with the checks done on each and how often."""
+
+    def __init__(self) -> None:
+        self.states: dict[Part, State] = {}
+        self.units: dict[tuple[int, Part], list[Unit]] = {}
+        self.seen: set[bytes] = set()  # 16 bytes of hash a history
+        self.newest = b""
+        self.histories: list[int] = []
+        self.kinds: dict[str, int] = {}
+        self.orders = self.joins = self.collections = 0
+
+    # -- enumerating -------------------------------------------------------------------------------------------------
+
+    def run(self, depth: int, share: int = 1) -> None:
+        """Checks all histories of up to `depth` units; of those of `depth` only one in `share`, chosen by their names."""
+        level: list[Part] = [frozenset()]
+        for number in range(1, depth + 1):
+            reached: list[Part] = []
+            count = 0
+            for history in level:
+                for larger in self._successors(history):
+                    if number == depth and self.newest[0] % share:
+                        continue
+                    count += 1
+                    self._check(larger, keep=number < depth)
+                    if number < depth:
+                        reached.append(larger)
+            self.histories.append(count)
+            level = reached
+
+    def _successors(self, history: Part) -> Iterator[Part]:
+        for past in parts(history):
+            for region_id in REGIONS:
+                if all(unit in past for unit in history if unit.region_id == region_id):
+                    for unit in self._units(region_id, past):
+                        larger = history | {unit}
+                        name = self.newest = xxh3_128_digest(repr(name_of(larger)).encode())
+                        if name not in self.seen:
+                            self.seen.add(name)
+                            self.kinds[unit.kind] = self.kinds.get(unit.kind, 0) + 1
+                            yield larger
+
+    def _units(self, region_id: int, past: Part) -> list[Unit]:
+        """What an engine could issue there."""
+        found = self.units.get((region_id, past))
+        if found is None:
+            index = sum(1 for unit in past if unit.region_id == region_id)
+            naive = self._state(past).naive
+            found = [Unit(region_id, index, kind, past, ops) for kind, ops in commands(naive, region_id, past) if ops]
+            self.units[region_id, past] = found
+        return found
+
+    # -- states ------------------------------------------------------------------------------------------------------
+
+    def _state(self, part: Part) -> State:
+        state = self.states.get(part)
+        if state is None:
+            if len(self.states) > STATES_MAX:
+                self.states.clear()
+            state = self.states[part] = self._make(part)
+        return state
+
+    def _make(self, part: Part) -> State:
+        """Applies the part in every order of its last units, and compares."""
+        state = None
+        for last in last_units(part) or [None]:
+            if last is None:
+                naive, keyspace = NaiveRegion(OBSERVER), Keyspace(OBSERVER, LIMITS)
+            else:
+                naive = self._state(part - {last}).naive.copy()
+                for op, dot in last.ops:
+                    naive.apply(op, dot)
+                keyspace = replay([*in_order(part - {last}), last])
+            self.orders += 1
+            if state is None:
+                contents = naive.converged()
+                assert converged(keyspace) == contents
+                assert kept(keyspace) == kept_naive(naive)
+                assert locals_of(keyspace) == locals_naive(naive)
+                state = State(naive, contents, keyspace.digest(), snapshot_bytes(keyspace))
+            else:
+                assert naive.converged() == state.contents, "two orders, two outcomes: the rules themselves do not commute"
+                assert keyspace.digest() == state.digest, "two orders, two outcomes"
+        assert state is not None
+        return state
+
+    # -- checking ----------------------------------------------------------------------------------------------------
+
+    def _check(self, history: Part, keep: bool) -> None:
+        try:
+            state = self._state(history) if keep else self._make(history)
+            smaller = [part for part in parts(history) if part != history]
+            self._check_joins(history, state, smaller)
+            if any(unit.buries for unit in history):
+                self._check_collections(history, state, smaller)
+        except AssertionError:
+            print(
+                "history:",
+                *[(u.region_id, u.kind, sorted((p.region_id, p.index) for p in u.past)) for u in in_order(history)],
+                file=sys.stderr,
+            )
+            raise
+
+    def _check_joins(self, history: Part, state: State, smaller: list[Part]) -> None:
+        for one in smaller:
+            mine = self._state(one)
+            self._join(replay(in_order(one)), mine.naive, state, state)
+            self._join(replay(in_order(history)), state.naive, mine, state)
+            for other in smaller:
+                if one | other == history:
+                    self._join(replay(in_order(one)), mine.naive, self._state(other), state)
+
+    def _join(self, keyspace: Keyspace, naive: NaiveRegion, other: State, expected: State) -> None:
+        self.joins += 1
+        join(keyspace, read_snapshot(other.snapshot, LIMITS), 0)
+        assert keyspace.digest() == expected.digest, "the join is not what shipping gives"
+        assert keyspace.vector == expected.naive.vector
+        naive = naive.copy()
+        naive.join(other.naive)
+        assert naive.converged() == expected.contents, "the join is not what shipping gives, by the rules themselves"
+        assert locals_of(keyspace) == locals_naive(naive)
+
+    def _check_collections(self, history: Part, state: State, smaller: list[Part]) -> None:
+        """Stable in a part may be what the past of everything still to come holds: only that can have been on every member's disk."""
+        for part in smaller:
+            stable = part
+            for unit in history - part:
+                stable &= unit.past
+            if not any(unit.buries for unit in stable):
+                continue
+            vector = vector_of(stable)
+            keyspace = collected(part, vector)
+            snapshot = snapshot_bytes(keyspace)
+            ship(keyspace, in_order(history - part))
+            assert keyspace.digest() == state.digest, "collecting changed what effects do"
+            naive = self._state(part).naive.copy()
+            naive.collect(vector)
+            for unit in in_order(history - part):
+                for op, dot in unit.ops:
+                    naive.apply(op, dot)
+            assert naive.converged() == state.contents, "collecting changed what effects do, by the rules themselves"
+            self.collections += 1
+            for other in [*smaller, history]:
+                if part | other == history:
+                    keyspace = collected(part, vector)
+                    join(keyspace, read_snapshot(self._snapshot(other, state, history), LIMITS), 0)
+                    assert keyspace.digest() == state.digest, "collecting changed what a join does"
+                    keyspace = replay(in_order(other))
+                    join(keyspace, read_snapshot(snapshot, LIMITS), 0)
+                    assert keyspace.digest() == state.digest, "joining a region that collected differs"
+                    self.collections += 2
+
+    def _snapshot(self, part: Part, state: State, history: Part) -> list[bytes]:
+        return state.snapshot if part == history else self._state(part).snapshot
+
+
+def parts(history: Part) -> list[Part]:
+    """Every causally closed part, itself included."""
+    found: set[Part] = {frozenset()}
+    for unit in in_order(history):
+        found |= {part | {unit} for part in found if unit.past <= part}
+    return sorted(found, key=lambda part: (len(part), [(unit.region_id, unit.index) for unit in in_order(part)]))
+
+
+def name_of(history: Part) -> tuple[object, ...]:
+    """The history up to renaming the regions."""
+    return min(
+        tuple(
+            sorted(
+                (to[u.region_id], u.index, u.kind, *(reach for _, reach in sorted((to[r], n) for r, n in u.reach.items()))) for u in history
+            )
+        )
+        for to in RENAMINGS
+    )
+
+
+def commands(state: NaiveRegion, region_id: int, past: Part) -> Iterator[tuple[str, list[Op]]]:
+    """Each command and its effects, empty where it would change nothing."""
+    naive = state.copy()
+    naive.region_id = region_id
+    # A region whose clock is past the deadline stays there.
+    is_late = any(unit.region_id == region_id and unit.kind == "expire" for unit in past)
+    engine = NaiveEngine(naive, LATE_MS if is_late else EARLY_MS)
+    stream = engine.stream(KEY)
+    yield "add", engine.add(KEY)
+    if stream.entries:
+        yield "xdel", engine.delete_entry(KEY, min(entry_id for entry_id, _ in stream.entries.values()))
+    yield "trim", engine.trim(KEY, 0)
+    yield "del", engine.delete(KEY)
+    yield "create 0", engine.create(KEY, GROUP, 0)
+    yield "create $", engine.create(KEY, GROUP, None)
+    yield "destroy", engine.destroy(KEY, GROUP)
+    yield "ack", read_and_announce(engine, 1 << 30)
+    yield "xsetid", engine.set_id(KEY, make((stream.last_id() >> 64) + 1, 0))
+    yield "deadline", engine.expire_at(KEY, DEADLINE_MS)
+    yield "persist", engine.expire_at(KEY, NEVER)
+    yield "expire", NaiveEngine(naive, LATE_MS).expire_now(KEY)
+
+
+def read_and_announce(engine: NaiveEngine, count: int) -> list[Op]:
+    """Reads and acknowledges what the group has not given yet, and begins a sync round."""
+    stream = engine.stream(KEY)
+    if not engine.exists(KEY) or GROUP not in stream.creates:
+        return []
+    for entry in naive_engine.deliverable(stream, GROUP)[:count]:
+        naive_engine.deliver(stream, GROUP, entry, b"c", engine.clock_ms, True)
+    return engine.announce(KEY, GROUP)

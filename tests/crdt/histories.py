@@ -1,0 +1,204 @@
+"""Random histories of three regions, each region a twin: steps are tuples of numbers, so that a failing one shrinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crdt.ids import make
+from crdt.region_log import NodeLimits
+from tests.crdt.support import Twin, assert_equal
+from tests.oracles.naive_engine import NEVER
+from tests.oracles.naive_stream import Configure, Op, Vector
+
+# Mostly one key and one group, so that much happens to them.
+KEYS = (b"k", b"k", b"k", b"l")
+GROUPS = (b"g", b"g", b"h")
+REGIONS = (1, 2, 3)
+
+Step = tuple[int, int, int, int]  # what, in which region, two arguments
+
+
+class History:
+    """Three regions and what happened; `checks` compares the forms after every step."""
+
+    def __init__(self, checks: bool = True) -> None:
+        self.twins = {region_id: Twin(region_id, NodeLimits(3, 200)) for region_id in REGIONS}
+        self.attested: dict[int, list[Vector]] = {region_id: [{}] for region_id in REGIONS}
+        self.checks = checks
+        self.done: dict[str, int] = {}
+
+    def run(self, steps: list[Step]) -> None:
+        for what, region, one, two in steps:
+            action = ACTIONS[what % len(ACTIONS)]
+            twin = self.twins[REGIONS[region % 3]]
+            twin.clock_ms += one % 3
+            before = len(twin.log), len(twin.records)
+            action(self, twin, one, two)
+            if (len(twin.log), len(twin.records)) != before:
+                self.done[action.__name__] = self.done.get(action.__name__, 0) + 1
+            self.attested[twin.region_id].append(dict(twin.naive.vector))
+            if self.checks:
+                twin.check()
+                if two % 3 == 0:
+                    self.check_digest(twin)
+
+    def check_digest(self, twin: Twin) -> None:
+        """The digest kept up to date is the one made anew."""
+        fresh = Twin(9)
+        fresh.pull(twin)
+        assert_equal(twin, fresh)
+
+    def stable_at(self, twin: Twin) -> Vector:
+        """What is stable as `twin` may know it: of each region the newest vector whose own effects are applied here (S6.2)."""
+        newest = []
+        for region_id, vectors in self.attested.items():
+            counting = [vector for vector in vectors if vector.get(region_id, 0) <= twin.naive.vector.get(region_id, 0)]
+            newest.append(counting[-1])
+        least = {region_id: min(vector.get(region_id, 0) for vector in newest) for region_id in REGIONS}
+        return {region_id: counter for region_id, counter in least.items() if counter}
+
+    def other(self, twin: Twin, number: int) -> Twin:
+        others = [each for each in self.twins.values() if each is not twin]
+        return others[number % 2]
+
+    def heal(self) -> None:
+        """Everything reaches everybody, and all agree; so does a region that only ever saw the effects."""
+        for _ in range(2):
+            for twin in self.twins.values():
+                for other in self.twins.values():
+                    twin.pull(other)
+        one, two, three = self.twins.values()
+        assert_equal(one, two)
+        assert_equal(one, three)
+        fresh = Twin(9)
+        fresh.pull(one)
+        fresh.check()
+        assert_equal(one, fresh)
+        for twin in self.twins.values():
+            twin.check()
+
+
+def add(history: History, twin: Twin, one: int, two: int) -> None:
+    twin.issue(twin.engine().add(KEYS[one % 4], (b"f", b"v%d" % two)))
+
+
+def add_with_id(history: History, twin: Twin, one: int, two: int) -> None:
+    twin.issue(twin.engine().add(KEYS[one % 4], (b"f%d" % (two % 3), b"v", b"", b""), make(1000 + two % 4, 1 + one % 3)))
+
+
+def add_idempotent(history: History, twin: Twin, one: int, two: int) -> None:
+    stream = twin.naive.keys.get(KEYS[one % 4])
+    pid, iid = b"p%d" % (two % 2), b"i%d" % (two % 3)
+    if stream is None or not any((pair.pid, pair.iid) == (pid, iid) for pair in stream.pairs.values()):
+        twin.issue(twin.engine().add(KEYS[one % 4], (b"f", b"v"), 0, pid, iid))
+
+
+def delete_entry(history: History, twin: Twin, one: int, two: int) -> None:
+    stream = twin.naive.keys.get(KEYS[one % 4])
+    if stream is not None and stream.entries:
+        entry_ids = sorted({entry_id for entry_id, _ in stream.entries.values()})
+        twin.issue(twin.engine().delete_entry(KEYS[one % 4], entry_ids[two % len(entry_ids)]))
+
+
+def trim(history: History, twin: Twin, one: int, two: int) -> None:
+    twin.issue(twin.engine().trim(KEYS[one % 4], two % 4, two % 5 == 0))
+
+
+def delete(history: History, twin: Twin, one: int, two: int) -> None:
+    if two % 3 == 0:
+        twin.issue(twin.engine().delete(KEYS[one % 4]))
+
+
+def flush(history: History, twin: Twin, one: int, two: int) -> None:
+    if two % 10 == 0:
+        twin.issue(twin.engine().flush())
+
+
+def set_id(history: History, twin: Twin, one: int, two: int) -> None:
+    twin.issue(twin.engine().set_id(KEYS[one % 4], make(1000 + two, 0)))
+
+
+def create(history: History, twin: Twin, one: int, two: int) -> None:
+    start = (0, None, make(1001, 0), 0)[two // 3 % 4]
+    twin.issue(twin.engine().create(KEYS[one % 4], GROUPS[two % 3], start))
+
+
+def destroy(history: History, twin: Twin, one: int, two: int) -> None:
+    if two % 2 == 0:
+        twin.issue(twin.engine().destroy(KEYS[one % 4], GROUPS[two % 3]))
+
+
+def expire_at(history: History, twin: Twin, one: int, two: int) -> None:
+    twin.issue(twin.engine().expire_at(KEYS[one % 4], NEVER if two % 4 == 0 else twin.clock_ms + two % 5))
+
+
+def expire_now(history: History, twin: Twin, one: int, two: int) -> None:
+    twin.clock_ms += two % 30
+    twin.issue(twin.engine().expire_now(KEYS[one % 4]))
+
+
+def configure(history: History, twin: Twin, one: int, two: int) -> None:
+    engine = twin.engine()
+    if engine.exists(KEYS[one % 4]):
+        stream = engine.stream(KEYS[one % 4])
+        unit: list[Op] = [Configure(KEYS[one % 4], 60 + two, 1000, tuple(sorted(stream.configurations)), engine.vector_after([]))]
+        twin.issue(unit)
+
+
+def rename(history: History, twin: Twin, one: int, two: int) -> None:
+    if two % 3 == 0 and not twin.engine().is_hidden(KEYS[one % 4]):
+        twin.issue(twin.engine().rename(KEYS[one % 4], KEYS[3 - one % 4]))
+
+
+def announce(history: History, twin: Twin, one: int, two: int) -> None:
+    for key in twin.naive.keys:
+        for group in twin.naive.keys[key].creates:
+            twin.issue(twin.engine().announce(key, group))
+
+
+def local_step(history: History, twin: Twin, one: int, two: int) -> None:
+    """Something that never travels: read, acknowledge, claim, drop a consumer, move a floor."""
+    groups = [(key, group) for key, stream in twin.naive.keys.items() for group in stream.creates]
+    if not groups:
+        return
+    key, group = groups[two % len(groups)]
+    stream = twin.naive.keys[key]
+    entry_ids = sorted({entry_id for entry_id, _ in stream.entries.values()})
+    pending = sorted({each[0] for each in stream.local(group).pel.values()})
+    kind = one % 16
+    if kind < 6:
+        twin.read(key, group, b"c%d" % (two % 2), 1 + two % 4, kind == 3)
+    elif kind in (7, 8, 9, 10):
+        twin.acknowledge(key, group, set(pending[max(0, two % 5 - 3) : 2 + two % 4]))
+    elif kind == 11 and entry_ids:
+        twin.claim(key, group, b"c2", entry_ids[two % len(entry_ids)])
+    elif kind == 12:
+        twin.delete_consumer(key, group, b"c%d" % (two % 2))
+    elif kind in (13, 14) and entry_ids:
+        counters = tuple(sorted(twin.naive.vector.items()))
+        twin.set_floor(key, group, counters if two % 4 == 0 else entry_ids[two % len(entry_ids)] - two % 2)
+    elif entry_ids:
+        twin.raise_floor(key, group, entry_ids[two % len(entry_ids)])
+
+
+def pull(history: History, twin: Twin, one: int, two: int) -> None:
+    """Everything that another region has, or its next few effects."""
+    other = history.other(twin, one)
+    missing = [sent for sent in other.log if sent.dot[1] > twin.naive.vector.get(sent.dot[0], 0)]
+    for sent in missing if two % 2 else missing[: 1 + two % 3]:
+        twin.receive(sent)
+
+
+def join(history: History, twin: Twin, one: int, two: int) -> None:
+    twin.join(history.other(twin, one), 1 + two * 20)
+
+
+def collect(history: History, twin: Twin, one: int, two: int) -> None:
+    twin.collect(history.stable_at(twin))
+
+
+Action = Callable[[History, Twin, int, int], None]
+ACTIONS: tuple[Action, ...] = (
+    add, add, add, add, add, add_with_id, add_idempotent, delete_entry, trim, delete, flush, set_id, create, create, create, destroy, expire_at, expire_now,
+    configure, rename, announce, announce, local_step, local_step, local_step, local_step, local_step, local_step, local_step, local_step, pull, pull, pull, pull, join, join, collect, collect,
+)  # fmt: skip

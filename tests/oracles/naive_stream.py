@@ -1,0 +1,434 @@
+"""One region as plain dicts and sets: what SEMANTICS says of effects, join and collection, clause by clause.
+
+Entries, creates, deadlines, configurations and pairs are dicts by dot; tombstones and clears are full sets, never summed up; spans are
+sets of counters. Nothing here is clever, so that it can be judged by reading it beside the rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional, Union
+
+from tests.oracles.naive_log import Dot, Fields, NaiveEntry
+
+Vector = dict[int, int]
+Counters = dict[int, frozenset[int]]  # region_id → counters of its region log
+Start = Union[int, tuple[tuple[int, int], ...]]  # an ID, or counters by region ($)
+ALL_NAMES: None = None
+
+
+@dataclass(frozen=True)
+class Add:
+    key: bytes
+    entry_id: int
+    fields: Fields
+    pid: bytes = b""  # empty: no pair
+    iid: bytes = b""
+    recorded_ms: int = 0
+    vector: Vector = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Remove:
+    key: bytes
+    dots: tuple[Dot, ...]
+
+
+@dataclass(frozen=True)
+class Trim:
+    key: bytes
+    prefix: Vector
+    drops_references: bool = False
+
+
+@dataclass(frozen=True)
+class Delete:
+    key: bytes
+    vector: Vector
+
+
+@dataclass(frozen=True)
+class Flush:
+    vector: Vector
+
+
+@dataclass(frozen=True)
+class SetId:
+    key: bytes
+    entry_id: int
+
+
+@dataclass(frozen=True)
+class Create:
+    key: bytes
+    group: bytes
+    start_id: Optional[int]  # None: $
+    vector: Vector
+
+
+@dataclass(frozen=True)
+class Destroy:
+    key: bytes
+    group: bytes
+
+
+@dataclass(frozen=True)
+class Acknowledge:
+    key: bytes
+    group: bytes
+    creates: tuple[Dot, ...]
+    counters: Counters
+
+
+@dataclass(frozen=True)
+class Deadline:
+    key: bytes
+    at_ms: int
+    replaces: tuple[Dot, ...]
+
+
+@dataclass(frozen=True)
+class RemoveObserved:
+    key: bytes
+    vector: Vector
+    with_deadlines: bool
+
+
+@dataclass(frozen=True)
+class Configure:
+    key: bytes
+    duration_s: int
+    maxsize: int
+    replaces: tuple[Dot, ...]
+    vector: Vector
+
+
+Op = Union[Add, Remove, Trim, Delete, Flush, SetId, Create, Destroy, Acknowledge, Deadline, RemoveObserved, Configure]
+
+
+@dataclass
+class NaiveLocal:
+    """Local state of one group (S6.5)."""
+
+    floor: Optional[Start] = None
+    raised_id: int = 0
+    given: set[Dot] = field(default_factory=set)
+    dropped: set[Dot] = field(default_factory=set)
+    pel: dict[Dot, tuple[int, bytes, int, int]] = field(default_factory=dict)  # entry ID, consumer, delivered at, deliveries
+    consumers: set[bytes] = field(default_factory=set)
+
+    def copy(self) -> NaiveLocal:
+        return NaiveLocal(self.floor, self.raised_id, set(self.given), set(self.dropped), dict(self.pel), set(self.consumers))
+
+
+@dataclass
+class NaiveCreate:
+    start: Start
+    acked: set[Dot] = field(default_factory=set)
+
+
+@dataclass
+class NaivePair:
+    pid: bytes
+    iid: bytes
+    entry_id: int
+    recorded_ms: int
+    vector: Vector
+    held_ms: int
+
+
+def covers(vector: Vector, dot: Dot) -> bool:
+    return vector.get(dot[0], 0) >= dot[1]
+
+
+def is_above(start: Start, dot: Dot, entry_id: int) -> bool:
+    """Whether an entry lies above a start or floor (S6.3, S6.4)."""
+    return entry_id > start if isinstance(start, int) else dot[1] > dict(start).get(dot[0], 0)
+
+
+class NaiveKey:
+    def __init__(self) -> None:
+        self.entries: dict[Dot, tuple[int, Fields]] = {}
+        self.header: dict[Dot, int] = {}
+        self.creates: dict[bytes, dict[Dot, NaiveCreate]] = {}
+        self.deadlines: dict[Dot, int] = {}
+        self.configurations: dict[Dot, tuple[int, int]] = {}
+        self.pairs: dict[Dot, NaivePair] = {}
+        self.tombstones: set[tuple[Optional[bytes], Dot]] = set()
+        self.clears: list[Vector] = []
+        self.touched: set[Dot] = set()
+        self.locals: dict[bytes, NaiveLocal] = {}
+
+    def copy(self) -> NaiveKey:
+        other = NaiveKey()
+        other.entries = dict(self.entries)
+        other.header = dict(self.header)
+        other.creates = {
+            name: {dot: NaiveCreate(create.start, set(create.acked)) for dot, create in creates.items()}
+            for name, creates in self.creates.items()
+        }
+        other.deadlines = dict(self.deadlines)
+        other.configurations = dict(self.configurations)
+        other.pairs = dict(self.pairs)
+        other.tombstones = set(self.tombstones)
+        other.clears = list(self.clears)
+        other.touched = set(self.touched)
+        other.locals = {name: local.copy() for name, local in self.locals.items()}
+        return other
+
+    def holds_anything(self) -> bool:
+        contents = (self.entries, self.header, self.creates, self.deadlines, self.configurations, self.pairs, self.tombstones, self.clears)
+        return any(contents)
+
+    # -- what follows from it ----------------------------------------------------------------------------------------
+
+    def last_id(self) -> int:
+        return max(self.header.values(), default=0)
+
+    def is_present(self) -> bool:
+        return bool(self.header) or any(self.creates.values())
+
+    def winning_deadline(self) -> Optional[tuple[Dot, int]]:
+        if not self.deadlines:
+            return None
+        dot = max(self.deadlines, key=lambda each: (self.deadlines[each], each[1], each[0]))
+        return dot, self.deadlines[dot]
+
+    def listed(self) -> list[NaiveEntry]:
+        return [NaiveEntry(entry_id, dot[0], dot[1], fields) for dot, (entry_id, fields) in self.entries.items()]
+
+    def acked(self, name: bytes) -> set[Dot]:
+        return {dot for create in self.creates.get(name, {}).values() for dot in create.acked}
+
+    def is_above_start(self, name: bytes, dot: Dot, entry_id: int) -> bool:
+        return any(is_above(create.start, dot, entry_id) for create in self.creates[name].values())
+
+    def is_above_floor(self, name: bytes, dot: Dot, entry_id: int) -> bool:
+        local = self.local(name)
+        if entry_id <= local.raised_id:
+            return False
+        return is_above(local.floor, dot, entry_id) if local.floor is not None else self.is_above_start(name, dot, entry_id)
+
+    def local(self, name: bytes) -> NaiveLocal:
+        return self.locals.setdefault(name, NaiveLocal())
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def keep_creates(self, name: bytes, kept: dict[Dot, NaiveCreate]) -> None:
+        """The creates after a step; local state goes when none of those live before is left (S6.5)."""
+        before = self.creates.get(name, {})
+        if before and not set(before) & set(kept):
+            self.locals.pop(name, None)
+        if kept:
+            self.creates[name] = kept
+        else:
+            self.creates.pop(name, None)
+
+    def take_as_given(self, name: bytes, new: set[Dot]) -> None:
+        """What was acknowledged elsewhere is given here and leaves the PELs (S8.2)."""
+        if new:
+            local = self.local(name)
+            local.given |= new
+            for dot in new:
+                local.pel.pop(dot, None)
+
+    def remove_observed(self, vector: Vector) -> None:
+        self.entries = {dot: entry for dot, entry in self.entries.items() if not covers(vector, dot)}
+        self.header = {dot: entry_id for dot, entry_id in self.header.items() if not covers(vector, dot)}
+        self.configurations = {dot: value for dot, value in self.configurations.items() if not covers(vector, dot)}
+        self.clear_pairs(vector)
+
+    def clear_pairs(self, vector: Vector) -> None:
+        self.pairs = {dot: pair for dot, pair in self.pairs.items() if not covers(vector, dot)}
+
+    def apply(self, op: Op, dot: Dot, now_ms: int, is_own: bool, flush_tombstones: set[Dot]) -> None:
+        self.touched.add(dot)
+        if isinstance(op, (Add, SetId)):
+            self.header = {old: entry_id for old, entry_id in self.header.items() if old[0] != dot[0]}
+            self.header[dot] = op.entry_id
+        if isinstance(op, Add):
+            self.entries[dot] = (op.entry_id, op.fields)
+            if op.pid:
+                self.pairs[dot] = NaivePair(op.pid, op.iid, op.entry_id, op.recorded_ms, op.vector, now_ms)
+        elif isinstance(op, Remove):
+            for gone in op.dots:
+                self.entries.pop(gone, None)
+        elif isinstance(op, Trim):
+            self.entries = {each: entry for each, entry in self.entries.items() if not covers(op.prefix, each)}
+            if op.drops_references:
+                for local in self.locals.values():
+                    local.pel = {each: pending for each, pending in local.pel.items() if not covers(op.prefix, each)}
+        elif isinstance(op, Delete):
+            self.remove_observed(op.vector)
+            self.clears.append(op.vector)
+            self.bury_all()
+            self.tombstones.add((ALL_NAMES, dot))
+        elif isinstance(op, Create):
+            against = {each for name, each in self.tombstones if name in (ALL_NAMES, op.group)} | flush_tombstones
+            if all(covers(op.vector, each) for each in against):
+                start: Start = tuple(sorted(op.vector.items())) if op.start_id is None else op.start_id
+                self.creates.setdefault(op.group, {})[dot] = NaiveCreate(start)
+        elif isinstance(op, Destroy):
+            self.keep_creates(op.group, {})
+            self.tombstones.add((op.group, dot))
+        elif isinstance(op, Acknowledge):
+            self.acknowledge(op, is_own)
+        elif isinstance(op, Deadline):
+            self.deadlines = {each: at_ms for each, at_ms in self.deadlines.items() if each not in op.replaces}
+            self.deadlines[dot] = op.at_ms
+        elif isinstance(op, RemoveObserved):
+            self.remove_observed(op.vector)
+            self.clears.append(op.vector)
+            for name in list(self.creates):
+                self.keep_creates(name, {each: create for each, create in self.creates[name].items() if not covers(op.vector, each)})
+            if op.with_deadlines:
+                self.deadlines = {each: at_ms for each, at_ms in self.deadlines.items() if not covers(op.vector, each)}
+        elif isinstance(op, Configure):
+            self.configurations = {each: value for each, value in self.configurations.items() if each not in op.replaces}
+            self.configurations[dot] = (op.duration_s, op.maxsize)
+            self.clear_pairs(op.vector)
+            self.clears.append(op.vector)
+
+    def bury_all(self) -> None:
+        for name in list(self.creates):
+            self.keep_creates(name, {})
+
+    def acknowledge(self, op: Acknowledge, is_own: bool) -> None:
+        before = self.acked(op.group)
+        for dot in op.creates:
+            create = self.creates.get(op.group, {}).get(dot)
+            if create is not None:
+                create.acked |= {(region_id, counter) for region_id, counters in op.counters.items() for counter in counters}
+        if not is_own:
+            self.take_as_given(op.group, self.acked(op.group) - before)
+
+
+class NaiveRegion:
+    """One region: its keys, its vector, and what FLUSHALL left."""
+
+    def __init__(self, region_id: int) -> None:
+        self.region_id = region_id
+        self.vector: Vector = {}
+        self.keys: dict[bytes, NaiveKey] = {}
+        self.flush_tombstones: set[Dot] = set()
+        self.flush_clears: list[tuple[Dot, Vector]] = []
+
+    def copy(self) -> NaiveRegion:
+        other = NaiveRegion(self.region_id)
+        other.vector = dict(self.vector)
+        other.keys = {key: stream.copy() for key, stream in self.keys.items()}
+        other.flush_tombstones = set(self.flush_tombstones)
+        other.flush_clears = list(self.flush_clears)
+        return other
+
+    def key(self, key: bytes) -> NaiveKey:
+        return self.keys.setdefault(key, NaiveKey())
+
+    def apply(self, op: Op, dot: Dot, now_ms: int = 0, is_own: bool = False) -> None:
+        """Applies the next effect of dot's region."""
+        assert dot[1] == self.vector.get(dot[0], 0) + 1, "a gap"
+        if isinstance(op, Flush):
+            for stream in self.keys.values():
+                stream.remove_observed(op.vector)
+                stream.bury_all()
+            self.flush_tombstones.add(dot)
+            self.flush_clears.append((dot, op.vector))
+        else:
+            self.key(op.key).apply(op, dot, now_ms, is_own, self.flush_tombstones)
+        self.vector[dot[0]] = dot[1]
+        self.forget_empty_keys()
+
+    def forget_empty_keys(self) -> None:
+        """Keys of which nothing is held are not known here any more."""
+        self.keys = {key: stream for key, stream in self.keys.items() if stream.holds_anything()}
+
+    # -- state-based (S11.3) -----------------------------------------------------------------------------------------
+
+    def join(self, other: NaiveRegion, now_ms: int = 0) -> None:
+        """Joins `other`, of which the converged state and what is kept until stable matter; `other` is unchanged."""
+        for key in sorted(set(self.keys) | set(other.keys)):
+            self._join_key(self.key(key), other.keys.get(key) or NaiveKey(), other, now_ms)
+        self.flush_tombstones |= other.flush_tombstones
+        self.flush_clears = self.flush_clears + [each for each in other.flush_clears if each not in self.flush_clears]
+        for region_id, counter in other.vector.items():
+            self.vector[region_id] = max(counter, self.vector.get(region_id, 0))
+        self.forget_empty_keys()
+
+    def _join_key(self, ours: NaiveKey, theirs: NaiveKey, other: NaiveRegion, now_ms: int) -> None:
+        def survivors(our_dots: set[Dot], their_dots: set[Dot]) -> set[Dot]:
+            return (
+                (our_dots & their_dots)
+                | {dot for dot in our_dots - their_dots if not covers(other.vector, dot)}
+                | {dot for dot in their_dots - our_dots if not covers(self.vector, dot)}
+            )
+
+        entries = theirs.entries | ours.entries
+        ours.entries = {dot: entries[dot] for dot in survivors(set(ours.entries), set(theirs.entries))}
+        header = theirs.header | ours.header
+        ours.header = {dot: header[dot] for dot in survivors(set(ours.header), set(theirs.header))}
+        deadlines = theirs.deadlines | ours.deadlines
+        ours.deadlines = {dot: deadlines[dot] for dot in survivors(set(ours.deadlines), set(theirs.deadlines))}
+        configurations = theirs.configurations | ours.configurations
+        ours.configurations = {dot: configurations[dot] for dot in survivors(set(ours.configurations), set(theirs.configurations))}
+
+        for name in sorted(set(ours.creates) | set(theirs.creates)):
+            our_creates = ours.creates.get(name, {})
+            their_creates = theirs.creates.get(name, {})
+            kept: dict[Dot, NaiveCreate] = {}
+            for dot in survivors(set(our_creates), set(their_creates)):
+                mine, yours = our_creates.get(dot), their_creates.get(dot)
+                if mine is None and self._kills(ours, name, other.vector):
+                    continue
+                if yours is None and other._kills(theirs, name, self.vector):
+                    continue
+                start = (mine or yours).start  # type: ignore[union-attr]
+                kept[dot] = NaiveCreate(start, (mine.acked if mine else set()) | (yours.acked if yours else set()))
+            before = ours.acked(name)
+            if not set(our_creates) & set(kept):
+                before = set()  # a group of that name begins at its own start
+            ours.keep_creates(name, kept)
+            ours.take_as_given(name, ours.acked(name) - before)
+
+        clears = [*theirs.clears, *(vector for _, vector in other.flush_clears)]
+        pairs: dict[Dot, NaivePair] = {}
+        for dot, pair in ours.pairs.items():
+            if dot in theirs.pairs or not any(covers(vector, dot) for vector in clears):
+                pairs[dot] = pair
+        for dot, pair in theirs.pairs.items():
+            if dot not in ours.pairs and not covers(self.vector, dot):
+                pairs[dot] = NaivePair(pair.pid, pair.iid, pair.entry_id, pair.recorded_ms, pair.vector, now_ms)
+        ours.pairs = pairs
+        ours.tombstones |= theirs.tombstones
+        ours.clears = ours.clears + [vector for vector in theirs.clears if vector not in ours.clears]
+        ours.touched |= theirs.touched
+
+    def _kills(self, stream: NaiveKey, name: bytes, vector: Vector) -> bool:
+        """Whether a tombstone here, which that vector lacks, bears on the name."""
+        dots = {dot for each, dot in stream.tombstones if each in (ALL_NAMES, name)} | self.flush_tombstones
+        return any(not covers(vector, dot) for dot in dots)
+
+    # -- collection (S6.2, S11.3) ------------------------------------------------------------------------------------
+
+    def collect(self, stable: Vector) -> None:
+        for stream in self.keys.values():
+            stream.tombstones = {(name, dot) for name, dot in stream.tombstones if not covers(stable, dot)}
+            if all(covers(stable, dot) for dot in stream.touched):
+                stream.clears = []
+        self.forget_empty_keys()
+        self.flush_tombstones = {dot for dot in self.flush_tombstones if not covers(stable, dot)}
+        if not self.flush_tombstones:
+            self.flush_clears = []  # as a key's: until every FLUSHALL known here is stable
+
+    # -- to compare --------------------------------------------------------------------------------------------------
+
+    def converged(self) -> dict[bytes, object]:
+        """What the digest covers (S13.9), by key; keys without any of it are left out."""
+        return {key: contents for key, stream in self.keys.items() if (contents := _converged(stream)) is not None}
+
+
+def _converged(stream: NaiveKey) -> Optional[tuple[object, ...]]:
+    creates = {
+        (name, dot): (create.start, frozenset(create.acked)) for name, group in stream.creates.items() for dot, create in group.items()
+    }
+    contents = (dict(stream.entries), dict(stream.header), creates, dict(stream.deadlines), dict(stream.configurations))
+    return contents if any(contents) else None
