@@ -1,0 +1,91 @@
+"""Case files: commands to run on both sides, as text.
+
+    # title                         begins a case: both sides are emptied
+    XADD s 1-1 a 1                  a command; b> in front of it chooses connection b
+    XLEN s
+    ! reason                        what the last command answers differs on purpose;
+    = :2                            this is what this region answers (as `replies.show` writes it; … matches anything)
+
+Words are separated by spaces; quotes and backslashes are as in Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import re
+from pathlib import Path
+
+from tests.differential.replies import show
+from tests.differential.settled import settle
+from tests.differential.sides import Pair
+
+CASES = Path(__file__).parent / "cases"
+_WORD = re.compile(r'"(?:\\.|[^"\\])*"|\S+')
+
+
+class Line:
+    """One command. `expected` is what this region answers where that differs on purpose, for the reason given."""
+
+    def __init__(self, number: int, connection: str, words: list[bytes]) -> None:
+        self.number = number
+        self.connection = connection
+        self.words = words
+        self.reason = ""
+        self.expected = ""
+
+
+class Case:
+    """Commands that belong together."""
+
+    def __init__(self, file: str, title: str) -> None:
+        self.file = file
+        self.title = title
+        self.lines: list[Line] = []
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.title}"
+
+
+def split(text: str) -> list[bytes]:
+    """The words of a command."""
+    words: list[bytes] = []
+    for word in _WORD.findall(text):
+        words.append(ast.literal_eval(f"b{word}") if word.startswith('"') else word.encode())
+    return words
+
+
+def cases() -> list[Case]:
+    """All cases of all files."""
+    found: list[Case] = []
+    for path in sorted(CASES.glob("*.txt")):
+        for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            line = text.strip()
+            if line.startswith("# "):
+                found.append(Case(path.stem, line[2:]))
+            elif line.startswith("! "):
+                found[-1].lines[-1].reason = line[2:]
+            elif line.startswith("= "):
+                found[-1].lines[-1].expected = line[2:]
+            elif line:
+                connection, _, rest = line.partition("> ") if re.match(r"[a-z]> ", line) else ("a", "", line)
+                found[-1].lines.append(Line(number, connection, split(rest)))
+    return found
+
+
+def play(case: Case, pair: Pair) -> list[str]:
+    """Runs a case; what went wrong, a line each."""
+    wrong: list[str] = []
+    for line in case.lines:
+        theirs, own = pair.run(line.words, line.connection)
+        where = f"{case.file}.txt:{line.number} {b' '.join(line.words).decode('latin-1')}"
+        if line.expected:
+            if not fnmatch.fnmatchcase(show(own), line.expected.replace("[", "[[]").replace("…", "*")):
+                wrong.append(f"{where}\n    expected {line.expected}\n    ours     {own}")
+            elif theirs == own:
+                wrong.append(f"{where}\n    is said to differ ({line.reason}), but both say {own}")
+            continue
+        their_rest, own_rest = settle(line.words, theirs, own)
+        if their_rest != own_rest:
+            wrong.append(f"{where}\n    redis {their_rest}\n    ours  {own_rest}")
+    return wrong

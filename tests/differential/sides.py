@@ -1,0 +1,188 @@
+"""The two sides of a comparison: a real redis-server over sockets, and an engine in this process."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import deque
+
+from region.engine.engine import Engine, single
+from region.engine.replies import NoReply, Reply, Waiting
+from region.engine.session import Session
+from region.engine.settings import Settings
+from region.resp.encoder import encode
+from tests.differential.replies import Incomplete, Typed, read
+
+PATIENCE_S = 10.0
+REGION_ID = 1
+
+
+def request(words: list[bytes]) -> bytes:
+    """A command as a client sends it."""
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+
+
+class RedisConnection:
+    """One connection to the real server."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.buffer = b""
+
+    def send(self, *commands: list[bytes]) -> None:
+        self.socket.sendall(b"".join(request(words) for words in commands))
+
+    def receive(self, patience_s: float = PATIENCE_S) -> Typed | None:
+        """The next reply; None if there is none in time."""
+        deadline_s = time.monotonic() + patience_s
+        while True:
+            try:
+                reply, after = read(self.buffer)
+                self.buffer = self.buffer[after:]
+                return reply
+            except Incomplete:
+                self.socket.settimeout(max(deadline_s - time.monotonic(), 0.001))
+                try:
+                    data = self.socket.recv(1 << 16)
+                except TimeoutError:
+                    return None
+                if not data:
+                    return None
+                self.buffer += data
+
+
+class Redis:
+    """The real server, with connections by name."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.connections: dict[str, RedisConnection] = {}
+        self.control = RedisConnection(port)
+
+    def connection(self, name: str) -> RedisConnection:
+        if name not in self.connections:
+            self.connections[name] = RedisConnection(self.port)
+        return self.connections[name]
+
+    def ask(self, *words: bytes) -> Typed:
+        """A command beside the comparison."""
+        self.control.send(list(words))
+        reply = self.control.receive()
+        assert reply is not None, f"redis-server does not answer {words!r}"
+        return reply
+
+    def blocked(self) -> int:
+        text = self.ask(b"INFO", b"clients").value
+        assert isinstance(text, bytes)
+        return int(text.split(b"blocked_clients:")[1].split(b"\r\n")[0])
+
+    def close(self) -> None:
+        for connection in [*self.connections.values(), self.control]:
+            connection.socket.close()
+
+
+class Ours:
+    """An engine, with sessions by name; every step is committed at once, as a disk without delay would."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.engine: Engine = single(REGION_ID, self.now_ms(), settings or Settings({"crdt-xadd-id-uniqueness-mode": "liberal"}))
+        self.sessions: dict[str, Session] = {}
+        self.replies: dict[str, deque[Typed]] = {}
+
+    @staticmethod
+    def now_ms() -> int:
+        return time.time_ns() // 1_000_000
+
+    def session(self, name: str) -> Session:
+        if name not in self.sessions:
+            number = 50000 + len(self.sessions)
+            self.sessions[name] = self.engine.connect(f"127.0.0.1:{number}", "127.0.0.1:7001", self.now_ms())
+            self.replies[name] = deque()
+        return self.sessions[name]
+
+    def send(self, name: str, words: list[bytes]) -> None:
+        session = self.session(name)
+        assert not session.waiting, "the server feeds a waiting session no commands"
+        self._take(session, self.engine.execute(session, words, self.now_ms()))
+        self.step()
+
+    def step(self) -> None:
+        """What the process does after commands: time, commit, answers, killed clients."""
+        self.engine.tick(self.now_ms())
+        commit = self.engine.take_commit(self.now_ms())
+        if commit is not None:
+            self.engine.committed(commit.position, self.now_ms())
+        for answer in self.engine.take_answers():
+            self._take(answer.session, answer.reply)
+        for session_id in self.engine.sessions_to_close:
+            for session in self.sessions.values():
+                if session.session_id == session_id:
+                    session.closing = True
+        self.engine.sessions_to_close = []
+
+    def _take(self, session: Session, reply: Reply) -> None:
+        if isinstance(reply, Waiting | NoReply):
+            return
+        out: list[bytes] = []
+        encode(reply, session.protocol, out)
+        data = b"".join(out)
+        typed, after = read(data)
+        assert after == len(data), "one reply is one reply"
+        self.replies[next(name for name, one in self.sessions.items() if one is session)].append(typed)
+
+    def receive(self, name: str, patience_s: float = PATIENCE_S) -> Typed | None:
+        """The next reply of that connection; None if there is none in time."""
+        self.session(name)
+        deadline_s = time.monotonic() + patience_s
+        while not self.replies[name]:
+            if time.monotonic() > deadline_s:
+                return None
+            time.sleep(0.005)
+            self.step()
+        return self.replies[name].popleft()
+
+
+class Pair:
+    """Both sides; what is sent goes to both, what is received are both replies."""
+
+    def __init__(self, port: int, protocol: int = 2) -> None:
+        self.redis = Redis(port)
+        self.redis.ask(b"FLUSHALL")
+        self.ours = Ours()
+        self.protocol = protocol
+        self._greeted: set[str] = set()
+
+    def _greet(self, name: str) -> None:
+        if name not in self._greeted:
+            self._greeted.add(name)
+            if self.protocol == 3:
+                self.run([b"HELLO", b"3"], name)
+
+    def send(self, words: list[bytes], name: str = "a") -> None:
+        self._greet(name)
+        self.redis.connection(name).send(words)
+        self.ours.send(name, words)
+
+    def receive(self, name: str = "a", patience_s: float = PATIENCE_S) -> tuple[Typed | None, Typed | None]:
+        """(Redis's reply, ours)."""
+        return self.redis.connection(name).receive(patience_s), self.ours.receive(name, patience_s)
+
+    def run(self, words: list[bytes], name: str = "a") -> tuple[Typed, Typed]:
+        """A command that is answered at once."""
+        self.send(words, name)
+        theirs, own = self.receive(name)
+        assert theirs is not None, f"redis-server does not answer {words!r}"
+        assert own is not None, f"the engine does not answer {words!r}"
+        return theirs, own
+
+    def await_blocked(self, count: int) -> None:
+        """Until that many clients are blocked on both sides."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while self.redis.blocked() != count:
+            assert time.monotonic() < deadline_s, f"redis-server has {self.redis.blocked()} blocked clients, not {count}"
+            time.sleep(0.002)
+        waiting = sum(1 for session in self.ours.sessions.values() if session.waiting)
+        assert waiting == count, f"the engine has {waiting} blocked clients, not {count}"
+
+    def close(self) -> None:
+        self.redis.close()
