@@ -29,8 +29,9 @@ def apply_block(keyspace: Keyspace, block: Block, now_ms: int, is_own: bool, ski
         if skip_keys is None or isinstance(effect, fx.Flush) or skip_keys.get(effect.key, 0) <= keyspace.position:
             apply(keyspace, effect, block.origin, counter, now_ms, is_own, skip_keys)
         counter += fx.dots_of(effect)
-    keyspace.vector[block.origin] = block.last
-    keyspace.chains[block.origin] = block.chain
+    if block.last > keyspace.vector.get(block.origin, 0):
+        keyspace.vector[block.origin] = block.last
+        keyspace.chains[block.origin] = block.chain
 
 
 def apply(
@@ -168,7 +169,7 @@ def apply_flush(keyspace: Keyspace, effect: fx.Flush, origin: int, counter: int,
         note_change(keyspace, stream)
         keyspace.drop_if_empty(stream)
     raise_to(keyspace.flush_clears, effect.vector)
-    keyspace.flush_tombstone[origin] = counter
+    raise_to(keyspace.flush_tombstone, {origin: counter})
     keyspace.is_dirty = True
 
 

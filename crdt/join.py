@@ -22,9 +22,11 @@ from crdt.vector import Dot, Vector, covers, raise_to
 Value = TypeVar("Value")
 
 
-def join(keyspace: Keyspace, other: Keyspace, now_ms: int) -> None:
-    """Joins `other`, a read snapshot, into `keyspace` in one step. `other` is used up."""
+def join(keyspace: Keyspace, other: Keyspace, now_ms: int, skip_keys: Optional[dict[bytes, int]] = None) -> None:
+    """Joins `other`, a read snapshot, into `keyspace` in one step. `other` is used up. `skip_keys`: as in `apply.apply_block`."""
     for key in {**keyspace.keys, **other.keys}:
+        if skip_keys is not None and skip_keys.get(key, 0) > keyspace.position:
+            continue
         stream = keyspace.get_or_create(key)
         theirs = other.keys.get(key)
         _join_stream(keyspace, stream, other, Stream(key, keyspace.limits) if theirs is None else theirs, now_ms)

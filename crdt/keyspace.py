@@ -103,19 +103,25 @@ class Keyspace:
     def chain(self, origin: int) -> bytes:
         return self.chains.get(origin, NO_CHAIN)
 
+    def mark_undigested(self, key: bytes) -> None:
+        """A key was loaded: the region's digest does not count it yet."""
+        self._undigested.add(key)
+
     # -- digest ------------------------------------------------------------------------------------------------------
 
-    def undigested_entries(self) -> int:
-        """About how many entries must be hashed before the next digest: what it would cost."""
-        total = 0
+    def hash_some(self, entries_max: int) -> bool:
+        """Does about `entries_max` entries' worth of the work that the next digest needs; True when none is left but the summing up."""
         for key in self._undigested:
             stream = self.keys.get(key)
-            if stream is not None:
-                total += 1
-                for log in stream.logs.values():
-                    for node in log.unhashed:
-                        total += node.count
-        return total
+            if stream is None:
+                continue
+            entries_max -= 1
+            for log in stream.logs.values():
+                if log.unhashed:
+                    entries_max -= log.hash_some(entries_max)
+            if entries_max <= 0:
+                return False
+        return True
 
     def digest(self) -> bytes:
         """16 bytes over the converged state (S13.9): a function of the vector. Zeros where nothing is held."""

@@ -319,13 +319,20 @@ class RegionLog:
 
     # -- digest ------------------------------------------------------------------------------------------------------
 
-    def digest_share(self) -> int:
-        """Sum of the entries' hashes; only changed nodes are hashed again (S13.9)."""
-        for node in self.unhashed:
+    def hash_some(self, entries_max: int) -> int:
+        """Hashes changed nodes until about `entries_max` entries are hashed; how many were."""
+        done = 0
+        while self.unhashed and done < entries_max:
+            node = self.unhashed.pop()
             if not node.is_dropped and node.share is None:
                 node.share = node.hash_entries(self.region_id)
                 self.share_total += node.share
-        self.unhashed = []
+                done += node.count
+        return done
+
+    def digest_share(self) -> int:
+        """Sum of the entries' hashes; only changed nodes are hashed again (S13.9)."""
+        self.hash_some(1 << 62)
         return self.share_total & DIGEST_MASK
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Optional
 
+from xxhash import xxh3_64_digest
+
 from crdt.delivery import Consumer, Delivery
 from crdt.encoding import Malformed, Reader, put_bytes, put_id, put_varint, put_vector
 from crdt.groups import Create
 from crdt.idempotency import Pair
 from crdt.keyspace import Keyspace
-from crdt.node import PackedNode, check_entries
+from crdt.node import PackedNode
 from crdt.pel import Pending
 from crdt.position import put_position, read_position
 from crdt.region_log import NodeLimits
@@ -36,35 +38,50 @@ class NodeImage:
         self.number = node.number
         self.names = node.names
         self.base_counter = node.base_counter
+        self.count = node.count
+        self.deleted = node.deleted
+        self.last_ms = node.last_ms
+        self.last_seq = node.last_seq
+        self.last_counter = node.last_counter
         self.data = node.data
         self.share = node.share
 
+    def size(self) -> int:
+        return len(self.data) + len(self.names) + 64
+
     def encoded(self) -> bytes:
+        """A checksum, then what describes the node, then its buffer: so that it is read back without looking at each entry."""
         out = bytearray()
         put_varint(out, self.base_counter)
+        put_varint(out, self.count)
+        put_varint(out, self.deleted)
+        put_varint(out, self.last_ms)
+        put_varint(out, self.last_seq)
+        put_varint(out, self.last_counter)
         put_bytes(out, self.names)
         put_bytes(out, b"" if self.share is None else self.share.to_bytes(16, "big"))
         out += self.data
-        return bytes(out)
+        return xxh3_64_digest(out) + bytes(out)
 
 
 def read_node(body: bytes) -> PackedNode:
-    """The node that `NodeImage.encoded` wrote; Malformed if it cannot be."""
-    reader = Reader(body)
+    """The node that `NodeImage.encoded` wrote; Malformed if a bit of it changed."""
+    if xxh3_64_digest(body[8:]) != body[:8]:
+        raise Malformed("a packed node's checksum is wrong")
+    reader = Reader(body, 8)
     base_counter = reader.varint()
-    names = reader.bytes_()
+    count = reader.varint()
+    deleted = reader.varint()
+    last_ms = reader.varint()
+    last_seq = reader.varint()
+    last_counter = reader.varint()
+    node = PackedNode(reader.bytes_(), base_counter)
     share = reader.bytes_()
-    node = PackedNode(names, base_counter)
-    data = body[reader.position :]
-    try:
-        count, deleted, last_ms, last_seq, last_counter = check_entries(names, data, base_counter)
-    except ValueError as error:
-        raise Malformed(str(error)) from error
-    if count == deleted:
-        raise Malformed("a packed node without entries")
-    node.take_run(data, count, last_ms, last_seq, last_counter)
+    node.take_run(body[reader.position :], count, last_ms, last_seq, last_counter)
     node.deleted = deleted
     node.share = int.from_bytes(share, "big") if share else None
+    if node.live() <= 0:
+        raise Malformed("a packed node without entries")
     return node
 
 

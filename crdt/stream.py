@@ -40,8 +40,7 @@ class Stream:
         # -- volatile
         self.change = 0  # number of the last change that clients could notice (WATCH)
         self.xread_high_id = 0  # highest ID that any XREAD here has returned (S7.2)
-        self.is_dirty = False  # since the last checkpoint
-        self.checkpoint_position = 0
+        self.stored_number = 0  # under which its checkpoint stores it; 0: not stored yet
         self.share: Optional[int] = None  # cached digest
 
     # -- existence ---------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from region.engine.settings import Settings
 from region.engine.table import Command
 from region.engine.upkeep import Upkeep
 
-# A heartbeat goes without a digest when more entries than this would have to be hashed for it at once.
+# About how many entries one heartbeat may hash; it goes without a digest while there are more to do.
 DIGEST_ENTRIES_MAX = 20000
 # What may be said inside MULTI without being queued.
 NOT_QUEUED = frozenset({b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"QUIT", b"RESET"})
@@ -317,7 +317,7 @@ class Engine(Core):
         """Vector, and if asked for digest, in one step; to be spoken of once its position is on disk (S2.4)."""
         self.read_clock(now_ms)
         digest = b""
-        if with_digest and self.keyspace.undigested_entries() <= DIGEST_ENTRIES_MAX:
+        if with_digest and self.keyspace.hash_some(DIGEST_ENTRIES_MAX):
             digest = self.keyspace.digest()
         position = self.journal.next_position()
         if position > self.committed_position:
@@ -448,7 +448,7 @@ class Engine(Core):
 
     def compare_digest(self, peer: int, vector: Vector, digest: bytes) -> None:
         """Compares a heartbeat's digest where the vectors are equal; unequal ones raise the alarm crdt_divergence (S13.9)."""
-        if not digest or vector != self.keyspace.vector or self.keyspace.undigested_entries() > DIGEST_ENTRIES_MAX:
+        if not digest or vector != self.keyspace.vector or not self.keyspace.hash_some(DIGEST_ENTRIES_MAX):
             return
         if self.keyspace.digest() != digest:
             self.statistics.divergences += 1

@@ -1,0 +1,242 @@
+"""The connection to SQLite, through aiosqlite (S13.1): runs what `region.storage` says, and reads the log for sync.
+
+One connection writes, crossing to its thread once a commit; one reads. Rows just committed stay in memory for a while, so that a live
+peer is served without the disk.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from pathlib import Path
+from typing import Any, Final, Optional
+
+import aiosqlite
+
+from crdt.block import Block
+from crdt.encoding import Reader, put_vector
+from crdt.region_log import NodeLimits
+from crdt.vector import Vector, includes, raise_to
+from region.engine.errors import StorageError
+from region.engine.journal import Commit, Row
+from region.storage import loading, log, schema
+from region.storage.loading import Stored
+
+FILE_NAME: Final = "region.sqlite"
+_TAIL_BYTES: Final = 8 << 20
+_READ_ROWS: Final = 512
+_DELETE_ROWS: Final = 2000
+
+
+class Database:
+    """One region's database; `StorageError` when it cannot be opened or holds what it cannot hold."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / FILE_NAME
+        self.last_position = 0  # committed
+        # What a peer must hold for the log to reach back to what it lacks (S2.6).
+        self.log_floor: Vector = {}
+        self.log_rows = 0
+        self.log_bytes = 0
+        self.log_effects = 0
+        self._origins: list[int] = []
+        self._tail: deque[Row] = deque()
+        self._tail_bytes = 0
+        self._writer: Optional[aiosqlite.Connection] = None
+        self._reader: Optional[aiosqlite.Connection] = None
+
+    # -- opening -----------------------------------------------------------------------------------------------------
+
+    async def open(self) -> dict[str, bytes]:
+        """Opens or creates the file; its meta rows, empty for a new one."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = await aiosqlite.connect(self.path, isolation_level=None)
+            for pragma in schema.PRAGMAS:
+                await self._writer.execute_fetchall(pragma)
+            for table in schema.TABLES:
+                await self._writer.execute_fetchall(table)
+            self._reader = await aiosqlite.connect(f"file:{self.path}?mode=ro", uri=True, isolation_level=None)
+            rows = await self._writer.execute_fetchall("SELECT name, value FROM meta")
+        except (sqlite3.Error, OSError) as error:
+            raise StorageError(f"cannot open {self.path}: {error}") from error
+        return {str(name): bytes(value) for name, value in rows}
+
+    async def load(self, meta: dict[str, bytes], region_id: int, members: list[int], limits: NodeLimits) -> Stored:
+        """State as of the last commit: checkpoint and log."""
+        try:
+            stored = loading.begin(meta, region_id, limits)
+            await self._load_keys(stored)
+            await self._replay(stored)
+            size = list(await self._read(log.SIZE, ()))[0]
+        except sqlite3.Error as error:
+            raise StorageError(f"cannot read {self.path}: {error}") from error
+        self.log_rows, self.log_bytes, self.log_effects = size
+        self._origins = members
+        self.last_position = stored.position
+        floor = meta.get("log_floor")
+        if floor is not None:
+            raise_to(self.log_floor, Reader(floor).vector())
+        return stored
+
+    async def _load_keys(self, stored: Stored) -> None:
+        keys = list(await self._read("SELECT key, number, cut, position FROM key_state", ()))
+        for key, number, cut, position in keys:
+            parts = await self._read("SELECT body FROM part WHERE number = ? AND cut = ? ORDER BY part", (number, cut))
+            rows = await self._read(
+                "SELECT region, node, body FROM node WHERE number = ? AND cut <= ? ORDER BY region, node, cut", (number, cut)
+            )
+            newest: dict[tuple[int, int], Optional[bytes]] = {(region_id, node): body for region_id, node, body in rows}
+            nodes = [(region_id, node, body) for (region_id, node), body in newest.items() if body is not None]
+            loading.load_key(stored, key, number, position, [part for (part,) in parts], nodes)
+
+    async def _replay(self, stored: Stored) -> None:
+        while True:
+            rows = list(await self._read(log.ROWS_AFTER, (stored.position, _READ_ROWS)))
+            if not rows:
+                return
+            for columns in rows:
+                row = log.read_row(columns)
+                chunks: Optional[list[bytes]] = None
+                if row.snapshot:
+                    raise_to(self.log_floor, Reader(row.body).vector())
+                    staged = await self._read("SELECT body FROM staged WHERE position = ? ORDER BY part", (row.position,))
+                    chunks = [chunk for (chunk,) in staged]
+                loading.replay(stored, row, chunks)
+
+    async def close(self) -> None:
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                await connection.close()
+        self._reader = self._writer = None
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    async def write(self, statements: list[schema.Statement]) -> None:
+        """Runs the statements in one transaction; StorageError when it fails, and then nothing of it is there."""
+        writer = self._writer
+        assert writer is not None
+        try:
+            if len(statements) == 1:
+                await writer.execute_fetchall(*statements[0])
+                return
+            await writer.execute_fetchall("BEGIN IMMEDIATE")
+            try:
+                for sql, parameters in _grouped(statements):
+                    if len(parameters) == 1:
+                        await writer.execute_fetchall(sql, parameters[0])
+                    else:
+                        await (await writer.executemany(sql, parameters)).close()
+                await writer.execute_fetchall("COMMIT")
+            except BaseException:
+                await writer.rollback()
+                raise
+        except sqlite3.Error as error:
+            raise StorageError(str(error)) from error
+
+    async def commit(self, commit: Commit) -> None:
+        """Writes a commit; afterwards it is on disk (synchronous=FULL)."""
+        statements = log.commit_statements(commit)
+        for row in commit.rows:
+            if row.snapshot:  # the log no longer reaches back beyond it (S11.2)
+                raise_to(self.log_floor, Reader(row.body).vector())
+                statements.append(self._floor())
+        if statements:
+            await self.write(statements)
+        for row in commit.rows:
+            self.log_rows += 1
+            self.log_bytes += len(row.body)
+            if row.block is not None:
+                self.log_effects += row.block.last - row.block.first + 1
+                self._tail.append(row)
+                self._tail_bytes += len(row.body) + 200
+            elif row.snapshot:
+                self._tail.clear()
+                self._tail_bytes = 0
+        while self._tail_bytes > _TAIL_BYTES and len(self._tail) > 1:
+            self._tail_bytes -= len(self._tail.popleft().body) + 200
+        self.last_position = commit.position
+
+    def _floor(self) -> schema.Statement:
+        out = bytearray()
+        put_vector(out, self.log_floor)
+        return schema.meta("log_floor", bytes(out))
+
+    async def truncate(self, up_to: int, max_bytes: int, max_effects: int) -> None:
+        """Drops the oldest rows, at most up to a position, while the log is larger than it may be (S14)."""
+        while self.log_bytes > max_bytes or (max_effects and self.log_effects > max_effects):
+            oldest = list(await self._read(log.OLDEST, (up_to, _DELETE_ROWS)))
+            last = freed_bytes = freed_effects = count = 0
+            floor = dict(self.log_floor)
+            for position, origin, last_counter, size, effects in oldest:
+                if self.log_bytes - freed_bytes <= max_bytes and (not max_effects or self.log_effects - freed_effects <= max_effects):
+                    break
+                last = position
+                freed_bytes += size
+                count += 1
+                if origin > 0:
+                    freed_effects += effects
+                    raise_to(floor, {origin: last_counter})
+            if count == 0:
+                return
+            self.log_floor = floor
+            await self.write([("DELETE FROM log WHERE position <= ?", (last,)), self._floor()])
+            self.log_rows -= count
+            self.log_bytes -= freed_bytes
+            self.log_effects -= freed_effects
+            while self._tail and self._tail[0].position <= last:
+                self._tail_bytes -= len(self._tail.popleft().body) + 200
+
+    # -- reading for sync --------------------------------------------------------------------------------------------
+
+    async def _read(self, sql: str, parameters: tuple[object, ...]) -> Any:
+        reader = self._reader
+        assert reader is not None
+        return await reader.execute_fetchall(sql, parameters)
+
+    async def rows_after(self, position: int, bytes_max: int) -> list[Row]:
+        """Committed block rows after a position, ascending; at least one if there is any."""
+        found: list[Row] = []
+        size = 0
+        if self._tail and position >= self._tail[0].position - 1:
+            rows: Any = (row for row in self._tail if row.position > position)
+        else:
+            rows = (log.read_row(columns) for columns in await self._read(log.BLOCKS_AFTER, (position, _READ_ROWS)))
+        for row in rows:
+            if found and size + len(row.body) > bytes_max:
+                break
+            found.append(row)
+            size += len(row.body)
+        return found
+
+    async def position_for(self, vector: Vector) -> Optional[int]:
+        """A position after which lies every block that `vector` lacks; None when the log no longer reaches back (S2.6)."""
+        if not includes(vector, self.log_floor):
+            return None
+        before = list(await self._read(*log.first_lacking(vector, self._origins)))[0][0]
+        return self.last_position if before is None else int(before)
+
+    async def block_with(self, origin: int, counter: int) -> Optional[Block]:
+        """The block that holds that dot."""
+        for columns in await self._read(log.BLOCK_WITH, (origin, counter)):
+            block = log.read_row(columns).block
+            if block is not None and block.first <= counter:
+                return block
+        return None
+
+    async def chain_at(self, origin: int, counter: int) -> Optional[bytes]:
+        """The chain value after the block that ends at that counter; None when it is no longer known."""
+        for (chain,) in await self._read(log.CHAIN_AT, (origin, counter)):
+            return bytes(chain)
+        return None
+
+
+def _grouped(statements: list[schema.Statement]) -> list[tuple[str, list[tuple[object, ...]]]]:
+    """Statements of one text that follow each other, together: each group is one call to the database's thread."""
+    groups: list[tuple[str, list[tuple[object, ...]]]] = []
+    for sql, parameters in statements:
+        if groups and groups[-1][0] == sql:
+            groups[-1][1].append(parameters)
+        else:
+            groups.append((sql, [parameters]))
+    return groups

@@ -1,0 +1,306 @@
+"""One region's process: the loop that carries values between clients, engine, database and sync. It decides nothing.
+
+After every batch of engine calls somebody calls `stepped`: one turn per round of the loop hands out late answers, and begins a commit when the
+engine wants one and none is under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final, Optional
+
+import anabranch_build
+from region import facts, starting
+from region.config import RegionConfig
+from region.database import Database
+from region.engine.engine import Engine
+from region.engine.errors import StorageError
+from region.engine.figures import figures
+from region.engine.journal import Commit
+from region.engine.lifecycle import SERVING
+from region.engine.settings import Settings
+from region.http import Figure, Health, HttpServer
+from region.server import Server
+from region.storage.checkpoint import Checkpointer, KeyCut
+from region.storage.schema import Statement
+from sync.manager import SyncManager
+
+_TICK_S: Final = 0.005
+_RETRY_S: Final = 0.2
+_CHECKPOINT_LOOK_S: Final = 0.1
+
+_log: Final = logging.getLogger("anabranch.region")
+
+
+class Region:
+    """A running region. `run` below makes, starts and stops it."""
+
+    def __init__(self, config: RegionConfig, engine: Engine, database: Database, checkpointer: Checkpointer) -> None:
+        self.config: Final = config
+        self.engine: Final = engine
+        self.database: Final = database
+        self.settings: Final[Settings] = config.settings
+        self.on_committed: Final[list[Callable[[int], None]]] = []
+        self.server: Final = Server(self)
+        self.stopped: Final = asyncio.Event()
+        self._checkpointer = checkpointer
+        self._loop = asyncio.get_running_loop()
+        self._turn_planned = False
+        self._is_committing = False
+        self._writing = asyncio.Lock()  # one transaction at a time
+        self._committed = asyncio.Event()  # pulsed after each commit
+        self._tasks: list[asyncio.Task[None]] = []
+        self._commit_tasks: set[asyncio.Task[None]] = set()
+        self._sync: Optional[SyncManager] = None
+        self._http: Optional[HttpServer] = None
+        self._checkpointed_bytes = database.log_bytes
+        self._checkpointed_s = 0.0
+        self._divergences_seen = 0
+        self._facts = facts.fixed()
+
+    def now_ms(self) -> int:
+        """Wall-clock time, ms since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    # -- start and stop ----------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Opens the doors: clients, peers, figures. OSError when an address is taken."""
+        config = self.config
+        engine = self.engine
+        engine.build = anabranch_build.kind()
+        try:
+            engine.version = version("anabranch")
+        except PackageNotFoundError:
+            engine.version = "0.0.0"
+        await self.server.start(config.resp.host, config.resp.port)
+        self._facts["tcp_port"] = str(self.server.port)
+        try:
+            self._sync = SyncManager(self, str(config.sync), {name: str(address) for name, address in config.peers.items()})
+            await self._sync.start()
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {config.sync} for other regions: {error}") from error
+        if config.http is not None:
+            self._http = HttpServer(self.metrics, self.health)
+            await self._http.start(config.http.host, config.http.port)
+        self._refresh_facts()
+        for work in (self._ticking(), self._checkpointing(), self._refreshing()):
+            self._tasks.append(self._loop.create_task(work))
+        self.stepped()
+        _log.info("region %s (%d) of cluster %s takes clients on %s", engine.name, engine.region_id, engine.cluster, config.resp)
+
+    async def stop(self) -> None:
+        """Closes the doors, writes what is not on disk yet, and checkpoints."""
+        self.server.stop_listening()
+        if self._sync is not None:
+            await self._sync.stop()
+        if self._http is not None:
+            await self._http.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        try:
+            await self._flush()
+            await self._checkpoint()
+        except StorageError as error:
+            _log.error("the last writes failed: %s", error)
+        self._turn()
+        await self.server.close()
+        await self.database.close()
+
+    # -- the turn ----------------------------------------------------------------------------------------------------
+
+    def stepped(self) -> None:
+        """The engine has been called: a turn follows in this round of the loop."""
+        if not self._turn_planned:
+            self._turn_planned = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_planned = False
+        engine = self.engine
+        for answer in engine.take_answers():
+            self.server.deliver(answer.session, answer.reply)
+        if engine.sessions_to_close:
+            closing = engine.sessions_to_close
+            engine.sessions_to_close = []
+            for session_id in closing:
+                self.server.close_session(session_id)
+        if engine.sleep_ms:  # DEBUG SLEEP stops everything, as it says
+            time.sleep(engine.sleep_ms / 1000)
+            engine.sleep_ms = 0
+        if engine.shutdown_requested:
+            self.stopped.set()
+        if not self._is_committing and engine.wants_commit(self.now_ms()):
+            self._begin_commit()
+
+    def _begin_commit(self) -> None:
+        commit = self.engine.take_commit(self.now_ms())
+        if commit is None:
+            return
+        self._is_committing = True
+        task = self._loop.create_task(self._commit(commit))
+        self._commit_tasks.add(task)
+        task.add_done_callback(self._commit_tasks.discard)
+
+    async def _commit(self, commit: Commit) -> None:
+        """Writes a commit, again and again until it is on disk (S13.4)."""
+        while True:
+            try:
+                async with self._writing:
+                    await self.database.commit(commit)
+                break
+            except StorageError as error:
+                if not self.engine.commit_error:
+                    _log.error("commit of position %d failed, no more writes until it succeeds: %s", commit.position, error)
+                self.engine.commit_failed(str(error))
+                self.server.commit_failed()
+                self.stepped()
+                await asyncio.sleep(_RETRY_S)
+        self._is_committing = False
+        self.engine.committed(commit.position, self.now_ms())
+        self.server.released(commit.position)
+        for listener in self.on_committed:
+            listener(commit.position)
+        self._committed.set()
+        self._committed.clear()
+        self.stepped()
+
+    async def _flush(self) -> None:
+        """Waits until everything done is on disk."""
+        while self._is_committing or not self.engine.journal.is_empty():
+            self.engine.attest_wanted = True
+            self.stepped()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._committed.wait(), 1.0)
+            if self.engine.commit_error:
+                raise StorageError(self.engine.commit_error)
+
+    async def _ticking(self) -> None:
+        while True:
+            self.engine.tick(self.now_ms())
+            self._turn()
+            if self.engine.statistics.divergences != self._divergences_seen:
+                self._divergences_seen = self.engine.statistics.divergences
+                _log.error("DIVERGENCE: a peer with an equal vector has another digest; keep the files of both and see CRDT.EXPLAIN")
+            await asyncio.sleep(_TICK_S)
+
+    # -- checkpoints -------------------------------------------------------------------------------------------------
+
+    async def _checkpointing(self) -> None:
+        """Begins a checkpoint when keys changed and time or log says so."""
+        while True:
+            await asyncio.sleep(_CHECKPOINT_LOOK_S)
+            engine = self.engine
+            if not (engine.keyspace.dirty or engine.keyspace.is_dirty or engine.changes_since_checkpoint()):
+                continue
+            grown = self.database.log_bytes - self._checkpointed_bytes >= self.settings.integer("crdt-checkpoint-max-bytes")
+            due = self._loop.time() - self._checkpointed_s >= self.settings.integer("crdt-checkpoint-interval-ms") / 1000
+            if (grown or due) and not engine.commit_error:
+                try:
+                    await self._checkpoint()
+                except StorageError as error:
+                    _log.error("checkpoint failed, it will be tried again: %s", error)
+                    await asyncio.sleep(_RETRY_S)
+
+    async def _checkpoint(self) -> None:
+        """One whole checkpoint, in slices between commits, and what of the log it makes superfluous."""
+        engine = self.engine
+        checkpointer = self._checkpointer
+        self._checkpointed_bytes = self.database.log_bytes
+        self._checkpointed_s = self._loop.time()
+        if not checkpointer.is_under_way():
+            engine.journal.cut_block()
+            checkpointer.begin(engine.keyspace, engine.journal.position, engine.clock_ms)
+        while True:
+            engine.journal.cut_block()
+            position = engine.journal.position
+            cuts: list[KeyCut] = checkpointer.capture(engine.keyspace, position)
+            await self._until_committed(position)
+            for statements in checkpointer.slices(cuts):
+                await self._write(statements)
+            if not checkpointer.has_more():
+                break
+        replay_from, statements = checkpointer.finish()
+        await self._write(statements)
+        engine.saved_position = replay_from
+        async with self._writing:
+            settings = self.settings
+            await self.database.truncate(replay_from, settings.integer("crdt-log-max-bytes"), settings.integer("crdt-log-max-effects"))
+        engine.log_bytes = self.database.log_bytes
+        self._facts["rdb_last_save_time"] = str(self.now_ms() // 1000)
+
+    async def _until_committed(self, position: int) -> None:
+        while self.engine.committed_position < position:
+            await self._flush()
+
+    async def _write(self, statements: list[Statement]) -> None:
+        """Writes a slice, again and again until it is on disk: what was captured counts as saved."""
+        while True:
+            try:
+                async with self._writing:
+                    await self.database.write(statements)
+                return
+            except StorageError as error:
+                _log.error("a checkpoint's slice failed, it will be tried again: %s", error)
+                await asyncio.sleep(_RETRY_S)
+
+    # -- figures -----------------------------------------------------------------------------------------------------
+
+    async def _refreshing(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self._refresh_facts()
+
+    def _refresh_facts(self) -> None:
+        self._facts.update(facts.changing())
+        self._facts.update({name: str(value) for name, value in self.server.figures().items()})
+        self.engine.log_bytes = self.database.log_bytes
+        self._facts["crdt_log_rows"] = str(self.database.log_rows)
+        self._facts["crdt_log_effects"] = str(self.database.log_effects)
+        if self._sync is not None:
+            for name, value in self._sync.hub.counts.items():
+                self._facts[f"crdt_sync_{name}"] = str(value)
+        self.engine.process_facts = self._facts
+
+    def metrics(self) -> list[Figure]:
+        """For /metrics."""
+        self._refresh_facts()
+        return figures(self.engine)
+
+    def health(self) -> Health:
+        """For /health."""
+        engine = self.engine
+        state: Any = "failed" if engine.commit_error else engine.lifecycle.state
+        details = {
+            "region": engine.name,
+            "cluster": engine.cluster,
+            "links": {engine.members[peer].name: link.state for peer, link in engine.links.items()},
+            "divergences": engine.statistics.divergences,
+            "serves": engine.lifecycle.state == SERVING,
+        }
+        return state, details
+
+
+async def run(config: RegionConfig) -> None:
+    """Serves a region until it is cancelled, or a client says SHUTDOWN. StorageError and OSError say what is wrong."""
+    database = Database(config.data)
+    region: Optional[Region] = None
+    try:
+        engine, checkpointer = await starting.start(config, database, time.time_ns() // 1_000_000)
+        region = Region(config, engine, database, checkpointer)
+        await region.start()
+        await region.stopped.wait()
+    except asyncio.CancelledError:
+        pass
+    finally:
+        if region is None:
+            await database.close()
+        else:
+            await region.stop()

@@ -1,0 +1,74 @@
+"""A region's start: what is on its disk, its new life, its engine (S1.3, S13.6 to S13.8)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from crdt.region_log import NodeLimits
+from region.config import RegionConfig
+from region.database import Database
+from region.engine.core import Identity, Member
+from region.engine.engine import Engine
+from region.engine.errors import StorageError
+from region.engine.journal import Journal
+from region.engine.lifecycle import Lifecycle
+from region.storage import loading, schema
+from region.storage.checkpoint import Checkpointer
+
+_log: Final = logging.getLogger("anabranch.region")
+
+
+def _members_text(members: dict[str, int]) -> bytes:
+    return ",".join(f"{name}={region_id}" for name, region_id in members.items()).encode()
+
+
+def _first_meta(config: RegionConfig) -> dict[str, bytes]:
+    return {
+        "schema": b"%d" % schema.SCHEMA_VERSION,
+        "cluster": config.cluster.encode(),
+        "region_id": b"%d" % config.region_id,
+        "name": config.name.encode(),
+        "members": _members_text(config.members),
+    }
+
+
+def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member]:
+    """The members on disk: those given count at the first start only (S1.1)."""
+    lost = {int(text) for text in meta.get("lost", b"").decode().split(",") if text}
+    members: list[Member] = []
+    for pair in meta["members"].decode().split(","):
+        name, _, region_id = pair.rpartition("=")
+        members.append(Member(int(region_id), name, int(region_id) in lost))
+    if {member.name: member.region_id for member in members} != config.members:
+        _log.warning("members are %s, as at the first start; what --members says now does not count", meta["members"].decode())
+    return members
+
+
+async def start(config: RegionConfig, database: Database, now_ms: int) -> tuple[Engine, Checkpointer]:
+    """Loads everything and begins a new life, which is on disk before anybody hears of it. StorageError when the files are not right."""
+    meta = await database.open()
+    if not meta:
+        meta = _first_meta(config)
+        await database.write([schema.meta(name, value) for name, value in meta.items()])
+    loading.check_meta(meta, config.cluster, config.region_id, config.name)
+    members = _stored_members(meta, config)
+    if config.region_id not in [member.region_id for member in members]:
+        raise StorageError(f"region {config.region_id} is none of the members on disk")
+    limits = NodeLimits(config.settings.integer("stream-node-max-entries"), config.settings.integer("stream-node-max-bytes"))
+    stored = await database.load(meta, config.region_id, [member.region_id for member in members], limits)
+    clock_ms = max(now_ms, stored.clock_ms)
+    life = max(clock_ms, stored.number("life") + 1)
+    recovery = stored.number("recovery")
+    if config.restored and recovery == 0:
+        recovery = life
+    await database.write([schema.meta("life", b"%d" % life), schema.meta("recovery", b"%d" % recovery)])
+    journal = Journal(stored.keyspace, stored.position)
+    journal.clock_ms = clock_ms
+    lifecycle = Lifecycle(config.region_id, life, recovery, clock_ms, config.settings.integer("crdt-start-patience-ms"))
+    identity = Identity(config.cluster, config.region_id, config.name, members)
+    engine = Engine(identity, config.settings, stored.keyspace, journal, lifecycle)
+    engine.saved_position = stored.replay_from
+    engine.log_bytes = database.log_bytes
+    checkpointer = Checkpointer(stored.numbers, stored.cut + 1, config.settings.integer("crdt-slice-max-bytes"))
+    return engine, checkpointer

@@ -1,0 +1,211 @@
+"""Checkpoints of dirty keys in slices (S13.1).
+
+A checkpoint begins at a position P with the region's own state there (vector, chains, FLUSHALL), and a list of the keys then dirty. Step by
+step it captures some of them, each at the position of its step: packed nodes by reference (`NodeImage`), the rest as bytes. Their rows are
+written in slices under a new cut number, and a key's last slice makes that cut the valid one: until then a start uses the former. When all
+are written the region's state is, too, and a start replays the log from P, per key from its own position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Optional
+
+from crdt.encoding import Malformed, Reader, put_bytes, put_varint, put_vector
+from crdt.keyspace import Keyspace
+from crdt.region_log import RegionLog
+from crdt.state import NodeImage, put_converged, put_local
+from crdt.stream import Stream
+from crdt.vector import Vector
+from region.storage.schema import Statement, meta
+
+_PART_BYTES: Final = 256 << 10
+# Bytes and nodes captured in one step of the engine, so that it stays short.
+_STEP_BYTES: Final = 1 << 20
+_STEP_NODES: Final = 20000
+REGION_STATE_VERSION: Final = 1
+
+
+class RegionState:
+    """What is true of the whole region at a position."""
+
+    def __init__(self, position: int, clock_ms: int, vector: Vector, chains: dict[int, bytes], tombstone: Vector, clears: Vector) -> None:
+        self.position = position
+        self.clock_ms = clock_ms
+        self.vector = vector
+        self.chains = chains
+        self.flush_tombstone = tombstone
+        self.flush_clears = clears
+
+    def encoded(self) -> bytes:
+        out = bytearray()
+        put_varint(out, REGION_STATE_VERSION)
+        put_varint(out, self.position)
+        put_varint(out, self.clock_ms)
+        put_vector(out, self.vector)
+        put_varint(out, len(self.chains))
+        for region_id in sorted(self.chains):
+            put_varint(out, region_id)
+            put_bytes(out, self.chains[region_id])
+        put_vector(out, self.flush_tombstone)
+        put_vector(out, self.flush_clears)
+        return bytes(out)
+
+
+def read_region_state(body: bytes) -> RegionState:
+    reader = Reader(body)
+    if reader.varint() != REGION_STATE_VERSION:
+        raise Malformed("region state of an unknown version")
+    position = reader.varint()
+    clock_ms = reader.varint()
+    vector = reader.vector()
+    chains: dict[int, bytes] = {}
+    for _ in range(reader.count()):
+        region_id = reader.varint()
+        chains[region_id] = reader.bytes_()
+    tombstone = reader.vector()
+    return RegionState(position, clock_ms, vector, chains, tombstone, reader.vector())
+
+
+class KeyCut:
+    """One key as it was at `position`; `number` 0: the key is gone. `former` is the number it was stored under before, if another."""
+
+    def __init__(self, key: bytes, position: int, number: int, former: int) -> None:
+        self.key = key
+        self.position = position
+        self.number = number
+        self.former = former
+        self.state = b""
+        self.images: list[NodeImage] = []
+        self.dropped: list[tuple[int, int]] = []  # (region_id, node number)
+
+
+class Checkpointer:
+    """Makes one checkpoint after the other. The process calls `begin`, then `capture` after each cut of the journal and writes `slices`."""
+
+    def __init__(self, numbers: dict[bytes, int], cut: int, slice_max_bytes: int) -> None:
+        self.numbers = numbers  # key → number its rows are stored under
+        self.cut = cut
+        self.slice_max_bytes = slice_max_bytes
+        self._next_number = max(numbers.values(), default=0) + 1
+        self._state: Optional[RegionState] = None
+        self._todo: list[bytes] = []
+
+    def is_under_way(self) -> bool:
+        return self._state is not None
+
+    def begin(self, keyspace: Keyspace, position: int, clock_ms: int) -> None:
+        """Begins at `position`, which the keyspace reflects exactly."""
+        self.cut += 1
+        self._state = RegionState(
+            position, clock_ms, dict(keyspace.vector), dict(keyspace.chains), dict(keyspace.flush_tombstone), dict(keyspace.flush_clears)
+        )
+        self._todo = list(keyspace.dirty)
+        keyspace.is_dirty = False
+
+    def capture(self, keyspace: Keyspace, position: int) -> list[KeyCut]:
+        """Captures the next of the keys, as they are at `position`."""
+        cuts: list[KeyCut] = []
+        size = nodes = 0
+        while self._todo and size < _STEP_BYTES and nodes < _STEP_NODES:
+            key = self._todo.pop()
+            keyspace.dirty.pop(key, None)
+            cut = self._capture(key, keyspace.get(key), position)
+            size += len(cut.state)
+            nodes += len(cut.images)
+            cuts.append(cut)
+        return cuts
+
+    def has_more(self) -> bool:
+        return bool(self._todo)
+
+    def _capture(self, key: bytes, stream: Optional[Stream], position: int) -> KeyCut:
+        stored = self.numbers.get(key, 0)
+        if stream is None:
+            self.numbers.pop(key, None)
+            return KeyCut(key, position, 0, stored)
+        former = 0
+        if stream.stored_number == 0 or stream.stored_number != stored:
+            former = stored
+            stream.stored_number = self._next_number
+            self._next_number += 1
+            self.numbers[key] = stream.stored_number
+        cut = KeyCut(key, position, stream.stored_number, former)
+        state = bytearray()
+        put_converged(state, stream)
+        put_local(state, stream)
+        cut.state = bytes(state)
+        for region_id, log in stream.logs.items():
+            _capture_log(region_id, log, cut)
+        return cut
+
+    def slices(self, cuts: list[KeyCut]) -> Iterator[list[Statement]]:
+        """Transactions that write the captured keys, each of about a slice."""
+        statements: list[Statement] = []
+        size = 0
+        for cut in cuts:
+            for statement, length in self._rows(cut):
+                statements.append(statement)
+                size += length
+                if size >= self.slice_max_bytes:
+                    yield statements
+                    statements = []
+                    size = 0
+        if statements:
+            yield statements
+
+    def _rows(self, cut: KeyCut) -> Iterator[tuple[Statement, int]]:
+        """The rows of a key, then the one that makes them valid, then the removal of what they supersede."""
+        number = cut.number
+        if number:
+            for part, start in enumerate(range(0, len(cut.state), _PART_BYTES)):
+                body = cut.state[start : start + _PART_BYTES]
+                yield ("INSERT OR REPLACE INTO part (number, cut, part, body) VALUES (?, ?, ?, ?)", (number, self.cut, part, body)), len(body)
+            insert = "INSERT OR REPLACE INTO node (number, region, node, cut, body) VALUES (?, ?, ?, ?, ?)"
+            for image in cut.images:
+                yield (insert, (number, image.region_id, image.number, self.cut, image.encoded())), image.size()
+            for region_id, node in cut.dropped:
+                yield (insert, (number, region_id, node, self.cut, None)), 32
+            yield (
+                ("INSERT OR REPLACE INTO key_state (key, number, cut, position) VALUES (?, ?, ?, ?)", (cut.key, number, self.cut, cut.position)),
+                len(cut.key) + 32,
+            )
+            yield ("DELETE FROM part WHERE number = ? AND cut < ?", (number, self.cut)), 32
+            for image in cut.images:
+                yield (
+                    ("DELETE FROM node WHERE number = ? AND region = ? AND node = ? AND cut < ?", (number, image.region_id, image.number, self.cut)),
+                    64,
+                )
+            for region_id, node in cut.dropped:
+                yield ("DELETE FROM node WHERE number = ? AND region = ? AND node = ?", (number, region_id, node)), 64
+        else:
+            yield ("DELETE FROM key_state WHERE key = ?", (cut.key,)), 32
+        if cut.former:
+            yield ("DELETE FROM part WHERE number = ?", (cut.former,)), 32
+            yield ("DELETE FROM node WHERE number = ?", (cut.former,)), 32
+
+    def finish(self) -> tuple[int, list[Statement]]:
+        """(position to replay from, what makes it so); the checkpoint is over once that is written."""
+        state = self._state
+        assert state is not None and not self._todo
+        self._state = None
+        statements = [
+            meta("region_state", state.encoded()),
+            meta("cut", b"%d" % self.cut),
+            ("DELETE FROM staged WHERE position <= ?", (state.position,)),
+        ]
+        return state.position, statements
+
+
+def _capture_log(region_id: int, log: RegionLog, cut: KeyCut) -> None:
+    for node in log.unsaved:
+        if node.is_dropped:
+            continue
+        node.is_unsaved = False
+        if node.number == 0:
+            node.number = log.next_number
+            log.next_number += 1
+        cut.images.append(NodeImage(region_id, node))
+    log.unsaved = []
+    cut.dropped += [(region_id, number) for number in log.dropped_numbers]
+    log.dropped_numbers = []

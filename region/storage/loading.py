@@ -1,0 +1,122 @@
+"""A start (S13.1): the checkpoint, then the log from there, per key from its own position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Optional
+
+from crdt.apply import apply_block
+from crdt.encoding import Malformed, Reader
+from crdt.join import join
+from crdt.keyspace import Keyspace
+from crdt.local import apply_local, read_records
+from crdt.node import PackedNode
+from crdt.region_log import NodeLimits
+from crdt.state import push_node, read_converged, read_local, read_node, read_snapshot
+from crdt.stream import Stream
+from region.engine.errors import StorageError
+from region.engine.journal import Row
+from region.storage.checkpoint import read_region_state
+from region.storage.schema import SCHEMA_VERSION
+
+
+class Stored:
+    """What a region finds on its disk."""
+
+    def __init__(self) -> None:
+        self.meta: dict[str, bytes] = {}
+        self.keyspace: Keyspace = Keyspace(0, NodeLimits())
+        self.position = 0  # of the last row
+        self.replay_from = 0
+        self.clock_ms = 0
+        self.cut = 0
+        self.numbers: dict[bytes, int] = {}  # key → number its rows are stored under
+        self.skip_keys: dict[bytes, int] = {}  # key → position that its checkpoint reflects
+
+    def number(self, name: str) -> int:
+        return int(self.meta.get(name, b"0"))
+
+
+def check_meta(meta: dict[str, bytes], cluster: str, region_id: int, name: str) -> None:
+    """StorageError when the files are those of another version, cluster or region."""
+    version = int(meta.get("schema", b"0"))
+    if version != SCHEMA_VERSION:
+        raise StorageError(f"the database has schema version {version}, this release reads version {SCHEMA_VERSION}")
+    stored = (meta["cluster"].decode(), int(meta["region_id"]), meta["name"].decode())
+    if stored != (cluster, region_id, name):
+        raise StorageError(
+            f"the data directory belongs to region {stored[2]} ({stored[1]}) of cluster {stored[0]}, not to {name} ({region_id}) of {cluster}"
+        )
+
+
+def begin(meta: dict[str, bytes], region_id: int, limits: NodeLimits) -> Stored:
+    """The region's own state."""
+    stored = Stored()
+    stored.meta = meta
+    stored.keyspace = Keyspace(region_id, limits)
+    stored.cut = stored.number("cut")
+    body = meta.get("region_state")
+    if body is not None:
+        try:
+            state = read_region_state(body)
+        except Malformed as error:
+            raise StorageError(f"the region's state is damaged: {error}") from error
+        keyspace = stored.keyspace
+        keyspace.vector = state.vector
+        keyspace.chains = state.chains
+        keyspace.flush_tombstone = state.flush_tombstone
+        keyspace.flush_clears = state.flush_clears
+        keyspace.position = state.position
+        stored.position = stored.replay_from = state.position
+        stored.clock_ms = state.clock_ms
+    return stored
+
+
+def load_key(stored: Stored, key: bytes, number: int, position: int, parts: list[bytes], nodes: Iterable[tuple[int, int, bytes]]) -> None:
+    """One key of the checkpoint; `nodes` are (region_id, node number, body)."""
+    keyspace = stored.keyspace
+    stream = Stream(key, keyspace.limits)
+    try:
+        reader = Reader(b"".join(parts))
+        read_converged(reader, stream)
+        read_local(reader, stream)
+        read: list[tuple[int, int, int]] = []
+        made: list[PackedNode] = []
+        for region_id, node_number, body in nodes:
+            node = read_node(body)
+            node.number = node_number
+            node.is_unsaved = False
+            read.append((region_id, node.base_counter, len(made)))
+            made.append(node)
+        for region_id, _, index in sorted(read):
+            push_node(stream, region_id, made[index])
+    except Malformed as error:
+        raise StorageError(f"the checkpoint of key {key!r} is damaged: {error}") from error
+    for log in stream.logs.values():
+        log.next_number = max(node.number for node in log.rax.nodes) + 1
+    stream.stored_number = number
+    keyspace.keys[key] = stream
+    keyspace.note_visible(stream)
+    keyspace.mark_undigested(key)
+    stored.numbers[key] = number
+    stored.skip_keys[key] = position
+
+
+def replay(stored: Stored, row: Row, chunks: Optional[list[bytes]]) -> None:
+    """Applies one row of the log; `chunks` are those of the snapshot that it speaks of."""
+    keyspace = stored.keyspace
+    keyspace.position = row.position - 1
+    try:
+        if row.block is not None:
+            apply_block(keyspace, row.block, row.clock_ms, row.source == 0, stored.skip_keys)
+        elif row.snapshot:
+            join(keyspace, read_snapshot(chunks or [], keyspace.limits), row.clock_ms, stored.skip_keys)
+        else:
+            for record in read_records(row.body):
+                if stored.skip_keys.get(record.key, 0) < row.position:
+                    apply_local(keyspace, record)
+    except (Malformed, ValueError) as error:
+        raise StorageError(f"row {row.position} of the log is damaged: {error}") from error
+    keyspace.position = row.position
+    stored.position = row.position
+    stored.clock_ms = max(stored.clock_ms, row.clock_ms)
