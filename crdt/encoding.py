@@ -80,7 +80,10 @@ class Reader:
 
     def id_(self) -> int:
         ms = self.varint()
-        return (ms << 64) | self.varint()
+        seq = self.varint()
+        if ms > 0xFFFFFFFFFFFFFFFF or seq > 0xFFFFFFFFFFFFFFFF:
+            raise Malformed("an entry ID of more than 64+64 bits")
+        return (ms << 64) | seq
 
     def count(self) -> int:
         """A number of items that follow, each at least one byte: so it cannot promise more than there is."""
