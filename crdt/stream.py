@@ -131,9 +131,7 @@ class Stream:
         log = self.logs.get(region_id)
         if log is None:
             return 0
-        removed, highest = log.remove_prefix(counter)
-        self.note_deleted(highest)
-        return removed
+        return log.remove_prefix(counter)[0]
 
     def remove_entry(self, region_id: int, counter: int) -> bool:
         log = self.logs.get(region_id)
