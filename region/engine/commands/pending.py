@@ -17,6 +17,9 @@ from region.engine.replies import NULL_ARRAY, CommandError, Reply
 from region.engine.session import Session
 from region.engine.table import Command
 
+# `delivered_ms` of what XCLAIM FORCE makes pending: idle for long enough, however long is asked for.
+NEVER_DELIVERED: Final = -1
+
 
 def _find(core: Core, key: bytes, name: bytes) -> tuple[Optional[Stream], Optional[Group]]:
     stream = core.existing(key)
@@ -26,9 +29,9 @@ def _find(core: Core, key: bytes, name: bytes) -> tuple[Optional[Stream], Option
 def xack(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """XACK key group id…: takes entries out of the PELs; what becomes contiguous is announced with the next round (S8.1)."""
     stream, group = _find(core, argv[1], argv[2])
-    wanted = [entry_id(text) for text in argv[3:]]
     if stream is None or group is None:
         return 0
+    wanted = [entry_id(text) for text in argv[3:]]
     record = record_for(core, REMOVED, stream, group)
     for one in dict.fromkeys(wanted):
         for pending in group.delivery.pel.with_id(one):
@@ -42,15 +45,13 @@ def xpending(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """XPENDING key group [[IDLE ms] start end count [consumer]]."""
     index = 3
     idle_ms = 0
+    if len(argv) != 3 and not 6 <= len(argv) <= 9:  # as Redis, which ignores what is left over
+        raise CommandError(SYNTAX_ERROR)
     if len(argv) > 3 and argv[3].upper() == b"IDLE":
-        if len(argv) < 5:
-            raise CommandError(SYNTAX_ERROR)
         idle_ms = integer(argv[4])
         index = 5
         if len(argv) < 8:
             raise CommandError(SYNTAX_ERROR)
-    if len(argv) not in (3, index + 3, index + 4):
-        raise CommandError(SYNTAX_ERROR)
     start = end = count = 0
     if len(argv) > 3:
         count = max(integer(argv[index + 2]), 0)
@@ -62,7 +63,7 @@ def xpending(core: Core, session: Session, argv: list[bytes]) -> Reply:
     if len(argv) == 3:
         return _summary(group)
     pel = group.delivery.pel
-    if len(argv) == index + 4:
+    if len(argv) > index + 3:
         consumer = group.delivery.consumers.get(argv[index + 3])
         if consumer is None:
             return []
@@ -140,8 +141,6 @@ def _parse_claim(core: Core, argv: list[bytes]) -> tuple[list[int], ClaimRequest
         elif option == b"RETRYCOUNT" and has_more:
             index += 1
             request.retry_count = integer(argv[index], "ERR Invalid RETRYCOUNT option argument for XCLAIM")
-            if request.retry_count < 0:
-                raise CommandError("ERR Invalid RETRYCOUNT option argument for XCLAIM")
         elif option == b"LASTID" and has_more:
             index += 1
             request.last_id = entry_id(argv[index])
@@ -157,7 +156,6 @@ def xclaim(core: Core, session: Session, argv: list[bytes]) -> Reply:
     if stream is None or group is None:
         raise no_group(argv[1], argv[2])
     min_idle_ms = max(integer(argv[4], "ERR Invalid min-idle-time argument for XCLAIM"), 0)
-    entry_id(argv[5])
     wanted, request = _parse_claim(core, argv)
     if request.delivered_ms < 0 or request.delivered_ms > core.clock_ms:
         request.delivered_ms = core.clock_ms
@@ -169,8 +167,8 @@ def xclaim(core: Core, session: Session, argv: list[bytes]) -> Reply:
         for pending in _claimable(core, stream, group, one, request.force):
             if _is_gone(stream, pending):
                 gone.append(Item(pending.region_id, pending.counter, pending.entry_id))
-            elif pending.deliveries < 0 or core.clock_ms - pending.delivered_ms >= min_idle_ms:
-                deliveries = max(pending.deliveries, 0) + (0 if request.just_id else 1)
+            elif pending.delivered_ms == NEVER_DELIVERED or core.clock_ms - pending.delivered_ms >= min_idle_ms:
+                deliveries = pending.deliveries + (0 if request.just_id else 1)
                 if request.retry_count >= 0:
                     deliveries = request.retry_count
                 claimed.append(Item(pending.region_id, pending.counter, pending.entry_id, request.delivered_ms, deliveries))
@@ -187,13 +185,13 @@ def raise_floor(core: Core, stream: Stream, group: Group, last_id: int) -> None:
 
 
 def _claimable(core: Core, stream: Stream, group: Group, one: int, force: bool) -> list[Pending]:
-    """What is pending under an ID; with FORCE also present entries that are not, as never delivered (deliveries -1)."""
+    """What is pending under an ID; with FORCE also present entries that are not, as if delivered once to nobody."""
     found = group.delivery.pel.with_id(one)
     if force:
         known = {(pending.region_id, pending.counter) for pending in found}
         for dot in merge.with_id(stream.logs, one):
             if dot not in known:
-                found.append(Pending(one, dot[0], dot[1], b"", core.clock_ms, -1))
+                found.append(Pending(one, dot[0], dot[1], b"", NEVER_DELIVERED, 1))
     return found
 
 
@@ -239,7 +237,7 @@ def xautoclaim(core: Core, session: Session, argv: list[bytes]) -> Reply:
     while index < len(argv):
         option = argv[index].upper()
         if option == b"COUNT" and index + 1 < len(argv):
-            count = integer(argv[index + 1])
+            count = integer(argv[index + 1], "ERR COUNT must be > 0")
             if not 1 <= count <= INT64_MAX // 16:
                 raise CommandError("ERR COUNT must be > 0")
             index += 2
