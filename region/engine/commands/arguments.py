@@ -6,7 +6,7 @@ from typing import Final
 
 from crdt import ids
 from crdt.merge import Entry
-from region.engine.replies import CommandError, ErrorReply, Reply
+from region.engine.replies import CommandError, ErrorReply, Reply, SimpleString
 
 SYNTAX_ERROR: Final = "ERR syntax error"
 NOT_AN_INTEGER: Final = "ERR value is not an integer or out of range"
@@ -88,7 +88,13 @@ def shown(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
+def option_error(argv: list[bytes]) -> CommandError:
+    """What Redis says of wrong options of a subcommand."""
+    container = shown(argv[0]).upper()
+    return CommandError(f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try {container} HELP.")
+
+
 def help_reply(container: str, lines: list[str]) -> Reply:
     """The reply of a container's HELP."""
     texts = [f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", *lines, "HELP", "    Prints this help."]
-    return [text.encode() for text in texts]
+    return [SimpleString(text.encode()) for text in texts]

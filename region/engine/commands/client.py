@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from region.engine.commands.arguments import SYNTAX_ERROR, help_reply, integer, shown
+from region.engine.commands.arguments import SYNTAX_ERROR, help_reply, integer, option_error, shown
 from region.engine.commands.connection import check_name
 from region.engine.core import Core
 from region.engine.replies import NO_REPLY, NULL_ARRAY, OK, CommandError, ErrorReply, Reply, VerbatimText
@@ -201,7 +201,7 @@ def unblock(core: Core, session: Session, argv: list[bytes]) -> Reply:
             raise CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
         with_error = reason == b"ERROR"
     elif len(argv) > 4:
-        raise CommandError(f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try CLIENT HELP.")
+        raise option_error(argv)
     number = integer(argv[2])
     blocked = core.blocking.remove(number)
     if blocked is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from region.engine.commands.arguments import NOT_AN_INTEGER, SYNTAX_ERROR, integer, shown, wrong_arity
+from region.engine.commands.arguments import SYNTAX_ERROR, integer, shown, wrong_arity
 from region.engine.core import Core
 from region.engine.replies import OK, PONG, CommandError, MapReply, Reply, SimpleString
 from region.engine.session import Session
@@ -65,7 +65,7 @@ def select(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """SELECT 0: there is one database."""
     index = integer(argv[1])
     if not -(1 << 31) <= index < 1 << 31:
-        raise CommandError(NOT_AN_INTEGER)
+        raise CommandError("ERR value is out of range, value must between -2147483648 and 2147483647")
     if index != 0:
         raise CommandError("ERR DB index is out of range")
     return OK

@@ -18,32 +18,32 @@ from region.engine.session import Session
 from region.engine.table import Command
 
 
-def _found(core: Core, request: ReadRequest) -> list[tuple[Stream, Group]]:
-    """The stream and group of every key; NOGROUP for the first that is missing."""
+_MEANINGLESS: Final = (
+    "ERR The {0} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, "
+    "or use the > ID to get new messages. The {0} ID would just return an empty result set."
+)
+
+
+def _found(core: Core, request: ReadRequest) -> tuple[list[tuple[Stream, Group]], list[int]]:
+    """Stream and group of every key, and the ID to read above (-1 for `>`); what is wrong with the first key that has something wrong."""
     found: list[tuple[Stream, Group]] = []
-    for key in request.keys:
+    above: list[int] = []
+    for key, text in zip(request.keys, request.ids, strict=True):
         stream = core.existing(key)
         group: Optional[Group] = None if stream is None else stream.groups.get(request.group)
         if stream is None or group is None:
             raise no_group(key, request.group, " in XREADGROUP with GROUP option")
+        if text in (b"$", b"+"):
+            raise CommandError(_MEANINGLESS.format(text.decode()))
         found.append((stream, group))
-    return found
+        above.append(-1 if text == b">" else entry_id(text))
+    return found, above
 
 
 def xreadgroup(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """XREADGROUP: with `>` what is not given yet, with an ID what is pending for the caller."""
     request = parse_read(argv, True)
-    above: list[int] = []
-    for text in request.ids:
-        if text == b"$":
-            raise CommandError(
-                "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by "
-                "specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set."
-            )
-        if text == b"+":
-            raise CommandError("ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer.")
-        above.append(-1 if text == b">" else entry_id(text))
-    found = _found(core, request)
+    found, above = _found(core, request)
     for stream, group in found:
         _see_consumer(core, stream, group, request.consumer)
     results: list[tuple[bytes, Reply]] = []

@@ -9,7 +9,7 @@ from crdt.groups import Group
 from crdt.local import CONSUMER, CONSUMER_DELETED, FLOOR_SET, Item, LocalRecord
 from crdt.position import Position, at_counters, at_id
 from crdt.stream import Stream
-from region.engine.commands.arguments import SYNTAX_ERROR, entry_id, help_reply, integer, shown
+from region.engine.commands.arguments import SYNTAX_ERROR, entry_id, help_reply, integer, option_error, shown
 from region.engine.core import Core
 from region.engine.replies import OK, CommandError, Reply
 from region.engine.session import Session
@@ -55,7 +55,7 @@ def _options(argv: list[bytes], index: int, allows_mkstream: bool) -> tuple[bool
                 raise CommandError("ERR value for ENTRIESREAD must be positive or -1")
             index += 2
         else:
-            raise CommandError(SYNTAX_ERROR)
+            raise option_error(argv)
     return mkstream, entries_read
 
 
@@ -82,8 +82,8 @@ def set_id(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """XGROUP SETID key group id|$ [ENTRIESREAD n]: the floor here; what is given beyond it is forgotten (S7.4)."""
     entries_read = _options(argv, 5, False)[1]
     stream = _stream(core, argv[2])
-    floor: Position = at_counters(core.keyspace.vector) if argv[4] == b"$" else at_id(entry_id(argv[4]))
     group = _group(stream, argv[3])
+    floor: Position = at_counters(core.keyspace.vector) if argv[4] == b"$" else at_id(entry_id(argv[4]))
     record = record_for(core, FLOOR_SET, stream, group)
     record.floor = floor
     record.entries_read = max(entries_read, 0)

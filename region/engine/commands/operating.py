@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from region.engine.commands.arguments import SYNTAX_ERROR, help_reply, shown
+from region.engine.commands.arguments import SYNTAX_ERROR, help_reply, option_error, shown
 from region.engine.core import Core
 from region.engine.info import info_text
 from region.engine.replies import NO_REPLY, OK, CommandError, Reply, VerbatimText
@@ -32,7 +32,7 @@ def debug(core: Core, session: Session, argv: list[bytes]) -> Reply:
         return OK
     if subcommand == b"HELP" and len(argv) == 2:
         return help_reply("DEBUG", ["SLEEP <seconds>", "    Do nothing for so long, 60 seconds at most."])
-    raise CommandError(f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try DEBUG HELP.")
+    raise option_error(argv)
 
 
 def _milliseconds(text: bytes) -> int:

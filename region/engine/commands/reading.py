@@ -21,11 +21,13 @@ def xlen(core: Core, session: Session, argv: list[bytes]) -> Reply:
 
 def _count(argv: list[bytes], index: int) -> int:
     """COUNT n at `index`; -1 where it is not given, 0 or less: nothing."""
-    if len(argv) <= index:
-        return -1
-    if len(argv) != index + 2 or argv[index].upper() != b"COUNT":
-        raise CommandError(SYNTAX_ERROR)
-    return max(integer(argv[index + 1]), 0)
+    count = -1
+    while index < len(argv):
+        if index + 1 >= len(argv) or argv[index].upper() != b"COUNT":
+            raise CommandError(SYNTAX_ERROR)
+        count = max(integer(argv[index + 1]), 0)
+        index += 2
+    return count
 
 
 def xrange(core: Core, session: Session, argv: list[bytes]) -> Reply:

@@ -10,7 +10,7 @@ from crdt.merge import Entry
 from crdt.pel import Pending
 from crdt.stream import Stream
 from region.engine.commands.adding import configuration
-from region.engine.commands.arguments import NO_SUCH_KEY, SYNTAX_ERROR, entry_reply, help_reply, integer, shown
+from region.engine.commands.arguments import NO_SUCH_KEY, SYNTAX_ERROR, entry_reply, help_reply, integer, option_error, shown
 from region.engine.core import Core
 from region.engine.replies import CommandError, MapReply, Reply
 from region.engine.session import Session
@@ -60,7 +60,7 @@ def stream_(core: Core, session: Session, argv: list[bytes]) -> Reply:
         ]  # fmt: skip
         return MapReply(_head(core, stream) + tail)
     if argv[3].upper() != b"FULL" or len(argv) not in (4, 6) or (len(argv) == 6 and argv[4].upper() != b"COUNT"):
-        raise CommandError(SYNTAX_ERROR)
+        raise option_error(argv)
     count = integer(argv[5]) if len(argv) == 6 else 10
     if count < 0:
         count = 10
@@ -104,12 +104,12 @@ def _full_group(stream: Stream, group: Group, count: int) -> Reply:
             b"seen-time", consumer.seen_ms,
             b"active-time", consumer.active_ms,
             b"pel-count", consumer.pel.length,
-            b"pel", _first_pending(consumer.pel.ascending(0, ids.MAX_ID), count, False),
+            b"pending", _first_pending(consumer.pel.ascending(0, ids.MAX_ID), count, False),
         ]  # fmt: skip
         consumers.append(MapReply(flat))
     return MapReply(
         [b"name", group.name, *_position(stream, group), b"pel-count", delivery.pel.length,
-         b"pel", _first_pending(delivery.pel.ascending(0, ids.MAX_ID), count, True), b"consumers", consumers]
+         b"pending", _first_pending(delivery.pel.ascending(0, ids.MAX_ID), count, True), b"consumers", consumers]
     )  # fmt: skip
 
 
