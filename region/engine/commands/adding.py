@@ -311,9 +311,9 @@ def xtrim(core: Core, session: Session, argv: list[bytes]) -> Reply:
         if after == index:
             raise CommandError(SYNTAX_ERROR)
         index = after
+    _check_trim(request, DEFAULT_TRIM_LIMIT_NODES * core.keyspace.limits.max_entries)
     if not request.strategy:
         raise CommandError("ERR syntax error, XTRIM must be called with a trimming strategy")
-    _check_trim(request, DEFAULT_TRIM_LIMIT_NODES * core.keyspace.limits.max_entries)
     stream = core.existing(argv[1])
     return 0 if stream is None else trim(core, stream, request)
 
@@ -323,10 +323,10 @@ def xtrim(core: Core, session: Session, argv: list[bytes]) -> Reply:
 
 def xdel(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """XDEL: the dots of all entries that bear an ID (S5.1); counts entries."""
-    wanted = [entry_id(text) for text in argv[2:]]
     stream = core.existing(argv[1])
     if stream is None:
         return 0
+    wanted = [entry_id(text) for text in argv[2:]]
     dots: list[Dot] = []
     for one in dict.fromkeys(wanted):
         dots.extend(merge.with_id(stream.logs, one))

@@ -53,6 +53,8 @@ def _expire(core: Core, argv: list[bytes], unit_ms: int, is_relative: bool) -> R
     if stream is None or not _allowed(options, _deadline_ms(stream), at_ms):
         return 0
     core.require_issue()
+    if at_ms == core.clock_ms:
+        at_ms = core.clock_ms - 1  # a deadline that is not ahead has passed: hidden at once, as Redis deletes at once
     core.issue(SetDeadline(argv[1], max(at_ms, 0), list(stream.deadlines)))
     return 1
 
