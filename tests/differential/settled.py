@@ -29,9 +29,15 @@ def settle(words: list[bytes], theirs: Typed, own: Typed) -> tuple[Typed, Typed]
         return theirs, _near(theirs, own, 2)
     if name in (b"TTL", b"PTTL", b"EXPIRETIME", b"PEXPIRETIME"):
         return theirs, _near_number(theirs, own)
-    if name == b"EXEC":
-        return theirs, own
+    if name == b"CONFIG" and len(words) > 2 and words[1].upper() == b"GET":
+        return _sorted_pairs(theirs), _sorted_pairs(own)
     return theirs, own
+
+
+def _sorted_pairs(reply: Typed) -> Typed:
+    """A map whose order is nobody's contract."""
+    pairs = sorted((reply.elements[index : index + 2] for index in range(0, len(reply.elements), 2)), key=repr)
+    return Typed(reply.kind, [one for pair in pairs for one in pair])
 
 
 def _near_number(theirs: Typed, own: Typed) -> Typed:
@@ -44,7 +50,7 @@ def _near_number(theirs: Typed, own: Typed) -> Typed:
 
 def _near(theirs: Typed, own: Typed, index: int) -> Typed:
     """Ours, with element `index` of every row made equal to theirs where it is near."""
-    if len(theirs.elements) != len(own.elements):
+    if len(theirs.elements) != len(own.elements) or not own.elements:
         return own
     rows = []
     for their_row, own_row in zip(theirs.elements, own.elements, strict=True):
@@ -87,6 +93,6 @@ def _line_up(theirs: Typed, own: Typed) -> Typed:
                 lined[index + 1] = _near_number(other, value)
             elif field in (b"lag", b"entries-read") and other.value is None and isinstance(value.value, int):
                 lined[index + 1] = other
-            elif field == b"pel":
+            elif field == b"pending":
                 lined[index + 1] = _near(other, value, len(value.elements[0].elements) - 2 if value.elements else 0)
     return Typed(own.kind, lined)
