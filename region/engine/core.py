@@ -17,7 +17,7 @@ from region.engine.blocking import Blocked, Blocking, Waiter
 from region.engine.journal import Journal
 from region.engine.lifecycle import RECOVERY, SERVING, Lifecycle
 from region.engine.removals import Removals
-from region.engine.replies import WAITING, CommandError, ErrorReply, Reply
+from region.engine.replies import NO_REPLY, WAITING, CommandError, ErrorReply, Reply
 from region.engine.session import Session
 from region.engine.settings import Settings
 from region.engine.stability import Stability
@@ -304,8 +304,12 @@ class Core:
     # -- answering later ---------------------------------------------------------------------------------------------
 
     def answer(self, session: Session, reply: Reply) -> None:
-        """Gives a session that waits its reply."""
+        """Gives a session that waits its reply, or none if it asked for none (CLIENT REPLY)."""
         session.waiting = False
+        if session.reply_mode != "on":
+            if session.reply_mode == "skip":
+                session.reply_mode = "on"
+            reply = NO_REPLY
         self.answers.append(Answer(session, reply))
 
     def block(self, session: Session, keys: list[bytes], argv: list[bytes], timeout_ms: int) -> Reply:

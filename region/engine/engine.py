@@ -455,7 +455,9 @@ class Engine(Core):
 
 
 def _silenced(session: Session, mode: str, reply: Reply) -> Reply:
-    """CLIENT REPLY OFF and SKIP."""
+    """CLIENT REPLY OFF and SKIP; what waits is silenced when it is answered."""
+    if isinstance(reply, Waiting):
+        return reply
     if mode == "skip":
         session.reply_mode = "on"
         return NO_REPLY

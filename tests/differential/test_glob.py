@@ -1,0 +1,47 @@
+"""Glob patterns against the real server's KEYS, and that no pattern takes long."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import redis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from region.engine.glob import Glob, matches
+
+TEXT = st.lists(st.sampled_from([b"a", b"b", b"c", b"-", b"]", b"[", b"^", b"\\", b"*", b"?", b"\x00", b"\xff"]), max_size=6).map(b"".join)
+PIECE = st.sampled_from([
+    b"a", b"b", b"c", b"*", b"**", b"?", b"[", b"]", b"^", b"-", b"\\", b"[ab]", b"[^a]", b"[a-c]", b"[c-a]", b"[^]", b"[]", b"[a-",
+    b"[\\]]", b"\\*", b"\\", b"[^\\-a]", b"\x00", b"\xff", b"[\x80-\xff]",
+])  # fmt: skip
+PATTERN = st.lists(PIECE, max_size=6).map(b"".join)
+
+
+@pytest.mark.oracle
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(TEXT, min_size=1, max_size=20, unique=True), patterns=st.lists(PATTERN, min_size=1, max_size=20))
+def test_as_keys_does(oracle: redis.Redis, texts: list[bytes], patterns: list[bytes]) -> None:
+    pipeline = oracle.pipeline(transaction=False)
+    pipeline.flushall()
+    for text in texts:
+        pipeline.set(text, b"")
+    for pattern in patterns:
+        pipeline.execute_command("KEYS", pattern)
+    found = pipeline.execute()[1 + len(texts) :]
+    for pattern, keys in zip(patterns, found, strict=True):
+        # Redis lets no pattern but * match the empty string (its loop ends with the string, before it looks at what stars are left).
+        assert sorted(text for text in texts if text and Glob(pattern).matches(text)) == sorted(key for key in keys if key), pattern
+
+
+def test_case_is_ignored_on_request() -> None:
+    assert matches(b"MAX*[A-D]", b"maxmemoryC", True)
+    assert not matches(b"MAX*", b"maxmemory")
+
+
+def test_no_pattern_takes_long() -> None:
+    """Stars that are retried within stars would take longer than the universe."""
+    begin = time.perf_counter()
+    assert not matches(b"a*" * 200 + b"b", b"a" * 20000)
+    assert time.perf_counter() - begin < 5
