@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import inspect
+import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -21,6 +22,7 @@ from region.config import ALIASES, IDENTITY, ConfigError, RegionConfig, load
 from region.engine import settings
 
 LOCK_NAME = "region.lock"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def _panel(name: str) -> str:
@@ -87,8 +89,9 @@ def serve(**options: Any) -> None:
         config = load({name.replace("_", "-"): value for name, value in options.items()}, os.environ, file)
     except ConfigError as error:
         raise UsageError(str(error)) from None
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=f"%(asctime)s {config.name} %(levelname)s %(name)s: %(message)s")
     for warning in config.warnings:
-        print(f"anabranch: {warning}", file=sys.stderr)
+        logging.getLogger("anabranch").warning(warning)
     with locked(config.data):
         _check_ports(config)
         _run(config)
@@ -135,21 +138,46 @@ def _run(config: RegionConfig) -> None:
     from region import process
     from region.engine.errors import StorageError
 
+    stop = _Stop()
     try:
-        uvloop.run(_until_signalled(lambda: process.run(config)))
+        uvloop.run(stop.run(process.run(config)))
     except StorageError as error:
         raise CliError(f"{config.name}: {error}") from None
     except OSError as error:
         raise CliError(f"{config.name}: {error.strerror or error}") from None
+    finally:
+        # What still comes while Python winds up must not spoil the exit code.
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
 
 
-async def _until_signalled(run: Callable[[], Any]) -> None:
-    """Runs the region until it ends by itself, or SIGTERM or SIGINT cancels it; a region takes cancelling as its clean stop."""
-    task = asyncio.ensure_future(run())
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    try:
-        await task
-    except asyncio.CancelledError:
-        if not task.cancelled():
-            raise
+class _Stop:
+    """The first SIGTERM or SIGINT cancels the region, which takes that as its clean stop; later ones do nothing.
+
+    A second one would break off the stop, and with it the last commit. Handlers of the loop would be gone before the process is.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Future[None] | None = None
+        self._asked = False
+        for number in _SIGNALS:
+            signal.signal(number, self._signalled)
+
+    async def run(self, region: Coroutine[Any, Any, None]) -> None:
+        """Runs the region until it ends, or is told to."""
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.ensure_future(region)
+        if self._asked:
+            self._task.cancel()
+        try:
+            await self._task
+        except asyncio.CancelledError:
+            if not self._task.cancelled():
+                raise
+
+    def _signalled(self, number: int, frame: object) -> None:
+        if not self._asked:
+            self._asked = True
+            if self._loop is not None and self._task is not None:
+                self._loop.call_soon_threadsafe(self._task.cancel)

@@ -181,7 +181,7 @@ class LiveCluster:
             stop(process, 20.0)
 
     def close(self) -> None:
-        """Ends every region that this cluster started."""
+        """Ends every region that this cluster started, all at once."""
         for region in self.regions.values():
             if region.process is not None and region.process.poll() is None:
                 region.process.terminate()

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import random
 import socket
+
+# Below the range from which the system picks ports of outgoing connections, or one of those might take the port first.
+_LOWEST, _HIGHEST = 10_000, 32_000
+
+
+def is_free(port: int) -> bool:
+    """Whether the port can be listened on now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def free_ports(count: int) -> list[int]:
     """`count` different TCP ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.randrange(_LOWEST, _HIGHEST)
+        if port not in found and is_free(port):
+            found.add(port)
+    return list(found)
+
+
+def free_row(count: int) -> int:
+    """The first of `count` consecutive free ports."""
+    while True:
+        first = random.randrange(_LOWEST, _HIGHEST - count)
+        if all(is_free(first + n) for n in range(count)):
+            return first

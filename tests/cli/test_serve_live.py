@@ -1,0 +1,72 @@
+"""`anabranch serve`: how one region starts, stops and refuses."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.cluster import LiveCluster
+from tests.support.processes import eventually
+
+pytestmark = pytest.mark.live
+NewCluster = Callable[..., LiveCluster]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_it_cleanly_with_everything_on_disk(new_cluster: NewCluster, number: signal.Signals) -> None:
+    cluster = new_cluster(["us"], {"appendfsync": "no"})
+    region = cluster.start("us")
+    added = cluster.client("us").xadd("s", {"a": "1"})
+    assert region.process is not None
+    region.process.send_signal(number)
+    assert region.process.wait(15) == 0, region.log_tail()
+    cluster.start("us")
+    assert cluster.client("us").xrange("s") == [(added, {"a": "1"})]
+
+
+def test_an_impatient_user_does_not_break_off_the_stop(new_cluster: NewCluster) -> None:
+    """A second SIGTERM cancelled the clean stop half-way: the last commit was lost, and the process never ended."""
+    cluster = new_cluster(["us"], {"appendfsync": "no"})
+    region = cluster.start("us")
+    added = cluster.client("us").xadd("s", {"a": "1"})
+    assert region.process is not None
+    for _ in range(20):
+        if region.process.poll() is None:
+            region.process.send_signal(signal.SIGTERM)
+            time.sleep(0.01)
+    assert region.process.wait(15) == 0, region.log_tail()
+    cluster.start("us")
+    assert cluster.client("us").xrange("s") == [(added, {"a": "1"})]
+
+
+def test_shutdown_ends_it(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(["us"])
+    region = cluster.start("us")
+    cluster.client("us").shutdown()
+    assert region.process is not None and region.process.wait(15) == 0, region.log_tail()
+
+
+def test_members_on_disk_are_not_changed_by_flags(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(["us", "eu"])
+    cluster.start("us")
+    cluster.stop("us")
+    cluster.regions["eu"].region_id = 7
+    cluster.start("us")
+    assert cluster.client("us").info("crdt")["crdt_members"] == {"us": 1, "eu": 2}
+
+
+@pytest.mark.parametrize("what", ["cluster", "members"])
+def test_a_peer_that_does_not_belong_is_refused_on_both_sides(new_cluster: NewCluster, what: str) -> None:
+    cluster = new_cluster(["us", "eu"])
+    cluster.start("us")
+    if what == "cluster":
+        cluster.cluster = "other"
+    else:
+        cluster.regions["us"].region_id = 3
+    cluster.start("eu")
+    for name, peer in (("us", "eu"), ("eu", "us")):
+        eventually(lambda name=name, peer=peer: cluster.links(name)[peer] == "refused", 15, f"{name} refusing {peer}")  # type: ignore[misc]
+    assert what[:7] in "".join(cluster.regions[name].log_tail() for name in ("us", "eu"))
