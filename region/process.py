@@ -55,6 +55,8 @@ class Region:
         self._writing = asyncio.Lock()  # one transaction at a time
         self._committed = asyncio.Event()  # pulsed after each commit
         self._tasks: list[asyncio.Task[None]] = []
+        self._checkpoint_task: Optional[asyncio.Task[None]] = None
+        self._stopping = False
         self._commit_tasks: set[asyncio.Task[None]] = set()
         self._sync: Optional[SyncManager] = None
         self._http: Optional[HttpServer] = None
@@ -89,8 +91,9 @@ class Region:
             self._http = HttpServer(self.metrics, self.health)
             await self._http.start(config.http.host, config.http.port)
         self._refresh_facts()
-        for work in (self._ticking(), self._checkpointing(), self._refreshing()):
+        for work in (self._ticking(), self._refreshing()):
             self._tasks.append(self._loop.create_task(work))
+        self._checkpoint_task = self._loop.create_task(self._checkpointing())
         self.stepped()
         _log.info("region %s (%d) of cluster %s takes clients on %s", engine.name, engine.region_id, engine.cluster, config.resp)
 
@@ -101,6 +104,10 @@ class Region:
             await self._sync.stop()
         if self._http is not None:
             await self._http.close()
+        # A checkpoint under way is never cut off: what it has captured counts as saved.
+        self._stopping = True
+        if self._checkpoint_task is not None:
+            await self._checkpoint_task
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -195,7 +202,7 @@ class Region:
 
     async def _checkpointing(self) -> None:
         """Begins a checkpoint when keys changed and time or log says so."""
-        while True:
+        while not self._stopping:
             await asyncio.sleep(_CHECKPOINT_LOOK_S)
             engine = self.engine
             if not (engine.keyspace.dirty or engine.keyspace.is_dirty or engine.changes_since_checkpoint()):
@@ -218,17 +225,17 @@ class Region:
         if not checkpointer.is_under_way():
             engine.journal.cut_block()
             checkpointer.begin(engine.keyspace, engine.journal.position, engine.clock_ms)
-        while True:
-            engine.journal.cut_block()
-            position = engine.journal.position
-            cuts: list[KeyCut] = checkpointer.capture(engine.keyspace, position)
-            await self._until_committed(position)
-            for statements in checkpointer.slices(cuts):
+        while checkpointer.pending or checkpointer.has_more():
+            if not checkpointer.pending:
+                engine.journal.cut_block()
+                checkpointer.capture(engine.keyspace, engine.journal.position)
+            await self._until_committed(checkpointer.pending_position)
+            for statements in checkpointer.slices():
                 await self._write(statements)
-            if not checkpointer.has_more():
-                break
+            checkpointer.written()
         replay_from, statements = checkpointer.finish()
         await self._write(statements)
+        checkpointer.finished()
         engine.saved_position = replay_from
         async with self._writing:
             settings = self.settings
@@ -241,15 +248,8 @@ class Region:
             await self._flush()
 
     async def _write(self, statements: list[Statement]) -> None:
-        """Writes a slice, again and again until it is on disk: what was captured counts as saved."""
-        while True:
-            try:
-                async with self._writing:
-                    await self.database.write(statements)
-                return
-            except StorageError as error:
-                _log.error("a checkpoint's slice failed, it will be tried again: %s", error)
-                await asyncio.sleep(_RETRY_S)
+        async with self._writing:
+            await self.database.write(statements)
 
     # -- figures -----------------------------------------------------------------------------------------------------
 

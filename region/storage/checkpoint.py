@@ -90,6 +90,9 @@ class Checkpointer:
         self._next_number = max(numbers.values(), default=0) + 1
         self._state: Optional[RegionState] = None
         self._todo: list[bytes] = []
+        # Captured and not yet written whole: what was captured counts as saved in memory, so it is written until it is on disk.
+        self.pending: list[KeyCut] = []
+        self.pending_position = 0
 
     def is_under_way(self) -> bool:
         return self._state is not None
@@ -103,9 +106,11 @@ class Checkpointer:
         self._todo = list(keyspace.dirty)
         keyspace.is_dirty = False
 
-    def capture(self, keyspace: Keyspace, position: int) -> list[KeyCut]:
-        """Captures the next of the keys, as they are at `position`."""
-        cuts: list[KeyCut] = []
+    def capture(self, keyspace: Keyspace, position: int) -> None:
+        """Captures the next of the keys, as they are at `position`, into `pending`."""
+        assert not self.pending
+        cuts = self.pending
+        self.pending_position = position
         size = nodes = 0
         while self._todo and size < _STEP_BYTES and nodes < _STEP_NODES:
             key = self._todo.pop()
@@ -114,7 +119,10 @@ class Checkpointer:
             size += len(cut.state)
             nodes += len(cut.images)
             cuts.append(cut)
-        return cuts
+
+    def written(self) -> None:
+        """All slices of `pending` are on disk."""
+        self.pending = []
 
     def has_more(self) -> bool:
         return bool(self._todo)
@@ -139,11 +147,11 @@ class Checkpointer:
             _capture_log(region_id, log, cut)
         return cut
 
-    def slices(self, cuts: list[KeyCut]) -> Iterator[list[Statement]]:
-        """Transactions that write the captured keys, each of about a slice."""
+    def slices(self) -> Iterator[list[Statement]]:
+        """Transactions that write what is pending, each of about a slice; writing them again from the first does no harm."""
         statements: list[Statement] = []
         size = 0
-        for cut in cuts:
+        for cut in self.pending:
             for statement, length in self._rows(cut):
                 statements.append(statement)
                 size += length
@@ -185,16 +193,19 @@ class Checkpointer:
             yield ("DELETE FROM node WHERE number = ?", (cut.former,)), 32
 
     def finish(self) -> tuple[int, list[Statement]]:
-        """(position to replay from, what makes it so); the checkpoint is over once that is written."""
+        """(position to replay from, what makes it so); call `finished` once that is written."""
         state = self._state
-        assert state is not None and not self._todo
-        self._state = None
+        assert state is not None and not self._todo and not self.pending
         statements = [
             meta("region_state", state.encoded()),
             meta("cut", b"%d" % self.cut),
             ("DELETE FROM staged WHERE position <= ?", (state.position,)),
         ]
         return state.position, statements
+
+    def finished(self) -> None:
+        """The checkpoint is over."""
+        self._state = None
 
 
 def _capture_log(region_id: int, log: RegionLog, cut: KeyCut) -> None:
