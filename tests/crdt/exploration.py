@@ -131,7 +131,7 @@ class Exploration:
             reached: list[Part] = []
             count = 0
             for history in level:
-                for larger in self._successors(history):
+                for larger in self._successors(history, number < depth):
                     if number == depth and self.newest[0] % share:
                         continue
                     count += 1
@@ -141,11 +141,11 @@ class Exploration:
             self.histories.append(count)
             level = reached
 
-    def _successors(self, history: Part) -> Iterator[Part]:
+    def _successors(self, history: Part, keep: bool) -> Iterator[Part]:
         for past in parts(history):
             for region_id in REGIONS:
                 if all(unit in past for unit in history if unit.region_id == region_id):
-                    for unit in self._units(region_id, past):
+                    for unit in self._units(region_id, past, keep or past != history):
                         larger = history | {unit}
                         name = self.newest = xxh3_128_digest(repr(name_of(larger)).encode())
                         if name not in self.seen:
@@ -153,14 +153,15 @@ class Exploration:
                             self.kinds[unit.kind] = self.kinds.get(unit.kind, 0) + 1
                             yield larger
 
-    def _units(self, region_id: int, past: Part) -> list[Unit]:
+    def _units(self, region_id: int, past: Part, keep: bool) -> list[Unit]:
         """What an engine could issue there."""
         found = self.units.get((region_id, past))
         if found is None:
             index = sum(1 for unit in past if unit.region_id == region_id)
             naive = self._state(past).naive
             found = [Unit(region_id, index, kind, past, ops) for kind, ops in commands(naive, region_id, past) if ops]
-            self.units[region_id, past] = found
+            if keep:
+                self.units[region_id, past] = found
         return found
 
     # -- states ------------------------------------------------------------------------------------------------------
@@ -176,14 +177,13 @@ class Exploration:
     def _make(self, part: Part) -> State:
         """Applies the part in every order of its last units, and compares."""
         state = None
-        for last in last_units(part) or [None]:
-            if last is None:
-                naive, keyspace = NaiveRegion(OBSERVER), Keyspace(OBSERVER, LIMITS)
-            else:
-                naive = self._state(part - {last}).naive.copy()
-                for op, dot in last.ops:
-                    naive.apply(op, dot)
-                keyspace = replay([*in_order(part - {last}), last])
+        if not part:
+            return State(NaiveRegion(OBSERVER), {}, bytes(16), snapshot_bytes(Keyspace(OBSERVER, LIMITS)))
+        for last in last_units(part):
+            naive = self._state(part - {last}).naive.copy()
+            for op, dot in last.ops:
+                naive.apply(op, dot)
+            keyspace = replay([*in_order(part - {last}), last])
             self.orders += 1
             if state is None:
                 contents = naive.converged()
@@ -203,7 +203,7 @@ class Exploration:
         try:
             state = self._state(history) if keep else self._make(history)
             smaller = [part for part in parts(history) if part != history]
-            self._check_joins(history, state, smaller)
+            self._check_joins(history, state, smaller, keep)
             if any(unit.buries for unit in history):
                 self._check_collections(history, state, smaller)
         except AssertionError:
@@ -214,11 +214,12 @@ class Exploration:
             )
             raise
 
-    def _check_joins(self, history: Part, state: State, smaller: list[Part]) -> None:
+    def _check_joins(self, history: Part, state: State, smaller: list[Part], keep: bool) -> None:
         for one in smaller:
             mine = self._state(one)
             self._join(replay(in_order(one)), mine.naive, state, state)
-            self._join(replay(in_order(history)), state.naive, mine, state)
+            if keep or len(one) == len(history) - 1:  # at the last level only the largest parts are joined into the whole
+                self._join(replay(in_order(history)), state.naive, mine, state)
             for other in smaller:
                 if one | other == history:
                     self._join(replay(in_order(one)), mine.naive, self._state(other), state)

@@ -36,7 +36,7 @@ def add_run(key: bytes, adds: list[tuple[int, tuple[bytes, ...]]], first: int) -
     for entry_id, fields in adds:
         next_ms, next_seq = entry_id >> 64, entry_id & ((1 << 64) - 1)
         put_entry(
-            data, SAME_NAMES, next_ms - ms, next_seq - seq if next_ms == ms and ms else next_seq, 1, encode_values(list(fields[1::2]))
+            data, SAME_NAMES, next_ms - ms, next_seq - seq if next_ms == ms else next_seq, 1, encode_values(list(fields[1::2]))
         )
         ms, seq = next_ms, next_seq
     return fx.AddRun(key, names, bytes(data), first - 1)

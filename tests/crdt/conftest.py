@@ -1,0 +1,8 @@
+"""Property tests repeat exactly: the same examples every time, and no example is timed."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("crdt", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("crdt")

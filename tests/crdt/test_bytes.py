@@ -1,0 +1,380 @@
+"""What travels and what is stored: round trips, and bytes that nobody wrote (S1.4, S11.2, S13.1)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crdt import effects as fx
+from crdt import local
+from crdt.apply import apply, apply_block
+from crdt.block import NO_CHAIN, Block, BlockWriter, chain_after, read_effects
+from crdt.encoding import Malformed, Reader, put_bytes, put_dots, put_id, put_varint, put_vector
+from crdt.keyspace import Keyspace
+from crdt.local import Item, LocalRecord, put_record, read_records
+from crdt.merge import forward
+from crdt.node import decode_fields, encode_names, encode_values
+from crdt.position import at_counters, at_id
+from crdt.region_log import NodeLimits
+from crdt.spans import Spans
+from crdt.state import NodeImage, put_converged, put_local, push_node, read_converged, read_local, read_node, read_snapshot
+from crdt.stream import NEVER, Stream
+from tests.crdt.histories import ACTIONS, History, Step, join
+from tests.crdt.support import Twin, add_run, converged, effect_of, kept, locals_of, receive, snapshot_bytes
+from tests.oracles import naive_stream as ns
+
+numbers = st.one_of(st.integers(0, 300), st.integers(0, (1 << 64) - 1))
+entry_ids = st.builds(lambda ms, seq: ms << 64 | seq, numbers, numbers)
+names = st.binary(max_size=6)
+vectors = st.dictionaries(st.integers(1, 999), st.integers(1, 1 << 40), max_size=4)
+dots = st.lists(st.tuples(st.integers(1, 999), st.integers(1, 1 << 40)), max_size=4)
+
+
+# -- words ---------------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, (1 << 140) - 1), st.binary(), entry_ids, vectors, dots)
+def test_words_round_trip(number: int, data: bytes, entry_id: int, vector: dict[int, int], several: list[tuple[int, int]]) -> None:
+    out = bytearray()
+    put_varint(out, number)
+    put_bytes(out, data)
+    put_id(out, entry_id)
+    put_vector(out, vector)
+    put_dots(out, several)
+    reader = Reader(bytes(out))
+    assert (reader.varint(), reader.bytes_(), reader.id_(), reader.vector(), reader.dots()) == (number, data, entry_id, vector, several)
+    assert reader.at_end()
+    for length in range(len(out)):
+        with pytest.raises(Malformed):
+            reader = Reader(bytes(out[:length]))
+            reader.varint(), reader.bytes_(), reader.id_(), reader.vector(), reader.dots()
+
+
+def test_promises_are_not_believed() -> None:
+    """A count or a length beyond what is there is refused before anything is built."""
+    for reads in (Reader.vector, Reader.dots, Reader.bytes_):
+        out = bytearray()
+        put_varint(out, 1 << 60)
+        with pytest.raises(Malformed):
+            reads(Reader(bytes(out)))
+    with pytest.raises(Malformed):
+        Reader(b"\xff" * 100).varint()
+
+
+@pytest.mark.parametrize(("ms", "seq"), [(1 << 64, 0), (0, 1 << 64), (1 << 80, 1 << 80)])
+def test_ids_beyond_128_bits_are_refused(ms: int, seq: int) -> None:
+    """S4.5: 64+64 bits. A longer seq would run over into the ms."""
+    out = bytearray()
+    put_varint(out, ms)
+    put_varint(out, seq)
+    with pytest.raises(Malformed):
+        Reader(bytes(out)).id_()
+
+
+# -- effects and blocks ----------------------------------------------------------------------------------------------------
+
+fields = st.lists(st.tuples(names, names), min_size=1, max_size=3).map(lambda pairs: tuple(part for pair in pairs for part in pair))
+spans = st.dictionaries(st.integers(1, 9), st.frozensets(st.integers(1, 20), min_size=1), max_size=3)
+keys = st.sampled_from([b"", b"k", b"key\x00\xff"])
+operations: st.SearchStrategy[ns.Op] = st.one_of(
+    st.builds(ns.Add, keys, entry_ids, fields),
+    st.builds(ns.Add, keys, entry_ids, fields, st.just(b"pid"), names, numbers, vectors),
+    st.builds(ns.Remove, keys, dots.map(tuple)),
+    st.builds(ns.Trim, keys, vectors, st.booleans()),
+    st.builds(ns.Delete, keys, vectors),
+    st.builds(ns.Flush, vectors),
+    st.builds(ns.SetId, keys, entry_ids),
+    st.builds(ns.Create, keys, names, st.one_of(st.none(), entry_ids), vectors),
+    st.builds(ns.Destroy, keys, names),
+    st.builds(ns.Acknowledge, keys, names, dots.map(tuple), spans),
+    st.builds(ns.Deadline, keys, st.sampled_from([0, 5, NEVER]), dots.map(tuple)),
+    st.builds(ns.RemoveObserved, keys, vectors, st.booleans()),
+    st.builds(ns.Configure, keys, numbers, numbers, dots.map(tuple), vectors),
+)
+
+
+def plain(value: object) -> object:
+    """An effect's meaning, for comparing: its class and fields, spans as their ends."""
+    if isinstance(value, Spans):
+        return (value.starts, value.ends, value.end_ids)
+    if isinstance(value, (int, bytes, bool)):
+        return value
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    slots = [name for name in dir(value) if not name.startswith("_") and not callable(getattr(value, name))]
+    return (type(value).__name__, {name: plain(getattr(value, name)) for name in slots})
+
+
+def single_adds(effects: list[fx.Effect], first: int) -> list[object]:
+    """Effects with runs of adds taken apart, each with its counter."""
+    result: list[object] = []
+    counter = first
+    for effect in effects:
+        if isinstance(effect, fx.AddRun):
+            keyspace = Keyspace(1, NodeLimits(0, 0))
+            apply(keyspace, effect, 1, counter, 0, False)
+            for entry in forward(keyspace.keys[effect.key].logs, 0, (1 << 128) - 1, -1):
+                assert entry.counter == counter
+                result.append((counter, effect.key, entry.entry_id, tuple(entry.fields)))
+                counter += 1
+        else:
+            result.append((counter, plain(effect)))
+            counter += fx.dots_of(effect)
+    return result
+
+
+@settings(max_examples=300)
+@given(st.lists(operations, max_size=12), st.integers(1, 1000), st.sampled_from([(0, 0), (2, 0), (100, 40)]))
+def test_blocks_round_trip(written: list[ns.Op], first: int, limits: tuple[int, int]) -> None:
+    """Writer → bytes → effects: the same effects with the same counters, adds run together."""
+    writer = BlockWriter(3, first, *limits)
+    assert writer.is_empty()
+    expected: list[object] = []
+    counter = first
+    for op in written:
+        if isinstance(op, ns.Add) and not op.pid:
+            values = encode_values(list(op.fields[1::2]))
+            writer.add(op.key, op.entry_id >> 64, op.entry_id & ((1 << 64) - 1), encode_names(list(op.fields[::2])), values)
+            expected.append((counter, op.key, op.entry_id, op.fields))
+        else:
+            effect = effect_of(op, (3, counter))
+            writer.put(effect)
+            expected.append((counter, plain(effect)))
+        counter += 1
+        assert writer.last == counter - 1
+    assert writer.is_empty() == (not written)
+    body = writer.body()
+    block = Block(3, first, counter - 1, body, chain_after(NO_CHAIN, body))
+    assert single_adds(read_effects(block), first) == expected
+    for origin, begin, end in ((4, first, counter - 1), (3, first + 1, counter - 1), (3, first, counter)):
+        with pytest.raises(Malformed):
+            read_effects(Block(origin, begin, end, body, block.chain))
+
+
+def test_chain_depends_on_every_block_and_its_place() -> None:
+    """S13.5."""
+    one, two = chain_after(NO_CHAIN, b"one"), chain_after(NO_CHAIN, b"two")
+    assert len({one, two, chain_after(one, b"two"), chain_after(two, b"one"), NO_CHAIN}) == 5
+    assert chain_after(NO_CHAIN, b"one") == one and len(one) == 16
+
+
+def test_fields_round_trip() -> None:
+    for several in ([b"a", b"1"], [b"", b""], [b"a", b"1", b"a", b"2"], [b"x" * 300, b"\x00\xff" * 200]):
+        assert decode_fields(encode_names(several[::2]), encode_values(several[1::2])) == several
+
+
+# -- bytes that nobody wrote -----------------------------------------------------------------------------------------------
+
+
+def mutations(body: bytes, seed: int) -> list[bytes]:
+    """Cut short, flipped, with bytes put in, and shuffled: always the same."""
+    chance = random.Random(seed)
+    result = [body[:length] for length in range(len(body))]
+    for _ in range(300):
+        mutated = bytearray(body)
+        for _ in range(chance.randint(1, 3)):
+            place = chance.randrange(len(mutated) + 1)
+            kind = chance.randrange(4)
+            if kind == 0 and place < len(mutated):
+                mutated[place] = chance.choice([0, 1, 127, 128, 255, chance.randrange(256)])
+            elif kind == 1:
+                mutated[place:place] = bytes(chance.randrange(256) for _ in range(chance.randint(1, 12)))
+            elif kind == 2:
+                del mutated[place : place + chance.randint(1, 5)]
+            elif place < len(mutated):
+                mutated[place] ^= 1 << chance.randrange(8)
+        result.append(bytes(mutated))
+    return result
+
+
+def every_effect() -> list[fx.Effect]:
+    run = add_run(b"k", [(5 << 64 | 1, (b"f", b"v")), (5 << 64 | 2, (b"f", b"w"))], 1)
+    ops: list[ns.Op] = [
+        ns.Add(b"k", 9, (b"f", b"v"), b"p", b"i", 1000, {1: 2}), ns.Remove(b"k", ((1, 1), (2, 5))), ns.Trim(b"k", {1: 2, 3: 4}, True),
+        ns.Delete(b"k", {1: 4}), ns.Flush({1: 5}), ns.SetId(b"k", 99 << 64), ns.Create(b"k", b"g", 7, {1: 7}), ns.Create(b"k", b"g", None, {1: 8}),
+        ns.Destroy(b"k", b"g"), ns.Acknowledge(b"k", b"g", ((1, 9),), {1: frozenset({1, 2, 5})}), ns.Deadline(b"k", NEVER, ((1, 3),)),
+        ns.RemoveObserved(b"k", {1: 12}, True), ns.Configure(b"k", 60, 100, ((2, 1),), {1: 13}),
+    ]  # fmt: skip
+    return [run, *(effect_of(op, (1, number)) for number, op in enumerate(ops, 3))]
+
+
+def refuses_or_reads(read: Callable[[bytes], object], body: bytes) -> int:
+    """How many mutations of a body are refused; anything but a ValueError fails."""
+    read(body)
+    refused = 0
+    for seed in range(3):
+        for mutated in mutations(body, seed):
+            try:
+                read(mutated)
+            except ValueError:
+                refused += 1
+    return refused
+
+
+def test_malformed_effects_are_refused() -> None:
+    for number, effect in enumerate(every_effect()):
+        out = bytearray()
+        fx.put_effect(out, effect)
+
+        def read(body: bytes) -> None:
+            reader = Reader(body)
+            while not reader.at_end():
+                fx.read_effect(reader, 5)
+
+        if isinstance(effect, fx.AddRun):
+            assert refuses_or_reads(read, bytes(out)) > 100, number
+        else:
+            assert refuses_or_reads(read, bytes(out)) > 20, number
+
+
+def test_malformed_blocks_are_refused_and_what_is_read_can_be_applied() -> None:
+    """A block that passes reading is applied without any other error than ValueError: a peer's mistake must never be a crash."""
+    writer = BlockWriter(1, 1, 100, 4096)
+    for effect in every_effect():
+        writer.put(effect)
+    body = writer.body()
+
+    def read(mutated: bytes) -> None:
+        keyspace = Keyspace(2, NodeLimits(2, 60))
+        apply_block(keyspace, Block(1, 1, writer.last, mutated, NO_CHAIN), 1000, False)
+        keyspace.digest()
+
+    assert refuses_or_reads(read, body) > 500
+
+
+def random_steps(chance: random.Random, count: int) -> list[Step]:
+    return [(chance.randrange(len(ACTIONS)), chance.randrange(3), chance.randrange(66), chance.randrange(60)) for _ in range(count)]
+
+
+def full_twin() -> Twin:
+    """A region in which there is something of everything."""
+    history = History(checks=False)
+    chance = random.Random(11)
+    history.run(random_steps(chance, 300))
+    twin = history.twins[1]
+    engine = twin.engine()
+    twin.issue(engine.add(b"m", (b"f", b"v"), 0, b"p", b"i"))
+    twin.issue(twin.engine().create(b"m", b"g", 0))
+    twin.issue([ns.Configure(b"m", 60, 100, (), dict(twin.naive.vector))])
+    for _ in range(5):
+        twin.issue(twin.engine().add(b"m"))
+    twin.read(b"m", b"g", b"c0", 4)
+    twin.acknowledge(b"m", b"g", {each for each, _ in list(twin.naive.keys[b"m"].entries.values())[:1]})
+    twin.issue(twin.engine().announce(b"m", b"g"))
+    twin.delete_consumer(b"m", b"g", b"c0")
+    twin.read(b"m", b"g", b"c1", 1)
+    twin.issue(twin.engine().expire_at(b"m", 5000))
+    twin.issue(twin.engine().create(b"m", b"h", None))
+    twin.set_floor(b"m", b"h", 3)
+    twin.issue(twin.engine().destroy(b"m", b"none") or [ns.Destroy(b"m", b"none")])
+    twin.keyspace.chains[1] = bytes(range(16))
+    twin.check()
+    return twin
+
+
+def test_malformed_snapshots_are_refused() -> None:
+    twin = full_twin()
+    body = b"".join(snapshot_bytes(twin.keyspace))
+    assert refuses_or_reads(lambda mutated: read_snapshot([mutated], twin.limits), body) > 200
+
+
+def test_malformed_state_is_refused() -> None:
+    stream = full_twin().keyspace.keys[b"m"]
+    for put, read in ((put_converged, read_converged), (put_local, read_local)):
+        out = bytearray()
+        put(out, stream)
+        assert refuses_or_reads(lambda mutated, read=read: read(Reader(mutated), Stream(b"m", NodeLimits())), bytes(out)) > 100
+    node = stream.logs[1].rax.nodes[0]
+    assert refuses_or_reads(read_node, NodeImage(1, node).encoded()) > 50
+
+
+# -- state -----------------------------------------------------------------------------------------------------------------
+
+
+def test_checkpoint_round_trip() -> None:
+    """Header, groups, local state, nodes: what a checkpoint writes of a key, a start reads (S13.1)."""
+    for seed in range(40):
+        history = History(checks=False)
+        chance = random.Random(seed)
+        history.run(random_steps(chance, 80))
+        for twin in history.twins.values():
+            again = Keyspace(twin.region_id, NodeLimits(3, 200))
+            again.vector = dict(twin.keyspace.vector)
+            again.flush_tombstone, again.flush_clears = dict(twin.keyspace.flush_tombstone), dict(twin.keyspace.flush_clears)
+            for key, stream in twin.keyspace.keys.items():
+                loaded = again.get_or_create(key)
+                body = bytearray()
+                put_converged(body, stream)
+                reader = Reader(bytes(body))
+                read_converged(reader, loaded)
+                assert reader.at_end()
+                for region_id, log in stream.logs.items():
+                    for node in log.rax.nodes:
+                        push_node(loaded, region_id, read_node(NodeImage(region_id, node).encoded()))
+                body = bytearray()
+                put_local(body, stream)
+                reader = Reader(bytes(body))
+                read_local(reader, loaded)
+                assert reader.at_end()
+                again.touch(loaded)
+            assert converged(again) == converged(twin.keyspace)
+            assert kept(again) == kept(twin.keyspace)
+            assert locals_of(again) == locals_of(twin.keyspace)
+            assert again.digest() == twin.keyspace.digest()
+
+
+# -- local records -----------------------------------------------------------------------------------------------------------
+
+
+def test_local_records_round_trip() -> None:
+    out = bytearray()
+    written = []
+    for kind in range(local.DELIVERED, local.ENTRIES_READ + 1):
+        record = LocalRecord(kind, b"k", b"g", [(1, 2), (3, 4)], 1234)
+        record.consumer = b"c"
+        claimed = (55, 3) if kind == local.CLAIMED else (0, 0)
+        record.items = [Item(1, 2, 7 << 64 | 1, *claimed), Item(2, 9, 8 << 64, *claimed)]
+        record.spans = {1: Spans()}
+        record.spans[1].add(0, 5, 77)
+        if kind == local.FLOOR_SET:
+            record.floor = at_counters({1: 2}) if kind % 2 else at_id(5 << 64)
+        record.last_id = 9 << 64
+        record.entries_read = 12
+        record.no_ack = kind == local.DELIVERED
+        written.append(record)
+        put_record(out, record)
+    again = read_records(bytes(out))
+    assert [plain(record) for record in again] == [plain(record) for record in written]
+    assert refuses_or_reads(read_records, bytes(out)) > 300
+
+
+def test_replay_of_records_is_what_was_live() -> None:
+    """Effects and records in the order in which they arose give the local state again, through their bytes; a void record does nothing
+    (S13.1)."""
+    replayed_records = 0
+    for seed in range(60):
+        history = History(checks=False)
+        chance = random.Random(1000 + seed)
+        # A snapshot is no part of the log: without joins.
+        history.run([step for step in random_steps(chance, 100) if ACTIONS[step[0]] is not join])
+        for twin in history.twins.values():
+            replayed_records += len(twin.records)
+            replayed = Twin(twin.region_id, twin.limits)
+            records = list(twin.records)
+            for number in range(len(twin.log) + 1):
+                while records and records[0][0] == number:
+                    out = bytearray()
+                    put_record(out, records.pop(0)[1])
+                    for record in read_records(bytes(out)):
+                        local.apply_local(replayed.keyspace, record)
+                if number < len(twin.log):
+                    sent = twin.log[number]
+                    receive(replayed.keyspace, sent.op, sent.dot, 0, sent.dot[0] == twin.region_id)
+            assert locals_of(replayed.keyspace) == locals_of(twin.keyspace)
+    assert replayed_records > 300

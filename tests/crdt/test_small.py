@@ -1,0 +1,246 @@
+"""Vectors, spans, positions, PELs, pairs: the small structures against sets, dicts and lists."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crdt import vector as vectors
+from crdt.encoding import Reader
+from crdt.idempotency import Pair, Pairs, is_conflict
+from crdt.pel import Pel, Pending
+from crdt.position import at_counters, at_id, put_position, read_position
+from crdt.region_log import NodeLimits, RegionLog
+from crdt.spans import Spans, put_spans, put_spans_by_region, read_spans, read_spans_by_region, union_by_region
+from crdt.vector import Vector
+from tests.crdt.test_logs import append
+from tests.oracles.naive_log import counters_of, spans_of
+from tests.oracles.naive_stream import is_above
+
+small_vectors = st.dictionaries(st.integers(1, 4), st.integers(1, 5))
+
+
+# -- vectors -----------------------------------------------------------------------------------------------------------
+
+
+def dots(vector: Vector) -> set[tuple[int, int]]:
+    return {(region_id, counter) for region_id, last in vector.items() for counter in range(1, last + 1)}
+
+
+@given(st.lists(small_vectors, max_size=4), small_vectors)
+def test_vectors_are_sets_of_dots(several: list[Vector], one: Vector) -> None:
+    for other in several:
+        assert dots(vectors.joined(one, other)) == dots(one) | dots(other)
+        assert vectors.includes(one, other) == (dots(one) >= dots(other))
+        raised = dict(one)
+        vectors.raise_to(raised, other)
+        assert raised == vectors.joined(one, other)
+    expected = set.intersection(*(dots(each) for each in several)) if several else set()
+    assert dots(vectors.minimum(several)) == expected
+    assert 0 not in vectors.minimum(several).values()
+    for region_id in range(1, 5):
+        for counter in range(1, 6):
+            assert vectors.covers(one, region_id, counter) == ((region_id, counter) in dots(one))
+
+
+def test_dots_compare_by_counter_then_region() -> None:
+    assert sorted([(1, 2), (2, 1), (1, 1)], key=vectors.dot_order) == [(1, 1), (2, 1), (1, 2)]
+
+
+# -- spans -------------------------------------------------------------------------------------------------------------
+
+pieces = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6)), max_size=12)
+
+
+def built(parts: list[tuple[int, int]]) -> tuple[Spans, set[int]]:
+    spans, counters = Spans(), set()
+    for start, length in parts:
+        spans.add(start, start + length, 1000 + start + length)
+        counters |= set(range(start + 1, start + length + 1))
+    return spans, counters
+
+
+def is_set(spans: Spans, counters: set[int]) -> None:
+    assert list(zip(spans.starts, spans.ends, strict=True)) == spans_of(counters)
+    assert len(spans.end_ids) == len(spans.ends)
+    assert bool(spans) == bool(counters)
+    for counter in range(0, 30):
+        assert spans.contains(counter) == (counter in counters)
+        end = next((end for start, end in spans_of(counters) if start < counter <= end), 0)
+        assert spans.end_covering(counter) == end
+
+
+@settings(max_examples=300)
+@given(pieces, pieces, st.integers(0, 28))
+def test_spans_are_sets(one: list[tuple[int, int]], two: list[tuple[int, int]], cut: int) -> None:
+    spans, counters = built(one)
+    others, other_counters = built(two)
+    is_set(spans, counters)
+    assert spans.equals(others) == (counters == other_counters)
+    is_set(spans.minus(others), counters - other_counters)
+    joined = spans.copy()
+    joined.union(others)
+    is_set(joined, counters | other_counters)
+    is_set(spans, counters)  # a copy is a copy
+    highest = max(counters, default=0)
+    assert spans.highest_end() == (highest, 1000 + highest if highest else 0)
+    for index, end in enumerate(joined.ends):
+        assert joined.end_ids[index] == 1000 + end, "a span forgets the ID of its end"
+    out = bytearray()
+    put_spans(out, joined)
+    again = read_spans(Reader(bytes(out)))
+    is_set(again, counters | other_counters)
+    assert again.end_ids == joined.end_ids
+    joined.truncate(cut, 77)
+    is_set(joined, {each for each in counters | other_counters if each <= cut})
+    assert counters_of(zip(joined.starts, joined.ends, strict=True)) == {each for each in counters | other_counters if each <= cut}
+
+
+@given(st.dictionaries(st.integers(1, 3), pieces), st.dictionaries(st.integers(1, 3), pieces))
+def test_spans_by_region(one: dict[int, list[tuple[int, int]]], two: dict[int, list[tuple[int, int]]]) -> None:
+    ours = {region_id: built(parts)[0] for region_id, parts in one.items()}
+    theirs = {region_id: built(parts)[0] for region_id, parts in two.items()}
+    union_by_region(ours, theirs)
+    for region_id, spans in ours.items():
+        is_set(spans, built(one.get(region_id, []))[1] | built(two.get(region_id, []))[1])
+    assert all(spans is not ours[region_id] for region_id, spans in theirs.items()), "two owners of one set"
+    out = bytearray()
+    put_spans_by_region(out, ours)
+    again = read_spans_by_region(Reader(bytes(out)))
+    assert {region_id: each.ends for region_id, each in again.items()} == {
+        region_id: each.ends for region_id, each in ours.items() if each
+    }
+
+
+# -- positions ---------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(1, 4), max_size=8), st.sets(st.integers(0, 7)), st.integers(0, 20), small_vectors)
+def test_positions(gaps: list[int], removed: set[int], entry_id: int, counters: Vector) -> None:
+    log = RegionLog(2, NodeLimits(2, 0))
+    present: list[tuple[int, int]] = []
+    last = 0
+    for counter, gap in enumerate(gaps, 1):
+        last += gap
+        append(log, last, counter, (b"f", b"v"))
+        present.append((counter, last))
+    for index in removed:
+        if index < len(gaps):
+            log.remove(index + 1)
+    present = [each for each in present if each[0] - 1 not in removed]
+    for position, naive in ((at_id(entry_id), entry_id), (at_counters(counters), tuple(sorted(counters.items())))):
+        below = [counter for counter, each in present if not is_above(naive, (2, counter), each)]
+        assert position.counter_in(log) == max(below, default=0)
+        for counter, each in present:
+            assert position.is_below(2, counter, each) == is_above(naive, (2, counter), each)
+        out = bytearray()
+        put_position(out, position)
+        again = read_position(Reader(bytes(out)))
+        assert (again.is_id, again.entry_id, again.counters) == (position.is_id, position.entry_id, position.counters)
+
+
+# -- PELs --------------------------------------------------------------------------------------------------------------
+
+pending = st.tuples(st.booleans(), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
+
+
+@settings(max_examples=200)
+@given(st.lists(pending, max_size=30), st.integers(0, 6), st.integers(0, 6))
+def test_pel_is_a_dict_by_dot(steps: list[tuple[bool, int, int, int]], start: int, end: int) -> None:
+    pel, naive = Pel(), {}
+    for adds, region_id, counter, deliveries in steps:
+        entry_id = (counter + 1) // 2  # a region's IDs may come again with another counter
+        key = (region_id, counter)
+        if adds:
+            pel.add(Pending(entry_id, region_id, counter, b"c", 9, deliveries))
+            naive[key] = (entry_id, deliveries)
+        else:
+            gone = pel.remove(region_id, counter, entry_id)
+            assert (None if gone is None else gone.deliveries) == naive.pop(key, (0, None))[1]
+    assert pel.length == len(naive)
+
+    def told(found: list[Pending]) -> list[tuple[int, int, int]]:
+        return [(each.entry_id, each.region_id, each.counter) for each in found]
+
+    ordered = sorted((entry_id, region_id, counter) for (region_id, counter), (entry_id, _) in naive.items())
+    assert told(list(pel.ascending(start, end))) == [each for each in ordered if start <= each[0] <= end]
+    assert sorted(told(pel.everything())) == ordered
+    assert pel.bounds() == ((ordered[0][0], ordered[-1][0]) if ordered else None)
+    for entry_id in range(0, 5):
+        assert told(pel.with_id(entry_id)) == [each for each in ordered if each[0] == entry_id]
+    for region_id in range(1, 4):
+        mine = [each for each in ordered if each[1] == region_id]
+        assert told(list(pel.in_region(region_id, start, end))) == [each for each in mine if start <= each[0] <= end]
+        assert sorted(told(pel.covered_by(region_id, start, end))) == sorted(each for each in mine if start < each[2] <= end)
+        for counter in range(1, 7):
+            found = pel.get(region_id, counter, (counter + 1) // 2)
+            assert (None if found is None else found.deliveries) == naive.get((region_id, counter), (0, None))[1]
+
+
+# -- idempotency pairs ---------------------------------------------------------------------------------------------------
+
+
+def pair(region_id: int, counter: int, entry_id: int = 5, recorded_ms: int = 0, sees: Vector | None = None, held_ms: int = 0) -> Pair:
+    return Pair(b"p", b"i", (region_id, counter), entry_id, recorded_ms, sees or {}, held_ms)
+
+
+def test_conflict_is_two_adds_that_have_not_seen_each_other() -> None:
+    """S9.2: at most the duration apart, neither having seen the other."""
+    assert is_conflict(pair(1, 1), pair(2, 1), 100)
+    assert is_conflict(pair(1, 1, recorded_ms=100), pair(2, 1), 100)
+    assert not is_conflict(pair(1, 1, recorded_ms=101), pair(2, 1), 100)
+    assert not is_conflict(pair(1, 1), pair(2, 1, sees={1: 1}), 100)
+    assert not is_conflict(pair(1, 1, sees={2: 1}), pair(2, 1), 100)
+    assert not is_conflict(pair(1, 2), pair(1, 2), 100)
+
+
+def test_of_a_conflict_the_lowest_id_wins_then_the_lowest_region() -> None:
+    assert pair(2, 1, entry_id=5).order() < pair(1, 1, entry_id=6).order()
+    assert pair(1, 9, entry_id=5).order() < pair(2, 1, entry_id=5).order()
+
+
+def test_pair_answers_for_the_duration_since_it_is_held_here() -> None:
+    """S9.1: not since the entry ID's time; while both of a conflict are here, the winner answers."""
+    pairs = Pairs()
+    pairs.add(pair(1, 1, entry_id=7, recorded_ms=0, held_ms=1000))
+    assert pairs.answer(b"p", b"i", 1100, 100) is not None
+    assert pairs.answer(b"p", b"i", 1101, 100) is None
+    assert pairs.answer(b"p", b"other", 1000, 100) is None
+    assert pairs.answer(b"q", b"i", 1000, 100) is None
+    pairs.add(pair(2, 1, entry_id=6, held_ms=1050))
+    answer = pairs.answer(b"p", b"i", 1090, 100)
+    assert answer is not None and answer.entry_id == 6
+
+
+def test_pairs_are_kept_until_stable_then_collected() -> None:
+    pairs = Pairs()
+    pairs.add(pair(1, 1, held_ms=0))
+    pairs.add(pair(2, 4, held_ms=0))
+    assert pairs.collect({}, 1000, 100) == 0
+    assert pairs.collect({1: 1, 2: 3}, 50, 100) == 0
+    assert pairs.collect({1: 1, 2: 3}, 1000, 100) == 1
+    assert [each.dot for each in pairs.everything()] == [(2, 4)]
+
+
+def test_evicting_takes_the_oldest() -> None:
+    pairs = Pairs()
+    for counter in range(1, 5):
+        pairs.add(pair(1, counter))
+    pairs.add(Pair(b"q", b"i", (1, 9), 5, 0, {}, 0))
+    assert [each.dot for each in pairs.evict(b"p", 2)] == [(1, 1), (1, 2)]
+    assert pairs.evict(b"p", 2) == []
+    assert pairs.evict(b"none", 0) == []
+    assert [each.dot for each in pairs.of(b"p", b"i")] == [(1, 3), (1, 4)]
+    assert pairs.has_dot(b"q", b"i", (1, 9))
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), unique=True, max_size=10), small_vectors)
+def test_clear_takes_what_its_vector_saw(seen: list[tuple[int, int]], vector: Vector) -> None:
+    pairs = Pairs()
+    for number, dot in enumerate(seen):
+        pairs.add(Pair(b"p%d" % (number % 2), b"i%d" % (number % 3), dot, 5, 0, {}, 0))
+    pairs.clear(vector)
+    left = {dot for dot in seen if dot not in dots(vector)}
+    assert {each.dot for each in pairs.everything()} == left
+    assert pairs.count() == len(left)
+    assert bool(pairs) == bool(left)
