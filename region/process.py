@@ -124,8 +124,8 @@ class Region:
     # -- the turn ----------------------------------------------------------------------------------------------------
 
     def stepped(self) -> None:
-        """The engine has been called: a turn follows in this round of the loop."""
-        if not self._turn_planned:
+        """The engine has been called: a turn follows in this round of the loop, if there is something to do before the next tick."""
+        if not self._turn_planned and self.engine.needs_turn():
             self._turn_planned = True
             self._loop.call_soon(self._turn)
 

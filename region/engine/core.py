@@ -141,6 +141,7 @@ class Core:
         self.saved_position = journal.position  # up to which a checkpoint reflects everything
         self.log_bytes = 0  # effect log on disk, as the database says
         # -- rounds (S2.5)
+        self.receiver_count = 0  # how many receive from here
         self.sync_requested = False
         self.last_round_ms = 0
         self.oldest_unsaved_ms = 0  # clock of the oldest change not yet in a commit; 0: none

@@ -253,6 +253,21 @@ class Engine(Core):
         if hidden and self.blocking.by_key:
             self._wake(hidden)
 
+    def needs_turn(self) -> bool:
+        """Whether the process has something to do at once; else the next tick is early enough. Cheap: it is asked after every batch."""
+        return bool(
+            self.answers
+            or self.is_always
+            or self.attest_wanted
+            or self.sync_requested
+            or self.meta_changes
+            or self.sessions_to_close
+            or self.shutdown_requested
+            or self.sleep_ms
+            or (self.receiver_count and rounds.is_round_due(self))
+            or self.journal.pending_bytes() >= self.journal.block_max_bytes
+        )
+
     # -- commits -----------------------------------------------------------------------------------------------------
 
     def wants_commit(self, now_ms: int) -> bool:
@@ -420,12 +435,14 @@ class Engine(Core):
         link = self.links[peer]
         link.receives_from_here = True
         link.acknowledged = {}
+        self.receiver_count = len(self.receivers())
 
     def receiver_closed(self, peer: int) -> None:
         """A peer no longer receives from here."""
         link = self.links[peer]
         link.receives_from_here = False
         link.acknowledged = {}
+        self.receiver_count = len(self.receivers())
 
     def acknowledged(self, peer: int, vector: Vector, now_ms: int) -> None:
         """A receiver has this on its disk."""
