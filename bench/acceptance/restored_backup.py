@@ -69,14 +69,14 @@ class Client(threading.Thread):
         self.added = 0
         self.reads_while_refused = 0
         self._region = region
-        self._stop = threading.Event()
+        self._stopping = threading.Event()
 
     def run(self) -> None:
         """Thread's body."""
-        while not self._stop.is_set():
+        while not self._stopping.is_set():
             try:
                 with self._region.wire(PATIENCE_S) as wire:
-                    while not self._stop.is_set():
+                    while not self._stopping.is_set():
                         reply = wire.call("XADD", KEY, "*", "after", self.added)
                         if isinstance(reply, bytes):
                             if not self.added:
@@ -93,7 +93,7 @@ class Client(threading.Thread):
 
     def stop(self) -> None:
         """Ends it."""
-        self._stop.set()
+        self._stopping.set()
         self.join(PATIENCE_S)
 
 
