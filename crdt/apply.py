@@ -35,7 +35,13 @@ def apply_block(keyspace: Keyspace, block: Block, now_ms: int, is_own: bool, ski
 
 
 def apply(
-    keyspace: Keyspace, effect: fx.Effect, origin: int, counter: int, now_ms: int, is_own: bool, skip_keys: Optional[dict[bytes, int]] = None
+    keyspace: Keyspace,
+    effect: fx.Effect,
+    origin: int,
+    counter: int,
+    now_ms: int,
+    is_own: bool,
+    skip_keys: Optional[dict[bytes, int]] = None,
 ) -> None:
     """Applies one effect with dot (origin, counter); the vector is the caller's."""
     if isinstance(effect, fx.Flush):

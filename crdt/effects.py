@@ -206,9 +206,7 @@ def put_effect(out: bytearray, effect: Effect) -> None:
         _put_rare(out, effect)
 
 
-def _put_rare(
-    out: bytearray, effect: CreateGroup | DestroyGroup | Acknowledge | SetDeadline | RemoveObserved | Configure
-) -> None:
+def _put_rare(out: bytearray, effect: CreateGroup | DestroyGroup | Acknowledge | SetDeadline | RemoveObserved | Configure) -> None:
     if isinstance(effect, CreateGroup):
         _head(out, CREATE_GROUP, effect.key)
         put_bytes(out, effect.group)

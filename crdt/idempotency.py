@@ -11,7 +11,7 @@ from crdt.vector import Dot, Vector, covers
 
 
 class Pair:
-    """One idempotent add. `recorded_ms` is the adder's clock, `vector` what the adder had applied, `held_ms` since when this region knows."""
+    """One idempotent add: `recorded_ms` is the adder's clock, `vector` what it had applied, `held_ms` since when this region knows."""
 
     def __init__(self, pid: bytes, iid: bytes, dot: Dot, entry_id: int, recorded_ms: int, vector: Vector, held_ms: int) -> None:
         self.pid = pid

@@ -1,7 +1,7 @@
 """Joining a snapshot into a keyspace (S11.3): state-based, without tombstones for entries (ORSWOT, Bieniusa et al. 2012).
 
-An element with a dot that only one side holds is new to the other if the other's vector does not cover the dot, else the other has removed it.
-The join is commutative, associative and idempotent, and equals having received the effects (pair records aside).
+An element with a dot that only one side holds is new to the other if the other's vector does not cover the dot, else the other has
+removed it. The join is commutative, associative and idempotent, and equals having received the effects (pair records aside).
 """
 
 from __future__ import annotations

@@ -136,5 +136,3 @@ class Keyspace:
     def digest_of(self, key: bytes) -> bytes:
         stream = self.keys.get(key)
         return bytes(16) if stream is None else digest.of_stream(stream).to_bytes(16, "big")
-
-

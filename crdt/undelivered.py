@@ -103,10 +103,7 @@ def _lowest(cursors: list[UndeliveredCursor]) -> Optional[UndeliveredCursor]:
 
 def exists(stream: Stream, group: Group) -> bool:
     """Whether anything is left to deliver."""
-    for log in stream.logs.values():
-        if log.length and UndeliveredCursor(group, log).cursor.valid:
-            return True
-    return False
+    return any(log.length > 0 and UndeliveredCursor(group, log).cursor.valid for log in stream.logs.values())
 
 
 def lag(stream: Stream, group: Group) -> int:
@@ -115,7 +112,7 @@ def lag(stream: Stream, group: Group) -> int:
 
 
 def last_delivered_id(stream: Stream, group: Group) -> int:
-    """The highest end of what is given, or the floor (S7.6)."""
+    """The highest end of what is given, or the floor where that is higher (S7.6)."""
     delivery = group.delivery
     highest = 0
     for region_id, spans in delivery.given.items():
@@ -124,9 +121,7 @@ def last_delivered_id(stream: Stream, group: Group) -> int:
         if entry_id == 0 and counter and log is not None:
             entry_id = max(log.id_at(log.last_counter_up_to(counter)), 0)
         highest = max(highest, entry_id)
-    if highest:
-        return max(highest, delivery.raised_id)
-    return max(delivery.raised_id, _floor_id(stream, group))
+    return max(highest, delivery.raised_id, _floor_id(stream, group))
 
 
 def _floor_id(stream: Stream, group: Group) -> int:

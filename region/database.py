@@ -68,7 +68,7 @@ class Database:
             stored = loading.begin(meta, region_id, limits)
             await self._load_keys(stored)
             await self._replay(stored)
-            size = list(await self._read(log.SIZE, ()))[0]
+            size = next(iter(await self._read(log.SIZE, ())))
         except sqlite3.Error as error:
             raise StorageError(f"cannot read {self.path}: {error}") from error
         self.log_rows, self.log_bytes, self.log_effects = size
@@ -213,7 +213,7 @@ class Database:
         """A position after which lies every block that `vector` lacks; None when the log no longer reaches back (S2.6)."""
         if not includes(vector, self.log_floor):
             return None
-        before = list(await self._read(*log.first_lacking(vector, self._origins)))[0][0]
+        before = next(iter(await self._read(*log.first_lacking(vector, self._origins))))[0]
         return self.last_position if before is None else int(before)
 
     async def block_with(self, origin: int, counter: int) -> Optional[Block]:

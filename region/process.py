@@ -1,7 +1,7 @@
 """One region's process: the loop that carries values between clients, engine, database and sync. It decides nothing.
 
-After every batch of engine calls somebody calls `stepped`: one turn per round of the loop hands out late answers, and begins a commit when the
-engine wants one and none is under way.
+After every batch of engine calls somebody calls `stepped`: one turn per round of the loop hands out late answers, and begins a commit when
+the engine wants one and none is under way.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from region.engine.engine import Engine
 from region.engine.errors import StorageError
 from region.engine.figures import figures
 from region.engine.journal import Commit
-from region.engine.lifecycle import SERVING
+from region.engine.lifecycle import RECOVERY, SERVING
 from region.engine.settings import Settings
 from region.http import Figure, Health, HttpServer
 from region.server import Server
-from region.storage.checkpoint import Checkpointer, KeyCut
+from region.storage.checkpoint import Checkpointer
 from region.storage.schema import Statement
 from sync.manager import SyncManager
 
@@ -63,6 +63,7 @@ class Region:
         self._checkpointed_bytes = database.log_bytes
         self._checkpointed_s = 0.0
         self._divergences_seen = 0
+        self._state_seen = ""
         self._facts = facts.fixed()
 
     def now_ms(self) -> int:
@@ -196,7 +197,20 @@ class Region:
             if self.engine.statistics.divergences != self._divergences_seen:
                 self._divergences_seen = self.engine.statistics.divergences
                 _log.error("DIVERGENCE: a peer with an equal vector has another digest; keep the files of both and see CRDT.EXPLAIN")
+            if self.engine.lifecycle.state != self._state_seen:
+                self._log_state()
             await asyncio.sleep(_TICK_S)
+
+    def _log_state(self) -> None:
+        engine = self.engine
+        self._state_seen = engine.lifecycle.state
+        if self._state_seen == RECOVERY:
+            _log.warning(
+                "region %s is in recovery: members hold more of its effects than it has itself; it issues none until it has them",
+                engine.name,
+            )
+        else:
+            _log.info("region %s is %s", engine.name, self._state_seen)
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 

@@ -257,7 +257,9 @@ class Core:
         if self.lifecycle.state == SERVING and not self.commit_error:
             return
         if self.commit_error:
-            raise CommandError(f"MISCONF this region takes no writes: its last commit to disk failed and is being retried ({self.commit_error})")
+            raise CommandError(
+                f"MISCONF this region takes no writes: its last commit to disk failed and is being retried ({self.commit_error})"
+            )
         if self.lifecycle.state == RECOVERY:
             waited = self.lifecycle.waited_for(self.others(), self.disk_vector)
             names = ", ".join(self.members[region_id].name for region_id in sorted(waited))

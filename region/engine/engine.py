@@ -500,5 +500,3 @@ def single(region_id: int = 1, now_ms: int = 1, settings: Optional[Settings] = N
     identity = Identity("single", region_id, "us", [Member(region_id, "us")])
     lifecycle = Lifecycle(region_id, now_ms, 0, now_ms, 0)
     return Engine(identity, settings or Settings(), keyspace, journal, lifecycle)
-
-

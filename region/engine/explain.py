@@ -11,6 +11,7 @@ from crdt.vector import Vector
 from region.engine.core import Core
 from region.engine.replies import MapReply, Reply
 
+
 def _vector(vector: Vector) -> list[Reply]:
     flat: list[Reply] = []
     for region_id in sorted(vector):

@@ -29,7 +29,7 @@ class Question:
 
 
 class Answer:
-    """What `answerer` holds on disk, said to one asking; `recovery` is the life in which the answerer's own recovery began, 0 outside one."""
+    """What `answerer` holds on disk, said to one asking; `recovery`: the life in which its own recovery began, 0 outside one."""
 
     def __init__(self, asker: int, life: int, number: int, answerer: int, vector: dict[int, int], recovery: int) -> None:
         self.asker = asker

@@ -21,8 +21,8 @@ from crdt.vector import Vector
 class Row:
     """One row of the effect log. `source` is 0 for what this region issued, else the peer it was merged from.
 
-    `body` is the block's, or the local records; `clock_ms` the region's clock then (S10.2). A row whose `block` is None holds local records,
-    or when `snapshot` is True says that a snapshot was joined here; its body is then the snapshot's vector.
+    `body` is the block's, or the local records; `clock_ms` the region's clock then (S10.2). A row whose `block` is None holds local
+    records, or when `snapshot` is True says that a snapshot was joined here; its body is then the snapshot's vector.
     """
 
     def __init__(self, position: int, block: Optional[Block], source: int, clock_ms: int, body: bytes, snapshot: bool = False) -> None:

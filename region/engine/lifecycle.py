@@ -107,9 +107,7 @@ class Lifecycle:
 
     def _all_known_before(self, others: list[int]) -> bool:
         """Whether every answer given in recovery belongs to a recovery heard of before this asking."""
-        return all(
-            self._answers[other].recovery == 0 or (other, self._answers[other].recovery) in self._known_before for other in others
-        )
+        return all(self._answers[other].recovery == 0 or (other, self._answers[other].recovery) in self._known_before for other in others)
 
     def waited_for(self, others: list[int], disk_vector: Vector) -> list[int]:
         """The members that recovery waits for: those that have not answered, else those that hold more."""

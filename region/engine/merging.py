@@ -127,5 +127,3 @@ def _remove_losers_of(core: Core, key: bytes, pid: bytes, iid: bytes) -> None:
         if log is not None and log.has_counter(own.dot[1]):
             core.issue(RemoveEntries(key, [own.dot]))
             core.statistics.idmp_conflicts += 1
-
-

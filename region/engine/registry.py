@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from region.engine.commands import (
-    adding, client, configuration, connection, expiry, group_reading, groups, introspection, keys, operating, pending, reading, replication,
-    stream_info, transactions,
+    adding,
+    client,
+    configuration,
+    connection,
+    expiry,
+    group_reading,
+    groups,
+    introspection,
+    keys,
+    operating,
+    pending,
+    reading,
+    replication,
+    stream_info,
+    transactions,
 )  # fmt: skip
 from region.engine.table import Command
 

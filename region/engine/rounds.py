@@ -137,5 +137,3 @@ def _is_round_over(core: Core, waiter: Waiter) -> bool:
         core.sync_requested = True
         return False
     return True
-
-

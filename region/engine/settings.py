@@ -11,8 +11,16 @@ class Setting:
     """One setting. `minimum` and `maximum` bound an integer; `choices` a string; `mutable` says whether CONFIG SET may change it."""
 
     def __init__(
-        self, name: str, default: Value, text: str, *, minimum: int = 0, maximum: int = (1 << 63) - 1,
-        choices: Optional[list[str]] = None, mutable: bool = True, is_bytes: bool = False,
+        self,
+        name: str,
+        default: Value,
+        text: str,
+        *,
+        minimum: int = 0,
+        maximum: int = (1 << 63) - 1,
+        choices: Optional[list[str]] = None,
+        mutable: bool = True,
+        is_bytes: bool = False,
     ) -> None:
         self.name = name
         self.default = default
@@ -50,7 +58,7 @@ def _parse_integer(text: str) -> Optional[int]:
 def _parse_size(text: str) -> Optional[int]:
     digits = text.lower().rstrip("bkmg")
     number = _parse_integer(digits)
-    unit = _UNITS.get(text.lower()[len(digits):], 1 if digits == text.lower() else 0)
+    unit = _UNITS.get(text.lower()[len(digits) :], 1 if digits == text.lower() else 0)
     return None if number is None or unit == 0 else number * unit
 
 
@@ -59,7 +67,9 @@ ALL: list[Setting] = [
     Setting("crdt-xadd-id-uniqueness-mode", "strict", "Which IDs XADD takes (S4.2).", choices=["strict", "semi-strict", "liberal"]),
     Setting("stream-node-max-entries", 100, "Entries in one packed node (S12.1); 0: no limit.", maximum=1 << 16),
     Setting("stream-node-max-bytes", 4096, "Bytes in one packed node (S12.1); 0: no limit.", maximum=1 << 30, is_bytes=True),
-    Setting("stream-idmp-duration", 100, "Seconds for which a new stream answers a repeated idempotent add (S9.1).", minimum=1, maximum=86400),
+    Setting(
+        "stream-idmp-duration", 100, "Seconds for which a new stream answers a repeated idempotent add (S9.1).", minimum=1, maximum=86400
+    ),
     Setting("stream-idmp-maxsize", 100, "Idempotency pairs that a new stream keeps of one producer (S9.3).", minimum=1, maximum=10000),
     # Durability
     Setting("appendfsync", "everysec", "When a client is answered (S13.2).", choices=["always", "everysec", "no"]),

@@ -31,8 +31,10 @@ class Stability:
             self.clocks_ms.pop(heard.region_id, None)
             self._waiting.pop(heard.region_id, None)
         else:
-            if known.clock_ms >= heard.clock_ms and known.counts >= heard.counts and all(
-                covers(known.vector, region_id, counter) for region_id, counter in heard.vector.items()
+            if (
+                known.clock_ms >= heard.clock_ms
+                and known.counts >= heard.counts
+                and all(covers(known.vector, region_id, counter) for region_id, counter in heard.vector.items())
             ):
                 return False
             raise_to(known.vector, heard.vector)

@@ -58,7 +58,7 @@ def _double_quoted(line: bytes, position: int, argument: bytearray) -> int:
         if byte == _BACKSLASH and position < end:
             byte = line[position]
             if byte == 120 and position + 2 < end and line[position + 1] in _HEX_DIGITS and line[position + 2] in _HEX_DIGITS:
-                byte = int(line[position + 1:position + 3], 16)
+                byte = int(line[position + 1 : position + 3], 16)
                 position += 2
             else:
                 byte = _ESCAPES.get(byte, byte)

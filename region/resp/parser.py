@@ -212,7 +212,7 @@ class RequestParser:
         if stop + 2 > len(self.data):
             self._stall(self.size + 2)
             return
-        self._take(self.data[self.position:stop])
+        self._take(self.data[self.position : stop])
         self.position = stop + 2
 
     def _pending_argument(self) -> bool:
@@ -221,7 +221,7 @@ class RequestParser:
             return False
         size = self.size
         self._take(bytes(memoryview(self.pending)[:size]))
-        self.data = bytes(memoryview(self.pending)[size + 2:])
+        self.data = bytes(memoryview(self.pending)[size + 2 :])
         self.position = 0
         self._clear_pending()
         return True
@@ -253,7 +253,7 @@ class RequestParser:
 
     def _stall(self, needed: int) -> None:
         """Moves the unread bytes to the front of `pending`, and notes what is needed there."""
-        unread = bytearray(memoryview(self.data)[self.position:])
+        unread = bytearray(memoryview(self.data)[self.position :])
         self.searched = len(unread)
         unread += self.pending
         self.pending = unread

@@ -168,20 +168,29 @@ class Checkpointer:
         if number:
             for part, start in enumerate(range(0, len(cut.state), _PART_BYTES)):
                 body = cut.state[start : start + _PART_BYTES]
-                yield ("INSERT OR REPLACE INTO part (number, cut, part, body) VALUES (?, ?, ?, ?)", (number, self.cut, part, body)), len(body)
+                yield (
+                    ("INSERT OR REPLACE INTO part (number, cut, part, body) VALUES (?, ?, ?, ?)", (number, self.cut, part, body)),
+                    len(body),
+                )
             insert = "INSERT OR REPLACE INTO node (number, region, node, cut, body) VALUES (?, ?, ?, ?, ?)"
             for image in cut.images:
                 yield (insert, (number, image.region_id, image.number, self.cut, image.encoded())), image.size()
             for region_id, node in cut.dropped:
                 yield (insert, (number, region_id, node, self.cut, None)), 32
             yield (
-                ("INSERT OR REPLACE INTO key_state (key, number, cut, position) VALUES (?, ?, ?, ?)", (cut.key, number, self.cut, cut.position)),
+                (
+                    "INSERT OR REPLACE INTO key_state (key, number, cut, position) VALUES (?, ?, ?, ?)",
+                    (cut.key, number, self.cut, cut.position),
+                ),
                 len(cut.key) + 32,
             )
             yield ("DELETE FROM part WHERE number = ? AND cut < ?", (number, self.cut)), 32
             for image in cut.images:
                 yield (
-                    ("DELETE FROM node WHERE number = ? AND region = ? AND node = ? AND cut < ?", (number, image.region_id, image.number, self.cut)),
+                    (
+                        "DELETE FROM node WHERE number = ? AND region = ? AND node = ? AND cut < ?",
+                        (number, image.region_id, image.number, self.cut),
+                    ),
                     64,
                 )
             for region_id, node in cut.dropped:

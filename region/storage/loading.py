@@ -45,7 +45,8 @@ def check_meta(meta: dict[str, bytes], cluster: str, region_id: int, name: str) 
     stored = (meta["cluster"].decode(), int(meta["region_id"]), meta["name"].decode())
     if stored != (cluster, region_id, name):
         raise StorageError(
-            f"the data directory belongs to region {stored[2]} ({stored[1]}) of cluster {stored[0]}, not to {name} ({region_id}) of {cluster}"
+            f"the data directory belongs to region {stored[2]} ({stored[1]}) of cluster {stored[0]}, "
+            f"not to {name} ({region_id}) of {cluster}"
         )
 
 

@@ -170,6 +170,8 @@ def xadd(core: Core, session: Session, argv: list[bytes]) -> Reply:
     stream = core.existing(key)
     if request is not None:
         if stream is None and not request.creates_key:
+            if request.id.kind in (ids.FULL, ids.MS_ONLY) and request.id.ms == 0 and request.id.seq == 0:
+                raise CommandError(ids.ERR_ZERO)
             return None
         if request.is_idmp:
             return _add_idempotent(core, session, request, stream, argv)
@@ -457,7 +459,7 @@ COMMANDS: Final = [
         reply="simple string", since="8.6.0", syntax="key [IDMP-DURATION seconds] [IDMP-MAXSIZE entries]",
     ),
     Command(
-        "xidmp", -2, "write fast", xidmp, "The older spelling of XCFGSET, and its reading twin.", keys=(2, 2, 1), reply="simple string or array",
-        since="8.6.0", syntax="CFGSET | CFGGET key [DURATION seconds] [MAXSIZE entries]",
+        "xidmp", -2, "write fast", xidmp, "The older spelling of XCFGSET, and its reading twin.", keys=(2, 2, 1),
+        reply="simple string or array", since="8.6.0", syntax="CFGSET | CFGGET key [DURATION seconds] [MAXSIZE entries]",
     ),
 ]  # fmt: skip

@@ -17,7 +17,6 @@ from region.engine.replies import NULL_ARRAY, CommandError, Reply
 from region.engine.session import Session
 from region.engine.table import Command
 
-
 _MEANINGLESS: Final = (
     "ERR The {0} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, "
     "or use the > ID to get new messages. The {0} ID would just return an empty result set."

@@ -42,9 +42,7 @@ def keys(core: Core, session: Session, argv: list[bytes]) -> Reply:
     pattern = argv[1]
     clock_ms = core.clock_ms
     return [
-        key
-        for key, stream in core.keyspace.keys.items()
-        if stream.exists_at(clock_ms) and (pattern == b"*" or glob.matches(pattern, key))
+        key for key, stream in core.keyspace.keys.items() if stream.exists_at(clock_ms) and (pattern == b"*" or glob.matches(pattern, key))
     ]
 
 
@@ -73,14 +71,12 @@ def scan(core: Core, session: Session, argv: list[bytes]) -> Reply:
             raise CommandError(SYNTAX_ERROR)
         index += 2
     found: list[Reply] = []
-    seen = 0
     last_hash = -1
     next_cursor = 0
-    for key_hash, key in core.keyspace.scan_order().irange((cursor, b"")):
+    for seen, (key_hash, key) in enumerate(core.keyspace.scan_order().irange((cursor, b""))):
         if seen >= count and key_hash != last_hash:
             next_cursor = key_hash
             break
-        seen += 1
         last_hash = key_hash
         if wanted_type == b"stream" and core.existing(key) is not None and (pattern == b"*" or glob.matches(pattern, key)):
             found.append(key)

@@ -10,7 +10,6 @@ from crdt.local import CLAIMED, CONSUMER, FLOOR_RAISED, REMOVED, Item
 from crdt.pel import Pending
 from crdt.stream import Stream
 from region.engine.commands.arguments import INT64_MAX, SYNTAX_ERROR, entry_id, integer, no_group, range_end, range_start
-from region.engine.commands.group_reading import fields_of
 from region.engine.commands.groups import record_for
 from region.engine.core import Core
 from region.engine.replies import NULL_ARRAY, CommandError, Reply

@@ -186,7 +186,7 @@ COMMANDS: Final = [
         syntax="key end start [COUNT count]",
     ),
     Command(
-        "xread", -4, "readonly blocking movablekeys", xread, "Entries above given IDs of one or more streams; may wait.", reply="map or null",
-        since="5.0.0", syntax="[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id | $ | + [id | $ | + ...]",
+        "xread", -4, "readonly blocking movablekeys", xread, "Entries above given IDs of one or more streams; may wait.",
+        reply="map or null", since="5.0.0", syntax="[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id | $ | + [id | $ | + ...]",
     ),
 ]  # fmt: skip

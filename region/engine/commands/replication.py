@@ -1,4 +1,4 @@
-"""What anabranch adds to Redis: CRDT.… commands, and WAIT (DESIGN, "Contracts"). What speaks of this region's state waits for its disk (S2.4)."""
+"""What anabranch adds to Redis: CRDT.… commands, and WAIT. What speaks of this region's state waits for its disk (S2.4)."""
 
 from __future__ import annotations
 
