@@ -199,6 +199,8 @@ def collect(history: History, twin: Twin, one: int, two: int) -> None:
 
 Action = Callable[[History, Twin, int, int], None]
 ACTIONS: tuple[Action, ...] = (
-    add, add, add, add, add, add_with_id, add_idempotent, delete_entry, trim, delete, flush, set_id, create, create, create, destroy, expire_at, expire_now,
-    configure, rename, announce, announce, local_step, local_step, local_step, local_step, local_step, local_step, local_step, local_step, pull, pull, pull, pull, join, join, collect, collect,
+    add, add, add, add, add, add_with_id, add_idempotent, delete_entry, trim, delete, flush, set_id, create, create, create, destroy,
+    expire_at, expire_now,
+    configure, rename, announce, announce, local_step, local_step, local_step, local_step, local_step, local_step, local_step,
+    local_step, pull, pull, pull, pull, join, join, collect, collect,
 )  # fmt: skip

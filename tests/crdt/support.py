@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Optional
 
-from crdt import effects as fx
 from crdt import acknowledge, local, undelivered
+from crdt import effects as fx
 from crdt.apply import add, apply, collect, collect_flush
 from crdt.join import join
 from crdt.keyspace import Keyspace
@@ -35,9 +35,7 @@ def add_run(key: bytes, adds: list[tuple[int, tuple[bytes, ...]]], first: int) -
     ms = seq = 0
     for entry_id, fields in adds:
         next_ms, next_seq = entry_id >> 64, entry_id & ((1 << 64) - 1)
-        put_entry(
-            data, SAME_NAMES, next_ms - ms, next_seq - seq if next_ms == ms else next_seq, 1, encode_values(list(fields[1::2]))
-        )
+        put_entry(data, SAME_NAMES, next_ms - ms, next_seq - seq if next_ms == ms else next_seq, 1, encode_values(list(fields[1::2])))
         ms, seq = next_ms, next_seq
     return fx.AddRun(key, names, bytes(data), first - 1)
 

@@ -41,8 +41,8 @@ def test_noack_read_of_a_dropped_entry_lets_it_be_announced() -> None:
 
 
 def test_raised_floor_is_heeded_by_a_cursor_made_before_it() -> None:
-    """A read takes the first of three entries, so a cursor remembers the place. XCLAIM LASTID then raises the floor over the second (S7.4: an
-    entry must be above both), yet the cursor went on from where it was, and `>` delivered what had been jumped over."""
+    """A read takes the first of three entries, so a cursor remembers the place. XCLAIM LASTID then raises the floor over the second
+    (S7.4: an entry must be above both), yet the cursor went on from where it was, and `>` delivered what had been jumped over."""
     twin = reading_region([make(5, 1), make(6, 1), make(7, 1)])
     twin.read(K, G, count=1)
     twin.raise_floor(K, G, make(6, 1))
@@ -51,8 +51,8 @@ def test_raised_floor_is_heeded_by_a_cursor_made_before_it() -> None:
 
 
 def test_late_arrival_below_a_start_given_as_an_id_is_skipped() -> None:
-    """A group starts at 100-0, above everything. A read finds nothing, and its cursor remembers that it is at the log's beginning. Then an entry
-    below the start comes: it must be skipped (S6.3, "late arrivals below it are skipped"), but the cursor delivered it."""
+    """A group starts at 100-0, above everything. A read finds nothing, and its cursor remembers that it is at the log's beginning. Then
+    an entry below the start comes: it must be skipped (S6.3, "late arrivals below it are skipped"), but the cursor delivered it."""
     twin = reading_region([make(5, 1)], start=make(100, 0))
     assert twin.read(K, G) == []
     twin.issue(twin.engine().add(K, entry_id=make(6, 1)))
@@ -63,9 +63,9 @@ def test_late_arrival_below_a_start_given_as_an_id_is_skipped() -> None:
 
 
 def test_key_made_again_after_a_flush_is_in_the_digest() -> None:
-    """XADD, FLUSHALL, a digest, XADD. After the flush nothing was left of the key, but it was still noted as changed since the last checkpoint,
-    so the new key was not noted as one to hash: the digest left it out, and peers with equal vectors would have raised `crdt_divergence`
-    (S13.9)."""
+    """XADD, FLUSHALL, a digest, XADD. After the flush nothing was left of the key, but it was still noted as changed since the last
+    checkpoint, so the new key was not noted as one to hash: the digest left it out, and peers with equal vectors would have raised
+    `crdt_divergence` (S13.9)."""
     twin, peer = Twin(1), Twin(2)
     twin.issue(twin.engine().add(K))
     twin.issue(twin.engine().flush())
@@ -77,8 +77,8 @@ def test_key_made_again_after_a_flush_is_in_the_digest() -> None:
 
 
 def test_snapshot_without_its_end_is_refused() -> None:
-    """A staged snapshot that lost its last chunks read as a whole one. Its vector covered all that was missing, so joining it would have removed
-    every such entry, here and by the next snapshot everywhere (S11.3). The head says how many records follow."""
+    """A staged snapshot that lost its last chunks read as a whole one. Its vector covered all that was missing, so joining it would have
+    removed every such entry, here and by the next snapshot everywhere (S11.3). The head says how many records follow."""
     twin = Twin(1)
     for key in (b"a", b"b"):
         for _ in range(3):

@@ -28,8 +28,8 @@ def random_steps(seed: int, count: int, without: frozenset[str] = frozenset()) -
 @settings(max_examples=200)
 @given(steps)
 def test_any_history_agrees_with_the_naive_model(history: list[Step]) -> None:
-    """After every step: entries, header, groups, deadlines, tombstones, pairs, local state, what `>` would deliver, what a round would announce.
-    Then everything reaches everybody, and all agree with a region that only ever saw the effects."""
+    """After every step: entries, header, groups, deadlines, tombstones, pairs, local state, what `>` would deliver, what a round would
+    announce. Then everything reaches everybody, and all agree with a region that only ever saw the effects."""
     run = History()
     run.run(history)
     run.heal()

@@ -97,7 +97,10 @@ def test_liberal() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"-", b"1-", b"-1", b"1-2-3", b"1.2", b"x", b"1-x", b"*-1", b"1-**", b"+1", b" 1", b"18446744073709551616", b"1-18446744073709551616", b"1-1\r", b"\xb2", b"0x1"]
+    "text", [
+        b"", b"-", b"1-", b"-1", b"1-2-3", b"1.2", b"x", b"1-x", b"*-1", b"1-**", b"+1", b" 1", b"18446744073709551616",
+        b"1-18446744073709551616", b"1-1\r", b"\xb2", b"0x1",
+    ],
 )  # fmt: skip
 def test_malformed_ids_are_refused(text: bytes) -> None:
     for mode in MODES:

@@ -17,7 +17,8 @@ from tests.oracles import naive_log
 from tests.oracles.naive_log import Fields, NaiveEntry, NaiveLog
 
 SHAPES: tuple[Fields, ...] = (
-    (b"f", b"v"), (b"f", b""), (b"a", b"1", b"b", b"2" * 20), (b"b", b"2", b"a", b"1"), (b"a", b"1", b"a", b"2"), (b"\xff\x00", b"\r\n" * 60),
+    (b"f", b"v"), (b"f", b""), (b"a", b"1", b"b", b"2" * 20), (b"b", b"2", b"a", b"1"), (b"a", b"1", b"a", b"2"), (b"\xff\x00",
+    b"\r\n" * 60),
 )  # fmt: skip
 LIMITS = (NodeLimits(1, 0), NodeLimits(2, 0), NodeLimits(3, 60), NodeLimits(0, 90), NodeLimits(5, 4096), NodeLimits(0, 0))
 
@@ -135,7 +136,8 @@ def test_entry_that_changes_changes_the_share() -> None:
     """Every part of an entry counts: region, counter, ID, fields, their order, and where one ends and the next begins."""
     variants: list[tuple[int, int, int, Fields]] = [
         (1, 1, 5, (b"a", b"1")), (2, 1, 5, (b"a", b"1")), (1, 2, 5, (b"a", b"1")), (1, 1, 6, (b"a", b"1")), (1, 1, 5, (b"a1", b"")),
-        (1, 1, 5, (b"", b"a1")), (1, 1, 5, (b"a", b"1", b"b", b"2")), (1, 1, 5, (b"b", b"2", b"a", b"1")), (1, 1, 5, (b"a", b"1", b"a", b"1")),
+        (1, 1, 5, (b"", b"a1")), (1, 1, 5, (b"a", b"1", b"b", b"2")), (1, 1, 5, (b"b", b"2", b"a", b"1")), (1, 1, 5, (b"a", b"1", b"a",
+        b"1")),
     ]  # fmt: skip
     shares = set()
     for region_id, counter, entry_id, fields in variants:

@@ -64,7 +64,7 @@ def is_set(spans: Spans, counters: set[int]) -> None:
     assert list(zip(spans.starts, spans.ends, strict=True)) == spans_of(counters)
     assert len(spans.end_ids) == len(spans.ends)
     assert bool(spans) == bool(counters)
-    for counter in range(0, 30):
+    for counter in range(30):
         assert spans.contains(counter) == (counter in counters)
         end = next((end for start, end in spans_of(counters) if start < counter <= end), 0)
         assert spans.end_covering(counter) == end
@@ -107,9 +107,7 @@ def test_spans_by_region(one: dict[int, list[tuple[int, int]]], two: dict[int, l
     out = bytearray()
     put_spans_by_region(out, ours)
     again = read_spans_by_region(Reader(bytes(out)))
-    assert {region_id: each.ends for region_id, each in again.items()} == {
-        region_id: each.ends for region_id, each in ours.items() if each
-    }
+    assert {region_id: each.ends for region_id, each in again.items()} == {region_id: each.ends for region_id, each in ours.items() if each}
 
 
 # -- positions ---------------------------------------------------------------------------------------------------------
@@ -166,7 +164,7 @@ def test_pel_is_a_dict_by_dot(steps: list[tuple[bool, int, int, int]], start: in
     assert told(list(pel.ascending(start, end))) == [each for each in ordered if start <= each[0] <= end]
     assert sorted(told(pel.everything())) == ordered
     assert pel.bounds() == ((ordered[0][0], ordered[-1][0]) if ordered else None)
-    for entry_id in range(0, 5):
+    for entry_id in range(5):
         assert told(pel.with_id(entry_id)) == [each for each in ordered if each[0] == entry_id]
     for region_id in range(1, 4):
         mine = [each for each in ordered if each[1] == region_id]

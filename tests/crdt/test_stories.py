@@ -1,0 +1,569 @@
+"""The histories that SEMANTICS asks for by name, told one by one."""
+
+from __future__ import annotations
+
+from crdt.ids import make
+from crdt.join import join
+from crdt.state import read_snapshot
+from crdt.stream import NEVER
+from crdt.vector import Vector
+from tests.crdt.support import Twin, assert_equal, snapshot_bytes
+from tests.oracles.naive_stream import RemoveObserved
+
+K, G = b"k", b"g"
+
+
+def regions(count: int = 2) -> list[Twin]:
+    return [Twin(region_id) for region_id in range(1, count + 1)]
+
+
+def sync(*twins: Twin) -> None:
+    """Everybody pulls from everybody, and all agree."""
+    for _ in range(2):
+        for twin in twins:
+            for other in twins:
+                twin.pull(other)
+            twin.check()
+    for twin in twins[1:]:
+        assert_equal(twins[0], twin)
+
+
+def add(twin: Twin, *ms: int) -> None:
+    for each in ms:
+        twin.issue(twin.engine().add(K, entry_id=make(each, 0)))
+
+
+def ms_of(twin: Twin) -> list[int]:
+    return sorted(entry_id >> 64 for entry_id, _ in twin.naive.keys[K].entries.values()) if K in twin.naive.keys else []
+
+
+def read(twin: Twin, consumer: bytes = b"c", count: int = -1) -> list[int]:
+    return [entry.entry_id >> 64 for entry in twin.read(K, G, consumer, count)]
+
+
+def pending(twin: Twin) -> list[int]:
+    stream = twin.keyspace.keys[K]
+    return [each.entry_id >> 64 for each in stream.groups[G].delivery.pel.ascending(0, (1 << 128) - 1)] if G in stream.groups else []
+
+
+def announce(twin: Twin) -> int:
+    return len(twin.issue(twin.engine().announce(K, G)))
+
+
+def acknowledge(twin: Twin, *ms: int) -> int:
+    return twin.acknowledge(K, G, {make(each, 0) for each in ms})
+
+
+def exists(twin: Twin) -> bool:
+    stream = twin.keyspace.keys.get(K)
+    return stream is not None and stream.exists_at(twin.clock_ms)
+
+
+def last_ms(twin: Twin) -> int:
+    return twin.keyspace.keys[K].last_id() >> 64
+
+
+# -- entries and header --------------------------------------------------------------------------------------------------
+
+
+def test_delete_meets_a_concurrent_add_and_last_id_is_derived() -> None:
+    """S3.2: region 1 deletes the key whose last ID is 900; region 2 meanwhile adds 950. Afterwards both derive 950 from what is left of the
+    header. A register would keep 900's deletion in one region and 950 in the other."""
+    one, two = regions()
+    add(one, 900)
+    sync(one, two)
+    one.issue(one.engine().delete(K))
+    add(two, 950)
+    sync(one, two)
+    assert ms_of(one) == ms_of(two) == [950]
+    assert last_ms(one) == last_ms(two) == 950
+
+
+def test_delete_meets_an_add_below_the_deleted_last_id() -> None:
+    """The header had 900 of region 1; region 2 had not seen it and adds 100. Region 1's DEL takes 900 away, so `last_id` falls to 100 in
+    both."""
+    one, two = regions()
+    add(one, 900)
+    add(two, 100)
+    one.issue(one.engine().delete(K))
+    sync(one, two)
+    assert ms_of(one) == ms_of(two) == [100]
+    assert last_ms(one) == last_ms(two) == 100
+
+
+def test_set_id_meets_delete() -> None:
+    """A concurrent XSETID survives as header alone: the key exists, empty (S3.1)."""
+    one, two = regions()
+    add(one, 5)
+    sync(one, two)
+    two.issue(two.engine().set_id(K, make(77, 0)))
+    one.issue(one.engine().delete(K))
+    sync(one, two)
+    assert exists(one) and ms_of(one) == [] and last_ms(one) == 77
+    assert one.engine().set_id(K, make(76, 0)) == []
+
+
+def test_emptied_stream_still_exists() -> None:
+    """S3.1: XDEL and XTRIM leave the key; DEL does not."""
+    (one,) = regions(1)
+    add(one, 5, 6)
+    one.issue(one.engine().delete_entry(K, make(5, 0)))
+    one.issue(one.engine().trim(K, 0))
+    assert exists(one) and ms_of(one) == [] and last_ms(one) == 6
+    one.issue(one.engine().delete(K))
+    assert not exists(one)
+
+
+def test_trim_meets_a_concurrent_add() -> None:
+    """S5.2: after the merge the stream is longer than MAXLEN, until the next trim."""
+    one, two = regions()
+    add(one, 1, 2, 3)
+    sync(one, two)
+    one.issue(one.engine().trim(K, 1))
+    add(two, 4, 5)
+    sync(one, two)
+    assert ms_of(one) == [3, 4, 5]
+
+
+def test_delete_entry_takes_every_entry_that_bears_the_id() -> None:
+    """S5.1, and seed 5's duplicate 100-1; one added concurrently under the same ID stays."""
+    one, two, three = regions(3)
+    add(one, 100)
+    add(two, 100)
+    sync(one, two)
+    add(three, 100)
+    one.issue(one.engine().delete_entry(K, make(100, 0)))
+    sync(one, two, three)
+    assert ms_of(one) == [100]
+    assert list(one.naive.keys[K].entries) == [(3, 1)]
+
+
+def test_flushall_takes_what_it_saw_and_every_group() -> None:
+    """S5.4: one vector, one tombstone for all groups of all keys, known here or not; deadlines stay."""
+    one, two = regions()
+    add(one, 1)
+    one.issue(one.engine().expire_at(K, 9000))
+    sync(one, two)
+    two.issue(two.engine().create(b"unknown", G, 0))
+    add(two, 2)
+    one.issue(one.engine().flush())
+    sync(one, two)
+    assert ms_of(one) == [2]
+    assert not two.has_group(b"unknown", G)
+    assert [stream.winning_deadline() is not None for stream in (one.keyspace.keys[K], two.keyspace.keys[K])] == [True, True]
+
+
+# -- groups --------------------------------------------------------------------------------------------------------------
+
+
+def test_destroy_takes_a_create_it_had_not_seen() -> None:
+    """Seed 5, last table of delete-wins."""
+    one, two, three = regions(3)
+    one.issue(one.engine().create(K, G, 0))
+    sync(one, two)
+    two.issue(two.engine().destroy(K, G))
+    three.issue(three.engine().create(K, G, 0))
+    sync(one, two, three)
+    assert not any(exists(twin) for twin in (one, two, three))
+
+
+def test_delete_takes_groups_of_all_names() -> None:
+    """Seed 5, second table of delete-wins: EXISTS x → 0."""
+    one, two = regions()
+    one.issue(one.engine().create(K, b"group1", 0))
+    sync(one, two)
+    one.issue(one.engine().delete(K))
+    two.issue(two.engine().create(K, b"group2", 0))
+    sync(one, two)
+    assert not exists(one) and not exists(two)
+
+
+def test_create_that_saw_the_destroy_lives_whatever_order() -> None:
+    one, two, three = regions(3)
+    one.issue(one.engine().create(K, G, 0))
+    one.issue(one.engine().destroy(K, G))
+    two.pull(one)
+    two.issue(two.engine().create(K, G, 0))
+    three.pull(two)
+    sync(one, two, three)
+    assert exists(three)
+
+
+def test_nothing_comes_back_to_life_for_a_region_that_was_long_away() -> None:
+    """S6.2. Region 3 creates a group and goes silent. Region 1 destroys the name and keeps the tombstone as long as region 3 has not said
+    that it holds the destroy; region 3 comes back, its create dies. Only then is the tombstone dropped, and an old snapshot of region 3,
+    joined late, brings nothing back."""
+    one, two, three = regions(3)
+    one.issue(one.engine().create(K, G, 0))
+    one.pull(one)
+    two.pull(one)
+    three.issue(three.engine().create(K, G, 0))
+    old = Twin(3)
+    old.pull(three)
+    two.issue(two.engine().destroy(K, G))
+    one.pull(two)
+    one.collect(least(one, two, three))
+    assert one.keyspace.keys[K].tombstones, "the tombstone is not stable: region 3 has not seen it"
+    sync(one, two, three)
+    assert not exists(one)
+    for twin in (one, two, three):
+        twin.collect(least(one, two, three))
+        twin.check()
+        assert K not in twin.keyspace.keys or not twin.keyspace.keys[K].tombstones
+    one.join(old)
+    one.check()
+    old.join(one)
+    old.check()
+    assert not exists(one) and not exists(old)
+    three.issue(three.engine().create(K, G, 0))
+    sync(one, two, three)
+    assert exists(one), "a new create that saw the destroy is a new group"
+
+
+def least(*twins: Twin) -> Vector:
+    return {region_id: counter for region_id in (1, 2, 3) if (counter := min(twin.naive.vector.get(region_id, 0) for twin in twins))}
+
+
+def test_collecting_too_early_would_bring_a_group_back() -> None:
+    """The same, with the tombstone dropped before region 3 is known to have it: the checker must see the difference."""
+    one, two, three = regions(3)
+    one.issue(one.engine().create(K, G, 0))
+    two.pull(one)
+    three.issue(three.engine().create(K, G, 0))
+    two.issue(two.engine().destroy(K, G))
+    one.pull(two)
+    one.collect(dict(one.naive.vector))
+    for twin in (one, two):
+        twin.pull(three)
+    assert one.keyspace.digest() != two.keyspace.digest()
+
+
+def test_local_state_goes_with_the_last_create_of_before() -> None:
+    """S6.5: one join takes the old create away and brings a new one: PEL, floor and consumers are dropped, and the group begins at its own
+    start."""
+    one, two = regions()
+    add(one, 1, 2)
+    one.issue(one.engine().create(K, G, 0))
+    sync(one, two)
+    assert read(one) == [1, 2]
+    two.issue(two.engine().destroy(K, G))
+    two.issue(two.engine().create(K, G, 0))
+    one.join(two)
+    one.check()
+    assert pending(one) == []
+    assert one.keyspace.keys[K].groups[G].delivery.consumers == {}
+    assert one.keyspace.changes.gone_groups == [(K, G)]
+    assert read(one) == [1, 2]
+
+
+def test_why_a_frontier_will_not_do() -> None:
+    """S8.4: region 1 creates g at 0 over ten unread entries, region 2 concurrently at `$`, reads and acks two later ones. After the merge
+    those ten must still be delivered in region 1, and in region 2, and the two never again."""
+    one, two = regions()
+    add(one, *range(1, 11))
+    sync(one, two)
+    one.issue(one.engine().create(K, G, 0))
+    two.issue(two.engine().create(K, G, None))
+    add(two, 11, 12)
+    assert read(two) == [11, 12]
+    assert acknowledge(two, 11, 12) == 2
+    assert announce(two) == 1
+    sync(one, two)
+    assert read(one) == list(range(1, 11))
+    assert read(two) == list(range(1, 11))
+    assert read(one) == read(two) == []
+
+
+def test_the_same_with_the_two_in_the_log_of_the_ten() -> None:
+    """As before, but the later two are of the same region log: the announced span begins at the last entry not above `$`, never at 0."""
+    one, two = regions()
+    add(one, *range(1, 11))
+    sync(one, two)
+    two.issue(two.engine().create(K, G, None))
+    one.issue(one.engine().create(K, G, 0))
+    add(one, 11, 12)
+    two.pull(one)
+    two.set_floor(K, G, make(10, 0))
+    assert read(two) == [11, 12]
+    acknowledge(two, 11, 12)
+    assert announce(two) == 1
+    sync(one, two)
+    assert read(one) == list(range(1, 11))
+
+
+def test_acknowledgements_of_the_seeds_table() -> None:
+    """Seed 5: ack 110, 130, 120 → one effect, none, one; then region 2 delivers nothing again (S8.1)."""
+    one, two = regions()
+    add(one, 110, 120, 130)
+    one.issue(one.engine().create(K, G, 0))
+    assert read(one) == [110, 120, 130]
+    counts = []
+    for ms in (110, 130, 120):
+        acknowledge(one, ms)
+        counts.append(announce(one))
+        counts.append(announce(one))
+    assert counts == [1, 0, 0, 0, 1, 0]
+    sync(one, two)
+    assert read(two) == []
+
+
+def test_acked_spans_leave_pels_by_effect_and_by_join() -> None:
+    """S8.2: both regions have delivered the same entries; one announces, the other's PEL empties, whichever way it learns of it."""
+    for by_join in (False, True):
+        one, two = regions()
+        add(one, 1, 2, 3)
+        one.issue(one.engine().create(K, G, 0))
+        sync(one, two)
+        assert read(one) == read(two) == [1, 2, 3]
+        acknowledge(one, 1, 2)
+        announce(one)
+        (two.join if by_join else two.pull)(one)
+        two.check()
+        assert pending(two) == [3]
+        assert pending(one) == [3]
+
+
+def test_region_that_rewound_is_not_thrown_forward_by_old_spans() -> None:
+    """S8.2: SETID goes back to 0 in region 2, and everything is read again there; a snapshot, or the same spans under another effect, must
+    not mark as given what the group's acked spans already held."""
+    one, two = regions()
+    add(one, 1, 2, 3)
+    one.issue(one.engine().create(K, G, 0))
+    read(one)
+    acknowledge(one, 1, 2)
+    announce(one)
+    sync(one, two)
+    assert read(two) == [3]
+    two.set_floor(K, G, 0)
+    two.join(one)
+    two.check()
+    assert read(two, count=1) == [1]
+    acknowledge(one, 3)
+    announce(one)
+    two.pull(one)
+    two.check()
+    assert read(two) == [2], "3 is new among the acked spans, 1 and 2 are not"
+
+
+def test_what_was_claimed_by_force_stays_claimed() -> None:
+    """S8.2: an acked entry is claimed again with FORCE; old spans, joined once more, do not take it away."""
+    one, two = regions()
+    add(one, 1)
+    one.issue(one.engine().create(K, G, 0))
+    read(one)
+    acknowledge(one, 1)
+    announce(one)
+    sync(one, two)
+    two.claim(K, G, b"d", make(1, 0))
+    two.join(one)
+    two.check()
+    assert pending(two) == [1]
+
+
+def test_own_announcement_after_a_restore_counts_as_any_others() -> None:
+    """S8.2: a region restored from before its announcement gets it back from a peer, and it leaves the PEL."""
+    one, two = regions()
+    add(one, 1)
+    one.issue(one.engine().create(K, G, 0))
+    read(one)
+    sync(one, two)
+    restored = Twin(1)
+    restored.pull(one)
+    restored.read(K, G)
+    acknowledge(one, 1)
+    announce(one)
+    two.pull(one)
+    assert pending(restored) == [1]
+    restored.pull(two)
+    restored.check()
+    assert pending(restored) == []
+
+
+# -- expiry --------------------------------------------------------------------------------------------------------------
+
+
+def test_expiry_meets_a_concurrent_add_and_create() -> None:
+    """S10.3, S10.4: the removal takes what it observed; a concurrent add and a group stay, hidden by the deadline, until a longer one
+    comes."""
+    one, two = regions()
+    add(one, 1)
+    one.issue(one.engine().create(K, b"h", 0))
+    one.issue(one.engine().expire_at(K, 2000))
+    sync(one, two)
+    add(two, 2)
+    two.issue(two.engine().create(K, G, 0))
+    one.clock_ms = 2001
+    one.issue(one.engine().expire_now(K))
+    sync(one, two)
+    assert ms_of(one) == [2]
+    assert two.has_group(K, G) and not two.has_group(K, b"h")
+    assert exists(two) and not exists(one), "it is hidden where the clock is past the deadline"
+    two.issue(two.engine().expire_at(K, NEVER))
+    sync(one, two)
+    assert exists(one)
+
+
+def test_expiry_leaves_no_tombstone() -> None:
+    """S10.3: an observed-remove, no delete-wins: a create it had not seen lives, though its vector lacks the removal."""
+    one, two = regions()
+    one.issue(one.engine().create(K, G, 0))
+    one.issue(one.engine().expire_at(K, 2000))
+    two.issue(two.engine().create(K, G, 0))
+    one.clock_ms = 2001
+    one.issue(one.engine().expire_now(K))
+    sync(one, two)
+    assert two.has_group(K, G)
+    assert not one.keyspace.keys[K].tombstones and not one.keyspace.keys[K].tombstone_of_all
+
+
+def test_write_on_a_hidden_key_begins_anew_and_outlives_a_shorter_deadline_under_way() -> None:
+    """S10.5: one unit removes everything observed, deadlines included, and sets an infinite one."""
+    one, two = regions()
+    add(one, 1)
+    one.issue(one.engine().expire_at(K, 2000))
+    sync(one, two)
+    two.issue(two.engine().expire_at(K, 3000))
+    one.clock_ms = 2500
+    add(one, 7)
+    sync(one, two)
+    assert ms_of(one) == [7]
+    for twin in (one, two):
+        twin.clock_ms = 9000
+        assert exists(twin)
+        assert twin.keyspace.keys[K].winning_deadline() is not None
+        winner = twin.keyspace.keys[K].winning_deadline()
+        assert winner is not None and winner[1] == NEVER
+
+
+def test_longest_deadline_wins_and_on_a_tie_the_highest_dot() -> None:
+    """S10.2."""
+    one, two = regions()
+    add(one, 1)
+    sync(one, two)
+    one.issue(one.engine().expire_at(K, 5000))
+    two.issue(two.engine().expire_at(K, 4000))
+    sync(one, two)
+    winner = one.keyspace.keys[K].winning_deadline()
+    assert winner == ((1, 2), 5000)
+    one.issue(one.engine().expire_at(K, 3000))
+    two.pull(one)
+    assert two.keyspace.keys[K].winning_deadline() == ((1, 3), 3000), "a set replaces those it saw"
+    add(two, 2)
+    one.pull(two)
+    one.issue(one.engine().expire_at(K, 6000))
+    two.issue(two.engine().expire_at(K, 6000))
+    sync(one, two)
+    dots = sorted(one.keyspace.keys[K].deadlines, key=lambda dot: (dot[1], dot[0]))
+    assert one.keyspace.keys[K].winning_deadline() == (dots[-1], 6000)
+
+
+# -- snapshots ---------------------------------------------------------------------------------------------------------------
+
+
+def test_long_absent_region_and_the_others_join_each_other() -> None:
+    """S11.3, both directions, with trims and deletes on both sides: only what one side removed having seen it is gone."""
+    one, two = regions()
+    add(one, *range(1, 31))
+    sync(one, two)
+    one.issue(one.engine().trim(K, 20))  # removes 1…10
+    add(one, *range(40, 50))
+    for ms in (12, 14, 41):
+        one.issue(one.engine().delete_entry(K, make(ms, 0)))
+    add(two, *range(31, 39))
+    for ms in (13, 14, 32):
+        two.issue(two.engine().delete_entry(K, make(ms, 0)))
+    two.issue(two.engine().trim(K, 30))  # of 35 the first five
+    away, home = ms_of(two), ms_of(one)
+    assert away and home and away != home
+    gone = {*range(1, 11), 12, 13, 14, 32, 41}
+    expected = [ms for ms in (*range(1, 39), *range(40, 50)) if ms not in gone]
+    before = snapshot_bytes(two.keyspace)
+    assert before
+    three, four = Twin(3), Twin(4)
+    three.join(one)
+    three.join(two)
+    four.join(two)
+    four.join(one)
+    one.join(two)
+    two.join(one)
+    for twin in (one, two, three, four):
+        twin.check()
+        assert ms_of(twin) == expected
+        assert_equal(one, twin)
+
+
+def test_join_brings_a_delete_of_the_key_and_its_groups() -> None:
+    """A DEL learnt by snapshot kills the groups here that it had not seen, too: the sender's tombstone is not covered by our vector."""
+    one, two = regions()
+    add(one, 1)
+    sync(one, two)
+    one.issue(one.engine().delete(K))
+    two.issue(two.engine().create(K, G, 0))
+    add(two, 2)
+    two.join(one)
+    two.check()
+    assert not two.has_group(K, G)
+    assert ms_of(two) == [2]
+    one.join(two)
+    assert_equal(one, two)
+
+
+def test_join_of_a_flush_takes_keys_the_sender_never_knew() -> None:
+    """FLUSHALL by snapshot: entries it had not seen stay, groups of unknown keys die."""
+    one, two = regions()
+    two.issue(two.engine().create(b"x", G, 0))
+    two.issue(two.engine().add(b"x"))
+    one.issue(one.engine().flush())
+    two.join(one)
+    two.check()
+    assert not two.has_group(b"x", G)
+    one.pull(two)
+    assert_equal(one, two)
+
+
+def test_remove_observed_by_join_takes_creates_without_a_tombstone() -> None:
+    one, two = regions()
+    one.issue(one.engine().create(K, G, 0))
+    sync(one, two)
+    one.issue([RemoveObserved(K, dict(one.naive.vector), True)])
+    two.issue(two.engine().create(K, b"h", 0))
+    two.join(one)
+    two.check()
+    assert not two.has_group(K, G) and two.has_group(K, b"h")
+
+
+def test_pairs_cross_a_join_unless_a_clear_covers_them() -> None:
+    """S11.3: a pair only the sender has is held from now on; one that only the receiver has goes only by the sender's clears."""
+    one, two = regions()
+    one.issue(one.engine().add(K, (b"f", b"v"), 0, b"p", b"i"))
+    two.clock_ms = 5000
+    two.join(one)
+    two.check()
+    (pair,) = two.keyspace.keys[K].pairs.everything()
+    assert (pair.recorded_ms, pair.held_ms) == (1000, 5000)
+    empty = Twin(3)
+    empty.pull(one)
+    for stream in empty.keyspace.keys.values():
+        stream.pairs.collect(dict(empty.naive.vector), 10**9, 1)
+    assert not empty.keyspace.keys[K].pairs
+    two.keyspace.digest()
+
+    join(two.keyspace, read_snapshot(snapshot_bytes(empty.keyspace), two.limits), 6000)
+    assert len(two.keyspace.keys[K].pairs.everything()) == 1, "another region's collecting is no clear"
+    one.issue(one.engine().delete(K))
+    join(two.keyspace, read_snapshot(snapshot_bytes(one.keyspace), two.limits), 6000)
+    assert K not in two.keyspace.keys or not two.keyspace.keys[K].pairs
+
+
+def test_rename_meets_a_concurrent_add_of_the_source() -> None:
+    """S10.1: what RENAME saw is copied; what it had not seen stays under the old name; groups are dropped."""
+    one, two = regions()
+    add(one, 1, 2)
+    one.issue(one.engine().create(K, G, 0))
+    sync(one, two)
+    one.issue(one.engine().rename(K, b"new"))
+    add(two, 3)
+    sync(one, two)
+    assert ms_of(one) == [3]
+    assert sorted(entry_id >> 64 for entry_id, _ in two.naive.keys[b"new"].entries.values()) == [1, 2]
+    assert not one.has_group(b"new", G)
