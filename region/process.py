@@ -57,6 +57,7 @@ class Region:
         self._tasks: list[asyncio.Task[None]] = []
         self._checkpoint_task: Optional[asyncio.Task[None]] = None
         self._stopping = False
+        self._closed = False
         self._commit_tasks: set[asyncio.Task[None]] = set()
         self._sync: Optional[SyncManager] = None
         self._http: Optional[HttpServer] = None
@@ -118,6 +119,7 @@ class Region:
             await self._checkpoint()
         except StorageError as error:
             _log.error("the last writes failed: %s", error)
+        self._closed = True
         self._turn()
         await self.server.close()
         await self.database.close()
@@ -145,7 +147,7 @@ class Region:
             engine.sleep_ms = 0
         if engine.shutdown_requested:
             self.stopped.set()
-        if not self._is_committing and engine.wants_commit(self.now_ms()):
+        if not self._is_committing and not self._closed and engine.wants_commit(self.now_ms()):
             self._begin_commit()
 
     def _begin_commit(self) -> None:
@@ -182,7 +184,7 @@ class Region:
 
     async def _flush(self) -> None:
         """Waits until everything done is on disk."""
-        while self._is_committing or not self.engine.journal.is_empty():
+        while self._is_committing or self.engine.meta_changes or not self.engine.journal.is_empty():
             self.engine.attest_wanted = True
             self.stepped()
             with contextlib.suppress(TimeoutError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -19,18 +21,23 @@ HOST = "127.0.0.1"
 START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 20.0
 LOG_TAIL_LINES = 30
+# Below the range from which the system picks ports of outgoing connections.
+_LOWEST_PORT, _HIGHEST_PORT = 10_000, 32_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Different TCP ports that nobody listens on, picked by the operating system."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for one in held:
-            one.bind((HOST, 0))
-        return [int(one.getsockname()[1]) for one in held]
-    finally:
-        for one in held:
-            one.close()
+    """Different TCP ports that nobody listens on.
+
+    They lie below those that the system gives to outgoing connections: a region that was killed finds its own free again.
+    """
+    found: dict[int, None] = {}
+    while len(found) < count:
+        port = random.randrange(_LOWEST_PORT, _HIGHEST_PORT)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind((HOST, port))
+            found[port] = None
+    return list(found)
 
 
 class RegionProcess:
