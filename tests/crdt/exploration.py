@@ -37,6 +37,7 @@ REGIONS = (1, 2, 3)
 OBSERVER = 9
 EARLY_MS, DEADLINE_MS, LATE_MS = 1000, 1500, 2000
 STATES_MAX = 20_000  # kept in memory; more are made again
+JOINS_MAX = 1_000_000
 LIMITS = NodeLimits(2, 100)
 RENAMINGS = [dict(zip(REGIONS, images, strict=True)) for images in permutations(REGIONS)]
 
@@ -68,6 +69,11 @@ class State:
     contents: dict[bytes, object]
     digest: bytes
     snapshot: list[bytes]
+    name: bytes  # hash of the snapshot: of all that a join depends on
+
+
+def name_of_state(snapshot: list[bytes]) -> bytes:
+    return xxh3_128_digest(b"".join(snapshot))
 
 
 def in_order(part: Part) -> list[Unit]:
@@ -118,6 +124,7 @@ class Exploration:
         self.units: dict[tuple[int, Part], list[Unit]] = {}
         self.seen: set[bytes] = set()  # 16 bytes of hash a history
         self.newest = b""
+        self.joined: dict[tuple[bytes, bytes], bytes] = {}  # digest of what two states join to, into the first
         self.histories: list[int] = []
         self.kinds: dict[str, int] = {}
         self.orders = self.joins = self.collections = 0
@@ -178,7 +185,7 @@ class Exploration:
         """Applies the part in every order of its last units, and compares."""
         state = None
         if not part:
-            return State(NaiveRegion(OBSERVER), {}, bytes(16), snapshot_bytes(Keyspace(OBSERVER, LIMITS)))
+            return State(NaiveRegion(OBSERVER), {}, bytes(16), snapshot_bytes(Keyspace(OBSERVER, LIMITS)), bytes(16))
         for last in last_units(part):
             naive = self._state(part - {last}).naive.copy()
             for op, dot in last.ops:
@@ -190,7 +197,8 @@ class Exploration:
                 assert converged(keyspace) == contents
                 assert kept(keyspace) == kept_naive(naive)
                 assert locals_of(keyspace) == locals_naive(naive)
-                state = State(naive, contents, keyspace.digest(), snapshot_bytes(keyspace))
+                snapshot = snapshot_bytes(keyspace)
+                state = State(naive, contents, keyspace.digest(), snapshot, name_of_state(snapshot))
             else:
                 assert naive.converged() == state.contents, "two orders, two outcomes: the rules themselves do not commute"
                 assert keyspace.digest() == state.digest, "two orders, two outcomes"
@@ -203,7 +211,7 @@ class Exploration:
         try:
             state = self._state(history) if keep else self._make(history)
             smaller = [part for part in parts(history) if part != history]
-            self._check_joins(history, state, smaller, keep)
+            self._check_joins(history, state, smaller)
             if any(unit.buries for unit in history):
                 self._check_collections(history, state, smaller)
         except AssertionError:
@@ -214,25 +222,32 @@ class Exploration:
             )
             raise
 
-    def _check_joins(self, history: Part, state: State, smaller: list[Part], keep: bool) -> None:
+    def _check_joins(self, history: Part, state: State, smaller: list[Part]) -> None:
         for one in smaller:
             mine = self._state(one)
-            self._join(replay(in_order(one)), mine.naive, state, state)
-            if keep or len(one) == len(history) - 1:  # at the last level only the largest parts are joined into the whole
-                self._join(replay(in_order(history)), state.naive, mine, state)
+            self._join(one, mine, state, state)
+            self._join(history, state, mine, state)
             for other in smaller:
                 if one | other == history:
-                    self._join(replay(in_order(one)), mine.naive, self._state(other), state)
+                    self._join(one, mine, self._state(other), state)
 
-    def _join(self, keyspace: Keyspace, naive: NaiveRegion, other: State, expected: State) -> None:
+    def _join(self, part: Part, mine: State, other: State, expected: State) -> None:
+        """Joins `other` into `mine`. Many histories lead to equal states, and equal states join once."""
         self.joins += 1
-        join(keyspace, read_snapshot(other.snapshot, LIMITS), 0)
-        assert keyspace.digest() == expected.digest, "the join is not what shipping gives"
-        assert keyspace.vector == expected.naive.vector
-        naive = naive.copy()
-        naive.join(other.naive)
-        assert naive.converged() == expected.contents, "the join is not what shipping gives, by the rules themselves"
-        assert locals_of(keyspace) == locals_naive(naive)
+        pair = (mine.name, other.name)
+        if len(self.joined) > JOINS_MAX:
+            self.joined.clear()
+        if pair not in self.joined:
+            keyspace = replay(in_order(part))
+            join(keyspace, read_snapshot(other.snapshot, LIMITS), 0)
+            naive = mine.naive.copy()
+            naive.join(other.naive)
+            assert converged(keyspace) == naive.converged()
+            assert locals_of(keyspace) == locals_naive(naive)
+            assert kept(keyspace) == kept_naive(naive)
+            assert keyspace.vector == naive.vector
+            self.joined[pair] = keyspace.digest()
+        assert self.joined[pair] == expected.digest, "the join is not what shipping gives"
 
     def _check_collections(self, history: Part, state: State, smaller: list[Part]) -> None:
         """Stable in a part may be what the past of everything still to come holds: only that can have been on every member's disk."""
@@ -254,18 +269,21 @@ class Exploration:
                     naive.apply(op, dot)
             assert naive.converged() == state.contents, "collecting changed what effects do, by the rules themselves"
             self.collections += 1
+            name = name_of_state(snapshot)
             for other in [*smaller, history]:
                 if part | other == history:
-                    keyspace = collected(part, vector)
-                    join(keyspace, read_snapshot(self._snapshot(other, state, history), LIMITS), 0)
-                    assert keyspace.digest() == state.digest, "collecting changed what a join does"
-                    keyspace = replay(in_order(other))
-                    join(keyspace, read_snapshot(snapshot, LIMITS), 0)
-                    assert keyspace.digest() == state.digest, "joining a region that collected differs"
+                    theirs = state if other == history else self._state(other)
+                    if (name, theirs.name) not in self.joined:
+                        keyspace = collected(part, vector)
+                        join(keyspace, read_snapshot(theirs.snapshot, LIMITS), 0)
+                        self.joined[name, theirs.name] = keyspace.digest()
+                    if (theirs.name, name) not in self.joined:
+                        keyspace = replay(in_order(other))
+                        join(keyspace, read_snapshot(snapshot, LIMITS), 0)
+                        self.joined[theirs.name, name] = keyspace.digest()
+                    assert self.joined[name, theirs.name] == state.digest, "collecting changed what a join does"
+                    assert self.joined[theirs.name, name] == state.digest, "joining a region that collected differs"
                     self.collections += 2
-
-    def _snapshot(self, part: Part, state: State, history: Part) -> list[bytes]:
-        return state.snapshot if part == history else self._state(part).snapshot
 
 
 def parts(history: Part) -> list[Part]:

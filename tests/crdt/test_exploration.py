@@ -27,7 +27,8 @@ def test_every_history_of_four() -> None:
     assert set(found.kinds) == KINDS
     assert min(found.kinds.values()) > 700
     assert found.orders > 40_000
-    assert found.joins > 250_000
+    assert found.joins > 350_000
+    assert 100_000 < len(found.joined) < found.joins
     assert found.collections > 20_000
 
 

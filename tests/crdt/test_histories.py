@@ -52,7 +52,7 @@ def random_histories(seeds: range) -> None:
 
 
 def test_long_random_histories_agree() -> None:
-    random_histories(range(300))
+    random_histories(range(200))
 
 
 @pytest.mark.long
