@@ -243,9 +243,7 @@ class Engine(Core):
         self.stability.count(self.keyspace.vector)
         hidden = self.upkeep.hide(self)
         if self.may_issue():
-            self.upkeep.remove_hidden(self)
-            self.upkeep.remove_leftovers(self)
-            self.upkeep.collect(self)
+            self.upkeep.work(self)
         self.journal.end_unit()
         if self.waiters:
             rounds.judge_waiters(self)

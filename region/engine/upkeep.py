@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from itertools import islice
 
 from crdt.apply import collect, collect_flush
 from crdt.effects import RemoveObserved
@@ -23,7 +24,7 @@ class Upkeep:
         self.hidden: dict[bytes, None] = {}  # keys that a deadline hides
         self.leftovers: dict[bytes, int] = {}  # absent keys of which something is left → clock when first seen so
         self.collectable: dict[bytes, None] = {}
-        self._last_collect_ms = 0
+        self._last_ms = 0
 
     def note(self, core: Core, stream: Stream) -> None:
         """A key changed: which lists does it belong to?"""
@@ -36,6 +37,14 @@ class Upkeep:
             self.collectable[key] = None
         if (stream.deadlines or stream.configurations) and (stream.is_hidden(core.clock_ms) or not stream.is_present()):
             self.leftovers.setdefault(key, core.clock_ms)
+
+    def work(self, core: Core) -> None:
+        """What may issue effects, and what it is owed: every crdt-collect-interval-ms, some keys at a time."""
+        if core.clock_ms >= self._last_ms + core.settings.integer("crdt-collect-interval-ms"):
+            self._last_ms = core.clock_ms
+            self._remove_hidden(core)
+            self._remove_leftovers(core)
+            self._collect(core)
 
     # -- deadlines ---------------------------------------------------------------------------------------------------
 
@@ -59,9 +68,9 @@ class Upkeep:
             core.note_unsaved()
         return hidden
 
-    def remove_hidden(self, core: Core) -> None:
+    def _remove_hidden(self, core: Core) -> None:
         """Issues the removal of what is hidden, where it is this region's turn (S10.3)."""
-        for key in list(self.hidden)[:KEYS_PER_STEP]:
+        for key in list(islice(self.hidden, KEYS_PER_STEP)):
             del self.hidden[key]
             stream = core.keyspace.get(key)
             if stream is None or not stream.is_hidden(core.clock_ms):
@@ -74,11 +83,11 @@ class Upkeep:
 
     # -- leftovers ---------------------------------------------------------------------------------------------------
 
-    def remove_leftovers(self, core: Core) -> None:
+    def _remove_leftovers(self, core: Core) -> None:
         """Ends keys that hold nothing but deadlines or configuration, once every effect on them known here is stable (S10.6)."""
         stable = core.stable_vector()
         grace_ms = core.settings.integer("crdt-expiry-grace-ms")
-        for key in list(self.leftovers)[:KEYS_PER_STEP]:
+        for key in list(islice(self.leftovers, KEYS_PER_STEP)):
             since_ms = self.leftovers.pop(key)
             stream = core.keyspace.get(key)
             if stream is None or not (stream.deadlines or stream.configurations):
@@ -95,16 +104,13 @@ class Upkeep:
 
     # -- collection --------------------------------------------------------------------------------------------------
 
-    def collect(self, core: Core) -> None:
+    def _collect(self, core: Core) -> None:
         """Drops tombstones, clears and pairs that are stable."""
-        if core.clock_ms < self._last_collect_ms + core.settings.integer("crdt-collect-interval-ms"):
-            return
-        self._last_collect_ms = core.clock_ms
         stable = core.stable_vector()
         if not stable:
             return
         collect_flush(core.keyspace, stable)
-        for key in list(self.collectable)[:KEYS_PER_STEP]:
+        for key in list(islice(self.collectable, KEYS_PER_STEP)):
             del self.collectable[key]
             stream = core.keyspace.get(key)
             if stream is None:
