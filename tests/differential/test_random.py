@@ -75,7 +75,9 @@ COMMANDS = {
     "xack": command("XACK", KEY, GROUP, IDS),
     "summary": command("XPENDING", KEY, GROUP),
     "details": command("XPENDING", KEY, GROUP, BOUND, BOUND, COUNT, st.one_of(st.just(""), CONSUMER)),
-    "xclaim": command("XCLAIM", KEY, GROUP, CONSUMER, "0", UNIQUE_IDS, maybe("FORCE"), maybe("JUSTID"), maybe("RETRYCOUNT 5"), maybe("LASTID", ID)),
+    "xclaim": command(
+        "XCLAIM", KEY, GROUP, CONSUMER, "0", UNIQUE_IDS, maybe("FORCE"), maybe("JUSTID"), maybe("RETRYCOUNT 5"), maybe("LASTID", ID)
+    ),
     "xautoclaim": command("XAUTOCLAIM", KEY, GROUP, CONSUMER, "0", BOUND, READ_COUNT, maybe("JUSTID")),
     "full": command("XINFO STREAM", KEY, "FULL"),
     "info": command("XINFO STREAM", KEY),

@@ -105,6 +105,8 @@ def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:
             "    Change settings until the region ends: all, or none.",
             "RESETSTAT",
             "    Let the counters of INFO begin at 0 again.",
+            "REWRITE",
+            "    Refused: a region does not write its file.",
         ],
     )
 

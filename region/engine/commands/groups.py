@@ -162,7 +162,7 @@ def container(core: Core, session: Session, argv: list[bytes]) -> Reply:
 
 COMMANDS: Final = [
     Command(
-        "xgroup", -2, "write", container, "A container for consumer group commands.", since="5.0.0",
+        "xgroup", -2, "", container, "A container for consumer group commands.", since="5.0.0",
         subcommands=[
             Command(
                 "xgroup|create", -5, "write denyoom", create, "Creates a consumer group.", keys=(2, 2, 1), reply="simple string",
@@ -184,7 +184,7 @@ COMMANDS: Final = [
                 "xgroup|delconsumer", 5, "write", delete_consumer, "Deletes a consumer in this region.", keys=(2, 2, 1), reply="integer",
                 since="5.0.0", syntax="key group consumer",
             ),
-            Command("xgroup|help", 2, "", help_, "Shows what XGROUP can do.", reply="array", since="5.0.0"),
+            Command("xgroup|help", 2, "loading stale", help_, "Shows what XGROUP can do.", reply="array", since="5.0.0"),
         ],
     )
 ]  # fmt: skip

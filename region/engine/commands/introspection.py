@@ -15,8 +15,12 @@ from region.engine.table import Command
 _KEYS_AFTER: Final = {b"XREAD": (b"STREAMS", 1), b"XREADGROUP": (b"STREAMS", 4)}
 # Groups of the table that are also categories.
 _GROUP_CATEGORIES: Final = {"stream": "@stream", "connection": "@connection", "transactions": "@transaction"}
+# A second key of another kind: its position and flags.
+_SECOND_KEYS: Final = {"rename": (2, ["OW", "update"]), "renamenx": (2, ["OW", "insert"])}
 # What a command does with its keys, where "read" or "write and perhaps read" does not say it: flags of its key specification.
 _KEY_FLAGS: Final[dict[str, list[str]]] = {
+    "rename": ["RW", "access", "delete"],
+    "renamenx": ["RW", "access", "delete"],
     "xlen": ["RO"],
     "xdel": ["RW", "delete"],
     "xtrim": ["RW", "delete"],
@@ -29,7 +33,7 @@ _KEY_FLAGS: Final[dict[str, list[str]]] = {
     "xgroup|setid": ["RW", "update"],
     "xack": ["RW", "update"],
     "xclaim": ["RW", "update"],
-    "xautoclaim": ["RW", "access", "delete"],
+    "xautoclaim": ["RW", "delete"],
     "xread": ["RO", "access"],
     "xreadgroup": ["RO", "access"],
     "xrange": ["RO", "access"],
@@ -69,10 +73,12 @@ def categories(command: Command) -> list[str]:
         found.append("@read")
     if "admin" in flags:
         found.append("@admin")
-    if command.group == "generic" and (command.first_key or command.name in ("keys", "scan", "dbsize", "flushall", "flushdb")):
+    if (command.group == "generic" and command.first_key) or command.name in _KEYSPACE:
         found.append("@keyspace")
     if command.group in _GROUP_CATEGORIES and not command.subcommands:
         found.append(_GROUP_CATEGORIES[command.group])
+    elif command.name.startswith("command") or command.name == "wait":
+        found.append("@connection")
     found.append("@fast" if "fast" in flags else "@slow")
     if "blocking" in flags:
         found.append("@blocking")
@@ -81,34 +87,42 @@ def categories(command: Command) -> list[str]:
     return found
 
 
+# Commands without keys on what a key is about, and those that are dangerous without being an administrator's.
+_KEYSPACE: Final = frozenset({"keys", "scan", "dbsize", "randomkey", "flushall", "flushdb"})
 _DANGEROUS: Final = frozenset({"keys", "flushall", "flushdb", "info"})
 
 
 def describe(command: Command) -> Reply:
     """A command as COMMAND shows it: ten elements, the last its subcommands."""
-    flags: list[Reply] = [SimpleString(flag.encode()) for flag in command.flags]
-    grouped: list[Reply] = [SimpleString(name.encode()) for name in categories(command)]
     subcommands: list[Reply] = [describe(one) for one in command.subcommands.values()]
     return [
         command.name.encode(),
         command.arity,
-        SetReply(flags),
+        SetReply(_simple(command.flags)),
         command.first_key,
         command.last_key,
         command.key_step,
-        SetReply(grouped),
+        SetReply(_simple(categories(command))),
         SetReply([]),
         SetReply(_key_specifications(command)),
         subcommands,
     ]
 
 
-def key_flags(command: Command) -> list[Reply]:
-    """What a command does with its keys."""
+def _flags_of(command: Command) -> list[str]:
     flags = _KEY_FLAGS.get(command.name)
     if flags is None:
-        flags = ["RW", "access", "update"] if command.is_write else ["RO", "access"]
-    return [SimpleString(flag.encode()) for flag in flags]
+        return ["RW", "access", "update"] if command.is_write else ["RO", "access"]
+    return flags
+
+
+def _simple(names: list[str]) -> list[Reply]:
+    return [SimpleString(name.encode()) for name in names]
+
+
+def key_flags(command: Command) -> list[Reply]:
+    """What a command does with its keys."""
+    return _simple(_flags_of(command))
 
 
 def _key_specifications(command: Command) -> list[Reply]:
@@ -116,13 +130,21 @@ def _key_specifications(command: Command) -> list[Reply]:
     if after is not None:
         begin = _typed(b"keyword", [b"keyword", after[0], b"startfrom", after[1]])
         find = _typed(b"range", [b"lastkey", -1, b"keystep", 1, b"limit", 2])
-    elif command.first_key:
-        last = command.last_key if command.last_key < 0 else command.last_key - command.first_key
-        begin = _typed(b"index", [b"index", command.first_key])
-        find = _typed(b"range", [b"lastkey", last, b"keystep", command.key_step, b"limit", 0])
-    else:
+        return [MapReply([b"flags", SetReply(key_flags(command)), b"begin_search", begin, b"find_keys", find])]
+    if not command.first_key:
         return []
-    return [MapReply([b"flags", SetReply(key_flags(command)), b"begin_search", begin, b"find_keys", find])]
+    second = _SECOND_KEYS.get(command.name)
+    if second is not None:
+        return [_keys_at(command.first_key, 0, 1, _simple(_flags_of(command))), _keys_at(second[0], 0, 1, _simple(second[1]))]
+    last = command.last_key if command.last_key < 0 else command.last_key - command.first_key
+    return [_keys_at(command.first_key, last, command.key_step, key_flags(command))]
+
+
+def _keys_at(first: int, last: int, step: int, flags: list[Reply]) -> Reply:
+    """Keys from a place on; `last` counts from there, or from the end where it is negative."""
+    begin = _typed(b"index", [b"index", first])
+    find = _typed(b"range", [b"lastkey", last, b"keystep", step, b"limit", 0])
+    return MapReply([b"flags", SetReply(flags), b"begin_search", begin, b"find_keys", find])
 
 
 def _typed(kind: bytes, specification: list[Reply]) -> Reply:

@@ -165,7 +165,7 @@ def container(core: Core, session: Session, argv: list[bytes]) -> Reply:
 
 COMMANDS: Final = [
     Command(
-        "xinfo", -2, "readonly", container, "A container for stream introspection.", since="5.0.0",
+        "xinfo", -2, "", container, "A container for stream introspection.", since="5.0.0",
         subcommands=[
             Command(
                 "xinfo|stream", -3, "readonly", stream_, "About a stream.", keys=(2, 2, 1), reply="map", since="5.0.0",
@@ -177,7 +177,7 @@ COMMANDS: Final = [
                 "xinfo|consumers", 4, "readonly", consumers, "About a group's consumers in this region.", keys=(2, 2, 1), reply="array",
                 since="5.0.0", syntax="key group",
             ),
-            Command("xinfo|help", 2, "", help_, "Shows what XINFO can do.", reply="array", since="5.0.0"),
+            Command("xinfo|help", 2, "loading stale", help_, "Shows what XINFO can do.", reply="array", since="5.0.0"),
         ],
     )
 ]  # fmt: skip

@@ -1,0 +1,76 @@
+"""The command table against the real server's: arity, flags, keys and categories of every command that both have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from region.engine import registry
+from region.engine.table import Command
+from tests.differential.replies import Typed
+from tests.differential.sides import Pair
+
+pytestmark = pytest.mark.oracle
+
+NAMES = ["name", "arity", "flags", "first key", "last key", "step", "categories", "tips", "key specifications"]
+
+# What Redis 7.0 does not have.
+NEWER = {"xcfgset", "xidmp", "client|setinfo", "client|no-touch"}
+# Where this table says something else, and why.
+SETTLED = {
+    # 7.2 and later take a command without arguments.
+    ("command|getkeys", "arity"): -3,
+    ("command|getkeysandflags", "arity"): -3,
+}
+
+
+def commands() -> Iterator[Command]:
+    for command in registry.commands().values():
+        yield command
+        yield from command.subcommands.values()
+
+
+@pytest.fixture
+def pair(new_pair: Callable[[int], Pair]) -> Pair:
+    return new_pair(2)
+
+
+@pytest.mark.parametrize("name", [one.name for one in commands() if one.group != "crdt" and one.name not in NEWER])
+def test_as_redis_has_it(name: str, pair: Pair) -> None:
+    theirs, own = pair.run([b"COMMAND", b"INFO", name.encode()])
+    assert theirs.elements[0].value is not None, "Redis 7.0 does not have it"
+    wrong = []
+    for field, one, other in zip(NAMES, theirs.elements[0].elements, own.elements[0].elements, strict=False):
+        if field == "tips":
+            continue
+        if name == "wait" and field in ("flags", "categories"):
+            continue  # since 7.2 it says that it blocks
+        expected = SETTLED.get((name, field))
+        if (other.value != expected) if expected is not None else (as_set(one) != as_set(other)):
+            wrong.append(f"{field}: redis {one}, ours {other}")
+    assert not wrong, "\n".join(wrong)
+
+
+def as_set(reply: Typed) -> object:
+    """A reply without the order of its sets of names."""
+    if reply.elements and reply.elements[0].kind == "+":
+        return sorted(str(one.value) for one in reply.elements)
+    if reply.elements and reply.elements[0].value == b"notes":
+        return as_set(Typed("*", reply.elements[2:]))
+    if reply.elements:
+        return [as_set(one) for one in reply.elements]
+    return reply.value
+
+
+def test_help_of_every_container(pair: Pair) -> None:
+    """Simple strings, the first as Redis has it; the texts are our own."""
+    for command in registry.commands().values():
+        if command.subcommands:
+            theirs, own = pair.run([command.key, b"HELP"])
+            assert own.elements and all(one.kind == "+" for one in own.elements), command.name
+            assert own.elements[0] == theirs.elements[0], command.name
+            assert own.elements[-2].value == b"HELP"
+            for subcommand in command.subcommands.values():
+                word = subcommand.name.split("|")[1].upper().encode()
+                assert any(isinstance(line.value, bytes) and line.value.startswith(word) for line in own.elements), subcommand.name
