@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import time
 from collections.abc import Callable
@@ -312,6 +313,10 @@ async def run(config: RegionConfig) -> None:
         engine, checkpointer = await starting.start(config, database, time.time_ns() // 1_000_000)
         region = Region(config, engine, database, checkpointer)
         await region.start()
+        # What a start has made stays: the collector need not walk it again and again while clients wait.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
         await region.stopped.wait()
     except asyncio.CancelledError:
         pass

@@ -229,7 +229,9 @@ class SyncManager:
         while True:
             message = self.hub.next_message(number, self.region.now_ms())
             if message is not None:
-                await carried.stream.send(self._encode(message, carried.dialled))
+                data = self._encode(message, carried.dialled)
+                self.hub.counts["bytes_sent"] += len(data)
+                await carried.stream.send(data)
                 self._plan_step()
             elif self.hub.finished(number):
                 await carried.stream.finish()

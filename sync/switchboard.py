@@ -28,7 +28,9 @@ class Switchboard:
         self.links = {peer: Link(peer, *pauses, 0) for peer in sorted(peers)}
         self.sending: dict[int, Connection] = {}
         self.snapshots = SnapshotServer()
-        self.counts = dict.fromkeys(["gaps", "forks", "refusals", "bodies_sent", "snapshots_joined", "blocks_merged", "bytes_merged"], 0)
+        self.counts = dict.fromkeys(
+            ["gaps", "forks", "refusals", "bodies_sent", "snapshots_joined", "blocks_merged", "bytes_merged", "bytes_sent"], 0
+        )
         self._steady = SteadyClock(now_ms)
         self._connections: dict[int, Connection] = {}
         self._number = 0

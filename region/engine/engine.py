@@ -28,7 +28,7 @@ from region.engine.table import Command
 from region.engine.upkeep import Upkeep
 
 # About how many entries one heartbeat may hash; it goes without a digest while there are more to do.
-DIGEST_ENTRIES_MAX = 20000
+DIGEST_ENTRIES_MAX = 2000
 # What may be said inside MULTI without being queued.
 NOT_QUEUED = frozenset({b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"QUIT", b"RESET"})
 
