@@ -154,6 +154,7 @@ class Core:
         self.settings_seen = -1
         self.id_mode = "strict"
         self.is_always = False
+        self.uncommitted_max_bytes = 0
         self.refresh_settings()
         self.blocking = Blocking()
         self.waiters: list[Waiter] = []
@@ -194,6 +195,7 @@ class Core:
         self.settings_seen = settings.changes
         self.id_mode = settings.text("crdt-xadd-id-uniqueness-mode")
         self.is_always = settings.text("appendfsync") == "always"
+        self.uncommitted_max_bytes = settings.integer("crdt-uncommitted-max-bytes")
         self.keyspace.limits.max_entries = settings.integer("stream-node-max-entries")
         self.keyspace.limits.max_bytes = settings.integer("stream-node-max-bytes")
         self.journal.block_max_bytes = settings.integer("crdt-block-max-bytes")
@@ -255,6 +257,7 @@ class Core:
     def require_issue(self) -> None:
         """Refuses what would issue an effect while this region may not; called before anything has changed."""
         if self.lifecycle.state == SERVING and not self.commit_error:
+            self._require_room()
             return
         if self.commit_error:
             raise CommandError(
@@ -267,9 +270,18 @@ class Core:
         raise NotYet
 
     def require_disk(self) -> None:
-        """Refuses a local record while commits fail."""
+        """Refuses a local record while commits fail, or too much waits for the disk."""
         if self.commit_error:
             self.require_issue()
+        self._require_room()
+
+    def _require_room(self) -> None:
+        """A disk that is slower than the clients costs memory up to a limit (S14)."""
+        if self.journal.pending_bytes() > self.uncommitted_max_bytes:
+            raise CommandError(
+                f"MISCONF this region takes no writes for now: {self.journal.pending_bytes()} bytes wait for its disk "
+                f"(crdt-uncommitted-max-bytes is {self.uncommitted_max_bytes})"
+            )
 
     def issue(self, effect: Effect) -> int:
         """Issues an effect; its counter. The caller has called `require_issue` before its command changed anything."""

@@ -9,6 +9,7 @@ from crdt import effects as fx
 from crdt.vector import Vector
 
 REMEMBERED: Final = 4096
+DOTS_REMEMBERED: Final = 64  # of one removal
 
 
 class Removal:
@@ -33,7 +34,7 @@ class Removals:
     def note(self, effect: fx.Effect, origin: int, counter: int) -> None:
         """Remembers an effect, if it removes something."""
         if isinstance(effect, fx.RemoveEntries):
-            self.kept.append(Removal(effect.key, "XDEL", origin, counter, {}, effect.dots, b""))
+            self.kept.append(Removal(effect.key, "XDEL", origin, counter, {}, effect.dots[:DOTS_REMEMBERED], b""))
         elif isinstance(effect, fx.Trim):
             self.kept.append(Removal(effect.key, "XTRIM", origin, counter, effect.prefix, [], b""))
         elif isinstance(effect, fx.Delete):

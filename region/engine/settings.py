@@ -77,6 +77,13 @@ ALL: list[Setting] = [
     Setting("crdt-unit-max-bytes", 64 << 20, "Bytes of one MULTI or RENAME (S1.2).", minimum=1, is_bytes=True),
     Setting("crdt-log-max-bytes", 1 << 30, "Effect log kept for peers; a peer that needs more pulls a snapshot (S14).", is_bytes=True),
     Setting("crdt-log-max-effects", 0, "The same, counted in effects; 0: no such limit."),
+    Setting(
+        "crdt-uncommitted-max-bytes",
+        256 << 20,
+        "Bytes that may wait for the disk; above that writes are refused (S14).",
+        minimum=1,
+        is_bytes=True,
+    ),
     Setting("crdt-checkpoint-interval-ms", 2000, "How often changed keys are written to the checkpoint.", minimum=1),
     Setting("crdt-checkpoint-max-bytes", 8 << 20, "A checkpoint also begins when the log has grown by this.", minimum=1, is_bytes=True),
     Setting("crdt-slice-max-bytes", 1 << 20, "Bytes of one checkpoint slice (S13.1).", minimum=1, is_bytes=True),
