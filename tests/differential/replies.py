@@ -8,7 +8,7 @@ from typing import Final, Union
 class Typed:
     """One reply: `kind` is its RESP marker; `value` bytes, an int, None, or the elements (of a map: keys and values in turn)."""
 
-    def __init__(self, kind: str, value: Union[None, int, bytes, list[Typed]]) -> None:
+    def __init__(self, kind: str, value: Union[int, bytes, list[Typed], None]) -> None:
         self.kind = kind
         self.value = value
 

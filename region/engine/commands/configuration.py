@@ -12,6 +12,8 @@ from region.engine.session import Session
 from region.engine.settings import BY_NAME, Setting
 from region.engine.table import Command
 
+_UNITS: Final = frozenset({"", "b", "k", "kb", "m", "mb", "g", "gb"})
+
 
 def get(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """CONFIG GET pattern …: each setting once, however many patterns it fits."""
@@ -60,14 +62,14 @@ def _refusal(core: Core, setting: Setting, text: str) -> Optional[str]:
         return None if text.lower() == str(setting.default).lower() else "can't set immutable config"
     if isinstance(setting.default, int) and not setting.is_bytes and not _is_integer(text):
         return "argument couldn't be parsed into an integer"
-    if setting.is_bytes and not text.isascii():
+    if setting.is_bytes and not _is_size(text):
         return "argument must be a memory value"
     try:
         setting.parse(text)
     except ValueError:
         if setting.choices is not None:
             return f"argument(s) must be one of the following: {', '.join(setting.choices)}"
-        return _out_of_range(setting, text)
+        return f"argument must be between {setting.minimum} and {setting.maximum} inclusive"
     return None
 
 
@@ -76,10 +78,9 @@ def _is_integer(text: str) -> bool:
     return digits.isascii() and digits.isdigit()
 
 
-def _out_of_range(setting: Setting, text: str) -> str:
-    if setting.is_bytes and not (text[:1].isdigit() and text.lower().rstrip("bkmg").isdigit()):
-        return "argument must be a memory value"
-    return f"argument must be between {setting.minimum} and {setting.maximum} inclusive"
+def _is_size(text: str) -> bool:
+    digits = text.lower().rstrip("bkmg")
+    return digits.isascii() and digits.isdigit() and text.lower()[len(digits) :] in _UNITS
 
 
 def resetstat(core: Core, session: Session, argv: list[bytes]) -> Reply:

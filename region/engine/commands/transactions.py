@@ -86,7 +86,8 @@ _FLAGS: Final = "noscript loading stale fast allow_busy"
 
 COMMANDS: Final = [
     Command("multi", 1, _FLAGS, multi, "Begins a transaction.", reply="simple string", group="transactions", since="1.2.0"),
-    Command("exec", 1, "noscript loading stale skip_slowlog", exec_, "Runs a transaction as one unit.", reply="array or null", group="transactions", since="1.2.0"),
+    Command("exec", 1, "noscript loading stale skip_slowlog", exec_, "Runs a transaction as one unit.",
+            reply="array or null", group="transactions", since="1.2.0"),
     Command("discard", 1, _FLAGS, discard, "Drops a transaction.", reply="simple string", group="transactions", since="2.0.0"),
     Command("watch", -2, _FLAGS, watch, "EXEC does nothing if one of the keys changes before it.", keys=(1, -1, 1),
             reply="simple string", group="transactions", since="2.2.0", syntax="key [key ...]"),

@@ -1,0 +1,1 @@
+"""Tests of the engine: commands in, replies and effects out."""

@@ -1,0 +1,193 @@
+"""Passwords, HELLO, RESET, client names and lists, settings: what a connection says of itself and of the region."""
+
+from __future__ import annotations
+
+import pytest
+
+from region.engine.engine import Engine, single
+from region.engine.replies import NO_REPLY, OK, ErrorReply, MapReply, NoReply, Reply, SimpleString, VerbatimText
+from region.engine.session import Session
+from region.engine.settings import Settings
+
+
+class Client:
+    """A session, and commands as text."""
+
+    def __init__(self, engine: Engine, address: str = "127.0.0.1:50000") -> None:
+        self.engine = engine
+        self.session: Session = engine.connect(address, "127.0.0.1:7001", 1000)
+
+    def __call__(self, text: str, now_ms: int = 1000) -> Reply:
+        return self.engine.execute(self.session, text.encode().split(), now_ms)
+
+
+def text_of(reply: Reply) -> str:
+    """What a reply says, in short."""
+    if isinstance(reply, ErrorReply):
+        return "-" + reply.message
+    if isinstance(reply, SimpleString | VerbatimText):
+        return reply.text.decode()
+    return reply.decode() if isinstance(reply, bytes) else repr(reply)
+
+
+def pairs_of(reply: Reply) -> dict[Reply, Reply]:
+    assert isinstance(reply, MapReply)
+    return dict(zip(reply.flat[::2], reply.flat[1::2], strict=True))
+
+
+@pytest.fixture
+def locked() -> Engine:
+    return single(settings=Settings({"requirepass": "secret"}))
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client(single())
+
+
+# -- passwords -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_goes_before_the_password(locked: Engine) -> None:
+    client = Client(locked)
+    assert text_of(client("PING")) == "-NOAUTH Authentication required."
+    assert text_of(client("XADD s * a 1")) == "-NOAUTH Authentication required."
+    assert text_of(client("AUTH wrong")) == "-WRONGPASS invalid username-password pair or user is disabled."
+    assert text_of(client("AUTH default secre")) == "-WRONGPASS invalid username-password pair or user is disabled."
+    assert text_of(client("AUTH default secretsecret")) == "-WRONGPASS invalid username-password pair or user is disabled."
+    assert text_of(client("AUTH other secret")) == "-WRONGPASS invalid username-password pair or user is disabled."
+    assert text_of(client("PING")) == "-NOAUTH Authentication required."
+    assert client("AUTH secret") is OK
+    assert text_of(client("PING")) == "PONG"
+
+
+def test_hello_with_password(locked: Engine) -> None:
+    client = Client(locked)
+    assert text_of(client("HELLO 3")).startswith("-NOAUTH HELLO must be called with the client already authenticated")
+    assert client.session.protocol == 2
+    assert text_of(client("HELLO 3 AUTH default wrong")).startswith("-WRONGPASS")
+    assert client.session.protocol == 2
+    fields = pairs_of(client("HELLO 3 AUTH default secret SETNAME me"))
+    assert (client.session.protocol, client.session.name, fields[b"proto"]) == (3, b"me", 3)
+    assert text_of(client("CLIENT GETNAME")) == "me"
+
+
+def test_a_mistake_in_hello_changes_no_name(client: Client) -> None:
+    assert text_of(client("HELLO 3 SETNAME me FOO")) == "-ERR Syntax error in HELLO option 'FOO'"
+    assert (client.session.protocol, client.session.name) == (2, b"")
+
+
+def test_reset_takes_the_password_back(locked: Engine) -> None:
+    client = Client(locked)
+    client("HELLO 3 AUTH default secret SETNAME me")
+    assert text_of(client("RESET")) == "RESET"
+    assert (client.session.protocol, client.session.name, client.session.authenticated) == (2, b"", False)
+
+
+def test_a_password_set_later_holds_for_who_comes_later(client: Client) -> None:
+    assert client("CONFIG SET requirepass late") is OK
+    assert text_of(client("PING")) == "PONG"
+    other = Client(client.engine)
+    assert text_of(other("PING")) == "-NOAUTH Authentication required."
+    assert other("AUTH late") is OK
+
+
+# -- HELLO, QUIT -----------------------------------------------------------------------------------------------------
+
+
+def test_hello_says_who_serves(client: Client) -> None:
+    fields = pairs_of(client("HELLO 3"))
+    assert fields == {
+        b"server": b"redis", b"version": b"7.4.0", b"proto": 3, b"id": client.session.session_id, b"mode": b"standalone",
+        b"role": b"master", b"modules": fields[b"modules"],
+    }  # fmt: skip
+    assert fields[b"modules"] == []
+    assert pairs_of(client("HELLO"))[b"proto"] == 3
+    assert pairs_of(client("HELLO 2"))[b"proto"] == 2
+
+
+def test_quit_closes_after_its_reply(client: Client) -> None:
+    assert client("QUIT") is OK
+    assert client.session.closing
+
+
+# -- CLIENT ----------------------------------------------------------------------------------------------------------
+
+
+def test_client_list_has_a_line_for_each(client: Client) -> None:
+    client("CLIENT SETNAME first")
+    client("CLIENT SETINFO LIB-NAME redis-py")
+    client("CLIENT SETINFO LIB-VER 6.4.0")
+    other = Client(client.engine, "127.0.0.1:50001")
+    other("MULTI")
+    other("PING")
+    lines = text_of(client("CLIENT LIST", 4000)).splitlines()
+    first, second = (dict(word.split("=", 1) for word in line.split(" ")) for line in lines)
+    assert (first["id"], first["addr"], first["name"], first["age"], first["cmd"]) == ("1", "127.0.0.1:50000", "first", "3", "client|list")
+    assert (first["lib-name"], first["lib-ver"], first["multi"], first["flags"]) == ("redis-py", "6.4.0", "-1", "N")
+    assert (second["addr"], second["multi"], second["flags"], second["cmd"]) == ("127.0.0.1:50001", "1", "x", "ping")
+    assert text_of(client("CLIENT LIST ID 2 99")).splitlines()[0].startswith("id=2 ")
+    assert text_of(client("CLIENT INFO")).startswith("id=1 ")
+
+
+def test_kill_by_filters(client: Client) -> None:
+    others = [Client(client.engine, f"127.0.0.1:{50001 + number}") for number in range(3)]
+    closing = client.engine.sessions_to_close
+    assert client("CLIENT KILL ADDR 127.0.0.1:50001 TYPE normal USER default") == 1
+    assert closing == [others[0].session.session_id]
+    assert client("CLIENT KILL MAXAGE 2", 1500) == 0
+    assert client("CLIENT KILL ID 4 LADDR 127.0.0.1:7002", 1500) == 0
+    assert client("CLIENT KILL 127.0.0.1:50002") is OK
+    assert closing == [one.session.session_id for one in others[:2]]
+    assert client("CLIENT KILL MAXAGE 2 SKIPME no", 4000) == 4
+    assert client.session.closing
+
+
+def test_reply_off_and_skip(client: Client) -> None:
+    assert isinstance(client("CLIENT REPLY SKIP"), NoReply)
+    assert client("PING") is NO_REPLY
+    assert text_of(client("PING")) == "PONG"
+    assert isinstance(client("CLIENT REPLY OFF"), NoReply)
+    assert client("PING") is NO_REPLY and client("NOSUCH") is NO_REPLY
+    assert client("CLIENT REPLY ON") is OK
+
+
+# -- CONFIG ----------------------------------------------------------------------------------------------------------
+
+
+def test_config_set_is_all_or_nothing(client: Client) -> None:
+    message = text_of(client("CONFIG SET timeout 7 crdt-xadd-id-uniqueness-mode loose"))
+    assert "related to argument 'crdt-xadd-id-uniqueness-mode') - argument(s) must be one of the following: strict" in message
+    assert pairs_of(client("CONFIG GET timeout")) == {b"timeout": b"0"}
+    assert client("CONFIG SET timeout 7 crdt-xadd-id-uniqueness-mode LIBERAL") is OK
+    assert client.engine.id_mode == "liberal"
+    assert text_of(client("XADD s 1-1 a 1")) == "1-1"
+
+
+def test_config_get_takes_patterns(client: Client) -> None:
+    assert pairs_of(client("CONFIG GET appendonly save APPENDF*")) == {b"appendonly": b"yes", b"save": b"", b"appendfsync": b"everysec"}
+    assert len(pairs_of(client("CONFIG GET *"))) == len(client.engine.settings.values)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("maxclients 1_0", "argument couldn't be parsed into an integer"),
+        ("maxclients 0", "argument must be between 1 and 9223372036854775807 inclusive"),
+        ("proto-max-bulk-len 64mbb", "argument must be a memory value"),
+        ("proto-max-bulk-len 1", "argument must be between 1024 and 9223372036854775807 inclusive"),
+        ("appendonly no", "can't set immutable config"),
+    ],
+)
+def test_config_set_says_what_is_wrong(client: Client, text: str, reason: str) -> None:
+    assert text_of(client(f"CONFIG SET {text}")) == f"-ERR CONFIG SET failed (possibly related to argument '{text.split()[0]}') - {reason}"
+
+
+def test_what_never_changes_may_be_set_to_what_it_is(client: Client) -> None:
+    assert client("CONFIG SET appendonly yes") is OK
+    assert client.engine.execute(client.session, [b"CONFIG", b"SET", b"save", b""], 1000) is OK
+
+
+def test_sizes_take_units(client: Client) -> None:
+    assert client("CONFIG SET proto-max-bulk-len 64mb") is OK
+    assert pairs_of(client("CONFIG GET proto-max-bulk-len")) == {b"proto-max-bulk-len": b"67108864"}

@@ -1,0 +1,212 @@
+"""COMMAND, INFO and the metrics, TIME, DEBUG SLEEP, SHUTDOWN."""
+
+from __future__ import annotations
+
+import pytest
+
+from region.engine.engine import single
+from region.engine.figures import figures
+from region.engine.info import human, info_text
+from region.engine.replies import ErrorReply, MapReply, NoReply, Reply, VerbatimText
+from region.http import _Figures
+from tests.engine.test_connection import Client, pairs_of, text_of
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client(single())
+
+
+def fields_of(client: Client, *sections: str) -> dict[str, str]:
+    """INFO as a dict."""
+    reply = client("INFO " + " ".join(sections))
+    assert isinstance(reply, VerbatimText)
+    lines = [line for line in reply.text.decode().split("\r\n") if line and not line.startswith("#")]
+    return dict(line.split(":", 1) for line in lines)
+
+
+# -- INFO ------------------------------------------------------------------------------------------------------------
+
+
+def test_sections(client: Client) -> None:
+    def titles(*sections: str) -> list[str]:
+        return [line[2:] for line in info_text(client.engine, list(sections)).decode().split("\r\n") if line.startswith("# ")]
+
+    default = ["Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU", "Errorstats", "Cluster", "Keyspace", "CRDT"]
+    assert titles() == titles("default") == default
+    assert titles("everything") == titles("all") == [*default[:7], "Commandstats", *default[7:]]
+    assert titles("crdt", "nosuch", "server") == ["Server", "CRDT"]
+    assert info_text(client.engine, ["nosuch"]) == b""
+
+
+def test_what_tools_ask_for(client: Client) -> None:
+    """redis-cli, exporters and dashboards read these."""
+    fields = fields_of(client)
+    expected = {
+        "redis_version": "7.4.0", "redis_mode": "standalone", "arch_bits": "64", "loading": "0", "role": "master", "connected_slaves": "0",
+        "aof_enabled": "1", "maxmemory": "0", "maxmemory_policy": "noeviction", "connected_clients": "1", "blocked_clients": "0",
+        "cluster_enabled": "0", "rdb_bgsave_in_progress": "0", "evicted_keys": "0", "rdb_changes_since_last_save": "0",
+    }  # fmt: skip
+    assert {name: fields[name] for name in expected} == expected
+    assert {"uptime_in_seconds", "used_memory", "used_memory_rss", "used_cpu_user", "total_commands_processed"} <= fields.keys()
+
+
+def test_counters(client: Client) -> None:
+    client("XADD s * a 1")
+    client("XADD s bad a 1")
+    client("XADD s")
+    client("NOSUCH")
+    client("PEXPIRE s 100000")
+    client.engine.execute(client.session, b"XREADGROUP GROUP g c STREAMS s >".split(), 1000)
+    fields = fields_of(client, "everything")
+    assert fields["cmdstat_xadd"] == "calls=2,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=1"
+    assert (fields["errorstat_ERR"], fields["errorstat_NOGROUP"], fields["total_error_replies"]) == ("count=3", "count=1", "4")
+    assert fields["db0"] == "keys=1,expires=1,avg_ttl=0"
+    assert (fields["crdt_entries"], fields["crdt_effects_issued"], fields["crdt_vector"]) == ("1", "2", "1=2")
+    assert fields["rdb_changes_since_last_save"] != "0"
+    assert client("CONFIG RESETSTAT") is not None
+    fields = fields_of(client, "stats")
+    assert (fields["total_error_replies"], fields["total_commands_processed"]) == ("0", "1")
+
+
+def test_hidden_keys_are_no_keys(client: Client) -> None:
+    client("XADD s * a 1")
+    client("PEXPIRE s 10")
+    assert fields_of(client)["db0"] == "keys=1,expires=1,avg_ttl=0"
+    client("PING", 2000)
+    fields = fields_of(client)
+    assert "db0" not in fields and fields["crdt_absent_keys"] == "1"
+
+
+def test_blocked_clients(client: Client) -> None:
+    other = Client(client.engine)
+    other("XREAD BLOCK 0 STREAMS s $")
+    assert fields_of(client)["blocked_clients"] == "1"
+    client("XADD s * a 1")
+    assert fields_of(client)["blocked_clients"] == "0"
+
+
+def test_facts_of_the_process(client: Client) -> None:
+    engine = client.engine
+    engine.version = "1.2.3"
+    engine.build = "compiled"
+    engine.process_facts = {
+        "tcp_port": "7001",
+        "used_memory_rss": "1572864",
+        "used_cpu_sys": "1.5",
+        "crdt_sync_bytes_sent": "42",
+        "odd": "1",
+    }
+    fields = fields_of(client)
+    assert (fields["anabranch_version"], fields["anabranch_build"], fields["tcp_port"]) == ("1.2.3", "compiled", "7001")
+    assert (fields["used_memory_rss"], fields["used_memory_rss_human"], fields["used_cpu_sys"]) == ("1572864", "1.50M", "1.5")
+    assert fields["crdt_sync_bytes_sent"] == "42" and "odd" not in fields
+
+
+def test_every_limit_has_its_figure(client: Client) -> None:
+    """S14: what is bounded is shown beside its bound."""
+    fields = fields_of(client)
+    for used, bound in [
+        ("connected_clients", "maxclients"), ("client_recent_max_input_buffer", "client_query_buffer_limit"),
+        ("client_recent_max_output_buffer", "client_output_limit"), ("crdt_log_bytes", "crdt_log_bytes_max"),
+        ("crdt_unit_bytes_queued", "crdt_unit_bytes_max"), ("crdt_uncommitted_bytes", "crdt_block_bytes_max"),
+    ]:  # fmt: skip
+        assert fields[used].isdigit() and fields[bound].isdigit()
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0B"), (1023, "1023B"), (1024, "1.00K"), (1165248, "1.11M"), (5 << 40, "5.00T"), (5 << 50, "5120.00T")]
+)
+def test_human(size: int, text: str) -> None:
+    assert human(size) == text
+
+
+# -- metrics ---------------------------------------------------------------------------------------------------------
+
+
+def test_figures_are_what_prometheus_takes(client: Client) -> None:
+    client("XADD s * a 1")
+    client("NOSUCH")
+    made = figures(client.engine)
+    assert len({name for name, _, _, _ in made}) == len(made)
+    for name, text, kind, _ in made:
+        assert name.startswith("anabranch_") and text.endswith(".") and kind == ("counter" if name.endswith("_total") else "gauge"), name
+    exposed = {sample.name: sample for metric in _Figures(lambda: made).collect() for sample in metric.samples}
+    assert exposed["anabranch_crdt_divergence"].value == 0
+    assert exposed["anabranch_entries"].value == 1
+    assert (exposed["anabranch_errors_total"].labels, exposed["anabranch_errors_total"].value) == ({"code": "ERR"}, 1)
+
+
+# -- COMMAND ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_command_is_described(client: Client) -> None:
+    described = client("COMMAND")
+    assert isinstance(described, list) and len(described) == client("COMMAND COUNT")
+    for one in described:
+        assert isinstance(one, list) and len(one) == 10
+    names = client("COMMAND LIST")
+    assert isinstance(names, list) and b"xadd" in names and b"crdt.vector" in names
+    assert pairs_of(client("COMMAND DOCS")).keys() == set(names)
+
+
+def test_docs(client: Client) -> None:
+    documents = pairs_of(client("COMMAND DOCS xgroup xlen nosuch client|kill"))
+    assert list(documents) == [b"xgroup", b"xlen", b"client|kill"]
+    group = pairs_of(documents[b"xgroup"])
+    assert b"xgroup|create" in pairs_of(group[b"subcommands"])
+    xlen = pairs_of(documents[b"xlen"])
+    assert (xlen[b"group"], xlen[b"since"], xlen[b"syntax"]) == (b"stream", b"5.0.0", b"key")
+
+
+def test_keys_of_commands(client: Client) -> None:
+    assert client("COMMAND GETKEYS XREADGROUP GROUP g c COUNT 1 STREAMS s t > >") == [b"s", b"t"]
+    assert client("COMMAND GETKEYS CRDT.EXPLAIN s 1-1") == [b"s"]
+    assert text_of(client("COMMAND GETKEYS CRDT.VECTOR")) == "-ERR The command has no key arguments"
+
+
+# -- TIME, DEBUG, SHUTDOWN -------------------------------------------------------------------------------------------
+
+
+def test_time_is_the_regions_clock(client: Client) -> None:
+    assert client("TIME", 1795248721498) == [b"1795248721", b"498000"]
+    assert client("TIME", 5) == [b"1795248721", b"498000"]
+
+
+@pytest.mark.parametrize(("text", "sleep_ms"), [("0", 0), ("2", 2000), ("0.05", 50), (".5", 500), ("60", 60000)])
+def test_debug_sleep(client: Client, text: str, sleep_ms: int) -> None:
+    assert text_of(client(f"DEBUG SLEEP {text}")) == "OK"
+    assert client.engine.sleep_ms == sleep_ms
+
+
+@pytest.mark.parametrize("text", ["DEBUG SLEEP 61", "DEBUG SLEEP x", "DEBUG SLEEP -1", "DEBUG SLEEP .", "DEBUG SLEEP", "DEBUG RELOAD"])
+def test_debug_mistakes(client: Client, text: str) -> None:
+    assert isinstance(client(text), ErrorReply)
+    assert client.engine.sleep_ms == 0
+
+
+@pytest.mark.parametrize(("text", "saves"), [("SHUTDOWN", True), ("SHUTDOWN SAVE FORCE", True), ("SHUTDOWN nosave NOW", False)])
+def test_shutdown(client: Client, text: str, saves: bool) -> None:
+    assert isinstance(client(text), NoReply)
+    assert (client.engine.shutdown_requested, client.engine.shutdown_saves, client.session.closing) == (True, saves, True)
+
+
+def test_replies_have_the_types_of_the_table(client: Client) -> None:
+    """What the table says of a reply is what comes."""
+    kinds: dict[str, type[object]] = {"integer": int, "map": MapReply, "text": VerbatimText, "array": list}
+    for text in [
+        "CLIENT ID",
+        "CLIENT INFO",
+        "CLIENT LIST",
+        "COMMAND COUNT",
+        "COMMAND DOCS",
+        "CONFIG GET x",
+        "HELLO",
+        "INFO",
+        "TIME",
+        "DBSIZE",
+    ]:
+        command = client.engine.find_command(text.encode().split())
+        assert command is not None
+        reply: Reply = client(text)
+        assert isinstance(reply, kinds[command.reply]), text
