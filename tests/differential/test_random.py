@@ -77,7 +77,7 @@ COMMANDS = {
     "details": command("XPENDING", KEY, GROUP, BOUND, BOUND, COUNT, st.one_of(st.just(""), CONSUMER)),
     "xclaim": command(
         "XCLAIM", KEY, GROUP, CONSUMER, "0", UNIQUE_IDS, maybe("FORCE"), maybe("JUSTID"), maybe("RETRYCOUNT 5"), maybe("LASTID", ID)
-    ),  # fmt: skip
+    ),
     "xautoclaim": command("XAUTOCLAIM", KEY, GROUP, CONSUMER, "0", BOUND, READ_COUNT, maybe("JUSTID")),
     "full": command("XINFO STREAM", KEY, "FULL"),
     "info": command("XINFO STREAM", KEY),
