@@ -31,6 +31,12 @@ def flat_vector(flat: list[Any]) -> dict[int, int]:
     return {int(flat[n]): int(flat[n + 1]) for n in range(0, len(flat), 2)}
 
 
+def listed_members(info: dict[str, str]) -> dict[int, str]:
+    """region_id → name, from INFO's ``crdt_members:us=1,eu=2``."""
+    parts = (one.partition("=") for one in info.get("crdt_members", "").split(",") if "=" in one)
+    return {int(region_id): name for name, _, region_id in parts}
+
+
 def text(value: Any) -> Any:
     """Replies with bytes as text; what is not UTF-8 is shown escaped."""
     if isinstance(value, bytes):
@@ -116,8 +122,7 @@ class RegionClient:
 
     def members(self) -> dict[int, str]:
         """region_id → name of every region of the cluster."""
-        listed = self.info("crdt").get("crdt_members", "")
-        return {int(region_id): name for name, _, region_id in (one.partition("=") for one in listed.split(",") if "=" in one)}
+        return listed_members(self.info("crdt"))
 
     def link(self, peer: str, action: str, *arguments: int) -> None:
         """CRDT.LINK: what this region receives from `peer`."""

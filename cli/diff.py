@@ -86,6 +86,10 @@ def _groups(side: Side, key: bytes) -> set[str]:
     return {str(group["name"]) for group in side.client.call("XINFO", "GROUPS", key)}
 
 
+def _expiry(at_ms: int) -> str:
+    return "never" if at_ms == -1 else f"at {at_ms} ms"
+
+
 def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> list[str]:
     made, count = [], 0
     for region_id in sorted(left.vector.keys() | right.vector.keys()):
@@ -100,8 +104,8 @@ def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> 
     made += [f"  only {left.name}: group {group}" for group in sorted(ours - theirs)]
     made += [f"  only {right.name}: group {group}" for group in sorted(theirs - ours)]
     deadlines = [side.client.call("PEXPIRETIME", key) for side in (left, right)]
-    if deadlines[0] != deadlines[1]:
-        made.append(f"  expiry: {left.name} {deadlines[0]}, {right.name} {deadlines[1]} (ms; -1 never, -2 no key)")
+    if deadlines[0] != deadlines[1] and -2 not in deadlines:
+        made.append(f"  expiry: {left.name} {_expiry(deadlines[0])}, {right.name} {_expiry(deadlines[1])}")
     hint = " and ".join(f"`anabranch explain {side.name} {text(key)}`" for side in (left, right))
     return made or [f"  same entries and groups; header, starts, acknowledgements or hidden deadlines differ: compare {hint}"]
 

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cli.client import PeerFacts, RegionClient
+from cli.client import PeerFacts, RegionClient, listed_members
 from cli.errors import CliError
 from cli.places import AtOption, ClusterOption, PasswordOption, Place, clients, find
 
@@ -80,26 +80,29 @@ def behind(region: RegionFacts, regions: list[RegionFacts]) -> int:
     return sum(counter - region.vector.get(origin, 0) for origin, counter in newest.items())
 
 
+def _vector(vector: dict[int, int], names: dict[int, str]) -> str:
+    return "  ".join(f"{names.get(origin, origin)}:{counter}" for origin, counter in sorted(vector.items())) or "empty"
+
+
 def _regions_table(regions: list[RegionFacts], names: dict[int, str]) -> Table:
     table = Table(title=None, box=None, pad_edge=False, header_style="bold")
     for column in ("region", "id", "redis", "state", "build", "vector", "behind", "digest"):
         table.add_column(column, justify="right" if column in ("id", "behind") else "left", overflow="fold")
     for region in regions:
-        vector = "  ".join(f"{names.get(origin, origin)}:{counter}" for origin, counter in sorted(region.vector.items())) or "empty"
-        shown = [region.info.get("anabranch_build", ""), vector, str(behind(region, regions)), region.digest[:12]]
+        shown = [region.info.get("anabranch_build", ""), _vector(region.vector, names), str(behind(region, regions)), region.digest[:12]]
         table.add_row(
             region.place.name, str(region.place.region_id), region.place.resp, region.state, *(["", "", "", ""] if region.error else shown)
         )
     return table
 
 
-def _links_table(regions: list[RegionFacts]) -> Table:
+def _links_table(regions: list[RegionFacts], names: dict[int, str]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("region", "receives from", "link", "not yet there", "on its disk"):
         table.add_column(column, overflow="fold")
     for region in regions:
         for peer in region.peers:
-            acknowledged = "  ".join(f"{origin}:{counter}" for origin, counter in sorted(peer.acknowledged.items()))
+            acknowledged = _vector(peer.acknowledged, names)
             link = "lost" if peer.lost else f"{peer.link}, {peer.delay_ms} ms late" if peer.delay_ms else peer.link
             table.add_row(region.place.name, peer.name, link, str(peer.lag), acknowledged)
     return table
@@ -138,9 +141,11 @@ def status(
         console.print_json(data=as_json(regions))
     else:
         names = {place.region_id: place.name for place in places}
+        for region in regions:
+            names.update(listed_members(region.info))
         console.print(_regions_table(regions, names))
         console.print()
-        console.print(_links_table(regions))
+        console.print(_links_table(regions, names))
     wrong = problems(regions)
     if wrong:
         raise CliError("\n  ".join([f"{len(wrong)} problem{'s' if len(wrong) > 1 else ''}:", *wrong]))
