@@ -43,13 +43,13 @@ class Engine(Core):
         self._next_session_id = 1
         self._in_flight: Optional[Commit] = None
         self._was_serving = False
+        self._life_noted = (0, 0)  # life and recovery as last given to the disk
         # Questions that this region must answer: (question, what it held, position that must be on disk first)
         self._to_answer: list[tuple[Question, Vector, int]] = []
         for stream in keyspace.keys.values():
             self.upkeep.note(self, stream)
             for name in stream.groups:
                 keyspace.acknowledgeable[(stream.key, name)] = None
-        self.note_life()
         lifecycle.tick(self.others(), self.disk_vector, self.clock_ms)
         self._note_state()
 
@@ -204,11 +204,15 @@ class Engine(Core):
 
     def _note_state(self) -> None:
         """Follows a change of the lifecycle: what was owed is issued first, then what waited runs (S9.2, S13.7)."""
-        serving = self.lifecycle.state == SERVING
+        lifecycle = self.lifecycle
+        if self._life_noted != (lifecycle.life, lifecycle.recovery):
+            # Durable, whichever state it was entered from: a recovery may begin while the start is not over yet (S13.6, S13.7).
+            self._life_noted = (lifecycle.life, lifecycle.recovery)
+            self.note_life()
+        serving = lifecycle.state == SERVING
         if serving == self._was_serving:
             return
         self._was_serving = serving
-        self.note_life()
         if not serving:
             return
         merging.remove_all_losers(self)
@@ -355,8 +359,10 @@ class Engine(Core):
         link = self.links.get(source)
         if link is not None and link.is_down:
             return
-        merging.join_snapshot(self, chunks, source)
-        self._after_merge()
+        try:
+            merging.join_snapshot(self, chunks, source)
+        finally:
+            self._after_merge()
 
     def _after_merge(self) -> None:
         self._note_state()

@@ -12,7 +12,6 @@ from crdt.state import read_snapshot
 from region.engine.commands.adding import configuration, evict_pairs
 from region.engine.core import Core
 from region.engine.errors import ChainForked, NotAMember, PeerError, SyncGap
-from region.engine.lifecycle import SERVING
 
 
 def merge_blocks(core: Core, blocks: list[Block], source: int) -> int:
@@ -32,13 +31,12 @@ def _check(core: Core, block: Block, applied: int) -> None:
     """Membership (S1.1), no gap (S2.2), the chain (S13.5)."""
     if block.origin not in core.members:
         raise NotAMember(f"block of region {block.origin}, which is no member of cluster {core.cluster}")
+    if block.origin == core.region_id:
+        # Somebody holds effects of this region that it does not know: it has lost them (S13.7), and its start is no excuse.
+        core.lifecycle.enter_recovery(core.clock_ms)
     if block.first != applied + 1 or block.last < block.first:
         core.statistics.gaps += 1
         raise SyncGap(f"block {block.first}–{block.last} of region {block.origin} does not follow counter {applied}")
-    if block.origin == core.region_id and core.lifecycle.state == SERVING:
-        # Somebody holds effects of this region that it does not know: it has lost them (S13.7).
-        core.lifecycle.enter_recovery(core.clock_ms)
-        core.note_life()
     if chain_after(core.keyspace.chain(block.origin), block.body) != block.chain:
         core.statistics.forks += 1
         raise ChainForked(
@@ -80,9 +78,8 @@ def join_snapshot(core: Core, chunks: list[bytes], source: int) -> None:
         if counter == core.keyspace.vector.get(region_id, 0) and other.chain(region_id) != core.keyspace.chain(region_id):
             core.statistics.forks += 1
             raise ChainForked(f"the chain of region {region_id} forks: the snapshot has another value at counter {counter}")
-    if core.lifecycle.state == SERVING and other.vector.get(core.region_id, 0) > core.keyspace.vector.get(core.region_id, 0):
+    if other.vector.get(core.region_id, 0) > core.keyspace.vector.get(core.region_id, 0):
         core.lifecycle.enter_recovery(core.clock_ms)
-        core.note_life()
     core.journal.cut_block()
     join(core.keyspace, other, core.clock_ms)
     core.journal.push_snapshot(source, chunks, other.vector)

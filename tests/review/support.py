@@ -1,0 +1,154 @@
+"""A few engines, driven by hand: commits, blocks and gossip are carried when a test says so; a region can lose its memory or its disk."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from crdt.block import Block
+from crdt.keyspace import Keyspace
+from crdt.region_log import NodeLimits
+from region.engine.core import Identity, Member
+from region.engine.engine import Engine
+from region.engine.journal import Commit, Journal, Row
+from region.engine.lifecycle import Lifecycle
+from region.engine.replies import ErrorReply, Reply, Waiting
+from region.engine.settings import Settings
+from region.storage.loading import Stored, replay
+
+NAMES = {1: "us", 2: "eu", 3: "ap"}
+
+
+class Place:
+    """One region: its engine, and what a disk would hold of it."""
+
+    def __init__(self, region_id: int, regions: int, now_ms: int, patience_ms: int = 0, **settings: str) -> None:
+        self.region_id = region_id
+        self.members = [Member(one, NAMES[one]) for one in range(1, regions + 1)]
+        self.settings = Settings()
+        for name, value in settings.items():
+            self.settings.set(name.replace("_", "-"), value)
+        self.now_ms = now_ms
+        self.rows: list[Row] = []
+        self.staged: dict[int, list[bytes]] = {}
+        self.meta: dict[str, bytes] = {}
+        self.patience_ms = patience_ms
+        self.engine = self._start(0)
+        self.session = self.engine.connect("test", "test", now_ms)
+
+    def _start(self, recovery: int) -> Engine:
+        stored = Stored()
+        stored.idmp_maxsize = self.settings.integer("stream-idmp-maxsize")
+        stored.keyspace = Keyspace(self.region_id, NodeLimits())
+        for row in self.rows:
+            replay(stored, row, self.staged.get(row.position))
+        clock_ms = max(self.now_ms, stored.clock_ms)
+        life = max(clock_ms, int(self.meta.get("life", b"0")) + 1)
+        recovery = recovery or int(self.meta.get("recovery", b"0"))
+        journal = Journal(stored.keyspace, stored.position)
+        journal.clock_ms = clock_ms
+        members = [Member(member.region_id, member.name) for member in self.members]
+        identity = Identity("test", self.region_id, NAMES[self.region_id], members)
+        lifecycle = Lifecycle(self.region_id, life, recovery, clock_ms, self.patience_ms)
+        engine = Engine(identity, self.settings, stored.keyspace, journal, lifecycle)
+        engine.disk_clock_ms = stored.clock_ms
+        return engine
+
+    def restart(self, now_ms: int, rows: Optional[int] = None) -> None:
+        """A crash: what was not committed is gone; `rows`: the disk is that of a backup, with so many rows."""
+        self.now_ms = now_ms
+        if rows is not None:
+            self.rows = self.rows[:rows]
+        self.engine = self._start(0)
+        self.session = self.engine.connect("test", "test", now_ms)
+
+    def at(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.engine.tick(now_ms)
+
+    def __call__(self, *words: object) -> Reply:
+        """Runs a command; what waits for the disk is committed and answered."""
+        argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        reply = self.engine.execute(self.session, argv, self.now_ms)
+        if isinstance(reply, Waiting) and self.engine.held_answers:
+            self.commit()
+            return self.engine.take_answers()[0].reply
+        return reply
+
+    def ok(self, *words: object) -> Reply:
+        reply = self(*words)
+        assert not isinstance(reply, ErrorReply), reply.message
+        return reply
+
+    def commit(self) -> Optional[Commit]:
+        commit = self.engine.take_commit(self.now_ms)
+        if commit is not None:
+            self.rows += commit.rows
+            self.staged.update(dict(commit.staged))
+            self.meta.update(commit.meta)
+            self.engine.committed(commit.position, self.now_ms)
+        return commit
+
+    def round(self) -> None:
+        """A sync round for somebody who receives: acknowledgements, then a commit."""
+        self.now_ms += 10
+        peer = next(iter(self.engine.links))
+        self.engine.receiver_opened(peer)
+        self.commit()
+        self.engine.receiver_closed(peer)
+
+    def lacking(self, vector: dict[int, int]) -> list[Block]:
+        return [row.block for row in self.rows if row.block is not None and row.block.last > vector.get(row.block.origin, 0)]
+
+    def ids(self, key: str) -> list[str]:
+        reply = self("XRANGE", key, "-", "+")
+        assert isinstance(reply, list)
+        return [item[0].decode() for item in reply]  # type: ignore[index,union-attr]
+
+    def digest(self) -> Reply:
+        return self("CRDT.DIGEST")
+
+
+def carry(source: Place, target: Place, gossip: bool = True) -> None:
+    """Everything of `source`'s disk that `target` lacks, then a heartbeat."""
+    source.commit()
+    target.engine.merge(source.lacking(target.engine.vector), source.region_id, target.now_ms)
+    target.commit()
+    if gossip:
+        tell(source, target)
+
+
+def tell(source: Place, target: Place) -> None:
+    """A heartbeat."""
+    source.commit()
+    target.engine.hear(source.engine.gossip(), target.now_ms)
+    target.commit()
+
+
+def sync(*places: Place) -> None:
+    """Blocks, then acknowledgements, then gossip, until nothing moves any more."""
+    for _ in range(2):
+        for place in places:
+            place.round()
+        for source in places:
+            for target in places:
+                if source is not target:
+                    carry(source, target, gossip=False)
+    for _ in range(2):
+        for source in places:
+            for target in places:
+                if source is not target:
+                    tell(source, target)
+
+
+def cluster(regions: int, now_ms: int = 1000, **settings: str) -> list[Place]:
+    settings = {"crdt_collect_interval_ms": "1", **settings}
+    places = [Place(region_id, regions, now_ms, **settings) for region_id in range(1, regions + 1)]
+    for place in places:
+        place.at(now_ms)
+        place.commit()
+    return places
+
+
+def code(reply: Reply) -> str:
+    """The first word of an error."""
+    return reply.message.split()[0] if isinstance(reply, ErrorReply) else f"no error: {reply!r}"
