@@ -312,11 +312,11 @@ async def run(config: RegionConfig) -> None:
     try:
         engine, checkpointer = await starting.start(config, database, time.time_ns() // 1_000_000)
         region = Region(config, engine, database, checkpointer)
-        await region.start()
         # What a start has made stays: the collector need not walk it again and again while clients wait.
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)
+        await region.start()
         await region.stopped.wait()
     except asyncio.CancelledError:
         pass
