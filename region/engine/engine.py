@@ -44,8 +44,8 @@ class Engine(Core):
         self._in_flight: Optional[Commit] = None
         self._was_serving = False
         self._life_noted = (0, 0)  # life and recovery as last given to the disk
-        # Questions that this region must answer: (question, what it held, position that must be on disk first)
-        self._to_answer: list[tuple[Question, Vector, int]] = []
+        # Questions that this region must answer: (question, what it held, its recovery then, position that must be on disk first)
+        self._to_answer: list[tuple[Question, Vector, int, int]] = []
         for stream in keyspace.keys.values():
             self.upkeep.note(self, stream)
             for name in stream.groups:
@@ -300,12 +300,12 @@ class Engine(Core):
         self.disk_vector = commit.vector
         self.disk_chains = commit.chains
         self.disk_clock_ms = commit.clock_ms
-        still: list[tuple[Question, Vector, int]] = []
-        for question, vector, needed in self._to_answer:
+        still: list[tuple[Question, Vector, int, int]] = []
+        for question, vector, recovery, needed in self._to_answer:
             if needed <= position:
-                self._answer_question(question, vector)
+                self._answer_question(question, vector, recovery)
             else:
-                still.append((question, vector, needed))
+                still.append((question, vector, recovery, needed))
         self._to_answer = still
         self.release_answers()
         if self.waiters:
@@ -403,36 +403,54 @@ class Engine(Core):
             if heard.region_id not in self.members:
                 continue
             if heard.region_id == self.region_id:
-                if lifecycle.heard_own_life(heard.life, self.clock_ms):
-                    self.note_life()
+                lifecycle.heard_own_life(heard.life, self.clock_ms)
                 continue
-            if heard.vector.get(self.region_id, 0) > self.keyspace.vector.get(self.region_id, 0):
-                lifecycle.enter_recovery(self.clock_ms)
             self.stability.hear(heard)
+            if self._claims_more(heard):
+                lifecycle.enter_recovery(self.clock_ms)
             if heard.counts:
                 lifecycle.forget_asker(heard.region_id, heard.life)
         for question in gossip.questions:
-            if question.asker in self.members and lifecycle.hear_question(question):
+            if question.asker == self.region_id:
+                lifecycle.heard_own_life(question.life, self.clock_ms)
+            elif question.asker in self.members and not self._is_over(question) and lifecycle.hear_question(question):
                 self._note_question(question)
         for answer in gossip.answers:
             lifecycle.hear_answer(answer)
         self.stability.count(self.keyspace.vector)
         self._note_state()
 
+    def _claims_more(self, heard: Heard) -> bool:
+        """Whether a member, in the newest of its lives, says that it holds more of this region's effects than this region (S13.7).
+
+        What a lost one said, or one of a life that is over, is passed on for long: nobody may hold it any more.
+        """
+        known = self.stability.newest(heard.region_id)
+        if self.members[heard.region_id].lost or (known is not None and heard.life < known.life):
+            return False
+        return heard.vector.get(self.region_id, 0) > self.keyspace.vector.get(self.region_id, 0)
+
+    def _is_over(self, question: Question) -> bool:
+        """Whether the asker is known to serve again in the life in which it asked: peers that do not know yet pass its question on."""
+        known = self.stability.newest(question.asker)
+        return known is not None and known.counts and known.life >= question.life
+
     def _note_question(self, question: Question) -> None:
         """Whoever answers first commits all it has applied (S13.7)."""
         position = self.journal.next_position()
         vector = dict(self.keyspace.vector)
+        recovery = self.lifecycle.recovery
         if position <= self.committed_position:
-            self._answer_question(question, vector)
+            self._answer_question(question, vector, recovery)
         else:
             self.attest_wanted = True
-            self._to_answer.append((question, vector, position))
+            self._to_answer = [waiting for waiting in self._to_answer if waiting[0].asker != question.asker]
+            self._to_answer.append((question, vector, recovery, position))
 
-    def _answer_question(self, question: Question, vector: Vector) -> None:
-        lifecycle = self.lifecycle
-        recovery = lifecycle.recovery if lifecycle.state == RECOVERY else 0
-        lifecycle.hear_answer(RecoveryAnswer(question.asker, question.life, question.number, self.region_id, vector, recovery))
+    def _answer_question(self, question: Question, vector: Vector, recovery: int) -> None:
+        """`recovery`: the life in which this region's own began, if it was in one when it took the vector; or if it is in one by now."""
+        recovery = self.lifecycle.recovery or recovery
+        self.lifecycle.hear_answer(RecoveryAnswer(question.asker, question.life, question.number, self.region_id, vector, recovery))
 
     def receiver_opened(self, peer: int) -> None:
         """A peer receives from here."""

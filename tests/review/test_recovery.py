@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from region.engine.lifecycle import RECOVERY, STARTING
-from tests.review.support import carry, cluster, code, sync
+from region.engine.gossip import Answer, Gossip, Heard, Question
+from region.engine.lifecycle import RECOVERY, SERVING, STARTING
+from tests.review.support import carry, cluster, code, sync, tell
 
 
 def test_a_recovery_that_begins_during_the_start_is_durable() -> None:
@@ -63,3 +64,91 @@ def test_a_snapshot_with_own_effects_while_starting_begins_a_recovery() -> None:
     assert us.engine.lifecycle.state == RECOVERY
     us.commit()
     assert int(us.meta["recovery"]) == us.engine.lifecycle.recovery > 0
+
+
+def test_what_a_lost_region_once_claimed_does_not_keep_a_region_in_recovery() -> None:
+    """S13.8: a region said to be lost is waited for no more.
+
+    ap held effects of us that us lost, told eu so in heartbeats, and burned down. Every heartbeat of eu passes that on. After
+    `member lost ap` us leaves recovery, and the next heartbeat must not put it there again, for ever.
+    """
+    us, eu, ap = cluster(3)
+    us.ok("XADD", "x", "*", "f", "1")
+    us.commit()
+    carry(us, eu)
+    backup = len(us.rows)
+    us.ok("XADD", "x", "*", "f", "2")
+    carry(us, ap)
+    tell(ap, eu)
+    us.restart(5000, backup)
+    us.at(5000)
+    tell(eu, us)
+    assert us.engine.lifecycle.state == RECOVERY
+    for place in (us, eu):
+        place.ok("CRDT.MEMBER", "LOST", "ap")
+    for now_ms in range(5300, 7000, 300):
+        us.at(now_ms)
+        tell(us, eu)
+        tell(eu, us)
+        us.at(now_ms)
+    assert us.engine.lifecycle.state == SERVING
+    tell(eu, us)
+    assert us.engine.lifecycle.state == SERVING
+
+
+def test_a_claim_of_a_lower_life_counts_for_nothing() -> None:
+    """S6.2: a higher life throws away what was heard of a lower one. A late heartbeat of the former life begins no recovery."""
+    us, eu = cluster(2)
+    sync(us, eu)
+    old = Heard(2, eu.engine.life - 1, True, {1: 50}, 900)
+    us.engine.hear(Gossip([old], [], []), us.now_ms)
+    assert us.engine.lifecycle.state == SERVING
+
+
+def test_a_question_dies_with_its_recovery() -> None:
+    """S13.7: of one asker only the highest asking is kept and passed on, and it ends with the recovery that asked it.
+
+    us asked, was answered and serves again. eu and ap must not hand the old question to and fro, forgetting and learning it
+    with every heartbeat, and answering it each time.
+    """
+    us, eu, ap = cluster(3)
+    us.ok("XADD", "x", "*", "f", "1")
+    sync(us, eu, ap)
+    us.restart(5000, 0)
+    for now_ms in range(5000, 7000, 300):
+        us.at(now_ms)
+        for source, target in [(us, eu), (ap, eu), (eu, ap), (eu, us)]:
+            carry(source, target)
+    assert us.engine.lifecycle.state == SERVING
+    for source, target in [(us, eu), (ap, eu), (eu, ap)] * 2:
+        tell(source, target)
+    assert not eu.engine.lifecycle.questions
+    assert not ap.engine.lifecycle.questions
+
+
+def test_an_answer_that_was_taken_in_recovery_says_so() -> None:
+    """S13.7: every answer given in recovery must belong to a recovery heard of before that asking.
+
+    eu hears us's question while it is in recovery itself, and takes the vector of its answer then; before that is on disk it
+    leaves. What it took in recovery is what it answers, so it must be marked as such.
+    """
+    eu = cluster(2)[1]
+    eu.engine.lifecycle.enter_recovery(2000)
+    began = eu.engine.lifecycle.recovery
+    eu.engine.tick(2000)
+    eu.ok("CRDT.VECTOR")
+    eu.engine.journal.push_clock()
+    eu.engine.hear(Gossip([], [Question(1, 7, 1, 7)], []), 2000)
+    question_answered = Answer(2, eu.engine.life, eu.engine.lifecycle.asking, 1, {}, 0)
+    eu.engine.hear(Gossip([], [], [question_answered]), 2000)
+    eu.engine.tick(2001)
+    assert eu.engine.lifecycle.state == SERVING
+    eu.commit()
+    assert eu.engine.lifecycle.answers[1][2].recovery == began
+
+
+def test_a_question_tells_of_a_higher_life_of_oneself() -> None:
+    """S1.3: whenever a region hears a higher number of itself, it takes one higher still. An old question may be all that tells of it."""
+    us, _ = cluster(2)
+    us.engine.hear(Gossip([], [Question(1, us.engine.life + 100, 3, 5)], []), 1000)
+    assert us.engine.life > 1100
