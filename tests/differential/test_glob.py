@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -16,7 +17,9 @@ PIECE = st.sampled_from([
     b"a", b"b", b"c", b"*", b"**", b"?", b"[", b"]", b"^", b"-", b"\\", b"[ab]", b"[^a]", b"[a-c]", b"[c-a]", b"[^]", b"[]", b"[a-",
     b"[\\]]", b"\\*", b"\\", b"[^\\-a]", b"\x00", b"\xff", b"[\x80-\xff]",
 ])  # fmt: skip
-PATTERN = st.lists(PIECE, max_size=6).map(b"".join)
+# A range from an ASCII byte to one that is none: C's char is signed on some machines, and Redis goes by it; here bytes are 0 to 255.
+MIXED_RANGE = re.compile(rb"[\x80-\xff]-[\x00-\x7f]|[\x00-\x7f]-[\x80-\xff]")
+PATTERN = st.lists(PIECE, max_size=6).map(b"".join).filter(lambda pattern: not MIXED_RANGE.search(pattern))
 
 
 @pytest.mark.oracle
