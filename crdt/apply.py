@@ -19,13 +19,20 @@ from crdt.vector import Dot, Vector, covers, includes, raise_to
 
 
 def apply_block(keyspace: Keyspace, block: Block, now_ms: int, is_own: bool, skip_keys: Optional[dict[bytes, int]] = None) -> None:
-    """Applies a whole block and moves the vector to its end.
+    """Reads and applies a whole block; Malformed before anything has changed."""
+    apply_effects(keyspace, block, read_effects(block), now_ms, is_own, skip_keys)
+
+
+def apply_effects(
+    keyspace: Keyspace, block: Block, effects: list[fx.Effect], now_ms: int, is_own: bool, skip_keys: Optional[dict[bytes, int]] = None
+) -> None:
+    """Applies a block's effects, read from it, and moves the vector to its end.
 
     `skip_keys`, when a log is replayed, says up to which position a loaded checkpoint reflects a key; `keyspace.position` is then the one
     before the block's.
     """
     counter = block.first
-    for effect in read_effects(block):
+    for effect in effects:
         if skip_keys is None or isinstance(effect, fx.Flush) or skip_keys.get(effect.key, 0) <= keyspace.position:
             apply(keyspace, effect, block.origin, counter, now_ms, is_own, skip_keys)
         counter += fx.dots_of(effect)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Optional
@@ -18,7 +19,10 @@ from sync.messages import Acknowledge, BodyRequest, Hello, Message, SnapshotRequ
 from sync.sender import CheckChains, Locate, ReadBlock, ReadLog, Request
 
 # Merged in one turn of the loop; clients are served between turns.
-MERGE_TURN_BYTES: Final = 256 << 10
+MERGE_TURN_BYTES: Final = 128 << 10
+# A turn shorter than this needs no rest after it.
+MERGE_SHORT_S: Final = 0.002
+MERGE_REST_MAX_S: Final = 0.05
 _TICK_S: Final = 0.005
 
 _log = logging.getLogger("anabranch.sync")
@@ -67,6 +71,7 @@ class SyncManager:
         self._reads: dict[tuple[int, int, int], asyncio.Task[Sequence[Row]]] = {}
         self._step_planned = False
         self._merge_planned = False
+        self._merge_rest_s = 0.0
         self._running = False
 
     # ---- Start, stop, state
@@ -151,14 +156,19 @@ class SyncManager:
     def _plan_merge(self) -> None:
         if not self._merge_planned:
             self._merge_planned = True
-            asyncio.get_running_loop().call_soon(self._merge)
+            asyncio.get_running_loop().call_later(self._merge_rest_s, self._merge)
 
     def _merge(self) -> None:
-        """A turn's worth of merging; the next turn comes after whatever else the loop has ready."""
+        """A turn's worth of merging, then a rest as long as a long turn was: clients keep half of the loop while a region catches up."""
         self._merge_planned = False
+        began_s = time.monotonic()
         if self._running and self.hub.merge_some(MERGE_TURN_BYTES, self.region.now_ms()):
+            taken_s = time.monotonic() - began_s
+            self._merge_rest_s = min(taken_s, MERGE_REST_MAX_S) if taken_s > MERGE_SHORT_S else 0.0
             self._plan_merge()
             self._plan_step()
+        else:
+            self._merge_rest_s = 0.0
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdt.apply import apply_block
+from crdt.apply import apply_effects
 from crdt.block import Block, chain_after, read_effects
 from crdt.effects import AddIdempotent, RemoveEntries, dots_of
 from crdt.encoding import Malformed
@@ -48,9 +48,9 @@ def _merge(core: Core, block: Block, source: int) -> None:
     core.journal.cut_block()
     try:
         effects = read_effects(block)
-        apply_block(core.keyspace, block, core.clock_ms, False)
     except Malformed as error:
         raise PeerError(f"block {block.first}–{block.last} of region {block.origin} is malformed: {error}") from error
+    apply_effects(core.keyspace, block, effects, core.clock_ms, False)
     core.journal.push_merged(block, source)
     core.note_unsaved()
     core.statistics.blocks_merged += 1
