@@ -282,7 +282,7 @@ class Engine(Core):
         self.read_clock(now_ms)
         commit = rounds.take_commit(self)
         if commit is None and self.meta_changes:
-            commit = Commit(self.journal.position, [], dict(self.keyspace.vector), dict(self.keyspace.chains), self.clock_ms)
+            commit = Commit(self.journal.position, [], dict(self.keyspace.vector), dict(self.keyspace.chains), self.disk_clock_ms)
         if commit is not None:
             commit.meta = self.meta_changes
             self.meta_changes = {}
@@ -340,7 +340,10 @@ class Engine(Core):
         if position > self.committed_position:
             self.attest_wanted = True
         counts = self.lifecycle.state == SERVING
-        return Attestation(dict(self.keyspace.vector), self.clock_ms, digest, position, self.lifecycle.life, counts)
+        clock_ms = self.journal.clock_of_next_commit()
+        if clock_ms is None:
+            clock_ms = self.disk_clock_ms if self._in_flight is None else self._in_flight.clock_ms
+        return Attestation(dict(self.keyspace.vector), clock_ms, digest, position, self.lifecycle.life, counts)
 
     def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
         """Applies blocks that a peer sent; those covered are ignored, and all of a peer whose link is DOWN."""

@@ -120,6 +120,12 @@ class Journal:
         """Whether everything done is in commits."""
         return not self.rows and self._writer is None and not self._records
 
+    def clock_of_next_commit(self) -> Optional[int]:
+        """The least clock that a commit made from now on carries, or None if it would carry nothing (S10.2)."""
+        if self.has_open():
+            return self.clock_ms
+        return self.rows[-1].clock_ms if self.rows else None
+
     def pending_bytes(self) -> int:
         return self.bytes + len(self._records) + (0 if self._writer is None else self._writer.size())
 
@@ -169,7 +175,8 @@ class Journal:
         self.cut_block()
         if not self.rows:
             return None
-        commit = Commit(self.position, self.rows, dict(self.keyspace.vector), dict(self.keyspace.chains), self.clock_ms)
+        # The clock that a start would find: that of the last row.
+        commit = Commit(self.position, self.rows, dict(self.keyspace.vector), dict(self.keyspace.chains), self.rows[-1].clock_ms)
         commit.staged = self._staged
         self._staged = []
         self.rows = []

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Optional
 
+from crdt.apply import apply_block
 from crdt.block import Block
+from crdt.join import join
 from crdt.keyspace import Keyspace
+from crdt.local import apply_local, read_records
 from crdt.region_log import NodeLimits
+from crdt.state import read_snapshot
 from region.engine.core import Identity, Member
 from region.engine.engine import Engine
 from region.engine.journal import Commit, Journal, Row
 from region.engine.lifecycle import Lifecycle
 from region.engine.replies import ErrorReply, Reply, Waiting
 from region.engine.settings import Settings
-from region.storage.loading import Stored, replay
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
 
@@ -36,22 +39,32 @@ class Place:
         self.session = self.engine.connect("test", "test", now_ms)
 
     def _start(self, recovery: int) -> Engine:
-        stored = Stored()
-        stored.idmp_maxsize = self.settings.integer("stream-idmp-maxsize")
-        stored.keyspace = Keyspace(self.region_id, NodeLimits())
+        keyspace = Keyspace(self.region_id, NodeLimits())
+        disk_clock_ms = 0
         for row in self.rows:
-            replay(stored, row, self.staged.get(row.position))
-        clock_ms = max(self.now_ms, stored.clock_ms)
+            self._replay(keyspace, row)
+            disk_clock_ms = row.clock_ms
+        clock_ms = max(self.now_ms, disk_clock_ms)
         life = max(clock_ms, int(self.meta.get("life", b"0")) + 1)
         recovery = recovery or int(self.meta.get("recovery", b"0"))
-        journal = Journal(stored.keyspace, stored.position)
+        journal = Journal(keyspace, keyspace.position)
         journal.clock_ms = clock_ms
         members = [Member(member.region_id, member.name) for member in self.members]
         identity = Identity("test", self.region_id, NAMES[self.region_id], members)
         lifecycle = Lifecycle(self.region_id, life, recovery, clock_ms, self.patience_ms)
-        engine = Engine(identity, self.settings, stored.keyspace, journal, lifecycle)
-        engine.disk_clock_ms = stored.clock_ms
+        engine = Engine(identity, self.settings, keyspace, journal, lifecycle)
+        engine.disk_clock_ms = disk_clock_ms
         return engine
+
+    def _replay(self, keyspace: Keyspace, row: Row) -> None:
+        if row.block is not None:
+            apply_block(keyspace, row.block, row.clock_ms, row.source == 0)
+        elif row.snapshot:
+            join(keyspace, read_snapshot(self.staged[row.position], keyspace.limits), row.clock_ms)
+        else:
+            for record in read_records(row.body):
+                apply_local(keyspace, record)
+        keyspace.position = row.position
 
     def restart(self, now_ms: int, rows: Optional[int] = None) -> None:
         """A crash: what was not committed is gone; `rows`: the disk is that of a backup, with so many rows."""

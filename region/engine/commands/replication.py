@@ -179,6 +179,8 @@ def member(core: Core, session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(f"ERR region {core.name} cannot say of itself that it is lost; say it in the others")
     lost.lost = True
     core.meta_changes["lost"] = ",".join(str(known.region_id) for known in core.members.values() if known.lost).encode()
+    core.journal.push_clock()  # a row to wait for: what is told besides goes into the same commit
+    core.note_unsaved()
     core.answer_when_on_disk(session, OK)
     return WAITING
 

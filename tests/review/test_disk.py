@@ -1,0 +1,71 @@
+"""What is said to others, and to operators, speaks of the disk (S2.4, S10.2, S13.4)."""
+
+from __future__ import annotations
+
+from tests.review.support import Place, cluster
+
+
+def _clock_on_disk(place: Place) -> int:
+    return max((row.clock_ms for row in place.rows), default=0)
+
+
+def test_a_heartbeat_carries_no_clock_that_is_not_on_disk() -> None:
+    """S10.2: a heartbeat carries the clock of the commit that its vector speaks of.
+
+    us has nothing to write, its time goes on, and it says a heartbeat. If it named the time that it reads now, a crash and a clock
+    that runs back would make it see keys again that others, trusting its clock, had removed as past their deadline.
+    """
+    us = cluster(2)[0]
+    us.ok("XADD", "x", "*", "f", "1")
+    us.commit()
+    us.now_ms = 60000
+    attestation = us.engine.attest(False, us.now_ms)
+    assert attestation.position <= us.engine.committed_position
+    assert attestation.clock_ms <= _clock_on_disk(us)
+
+
+def test_a_commit_speaks_of_the_clock_of_its_rows() -> None:
+    """S10.2: the clock is kept with each commit: what a start finds is the clock of the last row, so no later one is said."""
+    us, eu = cluster(2)
+    us.ok("XADD", "x", "*", "f", "1")
+    us.commit()
+    eu.engine.merge(us.lacking({}), 1, 1500)
+    eu.now_ms = 2400
+    eu.commit()
+    assert eu.engine.disk_clock_ms <= _clock_on_disk(eu)
+    eu.engine.note_life()
+    eu.now_ms = 9000
+    eu.commit()
+    assert eu.engine.disk_clock_ms <= _clock_on_disk(eu)
+
+
+def test_a_heartbeat_during_a_commit_speaks_of_that_commit() -> None:
+    """S10.2: the same while a commit is under way: it is what the vector will be spoken of with."""
+    us = cluster(2)[0]
+    us.ok("XADD", "x", "*", "f", "1")
+    commit = us.engine.take_commit(1000)
+    assert commit is not None
+    attestation = us.engine.attest(False, 5000)
+    assert attestation.position == commit.position
+    assert attestation.clock_ms <= commit.clock_ms
+
+
+def test_a_clock_past_a_deadline_is_committed_and_said() -> None:
+    """S10.3: it waits until every member is known to have a clock past the deadline: so an idle region writes that down."""
+    us = cluster(2)[0]
+    us.ok("XADD", "x", "*", "f", "1")
+    us.ok("PEXPIRE", "x", "100")
+    us.commit()
+    us.at(1200)
+    us.commit()
+    assert us.engine.attest(False, 1200).clock_ms == 1200 == _clock_on_disk(us)
+
+
+def test_member_lost_is_answered_when_it_is_on_disk() -> None:
+    """S13.8, S2.4: an operator who was told OK must not find the region waiting again after a crash."""
+    us = cluster(3)[0]
+    us.engine.execute(us.session, [b"CRDT.MEMBER", b"LOST", b"ap"], 2000)
+    assert not us.engine.take_answers()
+    us.commit()
+    assert us.meta["lost"] == b"3"
+    assert us.engine.take_answers()
