@@ -31,7 +31,8 @@ def generate() -> list[Path]:
 def is_current() -> bool:
     """Whether the generated module exists and is not older than its source."""
     module = _TARGET / "sync_pb2.py"
-    return module.exists() and module.stat().st_mtime >= _SOURCE.stat().st_mtime
+    # An installed package has the stubs and no source: they were written when it was built.
+    return module.exists() and (not _SOURCE.exists() or module.stat().st_mtime >= _SOURCE.stat().st_mtime)
 
 
 if __name__ == "__main__":
