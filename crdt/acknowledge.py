@@ -11,6 +11,7 @@ from crdt.stream import Stream
 def announceable(stream: Stream, group: Group) -> SpansByRegion:
     """Per region log the runs to announce; empty when nothing is."""
     result: SpansByRegion = {}
+    group.delivery.forget_dropped(stream.logs)
     for region_id in group.delivery.given:
         log = stream.logs.get(region_id)
         if log is not None and log.length:
@@ -25,9 +26,7 @@ def _runs(group: Group, log: RegionLog) -> Spans:
     acked = group.acked(log.region_id)
     begins = {group.start_counter(log), group.floor_counter(log)}
     begins.update(acked.ends)
-    for counter in group.delivery.dropped.get(log.region_id, ()):
-        if log.has_counter(counter):  # a deleted entry counts as neither pending nor dropped
-            begins.add(counter)
+    begins.update(group.delivery.dropped.get(log.region_id, ()))
     runs = Spans()
     for begin in sorted(begins):
         _extend(group, log, acked, begin, runs)

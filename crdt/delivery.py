@@ -10,6 +10,7 @@ from typing import Optional
 
 from crdt.pel import Pel, Pending
 from crdt.position import Position
+from crdt.region_log import RegionLog
 from crdt.spans import Spans, SpansByRegion
 
 
@@ -88,6 +89,16 @@ class Delivery:
     def is_dropped(self, region_id: int, counter: int) -> bool:
         dropped = self.dropped.get(region_id)
         return dropped is not None and counter in dropped
+
+    def forget_dropped(self, logs: dict[int, RegionLog]) -> None:
+        """A deleted entry counts as neither pending nor dropped (S8.1), and a dot never comes back."""
+        for region_id in list(self.dropped):
+            log = logs.get(region_id)
+            here = set() if log is None else {counter for counter in self.dropped[region_id] if log.has_counter(counter)}
+            if here:
+                self.dropped[region_id] = here
+            else:
+                del self.dropped[region_id]
 
     def delete_consumer(self, name: bytes) -> int:
         """Forgets a consumer; what was pending for it is dropped. How many entries that were, -1 if there is no such consumer."""

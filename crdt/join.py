@@ -45,9 +45,7 @@ def _join_stream(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stre
     our_vector = keyspace.vector
     their_vector = other.vector
     for region_id in {**ours.logs, **theirs.logs}:
-        before = ours.log(region_id).length
-        join_log(ours, region_id, theirs.logs.get(region_id), our_vector.get(region_id, 0), their_vector.get(region_id, 0))
-        if ours.log(region_id).length != before:
+        if join_log(ours, region_id, theirs.logs.get(region_id), our_vector.get(region_id, 0), their_vector.get(region_id, 0)):
             keyspace.changes.added_keys.add(ours.key)
         _count_late(keyspace, ours, region_id, our_vector.get(region_id, 0))
     heads = join_dotted(
@@ -83,8 +81,8 @@ def join_dotted(ours: dict[Dot, Value], theirs: dict[Dot, Value], our_vector: Ve
 # -- region logs -----------------------------------------------------------------------------------------------------
 
 
-def join_log(stream: Stream, region_id: int, theirs: Optional[RegionLog], our_counter: int, their_counter: int) -> None:
-    """The same rule for a region log: by counters, a node at a time where the nodes are equal."""
+def join_log(stream: Stream, region_id: int, theirs: Optional[RegionLog], our_counter: int, their_counter: int) -> int:
+    """The same rule for a region log: by counters, a node at a time where the nodes are equal; how many entries came."""
     ours = stream.log(region_id)
     common = min(our_counter, their_counter)
     lowest = 0
@@ -95,11 +93,12 @@ def join_log(stream: Stream, region_id: int, theirs: Optional[RegionLog], our_co
     if ours.length:
         stream.remove_prefix(region_id, min(lowest - 1, common) if lowest else common)
     if theirs is None:
-        return
+        return 0
     for counter in _missing_in(theirs, ours, common):
         stream.remove_entry(region_id, counter)
-    if their_counter > our_counter:
-        stream.entries_added += _append_above(ours, theirs, our_counter)
+    added = _append_above(ours, theirs, our_counter) if their_counter > our_counter else 0
+    stream.entries_added += added
+    return added
 
 
 def _missing_in(theirs: RegionLog, ours: RegionLog, common: int) -> list[int]:
@@ -186,6 +185,7 @@ def _join_group(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Strea
     group.delivery.cursors.clear()
     if not creates:
         ours.groups.pop(name, None)
+        keyspace.acknowledgeable.pop((ours.key, name), None)
         return
     if not before:
         keyspace.changes.added_keys.add(ours.key)

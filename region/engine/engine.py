@@ -179,6 +179,8 @@ class Engine(Core):
                 stream = self.keyspace.keys.get(key)
                 if stream is not None:
                     self.upkeep.note(self, stream)
+                else:
+                    self.upkeep.forget(key)
             changes.changed_keys.clear()
         if self.blocking.by_key:
             self._wake(list(changes.added_keys) + [key for key, _ in changes.gone_groups] + list(changes.deadlines))

@@ -12,6 +12,7 @@ from crdt.state import read_snapshot
 from region.engine.commands.adding import configuration, evict_pairs
 from region.engine.core import Core
 from region.engine.errors import ChainForked, NotAMember, PeerError, SyncGap
+from region.engine.lifecycle import SERVING
 
 
 def merge_blocks(core: Core, blocks: list[Block], source: int) -> int:
@@ -91,8 +92,11 @@ def join_snapshot(core: Core, chunks: list[bytes], source: int) -> None:
 
 
 def remove_losers(core: Core) -> None:
-    """Removes this region's losing adds among the pairs just merged (S9.2); kept for later while no effect may be issued."""
+    """Removes this region's losing adds among the pairs just merged (S9.2); while commits fail they are kept for later."""
     pairs = core.keyspace.changes.pairs
+    if pairs and core.lifecycle.state != SERVING:
+        core.keyspace.changes.pairs = []  # all pairs are looked through once it serves
+        return
     if not pairs or not core.may_issue():
         return
     core.keyspace.changes.pairs = []

@@ -21,6 +21,7 @@ class Upkeep:
 
     def __init__(self) -> None:
         self._deadlines: list[tuple[int, bytes]] = []  # heap of (deadline, key); may name deadlines that are no longer in force
+        self._in_force: dict[bytes, int] = {}  # key → its deadline in the heap that is
         self.hidden: dict[bytes, None] = {}  # keys that a deadline hides
         self.leftovers: dict[bytes, int] = {}  # absent keys of which something is left → clock when first seen so
         self.collectable: dict[bytes, None] = {}
@@ -29,14 +30,16 @@ class Upkeep:
     def note(self, core: Core, stream: Stream) -> None:
         """A key changed: which lists does it belong to?"""
         key = stream.key
-        if stream.deadlines:
-            winner = stream.winning_deadline()
-            if winner is not None and winner[1] != NEVER:
-                heapq.heappush(self._deadlines, (winner[1], key))
+        if stream.deadlines or key in self._in_force:
+            self._note_deadline(stream)
         if stream.tombstones or stream.tombstone_of_all or stream.clears or stream.pairs:
             self.collectable[key] = None
         if (stream.deadlines or stream.configurations) and (stream.is_hidden(core.clock_ms) or not stream.is_present()):
             self.leftovers.setdefault(key, core.clock_ms)
+
+    def forget(self, key: bytes) -> None:
+        """A key is gone."""
+        self._in_force.pop(key, None)
 
     def work(self, core: Core) -> None:
         """What may issue effects, and what it is owed: every crdt-collect-interval-ms, some keys at a time."""
@@ -48,6 +51,21 @@ class Upkeep:
 
     # -- deadlines ---------------------------------------------------------------------------------------------------
 
+    def _note_deadline(self, stream: Stream) -> None:
+        winner = stream.winning_deadline()
+        if winner is None or winner[1] == NEVER:
+            self._in_force.pop(stream.key, None)
+        elif self._in_force.get(stream.key) != winner[1]:
+            self._in_force[stream.key] = winner[1]
+            heapq.heappush(self._deadlines, (winner[1], stream.key))
+            if len(self._deadlines) > 2 * len(self._in_force) + 1000:
+                self._deadlines = [(at_ms, key) for key, at_ms in self._in_force.items()]
+                heapq.heapify(self._deadlines)
+
+    def waiting_deadlines(self) -> int:
+        """How many are remembered, those no longer in force included."""
+        return len(self._deadlines)
+
     def next_deadline_ms(self) -> int:
         """When the next key hides; 0: never."""
         return self._deadlines[0][0] + 1 if self._deadlines else 0
@@ -56,9 +74,12 @@ class Upkeep:
         """The keys that became hidden since the last step."""
         hidden: list[bytes] = []
         while self._deadlines and self._deadlines[0][0] < core.clock_ms:
-            key = heapq.heappop(self._deadlines)[1]
+            at_ms, key = heapq.heappop(self._deadlines)
+            if self._in_force.get(key) != at_ms:
+                continue
+            del self._in_force[key]
             stream = core.keyspace.get(key)
-            if stream is not None and key not in self.hidden and stream.is_hidden(core.clock_ms):
+            if stream is not None and stream.is_hidden(core.clock_ms):
                 self.hidden[key] = None
                 self.leftovers.setdefault(key, core.clock_ms)
                 hidden.append(key)

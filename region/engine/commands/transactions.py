@@ -69,7 +69,11 @@ def exec_(core: Core, session: Session, argv: list[bytes]) -> Reply:
         return NULL_ARRAY
     commands = [(core.find_command(words), words) for words in queued]
     if any(command is not None and command.issues for command, _ in commands):
-        core.require_issue()  # may wait for the end of the start: then the transaction stays queued
+        try:
+            core.require_issue()  # may wait for the end of the start: then the transaction stays queued
+        except CommandError:
+            end_transaction(session)
+            raise
     end_transaction(session)
     replies: list[Reply] = []
     core.is_executing = True

@@ -1,0 +1,68 @@
+"""Everything is bounded (S14): what clients or time make grow, and what must therefore go again."""
+
+from __future__ import annotations
+
+from region.engine.lifecycle import RECOVERY
+from tests.review.support import carry, cluster, sync
+
+
+def test_adds_to_a_key_with_a_deadline_leave_nothing_behind() -> None:
+    """S14: a key with a deadline far ahead takes a million adds; the list of deadlines must not grow by each of them."""
+    us = cluster(1)[0]
+    us.ok("XADD", "x", "*", "f", "1")
+    us.ok("EXPIRE", "x", "100000")
+    for _ in range(500):
+        us.ok("XADD", "x", "*", "f", "1")
+    assert us.engine.upkeep.waiting_deadlines() == 1
+
+
+def test_ever_other_deadlines_do_not_pile_up() -> None:
+    """S14: the same for a client that moves the deadline again and again, which leaves the former ones in the heap."""
+    us = cluster(1)[0]
+    us.ok("XADD", "x", "*", "f", "1")
+    for more in range(20000):
+        us.ok("PEXPIRE", "x", 1000000 + more)
+    assert us.engine.upkeep.waiting_deadlines() < 5000
+    us.at(1000 + 1000000 + 20001)
+    assert us("EXISTS", "x") == 0
+    assert us.engine.upkeep.hidden or not us.engine.keyspace.get(b"x")
+
+
+def test_groups_that_come_and_go_while_nobody_receives() -> None:
+    """S14: what may have become announceable is noted per group until a round looks; without receivers there is no round."""
+    us = cluster(2)[0]
+    us.ok("XADD", "x", "*", "f", "1")
+    for number in range(100):
+        us.ok("XGROUP", "CREATE", "x", f"g{number}", "0")
+        us.ok("XGROUP", "DESTROY", "x", f"g{number}")
+    assert not us.engine.keyspace.acknowledgeable
+    us.ok("XGROUP", "CREATE", "x", "g", "0")
+    us.ok("DEL", "x")
+    assert not us.engine.keyspace.acknowledgeable
+
+
+def test_pairs_that_a_recovering_region_merges_are_not_listed_for_ever() -> None:
+    """S14: while no effect may be issued nothing is made of the pairs just merged: all are looked through when recovery is over (S9.2)."""
+    us, eu = cluster(2)
+    us.engine.lifecycle.enter_recovery(1000)
+    us.at(1000)
+    assert us.engine.lifecycle.state == RECOVERY
+    for number in range(50):
+        eu.ok("XADD", "x", "IDMP", "p", number, "*", "f", "1")
+        carry(eu, us, gossip=False)
+    assert not us.engine.keyspace.changes.pairs
+
+
+def test_what_delconsumer_dropped_is_forgotten_with_its_entries() -> None:
+    """S14, S8.1: a deleted entry counts as neither pending nor dropped, so nothing of it need be remembered."""
+    us, eu = cluster(2)
+    us.ok("XGROUP", "CREATE", "x", "g", "0", "MKSTREAM")
+    for _ in range(50):
+        us.ok("XADD", "x", "*", "f", "1")
+        us.ok("XREADGROUP", "GROUP", "g", "c", "STREAMS", "x", ">")
+        us.ok("XGROUP", "DELCONSUMER", "x", "g", "c")
+    us.ok("XTRIM", "x", "MAXLEN", "2")
+    sync(us, eu)
+    stream = us.engine.keyspace.get(b"x")
+    assert stream is not None
+    assert {region: len(counters) for region, counters in stream.groups[b"g"].delivery.dropped.items()} == {1: 2}

@@ -1,0 +1,51 @@
+"""MULTI while a region may not issue, and what readers that wait learn (S6.5, S10.7, S13.8)."""
+
+from __future__ import annotations
+
+from region.engine.lifecycle import RECOVERY, SERVING, STARTING
+from region.engine.replies import QUEUED, Waiting
+from tests.review.support import Place, carry, cluster, code
+
+
+def test_a_transaction_refused_in_recovery_is_over() -> None:
+    """S13.8: EXEC gets READONLY, and the client is out of MULTI, as after any EXEC. Else its next commands would be queued unseen."""
+    us = cluster(2)[0]
+    us.engine.lifecycle.enter_recovery(1000)
+    us.at(1000)
+    assert us.engine.lifecycle.state == RECOVERY
+    us.ok("MULTI")
+    us.ok("XADD", "x", "*", "f", "1")
+    assert code(us("EXEC")) == "READONLY"
+    assert us("PING") is not QUEUED
+    assert us("XLEN", "x") == 0
+
+
+def test_a_transaction_waits_for_the_end_of_the_start() -> None:
+    """S13.6: what would issue an effect waits, the whole transaction with it, and then runs once."""
+    us = Place(1, 2, 1000, patience_ms=500)
+    us.at(1000)
+    assert us.engine.lifecycle.state == STARTING
+    us.ok("MULTI")
+    us.ok("XADD", "x", "*", "f", "1")
+    us.ok("XLEN", "x")
+    assert isinstance(us("EXEC"), Waiting)
+    us.at(1600)
+    assert us.engine.lifecycle.state == SERVING
+    (answer,) = us.engine.take_answers()
+    assert isinstance(answer.reply, list)
+    assert answer.reply[1] == 1
+    assert us("XLEN", "x") == 1
+
+
+def test_a_snapshot_that_takes_one_entry_and_brings_another_wakes_readers() -> None:
+    """S11.2: commands see the state after the join. The length of the log is what it was, but there is something to read."""
+    us, eu = cluster(2)
+    us.ok("XADD", "x", "*", "f", "1")
+    carry(us, eu)
+    last = eu.ids("x")[-1]
+    assert isinstance(eu.engine.execute(eu.session, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"x", last.encode()], 1000), Waiting)
+    us.ok("XDEL", "x", last)
+    us.ok("XADD", "x", "*", "f", "2")
+    us.commit()
+    eu.engine.join(list(us.engine.snapshot_cut().chunks(1 << 20)), 1, 1000)
+    assert len(eu.engine.take_answers()) == 1
