@@ -131,6 +131,9 @@ class Core:
         self.started_ms = journal.clock_ms
         # The highest time that this region has read: it never runs back (S10.2).
         self.clock_ms = journal.clock_ms
+        # Time for patience, intervals and time-outs: it goes on while the clock waits for a system time that was set back.
+        self.steady_ms = journal.clock_ms
+        self.read_ms = journal.clock_ms  # the last reading, whatever it was
         # -- the disk
         self.committed_position = journal.position
         self.disk_vector: Vector = dict(keyspace.vector)
@@ -204,6 +207,9 @@ class Core:
 
     def read_clock(self, now_ms: int) -> int:
         """One reading per step; it never runs back."""
+        if now_ms > self.read_ms:
+            self.steady_ms += now_ms - self.read_ms
+        self.read_ms = now_ms
         if now_ms > self.clock_ms:
             self.clock_ms = now_ms
             self.journal.clock_ms = now_ms
@@ -298,7 +304,7 @@ class Core:
 
     def note_unsaved(self) -> None:
         if self.oldest_unsaved_ms == 0:
-            self.oldest_unsaved_ms = self.clock_ms
+            self.oldest_unsaved_ms = self.steady_ms
 
     def for_creation(self, key: bytes) -> Stream:
         """The key, ready for a write that creates it (S10.5).
@@ -330,7 +336,7 @@ class Core:
     def block(self, session: Session, keys: list[bytes], argv: list[bytes], timeout_ms: int) -> Reply:
         """Makes a read wait for its keys (0: for ever); a retry keeps its place and its deadline."""
         if session.session_id not in self.blocking.by_session:
-            deadline_ms = self.clock_ms + timeout_ms if timeout_ms else 0
+            deadline_ms = self.steady_ms + timeout_ms if timeout_ms else 0
             self.blocking.add(Blocked(session, keys, argv, deadline_ms))
             session.waiting = True
         return WAITING

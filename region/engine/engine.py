@@ -75,9 +75,8 @@ class Engine(Core):
 
     def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply:
         """Runs one command; client mistakes are error replies. WAITING: the answer comes through `take_answers`."""
-        if now_ms > self.clock_ms:
-            self.clock_ms = now_ms
-            self.journal.clock_ms = now_ms
+        if now_ms != self.read_ms:
+            self.read_clock(now_ms)
         if self.settings.changes != self.settings_seen:
             self.refresh_settings()
         session.active_ms = self.clock_ms
@@ -239,16 +238,17 @@ class Engine(Core):
     def tick(self, now_ms: int) -> None:
         """Time-outs, deadlines, start, recovery, collection."""
         self.read_clock(now_ms)
-        for blocked in self.blocking.timed_out(self.clock_ms):
+        for blocked in self.blocking.timed_out(self.steady_ms):
             self.blocking.remove(blocked.session.session_id)
             self.answer(blocked.session, NULL_ARRAY)
-        self.lifecycle.tick(self.others(), self.disk_vector, self.clock_ms)
+        self.lifecycle.tick(self.others(), self.disk_vector, self.steady_ms)
         self._note_state()
         if self.lifecycle.state == RECOVERY and self.not_yet:
             self._run_waiting()
         self.stability.count(self.keyspace.vector)
         hidden = self.upkeep.hide(self)
         if self.may_issue():
+            merging.remove_losers(self)  # first of all: what is collected is no longer compared (S9.2)
             self.upkeep.work(self)
         self.journal.end_unit()
         if self.waiters:
@@ -387,7 +387,7 @@ class Engine(Core):
         """An attested vector said in the handshake of a connection opened since this start (S13.6)."""
         self.read_clock(now_ms)
         if peer in self.members:
-            self.lifecycle.peer_holds(peer, vector, self.keyspace.vector, self.others(), self.clock_ms)
+            self.lifecycle.peer_holds(peer, vector, self.keyspace.vector, self.others(), self.steady_ms)
             self._note_state()
 
     def gossip(self) -> Gossip:

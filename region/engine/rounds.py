@@ -33,7 +33,7 @@ def is_round_due(core: Core) -> bool:
     """A round begins at most every crdt-sync-interval-ms (CRDT.SYNC: at once), and never while nobody receives from here (S2.5)."""
     if core.receiver_count == 0:
         return False
-    return core.sync_requested or core.clock_ms >= core.last_round_ms + core.settings.integer("crdt-sync-interval-ms")
+    return core.sync_requested or core.steady_ms >= core.last_round_ms + core.settings.integer("crdt-sync-interval-ms")
 
 
 def wants_commit(core: Core) -> bool:
@@ -45,7 +45,7 @@ def wants_commit(core: Core) -> bool:
         return is_round_due(core) and (core.sync_requested or (bool(core.keyspace.acknowledgeable) and core.may_issue()))
     if core.is_always or core.attest_wanted or journal.pending_bytes() >= journal.block_max_bytes or is_round_due(core):
         return True
-    return core.settings.text("appendfsync") == "everysec" and core.clock_ms >= core.oldest_unsaved_ms + 1000
+    return core.settings.text("appendfsync") == "everysec" and core.steady_ms >= core.oldest_unsaved_ms + 1000
 
 
 def take_commit(core: Core) -> Optional[Commit]:
@@ -63,7 +63,7 @@ def take_commit(core: Core) -> Optional[Commit]:
 
 
 def _begin_round(core: Core) -> None:
-    core.last_round_ms = core.clock_ms
+    core.last_round_ms = core.steady_ms
     core.sync_requested = False
     core.statistics.rounds += 1
     if core.may_issue():
@@ -85,6 +85,7 @@ def announce(core: Core) -> None:
         spans = announceable(stream, group)
         if spans:
             core.issue(Acknowledge(key, name, group.create_dots(), spans))
+            core.journal.end_unit()
             core.statistics.acknowledgements += 1
     # Its own announcement makes nothing further announceable.
     core.keyspace.acknowledgeable = {}
@@ -107,7 +108,7 @@ def judge_waiters(core: Core) -> None:
     kept: list[Waiter] = []
     for waiter in core.waiters:
         done = _judge(core, waiter)
-        is_late = bool(waiter.deadline_ms) and core.clock_ms >= waiter.deadline_ms
+        is_late = bool(waiter.deadline_ms) and core.steady_ms >= waiter.deadline_ms
         if not done and not is_late:
             kept.append(waiter)
         elif waiter.kind == FOR_RECEIVERS:

@@ -23,7 +23,7 @@ class Upkeep:
         self._deadlines: list[tuple[int, bytes]] = []  # heap of (deadline, key); may name deadlines that are no longer in force
         self._in_force: dict[bytes, int] = {}  # key → its deadline in the heap that is
         self.hidden: dict[bytes, None] = {}  # keys that a deadline hides
-        self.leftovers: dict[bytes, int] = {}  # absent keys of which something is left → clock when first seen so
+        self.leftovers: dict[bytes, int] = {}  # absent keys of which something is left → steady time when first seen so
         self.collectable: dict[bytes, None] = {}
         self._last_ms = 0
 
@@ -35,7 +35,7 @@ class Upkeep:
         if stream.tombstones or stream.tombstone_of_all or stream.clears or stream.pairs:
             self.collectable[key] = None
         if (stream.deadlines or stream.configurations) and (stream.is_hidden(core.clock_ms) or not stream.is_present()):
-            self.leftovers.setdefault(key, core.clock_ms)
+            self.leftovers.setdefault(key, core.steady_ms)
 
     def forget(self, key: bytes) -> None:
         """A key is gone."""
@@ -43,8 +43,8 @@ class Upkeep:
 
     def work(self, core: Core) -> None:
         """What may issue effects, and what it is owed: every crdt-collect-interval-ms, some keys at a time."""
-        if core.clock_ms >= self._last_ms + core.settings.integer("crdt-collect-interval-ms"):
-            self._last_ms = core.clock_ms
+        if core.steady_ms >= self._last_ms + core.settings.integer("crdt-collect-interval-ms"):
+            self._last_ms = core.steady_ms
             self._remove_hidden(core)
             self._remove_leftovers(core)
             self._collect(core)
@@ -81,7 +81,7 @@ class Upkeep:
             stream = core.keyspace.get(key)
             if stream is not None and stream.is_hidden(core.clock_ms):
                 self.hidden[key] = None
-                self.leftovers.setdefault(key, core.clock_ms)
+                self.leftovers.setdefault(key, core.steady_ms)
                 hidden.append(key)
         if hidden:
             core.statistics.expired_keys += len(hidden)
@@ -120,7 +120,7 @@ class Upkeep:
                 continue
             winner = stream.winning_deadline()
             dot: Dot = max(stream.configurations, key=dot_order) if winner is None else winner[0]
-            if includes(stable, stream.touched) and (dot[0] == core.region_id or core.clock_ms > since_ms + grace_ms):
+            if includes(stable, stream.touched) and (dot[0] == core.region_id or core.steady_ms > since_ms + grace_ms):
                 core.issue(RemoveObserved(key, dict(core.keyspace.vector), True))
 
     # -- collection --------------------------------------------------------------------------------------------------

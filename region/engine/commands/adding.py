@@ -184,7 +184,7 @@ def xadd(core: Core, session: Session, argv: list[bytes]) -> Reply:
     if stream is None:
         stream = core.for_creation(key)
     if core.oldest_unsaved_ms == 0:
-        core.oldest_unsaved_ms = core.clock_ms
+        core.oldest_unsaved_ms = core.steady_ms
     core.journal.add(stream, new_id, encode_names(argv[fields_at::2]), encode_values(argv[fields_at + 1 :: 2]))
     if request is not None and request.trim.strategy:
         trim(core, stream, request.trim)

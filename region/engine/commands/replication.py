@@ -89,7 +89,7 @@ def link_(core: Core, session: Session, argv: list[bytes]) -> Reply:
 def sync(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.SYNC timeout-ms: 1 when all receivers have acknowledged this region's vector and nothing announceable waits, else 0."""
     timeout = timeout_ms(argv[1])
-    waiter = Waiter(FOR_ROUND, session, core.clock_ms + timeout if timeout else 0)
+    waiter = Waiter(FOR_ROUND, session, core.steady_ms + timeout if timeout else 0)
     core.sync_requested = True
     return core.wait(waiter)
 
@@ -104,7 +104,7 @@ def wait_for_vector(core: Core, session: Session, argv: list[bytes]) -> Reply:
         wanted[_member(core, argv[index]).region_id] = integer(argv[index + 1])
     if includes(core.disk_vector, wanted):
         return 1
-    waiter = Waiter(FOR_VECTOR, session, core.clock_ms + timeout if timeout else 0)
+    waiter = Waiter(FOR_VECTOR, session, core.steady_ms + timeout if timeout else 0)
     waiter.vector = wanted
     core.attest_wanted = True
     return core.wait(waiter)
@@ -117,7 +117,7 @@ def wait(core: Core, session: Session, argv: list[bytes]) -> Reply:
     have = receivers_with(core, session.write_counter)
     if have >= count or core.is_executing:
         return have
-    waiter = Waiter(FOR_RECEIVERS, session, core.clock_ms + timeout if timeout else 0)
+    waiter = Waiter(FOR_RECEIVERS, session, core.steady_ms + timeout if timeout else 0)
     waiter.count = count
     waiter.counter = session.write_counter
     core.sync_requested = True
