@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
@@ -75,8 +76,9 @@ def plain(value: Any) -> Any:
         return [plain(one) for one in value]
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
-    fields = getattr(type(value), "__dataclass_fields__", None) or getattr(value, "__dict__", None)
-    if fields:
+    # Compiled classes have no __dict__: the parameters of __init__ name their fields.
+    if type(value).__module__.split(".")[0] in ("crdt", "region", "sync"):
+        fields = getattr(type(value), "__dataclass_fields__", None) or list(inspect.signature(type(value)).parameters)
         return type(value).__name__, {name: plain(getattr(value, name)) for name in fields}
     return value
 
