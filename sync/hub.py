@@ -61,6 +61,7 @@ class Hub(Switchboard):
 
     def received(self, number: int, message: m.Message, now_ms: int) -> None:
         """One message of a connection, in order."""
+        self._obey(now_ms)
         connection = self._connections.get(number)
         if connection is None or connection.finishing:
             return
@@ -253,6 +254,7 @@ class Hub(Switchboard):
 
     def merge_some(self, bytes_max: int, now_ms: int) -> bool:
         """Merges about `bytes_max` of what came, links in turn; True when it is to be called again."""
+        self._obey(now_ms)
         self._poked = False
         links = list(self.links.values())
         self._merge_turn += 1
@@ -303,6 +305,7 @@ class Hub(Switchboard):
 
     def committed(self, position: int, now_ms: int, rows: Optional[Sequence[Row]] = None) -> None:
         """The log is on disk up to `position`; `rows` are the block rows of just this commit, if they are at hand."""
+        self._obey(now_ms)
         if self._jump_position:
             rows = None  # a snapshot is among this: whoever ships on has to look first whether the log still tells all (S11.2)
         for connection in self.sending.values():
@@ -316,8 +319,7 @@ class Hub(Switchboard):
     def tick(self, now_ms: int) -> None:
         """Everything that time brings: call it every few milliseconds."""
         steady_ms = self._steady.at(now_ms)
-        for request in self.engine.link_requests():
-            self._link_request(request.peer, request.action.upper(), request.delay_ms, steady_ms)
+        self._obey(now_ms)
         for link in self.links.values():
             while link.connection is not None and (message := link.due(steady_ms)) is not None:
                 self._process(link.connection, message, now_ms)
@@ -352,6 +354,11 @@ class Hub(Switchboard):
             self._snapshot_number += 1
             connection.receiver.ask_snapshot(self._snapshot_number)
 
+    def _obey(self, now_ms: int) -> None:
+        """What CRDT.LINK asked for, before anything else is taken in or said: DOWN holds from its reply on."""
+        for request in self.engine.link_requests():
+            self._link_request(request.peer, request.action.upper(), request.delay_ms, self._steady.at(now_ms))
+
     def _link_request(self, peer: int, action: str, delay_ms: int, steady_ms: int) -> None:
         """CRDT.LINK peer UP | DOWN | DELAY ms."""
         link = self.links.get(peer)
@@ -372,6 +379,10 @@ class Hub(Switchboard):
             self._direct_changed()
 
     # ---- What the driver takes
+
+    def next_message(self, number: int, now_ms: int) -> Optional[m.Message]:
+        self._obey(now_ms)
+        return super().next_message(number, now_ms)
 
     def take_requests(self) -> list[tuple[int, Request]]:
         """Questions to the log, each with its connection; answer with `answered`."""

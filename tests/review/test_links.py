@@ -1,0 +1,54 @@
+"""CRDT.LINK … DOWN: what holds once it has replied (DESIGN, contracts; S2.3)."""
+
+from __future__ import annotations
+
+from sync.messages import Acknowledge
+from tests.sync.fakes import World, mesh
+
+
+def test_nothing_said_after_down_calls_the_peer_direct() -> None:
+    """Once DOWN has replied, the peer is no longer said to be received directly.
+
+    us takes its link from eu down while an acknowledgement to ap waits to be sent. It was made before; it must not go out as it is,
+    or ap would send eu's blocks as headers, for which us waits in vain.
+    """
+    world = World(mesh(1, 2, 3))
+    world.run(500)
+    hub, engine = world.hubs[1], world.engines[1]
+    link = hub.links[3]
+    assert link.connection is not None
+    receiver = link.connection.receiver
+    assert receiver is not None
+    receiver.acknowledge(engine.disk_vector, frozenset({2, 3}), None)
+    engine.link(2, "DOWN")
+    message = hub.next_message(link.connection.number, world.now_ms)
+    assert isinstance(message, Acknowledge)
+    assert message.direct == frozenset({3})
+
+
+def test_down_and_up_between_two_ticks_loses_nothing() -> None:
+    """Blocks that came before DOWN and were dropped by it are asked for again after UP: the link is another one, without a gap.
+
+    DOWN, a merge that drops what waited, and UP happen before the hub's next tick. If the connection were still the former, its next
+    block would not follow: a gap, counted as the peer's fault (S2.2).
+    """
+    world = World(mesh(1, 2))
+    world.run(500)
+    hub, engine = world.hubs[1], world.engines[1]
+    connection = hub.links[2].connection
+    assert connection is not None
+    assert connection.receiver is not None
+    world.engines[2].write("a")
+    while not connection.receiver.ready:
+        world.now_ms += 5
+        world.hubs[2].tick(world.now_ms)
+        world._work(2)
+        for pipe in world.pipes:
+            world._carry(pipe)
+    engine.link(2, "DOWN")
+    hub.merge_some(1 << 20, world.now_ms)
+    engine.link(2, "UP")
+    world.engines[2].write("b")
+    world.settle()
+    assert engine.held == world.engines[2].held
+    assert not world.notes
