@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 
 from bench.acceptance.harness import Figures, finished, info_of, percentile, redis_benchmark, require_agreement
 from sim.scenario.processes import HOST, ProcessCluster, RegionProcess, vector_of
-from sim.scenario.wire import Wire
+from sim.scenario.wire import Wire, WireError
 
 KEY = "s"
 SHORT_LOG = "4mb"
@@ -35,11 +35,12 @@ def catch_up(entries: int, by_snapshot: bool, per_s: int, max_ms: float | None, 
             figures.show("added", finished(running, 3600.0))
         goal = cluster.level(600.0)
         read_before = _bytes_sent(cluster)
-        begun = time.monotonic()
-        cluster.start("ap")
         ours, theirs = multiprocessing.Pipe()
         writer = multiprocessing.get_context("spawn").Process(target=write, args=(cluster["ap"].resp_port, per_s, theirs), daemon=True)
         writer.start()
+        ours.recv()  # it is ready, and will connect as soon as the region listens
+        begun = time.monotonic()
+        cluster.start("ap")
         caught_s = _await_vector(cluster["ap"], goal, begun)
         time.sleep(1.0)
         ours.send("stop")
@@ -62,7 +63,8 @@ def write(port: int, per_s: int, results: Connection) -> None:
 
     A wait is counted from when the add was due, so that an answer that comes late is not made up for by adds that were never sent.
     """
-    wires = [Wire(HOST, port) for _ in range(CONNECTIONS)]
+    results.send("ready")
+    wires = _connected(port)
     sent: dict[int, float] = {}
     waits_ms: list[float] = []
     begun = time.monotonic()
@@ -85,6 +87,18 @@ def write(port: int, per_s: int, results: Connection) -> None:
         waits_ms.append(1000 * (time.monotonic() - at))
     results.recv()
     results.send(waits_ms)
+
+
+def _connected(port: int, patience_s: float = 60.0) -> list[Wire]:
+    """Connections to a region that may not listen yet."""
+    give_up = time.monotonic() + patience_s
+    while True:
+        try:
+            return [Wire(HOST, port) for _ in range(CONNECTIONS)]
+        except (OSError, WireError):
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.005)
 
 
 def _await_vector(region: RegionProcess, goal: dict[int, int], begun: float, patience_s: float = 1800.0) -> float:
