@@ -62,11 +62,12 @@ class Database:
             raise StorageError(f"cannot open {self.path}: {error}") from error
         return {str(name): bytes(value) for name, value in rows}
 
-    async def load(self, meta: dict[str, bytes], region_id: int, members: list[int], limits: NodeLimits) -> Stored:
+    async def load(self, meta: dict[str, bytes], region_id: int, members: list[int], limits: NodeLimits, idmp_maxsize: int) -> Stored:
         """State as of the last commit: checkpoint and log."""
         try:
-            stored = loading.begin(meta, region_id, limits)
+            stored = loading.begin(meta, region_id, limits, idmp_maxsize)
             await self._load_keys(stored)
+            await self._drop_unfinished(stored)
             await self._replay(stored)
             size = next(iter(await self._read(log.SIZE, ())))
         except sqlite3.Error as error:
@@ -88,7 +89,18 @@ class Database:
             )
             newest: dict[tuple[int, int], Optional[bytes]] = {(region_id, node): body for region_id, node, body in rows}
             nodes = [(region_id, node, body) for (region_id, node), body in newest.items() if body is not None]
-            loading.load_key(stored, key, number, position, [part for (part,) in parts], nodes)
+            loading.load_key(stored, key, number, cut, position, [part for (part,) in parts], nodes)
+
+    async def _drop_unfinished(self, stored: Stored) -> None:
+        """Drops the rows that a checkpoint wrote and a stop kept from becoming valid: a later one may give their numbers again."""
+        statements: list[schema.Statement] = []
+        for table in ("part", "node"):
+            for number, cut in await self._read(f"SELECT number, MAX(cut) FROM {table} GROUP BY number", ()):
+                valid = stored.cuts.get(number, -1)
+                if cut > valid:
+                    statements.append((f"DELETE FROM {table} WHERE number = ? AND cut > ?", (number, valid)))
+        if statements:
+            await self.write(statements)
 
     async def _replay(self, stored: Stored) -> None:
         while True:
@@ -97,12 +109,12 @@ class Database:
                 return
             for columns in rows:
                 row = log.read_row(columns)
-                chunks: Optional[list[bytes]] = None
+                chunks: list[bytes] = []
                 if row.snapshot:
                     raise_to(self.log_floor, Reader(row.body).vector())
                     staged = await self._read("SELECT body FROM staged WHERE position = ? ORDER BY part", (row.position,))
                     chunks = [chunk for (chunk,) in staged]
-                loading.replay(stored, row, chunks)
+                loading.replay(stored, row, columns[6], chunks)
 
     async def close(self) -> None:
         for connection in (self._reader, self._writer):

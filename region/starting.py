@@ -56,7 +56,8 @@ async def start(config: RegionConfig, database: Database, now_ms: int) -> tuple[
     if config.region_id not in [member.region_id for member in members]:
         raise StorageError(f"region {config.region_id} is none of the members on disk")
     limits = NodeLimits(config.settings.integer("stream-node-max-entries"), config.settings.integer("stream-node-max-bytes"))
-    stored = await database.load(meta, config.region_id, [member.region_id for member in members], limits)
+    idmp_maxsize = config.settings.integer("stream-idmp-maxsize")
+    stored = await database.load(meta, config.region_id, [member.region_id for member in members], limits, idmp_maxsize)
     clock_ms = max(now_ms, stored.clock_ms)
     life = max(clock_ms, stored.number("life") + 1)
     recovery = stored.number("recovery")
@@ -70,5 +71,5 @@ async def start(config: RegionConfig, database: Database, now_ms: int) -> tuple[
     engine = Engine(identity, config.settings, stored.keyspace, journal, lifecycle)
     engine.saved_position = stored.replay_from
     engine.log_bytes = database.log_bytes
-    checkpointer = Checkpointer(stored.numbers, stored.cut + 1, config.settings.integer("crdt-slice-max-bytes"))
+    checkpointer = Checkpointer(stored.numbers, stored.gone, stored.cut, config.settings.integer("crdt-slice-max-bytes"))
     return engine, checkpointer

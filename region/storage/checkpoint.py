@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Optional
 
+from xxhash import xxh3_64_digest
+
 from crdt.encoding import Malformed, Reader, put_bytes, put_varint, put_vector
 from crdt.keyspace import Keyspace
 from crdt.region_log import RegionLog
@@ -24,6 +26,7 @@ _PART_BYTES: Final = 256 << 10
 _STEP_BYTES: Final = 1 << 20
 _STEP_NODES: Final = 20000
 REGION_STATE_VERSION: Final = 1
+GONE: Final = 0  # as the number of a key
 
 
 class RegionState:
@@ -49,11 +52,18 @@ class RegionState:
             put_bytes(out, self.chains[region_id])
         put_vector(out, self.flush_tombstone)
         put_vector(out, self.flush_clears)
-        return bytes(out)
+        return xxh3_64_digest(out) + bytes(out)
+
+
+def checked(body: bytes) -> Reader:
+    """Reads what follows a checksum of it; Malformed if a bit of it changed."""
+    if xxh3_64_digest(body[8:]) != body[:8]:
+        raise Malformed("its checksum is wrong")
+    return Reader(body, 8)
 
 
 def read_region_state(body: bytes) -> RegionState:
-    reader = Reader(body)
+    reader = checked(body)
     if reader.varint() != REGION_STATE_VERSION:
         raise Malformed("region state of an unknown version")
     position = reader.varint()
@@ -68,7 +78,7 @@ def read_region_state(body: bytes) -> RegionState:
 
 
 class KeyCut:
-    """One key as it was at `position`; `number` 0: the key is gone. `former` is the number it was stored under before, if another."""
+    """One key as it was at `position`; `number` GONE: there was none. `former` is the number it was stored under before, if another."""
 
     def __init__(self, key: bytes, position: int, number: int, former: int) -> None:
         self.key = key
@@ -83,10 +93,13 @@ class KeyCut:
 class Checkpointer:
     """Makes one checkpoint after the other. The process calls `begin`, then `capture` after each cut of the journal and writes `slices`."""
 
-    def __init__(self, numbers: dict[bytes, int], cut: int, slice_max_bytes: int) -> None:
+    def __init__(self, numbers: dict[bytes, int], gone: dict[bytes, int], cut: int, slice_max_bytes: int) -> None:
         self.numbers = numbers  # key → number its rows are stored under
+        self.gone = gone  # key → position at which it was gone: kept until a start replays from there or later
         self.cut = cut
         self.slice_max_bytes = slice_max_bytes
+        self.step_max_bytes = _STEP_BYTES
+        self._part_max_bytes = min(_PART_BYTES, slice_max_bytes)
         self._next_number = max(numbers.values(), default=0) + 1
         self._state: Optional[RegionState] = None
         self._todo: list[bytes] = []
@@ -112,7 +125,7 @@ class Checkpointer:
         cuts = self.pending
         self.pending_position = position
         size = nodes = 0
-        while self._todo and size < _STEP_BYTES and nodes < _STEP_NODES:
+        while self._todo and size < self.step_max_bytes and nodes < _STEP_NODES:
             key = self._todo.pop()
             keyspace.dirty.pop(key, None)
             cut = self._capture(key, keyspace.get(key), position)
@@ -131,7 +144,9 @@ class Checkpointer:
         stored = self.numbers.get(key, 0)
         if stream is None:
             self.numbers.pop(key, None)
-            return KeyCut(key, position, 0, stored)
+            self.gone[key] = position
+            return KeyCut(key, position, GONE, stored)
+        self.gone.pop(key, None)
         former = 0
         if stream.stored_number == 0 or stream.stored_number != stored:
             former = stored
@@ -142,7 +157,8 @@ class Checkpointer:
         state = bytearray()
         put_converged(state, stream)
         put_local(state, stream)
-        cut.state = bytes(state)
+        put_varint(state, stream.length())
+        cut.state = xxh3_64_digest(state) + bytes(state)
         for region_id, log in stream.logs.items():
             _capture_log(region_id, log, cut)
         return cut
@@ -165,9 +181,10 @@ class Checkpointer:
     def _rows(self, cut: KeyCut) -> Iterator[tuple[Statement, int]]:
         """The rows of a key, then the one that makes them valid, then the removal of what they supersede."""
         number = cut.number
-        if number:
-            for part, start in enumerate(range(0, len(cut.state), _PART_BYTES)):
-                body = cut.state[start : start + _PART_BYTES]
+        size = self._part_max_bytes
+        if number != GONE:
+            for part, start in enumerate(range(0, len(cut.state), size)):
+                body = cut.state[start : start + size]
                 yield (
                     ("INSERT OR REPLACE INTO part (number, cut, part, body) VALUES (?, ?, ?, ?)", (number, self.cut, part, body)),
                     len(body),
@@ -177,13 +194,10 @@ class Checkpointer:
                 yield (insert, (number, image.region_id, image.number, self.cut, image.encoded())), image.size()
             for region_id, node in cut.dropped:
                 yield (insert, (number, region_id, node, self.cut, None)), 32
-            yield (
-                (
-                    "INSERT OR REPLACE INTO key_state (key, number, cut, position) VALUES (?, ?, ?, ?)",
-                    (cut.key, number, self.cut, cut.position),
-                ),
-                len(cut.key) + 32,
-            )
+        # A key that is gone keeps its position, too: replayed from before it, effects would meet a key without its tombstones.
+        insert = "INSERT OR REPLACE INTO key_state (key, number, cut, position) VALUES (?, ?, ?, ?)"
+        yield (insert, (cut.key, number, self.cut, cut.position)), len(cut.key) + 32
+        if number != GONE:
             yield ("DELETE FROM part WHERE number = ? AND cut < ?", (number, self.cut)), 32
             for image in cut.images:
                 yield (
@@ -195,8 +209,6 @@ class Checkpointer:
                 )
             for region_id, node in cut.dropped:
                 yield ("DELETE FROM node WHERE number = ? AND region = ? AND node = ?", (number, region_id, node)), 64
-        else:
-            yield ("DELETE FROM key_state WHERE key = ?", (cut.key,)), 32
         if cut.former:
             yield ("DELETE FROM part WHERE number = ?", (cut.former,)), 32
             yield ("DELETE FROM node WHERE number = ?", (cut.former,)), 32
@@ -210,10 +222,16 @@ class Checkpointer:
             meta("cut", b"%d" % self.cut),
             ("DELETE FROM staged WHERE position <= ?", (state.position,)),
         ]
+        for key, position in self.gone.items():
+            if position <= state.position:
+                statements.append(("DELETE FROM key_state WHERE key = ? AND number = 0", (key,)))
         return state.position, statements
 
     def finished(self) -> None:
         """The checkpoint is over."""
+        assert self._state is not None
+        for key in [key for key, position in self.gone.items() if position <= self._state.position]:
+            del self.gone[key]
         self._state = None
 
 

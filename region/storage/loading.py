@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Optional
 
 from crdt.apply import apply_block
-from crdt.encoding import Malformed, Reader
+from crdt.block import Block, read_effects
+from crdt.effects import Trim
+from crdt.encoding import Malformed
 from crdt.join import join
 from crdt.keyspace import Keyspace
 from crdt.local import apply_local, read_records
@@ -16,7 +18,8 @@ from crdt.state import push_node, read_converged, read_local, read_node, read_sn
 from crdt.stream import Stream
 from region.engine.errors import StorageError
 from region.engine.journal import Row
-from region.storage.checkpoint import read_region_state
+from region.storage.checkpoint import GONE, checked, read_region_state
+from region.storage.log import check_of
 from region.storage.schema import SCHEMA_VERSION
 
 
@@ -29,20 +32,30 @@ class Stored:
         self.position = 0  # of the last row
         self.replay_from = 0
         self.clock_ms = 0
-        self.cut = 0
+        self.cut = 0  # the highest that made anything valid
         self.numbers: dict[bytes, int] = {}  # key → number its rows are stored under
+        self.gone: dict[bytes, int] = {}  # key → position at which the checkpoint found it gone
+        self.cuts: dict[int, int] = {}  # that number → the key's cut
         self.skip_keys: dict[bytes, int] = {}  # key → position that its checkpoint reflects
+        self.idmp_maxsize = 0  # of streams without a configuration (S9.3)
+        self.own_block: Optional[Block] = None  # this region's, if it is the row before
 
     def number(self, name: str) -> int:
-        return int(self.meta.get(name, b"0"))
+        try:
+            return int(self.meta.get(name, b"0"))
+        except ValueError as error:
+            raise StorageError(f"{name} in the database is damaged: {error}") from error
 
 
 def check_meta(meta: dict[str, bytes], cluster: str, region_id: int, name: str) -> None:
     """StorageError when the files are those of another version, cluster or region."""
-    version = int(meta.get("schema", b"0"))
+    try:
+        version = int(meta.get("schema", b"0"))
+        stored = (meta["cluster"].decode(), int(meta["region_id"]), meta["name"].decode())
+    except (KeyError, ValueError) as error:
+        raise StorageError(f"what the database says of its region is damaged: {error!r}") from error
     if version != SCHEMA_VERSION:
         raise StorageError(f"the database has schema version {version}, this release reads version {SCHEMA_VERSION}")
-    stored = (meta["cluster"].decode(), int(meta["region_id"]), meta["name"].decode())
     if stored != (cluster, region_id, name):
         raise StorageError(
             f"the data directory belongs to region {stored[2]} ({stored[1]}) of cluster {stored[0]}, "
@@ -50,9 +63,10 @@ def check_meta(meta: dict[str, bytes], cluster: str, region_id: int, name: str) 
         )
 
 
-def begin(meta: dict[str, bytes], region_id: int, limits: NodeLimits) -> Stored:
+def begin(meta: dict[str, bytes], region_id: int, limits: NodeLimits, idmp_maxsize: int) -> Stored:
     """The region's own state."""
     stored = Stored()
+    stored.idmp_maxsize = idmp_maxsize
     stored.meta = meta
     stored.keyspace = Keyspace(region_id, limits)
     stored.cut = stored.number("cut")
@@ -73,14 +87,22 @@ def begin(meta: dict[str, bytes], region_id: int, limits: NodeLimits) -> Stored:
     return stored
 
 
-def load_key(stored: Stored, key: bytes, number: int, position: int, parts: list[bytes], nodes: Iterable[tuple[int, int, bytes]]) -> None:
+def load_key(
+    stored: Stored, key: bytes, number: int, cut: int, position: int, parts: list[bytes], nodes: Iterable[tuple[int, int, bytes]]
+) -> None:
     """One key of the checkpoint; `nodes` are (region_id, node number, body)."""
+    stored.skip_keys[key] = position
+    stored.cut = max(stored.cut, cut)
+    if number == GONE:
+        stored.gone[key] = position
+        return
     keyspace = stored.keyspace
     stream = Stream(key, keyspace.limits)
     try:
-        reader = Reader(b"".join(parts))
+        reader = checked(b"".join(parts))
         read_converged(reader, stream)
         read_local(reader, stream)
+        length = reader.varint()
         read: list[tuple[int, int, int]] = []
         made: list[PackedNode] = []
         for region_id, node_number, body in nodes:
@@ -91,6 +113,8 @@ def load_key(stored: Stored, key: bytes, number: int, position: int, parts: list
             made.append(node)
         for region_id, _, index in sorted(read):
             push_node(stream, region_id, made[index])
+        if stream.length() != length:
+            raise Malformed(f"it has {stream.length()} entries instead of {length}")
     except Malformed as error:
         raise StorageError(f"the checkpoint of key {key!r} is damaged: {error}") from error
     for log in stream.logs.values():
@@ -100,24 +124,59 @@ def load_key(stored: Stored, key: bytes, number: int, position: int, parts: list
     keyspace.note_visible(stream)
     keyspace.mark_undigested(key)
     stored.numbers[key] = number
-    stored.skip_keys[key] = position
+    stored.cuts[number] = cut
 
 
-def replay(stored: Stored, row: Row, chunks: Optional[list[bytes]]) -> None:
-    """Applies one row of the log; `chunks` are those of the snapshot that it speaks of."""
+def replay(stored: Stored, row: Row, check: bytes, chunks: list[bytes]) -> None:
+    """Applies one row of the log. `check` stands with it, `chunks` are those of the snapshot that it speaks of."""
     keyspace = stored.keyspace
+    if row.position != stored.position + 1:
+        raise StorageError(f"row {stored.position + 1} of the log is missing")
     keyspace.position = row.position - 1
     try:
+        if check != check_of(row, chunks, keyspace):
+            raise Malformed("its checksum is wrong")
         if row.block is not None:
             apply_block(keyspace, row.block, row.clock_ms, row.source == 0, stored.skip_keys)
+            _evict_pairs(stored)
         elif row.snapshot:
-            join(keyspace, read_snapshot(chunks or [], keyspace.limits), row.clock_ms, stored.skip_keys)
+            join(keyspace, read_snapshot(chunks, keyspace.limits), row.clock_ms, stored.skip_keys)
+            keyspace.changes.pairs = []
         else:
             for record in read_records(row.body):
                 if stored.skip_keys.get(record.key, 0) < row.position:
                     apply_local(keyspace, record)
+            if stored.own_block is not None:
+                _drop_references(stored, stored.own_block)
     except (Malformed, ValueError) as error:
         raise StorageError(f"row {row.position} of the log is damaged: {error}") from error
+    stored.own_block = row.block if row.source == 0 else None
     keyspace.position = row.position
     stored.position = row.position
     stored.clock_ms = max(stored.clock_ms, row.clock_ms)
+
+
+def _drop_references(stored: Stored, block: Block) -> None:
+    """Drops again what DELREF trims of `block` dropped, among it what records brought back that were older than the trim (S5.2).
+
+    Records are replayed after the block that was open when they arose. What such a trim removed cannot become pending after it.
+    """
+    for effect in read_effects(block):
+        if isinstance(effect, Trim) and effect.drops_references:
+            stream = stored.keyspace.get(effect.key)
+            if stream is not None and stored.skip_keys.get(effect.key, 0) <= stored.keyspace.position:
+                for group in stream.groups.values():
+                    for region_id, counter in effect.prefix.items():
+                        for pending in group.delivery.pel.covered_by(region_id, 0, counter):
+                            group.delivery.unassign(region_id, pending.counter, pending.entry_id)
+
+
+def _evict_pairs(stored: Stored) -> None:
+    """Evicts what the region evicted (S9.3): by itself, so that no row says it."""
+    changes = stored.keyspace.changes
+    for key, pid, _ in changes.pairs:
+        stream = stored.keyspace.get(key)
+        if stream is not None:
+            configuration = stream.configuration()
+            stream.pairs.evict(pid, stored.idmp_maxsize if configuration is None else configuration[1])
+    changes.pairs = []

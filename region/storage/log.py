@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from crdt.block import Block
+from xxhash import xxh3_64_digest
+
+from crdt.block import Block, chain_after
+from crdt.keyspace import Keyspace
 from crdt.vector import Vector
 from region.engine.journal import Commit, Row
 from region.storage.schema import Statement, meta
@@ -21,6 +24,7 @@ COLUMNS: Final = "position, origin, first, last, source, clock_ms, chain, body"
 def commit_statements(commit: Commit) -> list[Statement]:
     """What writes a commit; more than one statement must go into one transaction."""
     statements: list[Statement] = []
+    staged = dict(commit.staged)
     for start in range(0, len(commit.rows), _ROWS_PER_STATEMENT):
         rows = commit.rows[start : start + _ROWS_PER_STATEMENT]
         parameters: list[object] = []
@@ -30,7 +34,8 @@ def commit_statements(commit: Commit) -> list[Statement]:
                 parameters += [row.position, block.origin, block.first, block.last, row.source, row.clock_ms, block.chain, row.body]
             else:
                 kind = SNAPSHOT if row.snapshot else LOCAL
-                parameters += [row.position, kind, 0, 0, row.source, row.clock_ms, b"", row.body]
+                check = xxh3_64_digest(b"".join([row.body, *staged.get(row.position, [])]))
+                parameters += [row.position, kind, 0, 0, row.source, row.clock_ms, check, row.body]
         values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(rows))
         statements.append((f"INSERT INTO log ({COLUMNS}) VALUES {values}", tuple(parameters)))
     for position, chunks in commit.staged:
@@ -39,6 +44,14 @@ def commit_statements(commit: Commit) -> list[Statement]:
     for name, value in commit.meta.items():
         statements.append(meta(name, value))
     return statements
+
+
+def check_of(row: Row, chunks: list[bytes], keyspace: Keyspace) -> bytes:
+    """What must stand in `chain`: a block's chain value after what is replayed so far, else a checksum."""
+    block = row.block
+    if block is not None:
+        return chain_after(keyspace.chain(block.origin), block.body)
+    return xxh3_64_digest(b"".join([row.body, *chunks]))
 
 
 def read_row(columns: Sequence[object]) -> Row:
@@ -54,7 +67,9 @@ ROWS_AFTER: Final = f"SELECT {COLUMNS} FROM log WHERE position > ? ORDER BY posi
 BLOCKS_AFTER: Final = f"SELECT {COLUMNS} FROM log WHERE position > ? AND origin > 0 ORDER BY position LIMIT ?"
 BLOCK_WITH: Final = f"SELECT {COLUMNS} FROM log WHERE origin = ? AND last >= ? AND origin > 0 ORDER BY last LIMIT 1"
 CHAIN_AT: Final = "SELECT chain FROM log WHERE origin = ? AND last = ? AND origin > 0"
-SIZE: Final = "SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), COALESCE(SUM(last - first + 1), 0) FROM log"
+SIZE: Final = (
+    "SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), COALESCE(SUM(CASE WHEN origin > 0 THEN last - first + 1 ELSE 0 END), 0) FROM log"
+)
 OLDEST: Final = "SELECT position, origin, last, LENGTH(body), last - first + 1 FROM log WHERE position <= ? ORDER BY position LIMIT ?"
 
 

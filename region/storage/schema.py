@@ -22,6 +22,7 @@ TABLES: Final = [
     # Who this region is, and what is true of all of it: schema, cluster, members, life, recovery, lost, region_state, log_floor …
     "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     # The effect log. origin > 0: a block; 0: local records; -1: a snapshot was joined here. source: 0, or the peer it came from.
+    # chain: the block's chain value (S13.5), or a checksum of the others.
     """CREATE TABLE IF NOT EXISTS log (
         position INTEGER PRIMARY KEY, origin INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
         source INTEGER NOT NULL, clock_ms INTEGER NOT NULL, chain BLOB NOT NULL, body BLOB NOT NULL)""",
@@ -29,7 +30,7 @@ TABLES: Final = [
     # Chunks of the snapshots that rows with origin -1 speak of.
     "CREATE TABLE IF NOT EXISTS staged (position INTEGER, part INTEGER, body BLOB NOT NULL, PRIMARY KEY (position, part)) WITHOUT ROWID",
     # The checkpoint. Of a key's rows those with the highest cut not above the key's are its state at its position; others are under way or
-    # superseded.
+    # superseded. Number 0: at that position the key was gone.
     """CREATE TABLE IF NOT EXISTS key_state (
         key BLOB PRIMARY KEY, number INTEGER NOT NULL, cut INTEGER NOT NULL, position INTEGER NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS part (

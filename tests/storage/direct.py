@@ -1,0 +1,74 @@
+"""The real `Database` on a plain sqlite3 connection in memory, run to its end without an event loop: nothing in it ever waits."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from region.database import Database
+from region.storage import schema
+
+T = TypeVar("T")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("it waited")
+
+
+class _Cursor:
+    async def close(self) -> None:
+        pass
+
+
+class Connection:
+    """What `Database` asks of an aiosqlite connection."""
+
+    def __init__(self, plain: sqlite3.Connection) -> None:
+        self.plain = plain
+
+    async def execute_fetchall(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+        return self.plain.execute(sql, parameters).fetchall()
+
+    async def executemany(self, sql: str, parameters: list[tuple[object, ...]]) -> _Cursor:
+        self.plain.executemany(sql, parameters)
+        return _Cursor()
+
+    async def rollback(self) -> None:
+        self.plain.rollback()
+
+    async def close(self) -> None:
+        pass
+
+
+def new_disk() -> sqlite3.Connection:
+    disk = sqlite3.connect(":memory:", isolation_level=None)
+    for table in schema.TABLES:
+        disk.execute(table)
+    return disk
+
+
+def copy_of(disk: sqlite3.Connection) -> sqlite3.Connection:
+    """The disk as it is now: a crash leaves it so."""
+    twin = sqlite3.connect(":memory:", isolation_level=None)
+    disk.backup(twin)
+    return twin
+
+
+class DirectDatabase(Database):
+    """`disk` outlives it, as a file does."""
+
+    def __init__(self, disk: sqlite3.Connection) -> None:
+        super().__init__(Path("memory"))
+        self.disk = disk
+
+    async def open(self) -> dict[str, bytes]:
+        self._writer = self._reader = Connection(self.disk)  # type: ignore[assignment]
+        return {name: bytes(value) for name, value in self.disk.execute("SELECT name, value FROM meta")}

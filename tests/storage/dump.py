@@ -1,0 +1,137 @@
+"""A region's state as plain values, read attribute by attribute: what a start must find again. It shares nothing with the encoders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crdt.delivery import Delivery
+from crdt.keyspace import Keyspace
+from crdt.pel import Pel
+from crdt.position import Position
+from crdt.region_log import LogCursor, RegionLog
+from crdt.spans import SpansByRegion
+from crdt.stream import Stream
+
+Plain = dict[str, Any]
+
+# Kept until causally stable, and then dropped without a word in the log: a start may find them again, or a checkpoint made since the
+# last commit be without them.
+UNTIL_STABLE = ("tombstones", "tombstone_of_all", "clears", "touched", "pairs")
+
+
+def of_keyspace(keyspace: Keyspace) -> Plain:
+    return {
+        "vector": dict(keyspace.vector),
+        "chains": dict(keyspace.chains),
+        "flush_tombstone": dict(keyspace.flush_tombstone),
+        "flush_clears": dict(keyspace.flush_clears),
+        "keys": {key: of_stream(stream) for key, stream in sorted(keyspace.keys.items())},
+    }
+
+
+def of_stream(stream: Stream) -> Plain:
+    return {
+        "logs": {region_id: _log(log) for region_id, log in sorted(stream.logs.items()) if log.length},
+        "header": dict(sorted(stream.header.items())),
+        "groups": {
+            name: {
+                "creates": {dot: (_position(create.start), _spans(create.acked)) for dot, create in sorted(group.creates.items())},
+                "delivery": _delivery(group.delivery, stream),
+            }
+            for name, group in sorted(stream.groups.items())
+        },
+        "deadlines": dict(sorted(stream.deadlines.items())),
+        "configurations": dict(sorted(stream.configurations.items())),
+        "tombstones": {name: dict(vector) for name, vector in sorted(stream.tombstones.items())},
+        "tombstone_of_all": dict(stream.tombstone_of_all),
+        "clears": dict(stream.clears),
+        "touched": dict(stream.touched),
+        "pairs": {
+            pid: [(pair.iid, pair.dot, pair.entry_id, pair.recorded_ms, dict(pair.vector), pair.held_ms) for pair in producer.order]
+            for pid, producer in sorted(stream.pairs.producers.items())
+        },
+        "statistics": (stream.entries_added, stream.max_deleted_id, stream.iids_added),
+    }
+
+
+def _log(log: RegionLog) -> list[tuple[int, int, list[bytes]]]:
+    entries = []
+    cursor = LogCursor(log)
+    cursor.seek_counter(0)
+    while cursor.valid:
+        entries.append((cursor.counter, cursor.id(), cursor.fields()))
+        cursor.step()
+    assert len(entries) == log.length
+    return entries
+
+
+def _position(position: Position) -> tuple[bool, int, dict[int, int]]:
+    return position.is_id, position.entry_id, dict(position.counters)
+
+
+def _spans(spans: SpansByRegion) -> dict[int, list[tuple[int, int, int]]]:
+    return {region_id: list(zip(one.starts, one.ends, one.end_ids, strict=True)) for region_id, one in sorted(spans.items()) if one}
+
+
+def _delivery(delivery: Delivery, stream: Stream) -> Plain:
+    # A deleted entry does not count as dropped (S8.1), so it may be forgotten at any time.
+    dropped = {
+        region_id: sorted(counter for counter in counters if region_id in stream.logs and stream.logs[region_id].has_counter(counter))
+        for region_id, counters in sorted(delivery.dropped.items())
+    }
+    return {
+        "floor": None if delivery.floor is None else _position(delivery.floor),
+        "raised_id": delivery.raised_id,
+        "given": _spans(delivery.given),
+        "dropped": {region_id: counters for region_id, counters in dropped.items() if counters},
+        "entries_read": delivery.entries_read,
+        "pel": _pel(delivery.pel),
+        # When a consumer was last seen without getting anything is volatile.
+        "consumers": {name: (one.active_ms, _pel(one.pel)) for name, one in sorted(delivery.consumers.items())},
+    }
+
+
+def _pel(pel: Pel) -> list[tuple[int, int, int, bytes, int, int]]:
+    return [(one.entry_id, one.region_id, one.counter, one.consumer, one.delivered_ms, one.deliveries) for one in pel.everything()]
+
+
+def differences(found: Plain, expected: Plain, collects: bool, over_ms: int) -> list[str]:
+    """Where the two differ; empty when a start found everything.
+
+    `collects`: what is kept until stable does not count, but for pairs held since after `over_ms`, which may still answer a retry.
+    """
+    told: list[str] = []
+    for name in ("vector", "chains"):
+        _compare(told, name, found[name], expected[name])
+    for name in ("flush_tombstone", "flush_clears"):
+        if not collects:
+            _compare(told, name, found[name], expected[name])
+    for key in sorted({**found["keys"], **expected["keys"]}):
+        ours = found["keys"].get(key)
+        theirs = expected["keys"].get(key)
+        if ours is None:
+            if collects and not any(value for part, value in theirs.items() if part not in (*UNTIL_STABLE, "statistics")):
+                continue
+            told.append(f"{key!r} is lost: {theirs}")
+            continue
+        if theirs is None and not collects:
+            told.append(f"{key!r} is back: {ours}")
+            continue
+        for part, value in ours.items():
+            wanted: Any = None if theirs is None else theirs[part]
+            if collects and part in UNTIL_STABLE:
+                if theirs is not None and part == "pairs":
+                    lost = [pair for pid in wanted for pair in wanted[pid] if pair not in value.get(pid, []) and pair[-1] > over_ms]
+                    _compare(told, f"{key!r} {part}", lost, [])
+                continue
+            if theirs is None:
+                if part != "statistics" and value:
+                    told.append(f"{key!r} {part} is back: {value}")
+            else:
+                _compare(told, f"{key!r} {part}", value, wanted)
+    return told
+
+
+def _compare(told: list[str], what: str, found: object, expected: object) -> None:
+    if found != expected:
+        told.append(f"{what}:\n    found    {found}\n    expected {expected}")

@@ -1,0 +1,51 @@
+"""Random histories with a crash after every transaction (S13.1). See `histories`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.storage.histories import Cluster
+
+STEPS = 300
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_start_finds_what_the_last_commit_left(seed: int) -> None:
+    Cluster(seed, regions=1 + seed % 3).play(STEPS)
+
+
+@pytest.mark.parametrize("seed", range(100, 125))
+def test_a_start_finds_it_while_tombstones_and_pairs_are_collected(seed: int) -> None:
+    Cluster(seed, regions=1 + seed % 3, collects=True).play(STEPS)
+
+
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_larger_nodes_and_slices(seed: int) -> None:
+    values: dict[str, int | str] = {
+        "stream-node-max-entries": 5,
+        "crdt-block-max-bytes": 2000,
+        "crdt-slice-max-bytes": 500,
+        "crdt-log-max-bytes": 1 << 20,
+    }
+    Cluster(seed, regions=2, values=values).play(STEPS)
+
+
+@pytest.mark.parametrize("seed", range(300, 306))
+def test_the_log_is_cut_by_effects(seed: int) -> None:
+    Cluster(seed, regions=3, values={"crdt-log-max-effects": 4, "crdt-log-max-bytes": 1 << 20}).play(STEPS)
+
+
+def test_regions_that_crashed_agree_in_the_end() -> None:
+    """After all crashes everybody pulls from everybody until vectors are equal: then digests are, too (S13.9)."""
+    for seed in range(400, 404):
+        cluster = Cluster(seed, regions=3, looks=0.05)
+        cluster.play(200)
+        for _ in range(200):
+            for region in cluster.regions:
+                for peer in cluster.regions:
+                    if peer is not region:
+                        region.pull(peer)
+                        region.commit_all()
+        vectors = [region.engine.vector for region in cluster.regions]
+        assert vectors[0] == vectors[1] == vectors[2], cluster
+        assert len({region.engine.keyspace.digest() for region in cluster.regions}) == 1, cluster
