@@ -14,6 +14,7 @@ from crdt.local import LocalRecord
 from crdt.stream import NEVER, Stream
 from crdt.vector import Vector
 from region.engine.blocking import Blocked, Blocking, Waiter
+from region.engine.gossip import PromisedAnswer
 from region.engine.journal import Journal
 from region.engine.lifecycle import RECOVERY, SERVING, Lifecycle
 from region.engine.removals import Removals
@@ -93,6 +94,13 @@ class Statistics:
         self.acknowledgements = 0
         self.unit_max_bytes_refused = 0
 
+    def count_error(self, reply: ErrorReply) -> None:
+        """Counts an error reply by its code; of codes, too, there are only so many."""
+        code = reply.message.split(" ", 1)[0]
+        self.error_replies += 1
+        if code in self.errors or len(self.errors) < 128:
+            self.errors[code] = self.errors.get(code, 0) + 1
+
     def reset(self) -> None:
         """CONFIG RESETSTAT."""
         self.__init__()  # type: ignore[misc]
@@ -151,6 +159,8 @@ class Core:
         self.attest_wanted = False
         # -- replies that wait for a commit: (position, answer)
         self.held_answers: list[tuple[int, Answer]] = []
+        # -- answers to recoveries that wait for a commit (S13.7)
+        self.promised_answers: list[PromisedAnswer] = []
         # -- commands that wait for the end of the start
         self.not_yet: list[tuple[Session, list[bytes]]] = []
         # -- settings that hot paths read, refreshed when Settings.changes moves

@@ -13,14 +13,12 @@ from crdt.keyspace import Keyspace
 from crdt.region_log import NodeLimits
 from crdt.state import SnapshotCut
 from crdt.vector import Vector
-from region.engine import merging, registry, rounds
-from region.engine.commands.connection import NOAUTH_ALLOWED, NOAUTH_ERROR
+from region.engine import dispatch, gossiping, idempotency, merging, registry, rounds
 from region.engine.core import Answer, Core, Identity, LinkRequest, Member, NotYet
-from region.engine.gossip import Answer as RecoveryAnswer
-from region.engine.gossip import Gossip, Heard, Question
+from region.engine.gossip import Gossip
 from region.engine.journal import Commit, Journal
 from region.engine.lifecycle import RECOVERY, SERVING, Lifecycle
-from region.engine.replies import NO_REPLY, NULL_ARRAY, QUEUED, WAITING, ErrorReply, NoReply, Reply, Waiting
+from region.engine.replies import NULL_ARRAY, WAITING, ErrorReply, Reply, Waiting
 from region.engine.rounds import Attestation
 from region.engine.session import Session
 from region.engine.settings import Settings
@@ -29,8 +27,6 @@ from region.engine.upkeep import Upkeep
 
 # About how many entries one heartbeat may hash; it goes without a digest while there are more to do.
 DIGEST_ENTRIES_MAX = 2000
-# What may be said inside MULTI without being queued.
-NOT_QUEUED = frozenset({b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"QUIT", b"RESET"})
 
 
 class Engine(Core):
@@ -44,8 +40,6 @@ class Engine(Core):
         self._in_flight: Optional[Commit] = None
         self._was_serving = False
         self._life_noted = (0, 0)  # life and recovery as last given to the disk
-        # Questions that this region must answer: (question, what it held, its recovery then, position that must be on disk first)
-        self._to_answer: list[tuple[Question, Vector, int, int]] = []
         for stream in keyspace.keys.values():
             self.upkeep.note(self, stream)
             for name in stream.groups:
@@ -83,33 +77,17 @@ class Engine(Core):
         mode = session.reply_mode
         reply = self._dispatch(session, argv)
         if isinstance(reply, ErrorReply):
-            self._count_error(reply)
+            self.statistics.count_error(reply)
         if mode != "on":
-            reply = _silenced(session, mode, reply)
+            reply = dispatch.silenced(session, mode, reply)
         return reply
 
     def _dispatch(self, session: Session, argv: list[bytes]) -> Reply:
-        """Finds the command, checks it, queues it inside MULTI, or runs it as a unit."""
-        self.statistics.commands += 1
-        command = self.commands.get(argv[0])
-        if command is None:
-            command = self.commands.get(argv[0].upper())
-            if command is None:
-                return self._refuse(session, _unknown(argv))
-        if command.subcommands and len(argv) > 1:
-            subcommand = command.subcommands.get(argv[1].upper())
-            if subcommand is None:
-                shown = argv[1][:128].decode("utf-8", "replace")
-                return self._refuse(session, ErrorReply(f"ERR unknown subcommand '{shown}'. Try {command.name.upper()} HELP."))
-            command = subcommand
-        session.last_command = command.shown
-        length = len(argv)
-        if length < -command.arity or (command.arity > 0 and length != command.arity):
-            return self._refuse(session, ErrorReply(f"ERR wrong number of arguments for '{command.name}' command"), command)
-        if not session.authenticated and command.key not in NOAUTH_ALLOWED:
-            return self._refuse(session, ErrorReply(NOAUTH_ERROR), command)
-        if session.queued is not None and command.key not in NOT_QUEUED:
-            return self._queue(session, command, argv)
+        """Runs a command as a unit, unless dispatch has its reply already."""
+        admitted = dispatch.admit(self, session, argv)
+        if not isinstance(admitted, Command):
+            return admitted
+        command = admitted
         issued = self.journal.effects_issued
         try:
             reply = self.run(command, session, argv)
@@ -122,34 +100,6 @@ class Engine(Core):
             self.journal.end_unit()
         self._settle()
         return reply
-
-    def _refuse(self, session: Session, error: ErrorReply, command: Optional[Command] = None) -> Reply:
-        """An error that comes before the command runs: inside MULTI it spoils the transaction."""
-        if session.queued is not None:
-            session.queue_failed = True
-        if command is not None:
-            rejected = self.statistics.rejected
-            rejected[command.name] = rejected.get(command.name, 0) + 1
-        return error
-
-    def _queue(self, session: Session, command: Command, argv: list[bytes]) -> Reply:
-        assert session.queued is not None
-        if not command.in_multi:
-            return self._refuse(session, ErrorReply("ERR Command not allowed inside a transaction"), command)
-        session.queued_bytes += sum(len(word) for word in argv)
-        limit = self.settings.integer("crdt-unit-max-bytes")
-        if session.queued_bytes > limit:
-            self.statistics.unit_max_bytes_refused += 1
-            return self._refuse(session, ErrorReply(f"ERR the transaction is larger than crdt-unit-max-bytes ({limit})"), command)
-        session.queued.append(argv)
-        return QUEUED
-
-    def _count_error(self, reply: ErrorReply) -> None:
-        code = reply.message.split(" ", 1)[0]
-        statistics = self.statistics
-        statistics.error_replies += 1
-        if code in statistics.errors or len(statistics.errors) < 128:
-            statistics.errors[code] = statistics.errors.get(code, 0) + 1
 
     def take_answers(self) -> list[Answer]:
         """The replies that came later than their commands, in order."""
@@ -172,7 +122,7 @@ class Engine(Core):
         """Follows up what a step changed: conflicts (S9.2), lists that time works off, readers that may wake."""
         changes = self.keyspace.changes
         if changes.pairs:
-            merging.remove_losers(self)
+            idempotency.remove_losers(self)
         if changes.changed_keys:
             for key in changes.changed_keys:
                 stream = self.keyspace.keys.get(key)
@@ -200,7 +150,7 @@ class Engine(Core):
                     continue
                 self.blocking.remove(session.session_id)
                 if isinstance(reply, ErrorReply):
-                    self._count_error(reply)
+                    self.statistics.count_error(reply)
                 self.answer(session, reply)
 
     def _note_state(self) -> None:
@@ -216,7 +166,7 @@ class Engine(Core):
         self._was_serving = serving
         if not serving:
             return
-        merging.remove_all_losers(self)
+        idempotency.remove_all_losers(self)
         self.keyspace.changes.pairs = []
         self.journal.end_unit()
         self._run_waiting()
@@ -229,7 +179,7 @@ class Engine(Core):
             session.waiting = False
             reply = self._dispatch(session, argv)
             if isinstance(reply, ErrorReply):
-                self._count_error(reply)
+                self.statistics.count_error(reply)
             if not isinstance(reply, Waiting):
                 self.answer(session, reply)
 
@@ -248,7 +198,7 @@ class Engine(Core):
         self.stability.count(self.keyspace.vector)
         hidden = self.upkeep.hide(self)
         if self.may_issue():
-            merging.remove_losers(self)  # first of all: what is collected is no longer compared (S9.2)
+            idempotency.remove_losers(self)  # first of all: what is collected is no longer compared (S9.2)
             self.upkeep.work(self)
         self.journal.end_unit()
         if self.waiters:
@@ -302,13 +252,7 @@ class Engine(Core):
         self.disk_vector = commit.vector
         self.disk_chains = commit.chains
         self.disk_clock_ms = commit.clock_ms
-        still: list[tuple[Question, Vector, int, int]] = []
-        for question, vector, recovery, needed in self._to_answer:
-            if needed <= position:
-                self._answer_question(question, vector, recovery)
-            else:
-                still.append((question, vector, recovery, needed))
-        self._to_answer = still
+        gossiping.answer_what_is_on_disk(self)
         self.release_answers()
         if self.waiters:
             rounds.judge_waiters(self)
@@ -392,70 +336,14 @@ class Engine(Core):
 
     def gossip(self) -> Gossip:
         """What to pass on (S6.2, S13.7); this region's own part speaks of its disk."""
-        lifecycle = self.lifecycle
-        own = Heard(self.region_id, lifecycle.life, lifecycle.state == SERVING, dict(self.disk_vector), self.disk_clock_ms)
-        questions = list(lifecycle.questions.values())
-        if lifecycle.state == RECOVERY:
-            questions.append(lifecycle.question())
-        answers = [answer for by_answerer in lifecycle.answers.values() for answer in by_answerer.values()]
-        return Gossip([own, *self.stability.heard.values()], questions, answers)
+        return gossiping.compose(self)
 
     def hear(self, gossip: Gossip, now_ms: int) -> None:
         """Takes in what a peer passes on."""
         self.read_clock(now_ms)
-        lifecycle = self.lifecycle
-        for heard in gossip.heard:
-            if heard.region_id not in self.members:
-                continue
-            if heard.region_id == self.region_id:
-                lifecycle.heard_own_life(heard.life, self.clock_ms)
-                continue
-            self.stability.hear(heard)
-            if self._claims_more(heard):
-                lifecycle.enter_recovery(self.clock_ms)
-            if heard.counts:
-                lifecycle.forget_asker(heard.region_id, heard.life)
-        for question in gossip.questions:
-            if question.asker == self.region_id:
-                lifecycle.heard_own_life(question.life, self.clock_ms)
-            elif question.asker in self.members and not self._is_over(question) and lifecycle.hear_question(question):
-                self._note_question(question)
-        for answer in gossip.answers:
-            lifecycle.hear_answer(answer)
+        gossiping.hear(self, gossip)
         self.stability.count(self.keyspace.vector)
         self._note_state()
-
-    def _claims_more(self, heard: Heard) -> bool:
-        """Whether a member, in the newest of its lives, says that it holds more of this region's effects than this region (S13.7).
-
-        What a lost one said, or one of a life that is over, is passed on for long: nobody may hold it any more.
-        """
-        known = self.stability.newest(heard.region_id)
-        if self.members[heard.region_id].lost or (known is not None and heard.life < known.life):
-            return False
-        return heard.vector.get(self.region_id, 0) > self.keyspace.vector.get(self.region_id, 0)
-
-    def _is_over(self, question: Question) -> bool:
-        """Whether the asker is known to serve again in the life in which it asked: peers that do not know yet pass its question on."""
-        known = self.stability.newest(question.asker)
-        return known is not None and known.counts and known.life >= question.life
-
-    def _note_question(self, question: Question) -> None:
-        """Whoever answers first commits all it has applied (S13.7)."""
-        position = self.journal.next_position()
-        vector = dict(self.keyspace.vector)
-        recovery = self.lifecycle.recovery
-        if position <= self.committed_position:
-            self._answer_question(question, vector, recovery)
-        else:
-            self.attest_wanted = True
-            self._to_answer = [waiting for waiting in self._to_answer if waiting[0].asker != question.asker]
-            self._to_answer.append((question, vector, recovery, position))
-
-    def _answer_question(self, question: Question, vector: Vector, recovery: int) -> None:
-        """`recovery`: the life in which this region's own began, if it was in one when it took the vector; or if it is in one by now."""
-        recovery = self.lifecycle.recovery or recovery
-        self.lifecycle.hear_answer(RecoveryAnswer(question.asker, question.life, question.number, self.region_id, vector, recovery))
 
     def receiver_opened(self, peer: int) -> None:
         """A peer receives from here."""
@@ -496,26 +384,6 @@ class Engine(Core):
             return
         if self.keyspace.digest() != digest:
             self.statistics.divergences += 1
-
-
-def _silenced(session: Session, mode: str, reply: Reply) -> Reply:
-    """CLIENT REPLY OFF and SKIP; what waits is silenced when it is answered."""
-    if isinstance(reply, Waiting):
-        return reply
-    if mode == "skip":
-        session.reply_mode = "on"
-        return NO_REPLY
-    return reply if session.reply_mode == "on" or isinstance(reply, NoReply) else NO_REPLY
-
-
-def _unknown(argv: list[bytes]) -> ErrorReply:
-    name = argv[0][:128].decode("utf-8", "replace")
-    shown = ""
-    for word in argv[1:]:
-        if len(shown) >= 128:
-            break
-        shown += f"'{word[: 128 - len(shown)].decode('utf-8', 'replace')}' "
-    return ErrorReply(f"ERR unknown command '{name}', with args beginning with: {shown}")
 
 
 def single(region_id: int = 1, now_ms: int = 1, settings: Optional[Settings] = None) -> Engine:

@@ -47,3 +47,13 @@ class Gossip:
         self.heard = heard
         self.questions = questions
         self.answers = answers
+
+
+class PromisedAnswer:
+    """An answer that waits for the disk: whoever answers first commits all it has applied (S13.7)."""
+
+    def __init__(self, question: Question, vector: dict[int, int], recovery: int, position: int) -> None:
+        self.question = question
+        self.vector = vector
+        self.recovery = recovery  # the life in which this region's own recovery began, if it was in one when it took the vector
+        self.position = position

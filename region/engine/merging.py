@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from crdt.apply import apply_effects
 from crdt.block import Block, chain_after, read_effects
-from crdt.effects import AddIdempotent, RemoveEntries, dots_of
+from crdt.effects import AddIdempotent, dots_of
 from crdt.encoding import Malformed
-from crdt.idempotency import is_conflict
 from crdt.join import join
 from crdt.state import read_snapshot
-from region.engine.commands.adding import configuration, evict_pairs
 from region.engine.core import Core
 from region.engine.errors import ChainForked, NotAMember, PeerError, SyncGap
-from region.engine.lifecycle import SERVING
+from region.engine.idempotency import configuration, evict_pairs
 
 
 def merge_blocks(core: Core, blocks: list[Block], source: int) -> int:
@@ -86,45 +84,3 @@ def join_snapshot(core: Core, chunks: list[bytes], source: int) -> None:
     core.journal.push_snapshot(source, chunks, other.vector)
     core.note_unsaved()
     core.statistics.snapshots_joined += 1
-
-
-# -- conflicts of idempotent adds ------------------------------------------------------------------------------------
-
-
-def remove_losers(core: Core) -> None:
-    """Removes this region's losing adds among the pairs just merged (S9.2); while commits fail they are kept for later."""
-    pairs = core.keyspace.changes.pairs
-    if pairs and core.lifecycle.state != SERVING:
-        core.keyspace.changes.pairs = []  # all pairs are looked through once it serves
-        return
-    if not pairs or not core.may_issue():
-        return
-    core.keyspace.changes.pairs = []
-    for key, pid, iid in dict.fromkeys(pairs):
-        _remove_losers_of(core, key, pid, iid)
-
-
-def remove_all_losers(core: Core) -> None:
-    """The same over all pairs: first of all once this region may issue again."""
-    for key in list(core.keyspace.keys):
-        stream = core.keyspace.keys[key]
-        for pair in stream.pairs.everything():
-            if pair.dot[0] == core.region_id:
-                _remove_losers_of(core, key, pair.pid, pair.iid)
-
-
-def _remove_losers_of(core: Core, key: bytes, pid: bytes, iid: bytes) -> None:
-    stream = core.keyspace.get(key)
-    if stream is None:
-        return
-    pairs = stream.pairs.of(pid, iid)
-    duration_ms = configuration(core, stream)[0] * 1000
-    for own in list(pairs):
-        if own.dot[0] != core.region_id:
-            continue
-        if not any(is_conflict(own, other, duration_ms) and other.order() < own.order() for other in pairs):
-            continue
-        log = stream.logs.get(core.region_id)
-        if log is not None and log.has_counter(own.dot[1]):
-            core.issue(RemoveEntries(key, [own.dot]))
-            core.statistics.idmp_conflicts += 1

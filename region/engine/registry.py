@@ -18,6 +18,8 @@ from region.engine.commands import (
     replication,
     stream_info,
     transactions,
+    trimming,
+    xcfgset,
 )  # fmt: skip
 from region.engine.table import Command
 
@@ -27,6 +29,6 @@ def commands() -> dict[bytes, Command]:
     rows = [
         adding.COMMANDS, reading.COMMANDS, groups.COMMANDS, group_reading.COMMANDS, pending.COMMANDS, stream_info.COMMANDS, keys.COMMANDS,
         expiry.COMMANDS, transactions.COMMANDS, replication.COMMANDS, connection.COMMANDS, client.COMMANDS, introspection.COMMANDS,
-        configuration.COMMANDS, operating.COMMANDS,
+        configuration.COMMANDS, operating.COMMANDS, trimming.COMMANDS, xcfgset.COMMANDS,
     ]  # fmt: skip
     return {command.key: command for group in rows for command in group}

@@ -9,8 +9,8 @@ from crdt.apply import collect, collect_flush
 from crdt.effects import RemoveObserved
 from crdt.stream import NEVER, Stream
 from crdt.vector import Dot, dot_order, includes
-from region.engine.commands.adding import configuration
 from region.engine.core import Core
+from region.engine.idempotency import configuration
 
 # Keys looked at in one step, so that a step stays short.
 KEYS_PER_STEP = 1000

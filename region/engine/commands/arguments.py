@@ -78,6 +78,10 @@ def wrong_arity(name: str) -> ErrorReply:
     return ErrorReply(f"ERR wrong number of arguments for '{name}' command")
 
 
+def wrong_arity_error(name: str) -> CommandError:
+    return CommandError(wrong_arity(name).message)
+
+
 def no_group(key: bytes, group: bytes, where: str = "") -> CommandError:
     """NOGROUP as Redis says it; `where` is appended."""
     return CommandError(f"NOGROUP No such key '{shown(key)}' or consumer group '{shown(group)}'{where}")

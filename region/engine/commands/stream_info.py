@@ -9,9 +9,9 @@ from crdt.groups import Group
 from crdt.merge import Entry
 from crdt.pel import Pending
 from crdt.stream import Stream
-from region.engine.commands.adding import configuration
 from region.engine.commands.arguments import NO_SUCH_KEY, SYNTAX_ERROR, entry_reply, help_reply, integer, option_error, shown
 from region.engine.core import Core
+from region.engine.idempotency import configuration
 from region.engine.replies import CommandError, MapReply, Reply
 from region.engine.session import Session
 from region.engine.table import Command

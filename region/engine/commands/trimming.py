@@ -1,0 +1,156 @@
+"""XTRIM, and the trimming options that XADD has, too (S5.2, S5.3)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdt import merge
+from crdt.effects import Trim
+from crdt.region_log import LogCursor, RegionLog
+from crdt.stream import Stream
+from crdt.vector import Vector
+from region.engine.commands.arguments import SYNTAX_ERROR, entry_id, integer
+from region.engine.core import Core
+from region.engine.replies import CommandError, Reply
+from region.engine.session import Session
+from region.engine.table import Command
+
+DEFAULT_TRIM_LIMIT_NODES: Final = 100
+
+
+class TrimRequest:
+    """MAXLEN or MINID with its options. `references` is "KEEPREF", "DELREF" or "ACKED"."""
+
+    def __init__(self) -> None:
+        self.strategy = ""  # "MAXLEN", "MINID", or "" for none
+        self.is_approximate = False
+        self.threshold = 0
+        self.limit = -1  # -1: not given
+        self.references = ""
+
+
+def _parse_trim(argv: list[bytes], index: int, strategy: str, trim: TrimRequest) -> int:
+    """Reads what follows MAXLEN or MINID at `index`; the index after it."""
+    if trim.strategy:
+        raise CommandError("ERR syntax error, MAXLEN and MINID options at the same time are not compatible")
+    trim.strategy = strategy
+    index += 1
+    if index < len(argv) - 1 and argv[index] in (b"~", b"="):
+        trim.is_approximate = argv[index] == b"~"
+        index += 1
+    if index >= len(argv):
+        raise CommandError(SYNTAX_ERROR)
+    if strategy == "MAXLEN":
+        trim.threshold = integer(argv[index])
+        if trim.threshold < 0:
+            raise CommandError("ERR The MAXLEN argument must be >= 0.")
+    else:
+        trim.threshold = entry_id(argv[index])
+    return index + 1
+
+
+def parse_trim_option(argv: list[bytes], index: int, option: bytes, trim: TrimRequest) -> int:
+    """Reads MAXLEN, MINID, LIMIT, KEEPREF, DELREF or ACKED at `index`; the index after it, or `index` if it is none of them."""
+    if option in (b"MAXLEN", b"MINID"):
+        return _parse_trim(argv, index, option.decode(), trim)
+    if option == b"LIMIT" and index + 1 < len(argv):
+        trim.limit = integer(argv[index + 1])
+        if trim.limit < 0:
+            raise CommandError("ERR The LIMIT argument must be >= 0.")
+        return index + 2
+    if option in (b"KEEPREF", b"DELREF", b"ACKED"):
+        if trim.references:
+            raise CommandError(SYNTAX_ERROR)
+        trim.references = option.decode()
+        return index + 1
+    return index
+
+
+def check_trim(trim: TrimRequest, default_limit: int) -> None:
+    if trim.limit >= 0 and not trim.strategy:
+        raise CommandError("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy")
+    if trim.limit >= 0 and not trim.is_approximate:
+        raise CommandError("ERR syntax error, LIMIT cannot be used without the special ~ option")
+    if trim.limit < 0 and trim.is_approximate:
+        trim.limit = default_limit
+
+
+def trim(core: Core, stream: Stream, request: TrimRequest) -> int:
+    """Trims as decided on the local logical stream (S5.2); how many entries went."""
+    prefix = _prefix(stream, request)
+    if prefix and request.references == "ACKED":
+        prefix = {region_id: _acked_limit(stream, region_id, counter) for region_id, counter in prefix.items()}
+    if prefix and request.is_approximate:
+        prefix = merge.whole_nodes(stream.logs, prefix, request.limit)
+    before = stream.length()
+    prefix = {region_id: counter for region_id, counter in prefix.items() if _removes(stream.logs[region_id], counter)}
+    if prefix:
+        core.require_issue()
+        core.issue(Trim(stream.key, prefix, request.references == "DELREF"))
+    return before - stream.length()
+
+
+def _prefix(stream: Stream, request: TrimRequest) -> Vector:
+    """The prefix of each region log that exact trimming removes."""
+    if request.strategy == "MINID":
+        return merge.prefix_below_id(stream.logs, request.threshold)
+    excess = stream.length() - request.threshold
+    if excess <= 0:
+        return {}
+    if request.is_approximate and not any(log.rax.nodes and log.rax.nodes[0].live() <= excess for log in stream.logs.values()):
+        return {}
+    return merge.prefix_of_count(stream.logs, excess)
+
+
+def _removes(log: RegionLog, counter: int) -> bool:
+    """Whether the prefix holds an entry."""
+    return log.last_counter_up_to(counter) > 0
+
+
+def _acked_limit(stream: Stream, region_id: int, counter: int) -> int:
+    """ACKED (S5.3): stops before the first entry that some group known here has above its floor and not given, or pending."""
+    cursor = LogCursor(stream.logs[region_id])
+    cursor.seek_counter(0)
+    limit = 0
+    while cursor.valid and cursor.counter <= counter:
+        if is_referenced(stream, region_id, cursor.counter, cursor.id()):
+            break
+        limit = cursor.counter
+        cursor.step()
+    return limit
+
+
+def is_referenced(stream: Stream, region_id: int, counter: int, entry_id_: int) -> bool:
+    """Whether some group known here has still to do with that entry."""
+    for group in stream.groups.values():
+        delivery = group.delivery
+        if delivery.pel.get(region_id, counter, entry_id_) is not None:
+            return True
+        given = delivery.given.get(region_id)
+        if (given is None or not given.contains(counter)) and group.is_above_floor(region_id, counter, entry_id_):
+            return True
+    return False
+
+
+def xtrim(core: Core, session: Session, argv: list[bytes]) -> Reply:
+    """XTRIM."""
+    request = TrimRequest()
+    index = 2
+    while index < len(argv):
+        after = parse_trim_option(argv, index, argv[index].upper(), request)
+        if after == index:
+            raise CommandError(SYNTAX_ERROR)
+        index = after
+    check_trim(request, DEFAULT_TRIM_LIMIT_NODES * core.keyspace.limits.max_entries)
+    if not request.strategy:
+        raise CommandError("ERR syntax error, XTRIM must be called with a trimming strategy")
+    stream = core.existing(argv[1])
+    return 0 if stream is None else trim(core, stream, request)
+
+
+COMMANDS: Final = [
+    Command(
+        "xtrim", -4, "write", xtrim, "Removes entries from the beginning of a stream.", keys=(1, 1, 1), reply="integer", since="5.0.0",
+        syntax="key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
+    ),
+]  # fmt: skip
