@@ -251,6 +251,7 @@ class Region:
                 await self._write(statements)
             checkpointer.written()
         replay_from, statements = checkpointer.finish()
+        await self._until_committed(replay_from)
         await self._write(statements)
         checkpointer.finished()
         engine.saved_position = replay_from
@@ -261,8 +262,14 @@ class Region:
         self._facts["rdb_last_save_time"] = str(self.now_ms() // 1000)
 
     async def _until_committed(self, position: int) -> None:
+        """Waits until the rows up to a position are on disk, whatever is done meanwhile; StorageError while commits fail."""
         while self.engine.committed_position < position:
-            await self._flush()
+            if self.engine.commit_error:
+                raise StorageError(self.engine.commit_error)
+            self.engine.attest_wanted = True
+            self.stepped()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._committed.wait(), 1.0)
 
     async def _write(self, statements: list[Statement]) -> None:
         async with self._writing:

@@ -45,7 +45,9 @@ TINY: dict[str, int | str] = {
 }
 
 
-def config_of(name: str, members: dict[str, int], values: dict[str, int | str], restored: bool = False) -> RegionConfig:
+def config_of(
+    name: str, members: dict[str, int], values: dict[str, int | str], data: Path = Path("memory"), restored: bool = False
+) -> RegionConfig:
     return RegionConfig(
         cluster="tiny",
         members=members,
@@ -54,7 +56,7 @@ def config_of(name: str, members: dict[str, int], values: dict[str, int | str], 
         sync=Address("127.0.0.1", 0),
         http=None,
         peers={},
-        data=Path("memory"),
+        data=data,
         restored=restored,
         settings=Settings(values),
     )

@@ -1,0 +1,247 @@
+"""A disk that fails for a while (S13.4), under the real process: clients on sockets, the real Database in its threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from region import starting
+from region.database import Database
+from region.engine.errors import StorageError
+from region.engine.replies import ErrorReply
+from region.process import Region
+from region.storage.schema import Statement
+from tests.storage import dump
+from tests.storage.histories import config_of
+
+ALONE = {"us": 1}
+
+
+class FailingDatabase(Database):
+    """Writes fail while `fails`; `chance` makes some fail at random."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.fails = False
+        self.chance = 0.0
+        self.rng = Random(1)
+        self.failed = 0
+
+    async def write(self, statements: list[Statement]) -> None:
+        if self.fails or self.rng.random() < self.chance:
+            self.failed += 1
+            raise StorageError("the disk is full")
+        await super().write(statements)
+
+
+class Client:
+    """Says inline commands and reads one line of answer each; `b""` when disconnected."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def say(self, text: str) -> bytes:
+        self.writer.write(text.encode() + b"\r\n")
+        with contextlib.suppress(ConnectionError):
+            line = await self.reader.readline()
+            if line.startswith(b"$"):
+                line = await self.reader.readline()
+            return line.strip()
+        return b""
+
+
+async def connect(region: Region) -> Client:
+    return Client(*await asyncio.open_connection("127.0.0.1", region.server.port))
+
+
+async def begin(database: FailingDatabase, directory: Path, **values: int | str) -> Region:
+    named: dict[str, int | str] = {name.replace("_", "-"): value for name, value in values.items()}
+    config = config_of("us", ALONE, {"crdt-start-patience-ms": 0, **named}, directory)
+    engine, checkpointer = await starting.start(config, database, 1000)
+    region = Region(config, engine, database, checkpointer)
+    await region.start()
+    return region
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[FailingDatabase]:
+    made = FailingDatabase(tmp_path)
+    yield made
+    await made.close()
+
+
+async def state_on(directory: Path) -> dump.Plain:
+    database = Database(directory)
+    config = config_of("us", ALONE, {"crdt-start-patience-ms": 0}, directory)
+    engine, _ = await starting.start(config, database, 1000)
+    await database.close()
+    return dump.of_keyspace(engine.keyspace)
+
+
+async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(database: FailingDatabase, tmp_path: Path) -> None:
+    region = await begin(database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=3600000)
+    one = await connect(region)
+    assert b"-" in await one.say("XADD k * f v")
+    database.fails = True
+    assert await one.say("XADD k * f unanswered") == b""  # disconnected, not told
+    assert database.failed and region.health()[0] == "failed"
+    # Whoever would be told meanwhile what is not on disk is disconnected, too; and nothing more is written.
+    assert await (await connect(region)).say("XLEN k") == b""
+    session = region.engine.connect("", "", region.now_ms())
+    refused = region.engine.execute(session, [b"XADD", b"k", b"*", b"f", b"refused"], region.now_ms())
+    assert isinstance(refused, ErrorReply) and refused.message.startswith("MISCONF") and "the disk is full" in refused.message
+    database.fails = False
+    while region.engine.commit_error:
+        await asyncio.sleep(0.01)
+    other = await connect(region)
+    assert b"-" in await other.say("XADD k * f later")
+    assert region.health()[0] == "serving"
+    assert region.database.last_position == region.engine.committed_position
+    await region._flush()
+    expected = dump.of_keyspace(region.engine.keyspace)
+    positions = [row for (row,) in await region.database._read("SELECT position FROM log ORDER BY position", ())]
+    assert positions == list(range(1, len(positions) + 1))
+    await region.stop()
+    assert (await state_on(tmp_path)) == expected
+    values = [fields[1] for _, _, fields in expected["keys"][b"k"]["logs"][1]]
+    assert values == [b"v", b"unanswered", b"later"]  # what nobody was told of may be there
+
+
+async def test_under_everysec_the_region_says_that_it_takes_no_writes(database: FailingDatabase, tmp_path: Path) -> None:
+    region = await begin(database, tmp_path, appendfsync="everysec", crdt_checkpoint_interval_ms=3600000)
+    client = await connect(region)
+    assert b"-" in await client.say("XADD k * f v")
+    database.fails = True
+    region.engine.attest_wanted = True  # as when a heartbeat is due
+    region.stepped()
+    while not region.engine.commit_error:
+        await asyncio.sleep(0.01)
+    assert (await client.say("XADD k * f refused")).startswith(b"-MISCONF")
+    assert (await client.say("XLEN k")) == b":1"
+    database.fails = False
+    while region.engine.commit_error:
+        await asyncio.sleep(0.01)
+    assert b"-" in await client.say("XADD k * f later")
+    await region.stop()
+    assert len((await state_on(tmp_path))["keys"][b"k"]["logs"][1]) == 2
+
+
+async def test_what_was_acknowledged_under_always_is_there(database: FailingDatabase, tmp_path: Path) -> None:
+    """Every write of the database fails now and then: commits, slices, the end of a checkpoint, the truncation of the log."""
+    region = await begin(
+        database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=1, crdt_slice_max_bytes=100, crdt_log_max_bytes=2000
+    )
+    database.chance = 0.2
+    acknowledged: list[bytes] = []
+    client = await connect(region)
+    for number in range(60):
+        answer = await client.say(f"XADD k{number % 3} * f {number}")
+        if answer == b"":
+            client = await connect(region)
+        elif not answer.startswith(b"-"):
+            acknowledged.append(b"%d" % number)
+        elif database.chance and number % 10 == 9:
+            await asyncio.sleep(0.2)
+    assert database.failed and acknowledged
+    database.chance = 0.0
+    while region.engine.commit_error:
+        await asyncio.sleep(0.01)
+    expected = dump.of_keyspace(region.engine.keyspace)
+    await region.stop()
+    found = await state_on(tmp_path)
+    assert found == expected
+    there = {fields[1] for one in found["keys"].values() for _, _, fields in one["logs"][1]}
+    assert there >= set(acknowledged)
+
+
+async def test_a_disk_that_is_really_full(database: FailingDatabase, tmp_path: Path) -> None:
+    region = await begin(database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=3600000)
+    client = await connect(region)
+    assert b"-" in await client.say("XADD k * f v")
+    writer = database._writer
+    assert writer is not None
+    pages = list(await writer.execute_fetchall("PRAGMA page_count"))[0][0]
+    await writer.execute_fetchall(f"PRAGMA max_page_count={pages + 2}")
+    answers = [b"-"]
+    while answers[-1]:
+        answers.append(await client.say("XADD k * f " + "x" * 3000))
+    assert "full" in region.engine.commit_error
+    await writer.execute_fetchall("PRAGMA max_page_count=1000000")
+    while region.engine.commit_error:
+        await asyncio.sleep(0.01)
+    expected = dump.of_keyspace(region.engine.keyspace)
+    await region.stop()
+    assert await state_on(tmp_path) == expected
+
+
+async def test_a_region_that_is_never_idle_is_checkpointed(database: FailingDatabase, tmp_path: Path) -> None:
+    """A checkpoint waited until everything was on disk, instead of what it had captured. In a region that was written to all the time that
+    never came true: no checkpoint ended, the log grew without bound, and a start replayed all of it.
+    """
+    region = await begin(database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=3600000)
+    session = region.engine.connect("", "", region.now_ms())
+    commits = 0
+    busy = True
+
+    def write(position: int) -> None:
+        nonlocal commits
+        commits += 1
+        if busy:
+            region.engine.execute(session, [b"XADD", b"k", b"MAXLEN", b"10", b"*", b"f", b"v"], region.now_ms())
+            region.stepped()
+
+    region.on_committed.append(write)
+    write(0)
+    checkpoint = asyncio.get_running_loop().create_task(region._checkpoint())
+    while not checkpoint.done() and commits < 500:
+        await asyncio.sleep(0)
+    ended = checkpoint.done()
+    busy = False
+    await checkpoint
+    await region.stop()
+    assert ended, f"not over after {commits} commits"
+
+
+async def test_a_checkpoint_of_nothing_but_flushall_waits_for_it(database: FailingDatabase, tmp_path: Path) -> None:
+    """FLUSHALL over no keys leaves no key to capture, so a checkpoint had nothing to wait for: it wrote the region's state, vector and all,
+    before the commit of the FLUSHALL. A stop between the two, and the start held a vector that counted an effect which nobody had: its
+    counter, and its position in the log, were used twice.
+    """
+    region = await begin(database, tmp_path, appendfsync="no", crdt_checkpoint_interval_ms=3600000)
+    session = region.engine.connect("", "", region.now_ms())
+    await region._flush()
+    region.engine.execute(session, [b"FLUSHALL"], region.now_ms())
+    assert region.engine.keyspace.is_dirty and not region.engine.keyspace.dirty
+    held = region._writing
+    await held.acquire()  # the disk is slow
+    checkpoint = asyncio.get_running_loop().create_task(region._checkpoint())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    waiters = len(getattr(held, "_waiters", None) or ())
+    held.release()
+    await checkpoint
+    assert waiters == 1  # the commit alone
+    assert region.engine.committed_position >= region.engine.saved_position > 0
+    await region.stop()
+    found = await state_on(tmp_path)
+    assert found["vector"] == {1: 1} and found["flush_tombstone"] == {1: 1}
+
+
+async def test_a_stop_while_the_disk_fails(database: FailingDatabase, tmp_path: Path) -> None:
+    """What was answered is kept, what was not may be lost: the start finds the last commit that succeeded."""
+    region = await begin(database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=1)
+    client = await connect(region)
+    for number in range(5):
+        assert b"-" in await client.say(f"XADD k * f {number}")
+    database.fails = True
+    assert await client.say("XADD k * f lost") == b""
+    await region.stop()
+    found = await state_on(tmp_path)
+    assert [fields[1] for _, _, fields in found["keys"][b"k"]["logs"][1]] == [b"0", b"1", b"2", b"3", b"4"]
+    assert found["vector"] == {1: 5}
