@@ -61,8 +61,8 @@ async def start(config: RegionConfig, database: Database, now_ms: int) -> tuple[
     clock_ms = max(now_ms, stored.clock_ms)
     life = max(clock_ms, stored.number("life") + 1)
     recovery = stored.number("recovery")
-    if config.restored and recovery == 0:
-        recovery = life
+    if config.restored:
+        recovery = life  # another recovery than the one that the backup may have been taken in: others must not take it for that (S13.7)
     await database.write([schema.meta("life", b"%d" % life), schema.meta("recovery", b"%d" % recovery)])
     journal = Journal(stored.keyspace, stored.position)
     journal.clock_ms = clock_ms
@@ -70,6 +70,7 @@ async def start(config: RegionConfig, database: Database, now_ms: int) -> tuple[
     identity = Identity(config.cluster, config.region_id, config.name, members)
     engine = Engine(identity, config.settings, stored.keyspace, journal, lifecycle)
     engine.saved_position = stored.replay_from
+    engine.disk_clock_ms = stored.clock_ms  # what this start read is in no commit yet (S10.2)
     engine.log_bytes = database.log_bytes
     checkpointer = Checkpointer(stored.numbers, stored.gone, stored.cut, config.settings.integer("crdt-slice-max-bytes"))
     return engine, checkpointer

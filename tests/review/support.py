@@ -47,6 +47,7 @@ class Place:
         clock_ms = max(self.now_ms, disk_clock_ms)
         life = max(clock_ms, int(self.meta.get("life", b"0")) + 1)
         recovery = recovery or int(self.meta.get("recovery", b"0"))
+        self.meta.update(life=b"%d" % life, recovery=b"%d" % recovery)
         journal = Journal(keyspace, keyspace.position)
         journal.clock_ms = clock_ms
         members = [Member(member.region_id, member.name) for member in self.members]
@@ -66,12 +67,12 @@ class Place:
                 apply_local(keyspace, record)
         keyspace.position = row.position
 
-    def restart(self, now_ms: int, rows: Optional[int] = None) -> None:
-        """A crash: what was not committed is gone; `rows`: the disk is that of a backup, with so many rows."""
+    def restart(self, now_ms: int, rows: Optional[int] = None, restored: bool = False) -> None:
+        """A crash: what was not committed is gone; `rows`: the disk is that of a backup, with so many rows; `restored`: as --restored."""
         self.now_ms = now_ms
         if rows is not None:
             self.rows = self.rows[:rows]
-        self.engine = self._start(0)
+        self.engine = self._start(max(now_ms, int(self.meta.get("life", b"0")) + 1) if restored else 0)
         self.session = self.engine.connect("test", "test", now_ms)
 
     def at(self, now_ms: int) -> None:
@@ -84,7 +85,7 @@ class Place:
         reply = self.engine.execute(self.session, argv, self.now_ms)
         if isinstance(reply, Waiting) and self.engine.held_answers:
             self.commit()
-            return self.engine.take_answers()[0].reply
+            return self.engine.take_answers()[-1].reply
         return reply
 
     def ok(self, *words: object) -> Reply:
@@ -155,7 +156,7 @@ def sync(*places: Place) -> None:
 
 def cluster(regions: int, now_ms: int = 1000, **settings: str) -> list[Place]:
     settings = {"crdt_collect_interval_ms": "1", **settings}
-    places = [Place(region_id, regions, now_ms, **settings) for region_id in range(1, regions + 1)]
+    places = [Place(region_id, regions, now_ms, 0, **settings) for region_id in range(1, regions + 1)]
     for place in places:
         place.at(now_ms)
         place.commit()

@@ -1,0 +1,46 @@
+"""A start finds on its disk who it was; what it says of its clock and its recovery is true of that disk (S1.3, S10.2, S13.7)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from region import starting
+from region.database import Database
+from region.engine.engine import Engine
+from region.engine.settings import Settings
+
+
+def _config(restored: bool) -> Any:
+    members = {"us": 1, "eu": 2}
+    return SimpleNamespace(cluster="c", region_id=1, name="us", members=members, settings=Settings(), restored=restored)
+
+
+async def _start(directory: Path, now_ms: int, restored: bool = False) -> tuple[Engine, Database]:
+    database = Database(directory)
+    return (await starting.start(_config(restored), database, now_ms))[0], database
+
+
+async def test_a_backup_taken_in_recovery_begins_another_recovery(tmp_path: Path) -> None:
+    """S13.7: a recovery is named by the life in which it began.
+
+    us was in recovery when the backup was taken, and is restored from it with --restored. Others that had heard of the former
+    recovery must not take answers of this one for answers of that, or they leave theirs too early.
+    """
+    engine, database = await _start(tmp_path, 1000, restored=True)
+    former = engine.lifecycle.recovery
+    await database.close()
+    engine, database = await _start(tmp_path, 5000)
+    assert engine.lifecycle.recovery == former  # a plain start goes on with it
+    await database.close()
+    engine, database = await _start(tmp_path, 9000, restored=True)
+    assert engine.lifecycle.recovery == engine.life > former
+    await database.close()
+
+
+async def test_the_clock_of_a_start_is_not_said_before_it_is_on_disk(tmp_path: Path) -> None:
+    """S10.2: a heartbeat carries the clock of the commit that its vector speaks of, and a new start has made none."""
+    engine, database = await _start(tmp_path, 1000)
+    assert engine.attest(False, 50000).clock_ms <= 1000
+    await database.close()
