@@ -2,7 +2,8 @@
 
 Each mutation is a pipeline of valid commands with a few random faults, on a connection of its own that is then closed for writing:
 the region must answer what it understands, and end the connection. Between batches it must answer PING, and keys that mutations made
-are flushed, so that resident memory after the second half may be compared with that after the first.
+are flushed, so that resident memory after the second half may be compared with that after the first. What the region remembers up
+to a bound is filled beforehand.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from sim.scenario.cluster import ClusterError
 from sim.scenario.processes import HOST, ProcessCluster, RegionProcess
 
 BATCH = 500
+WARM_UP_REMOVALS = 5000
+WARM_UP_BYTES = 20
 CONNECTION_PATIENCE_S = 20.0
 GROWTH_MAX = 0.05
 # Connections come from several loopback addresses, or their ports would run out.
@@ -29,23 +32,92 @@ SOURCES = [f"127.0.0.{n}" for n in range(1, 17)]
 _COMMANDS: list[list[bytes]] = [
     line.split()
     for line in [
-        b"PING", b"PING hello", b"ECHO something", b"HELLO 3", b"HELLO 2", b"MULTI", b"EXEC", b"DISCARD", b"WATCH a", b"QUIT",
-        b"INFO", b"COMMAND COUNT", b"SELECT 0", b"CONFIG GET *", b"CLIENT LIST", b"CLIENT SETNAME me", b"CLIENT REPLY SKIP",
-        b"XADD a * field value", b"XADD a MAXLEN ~ 100 * f 1 g 2", b"XADD b NOMKSTREAM 1-1 f v", b"XLEN a", b"XRANGE a - + COUNT 10",
-        b"XREVRANGE a + - COUNT 3", b"XREAD COUNT 5 STREAMS a b 0 0", b"XREAD BLOCK 20 STREAMS a $", b"XREAD BLOCK 0 STREAMS nothing 0",
-        b"XGROUP CREATE a g $ MKSTREAM", b"XREADGROUP GROUP g c COUNT 2 STREAMS a >", b"XACK a g 1-1 2-2", b"XPENDING a g - + 10",
-        b"XCLAIM a g c 0 1-1 2-2 JUSTID", b"XAUTOCLAIM a g c 0 0 COUNT 5", b"XGROUP DESTROY a g", b"XINFO STREAM a FULL",
-        b"XINFO GROUPS a", b"XTRIM a MAXLEN 50", b"XDEL a 1-1 2-2", b"XSETID a 9-9", b"DEL a b", b"EXISTS a b", b"TYPE a",
-        b"EXPIRE b 100", b"TTL b", b"RENAME b c", b"KEYS *", b"SCAN 0 COUNT 10",
-        b"CRDT.VECTOR", b"CRDT.DIGEST a", b"CRDT.PEERS", b"CRDT.LOG a 1", b"CRDT.EXPLAIN a",
+        b"PING",
+        b"PING hello",
+        b"ECHO something",
+        b"HELLO 3",
+        b"HELLO 2",
+        b"MULTI",
+        b"EXEC",
+        b"DISCARD",
+        b"WATCH a",
+        b"QUIT",
+        b"INFO",
+        b"COMMAND COUNT",
+        b"SELECT 0",
+        b"CONFIG GET *",
+        b"CLIENT LIST",
+        b"CLIENT SETNAME me",
+        b"CLIENT REPLY SKIP",
+        b"XADD a * field value",
+        b"XADD a MAXLEN ~ 100 * f 1 g 2",
+        b"XADD b NOMKSTREAM 1-1 f v",
+        b"XLEN a",
+        b"XRANGE a - + COUNT 10",
+        b"XREVRANGE a + - COUNT 3",
+        b"XREAD COUNT 5 STREAMS a b 0 0",
+        b"XREAD BLOCK 20 STREAMS a $",
+        b"XREAD BLOCK 0 STREAMS nothing 0",
+        b"XGROUP CREATE a g $ MKSTREAM",
+        b"XREADGROUP GROUP g c COUNT 2 STREAMS a >",
+        b"XACK a g 1-1 2-2",
+        b"XPENDING a g - + 10",
+        b"XCLAIM a g c 0 1-1 2-2 JUSTID",
+        b"XAUTOCLAIM a g c 0 0 COUNT 5",
+        b"XGROUP DESTROY a g",
+        b"XINFO STREAM a FULL",
+        b"XINFO GROUPS a",
+        b"XTRIM a MAXLEN 50",
+        b"XDEL a 1-1 2-2",
+        b"XSETID a 9-9",
+        b"DEL a b",
+        b"EXISTS a b",
+        b"TYPE a",
+        b"EXPIRE b 100",
+        b"TTL b",
+        b"RENAME b c",
+        b"KEYS *",
+        b"SCAN 0 COUNT 10",
+        b"CRDT.VECTOR",
+        b"CRDT.DIGEST a",
+        b"CRDT.PEERS",
+        b"CRDT.LOG a 1",
+        b"CRDT.EXPLAIN a",
     ]
 ]
 _NUMBERS = [
-    b"-1", b"0", b"00", b"1", b"2", b"10", b"1048577", b"99999999", b"2147483648", b"-9223372036854775808", b"9223372036854775808",
-    b"1e3", b"",
+    b"-1",
+    b"0",
+    b"00",
+    b"1",
+    b"2",
+    b"10",
+    b"1048577",
+    b"99999999",
+    b"2147483648",
+    b"-9223372036854775808",
+    b"9223372036854775808",
+    b"1e3",
+    b"",
 ]
 _NOISE = [
-    b"\r", b"\n", b"\r\n", b"$", b"*", b":", b"+", b"-", b"\0", b"\xff", b'"', b"'", b"*3\r\n", b"$5\r\n", b"*-1\r\n", b"(", b"~1\r\n",
+    b"\r",
+    b"\n",
+    b"\r\n",
+    b"$",
+    b"*",
+    b":",
+    b"+",
+    b"-",
+    b"\0",
+    b"\xff",
+    b'"',
+    b"'",
+    b"*3\r\n",
+    b"$5\r\n",
+    b"*-1\r\n",
+    b"(",
+    b"~1\r\n",
 ]
 
 
@@ -69,15 +141,15 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
         place = chance.randrange(len(data) + 1)
         fault = chance.randrange(7)
         if fault == 0:
-            data = data[:place] + bytes([chance.randrange(256)]) + data[place + 1:]
+            data = data[:place] + bytes([chance.randrange(256)]) + data[place + 1 :]
         elif fault == 1:
-            data = data[:place] + data[place + chance.randint(1, 8):]
+            data = data[:place] + data[place + chance.randint(1, 8) :]
         elif fault == 2:
             data = data[:place] + chance.choice(_NOISE) + data[place:]
         elif fault == 3:
             data = data[:place]
         elif fault == 4:
-            data = data[:place] + data[max(0, place - chance.randint(1, 40)):]
+            data = data[:place] + data[max(0, place - chance.randint(1, 40)) :]
         elif fault == 5:
             data = _number_changed(data, place, chance)
         else:
@@ -91,7 +163,7 @@ def _number_changed(data: bytes, place: int, chance: random.Random) -> bytes:
     stop = data.find(b"\r", start)
     if start < 0 or stop < 0:
         return data
-    return data[:start + 1] + chance.choice(_NUMBERS) + data[stop:]
+    return data[: start + 1] + chance.choice(_NUMBERS) + data[stop:]
 
 
 def exchange(region: RegionProcess, source: str, data: bytes, chance: random.Random) -> str:
@@ -116,6 +188,19 @@ def exchange(region: RegionProcess, source: str, data: bytes, chance: random.Ran
     return "protocol error" if b"-ERR Protocol error" in answer else "answered"
 
 
+def fill_bounded_memory(region: RegionProcess) -> None:
+    """Fills what a region remembers up to a bound (newest removals, newest rows of the log), as it is once it has run for a while.
+
+    Each entry is removed at once, so no memory is left free behind, in which a leak could hide.
+    """
+    with region.wire(CONNECTION_PATIENCE_S) as wire:
+        for _ in range(WARM_UP_REMOVALS):
+            wire.send(("XADD", "warm-up", "*", "f", b"x" * WARM_UP_BYTES))
+            wire.send(("DEL", "warm-up"))
+            wire.read()
+            wire.read()
+
+
 def attack(mutations: int, seed: int, growth_max: float | None, quiet: bool = False) -> Figures:
     """`mutations` connections; `growth_max` None: memory is shown, not judged."""
     figures = Figures(f"{mutations:,} malformed pipelines, seed {seed}", quiet)
@@ -126,6 +211,8 @@ def attack(mutations: int, seed: int, growth_max: float | None, quiet: bool = Fa
     with ProcessCluster(["us"]) as cluster:
         region = cluster.start("us")
         assert region.process is not None
+        if growth_max is not None:
+            fill_bounded_memory(region)
         with region.wire(CONNECTION_PATIENCE_S) as wire:
             for number in range(1, mutations + 1):
                 ends[exchange(region, chance.choice(SOURCES), mutated(pipeline(chance), chance), chance)] += 1
@@ -141,7 +228,7 @@ def attack(mutations: int, seed: int, growth_max: float | None, quiet: bool = Fa
         figures.require("the process lives", region.running)
         figures.require("no exception in its log", "Traceback" not in log, f"{log.count('Traceback')} tracebacks")
         if "Traceback" in log:
-            figures.show("the first", log[log.index("Traceback"):][:1500])
+            figures.show("the first", log[log.index("Traceback") :][:1500])
     figures.require("PING answered throughout", pings == -(-mutations // BATCH), f"{pings} times")
     figures.require("every connection ended", ends["HUNG"] == 0, dict(ends))
     growth = resident[-1] / resident[0] - 1

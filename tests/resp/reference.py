@@ -57,7 +57,7 @@ def parse_one(stream: bytes, argument_bytes_max: int, authenticated: bool) -> tu
         if len(rest) < size + 2:
             raise NeedsMore
         command.append(rest[:size])
-        rest = rest[size + 2:]
+        rest = rest[size + 2 :]
     return command, rest
 
 
@@ -67,7 +67,7 @@ def cut_line(stream: bytes, terminator: bytes, skip: int, too_big: str) -> tuple
         raise Refused(too_big)
     if stop < 0 or len(stream) < stop + skip:
         raise NeedsMore
-    return stream[:stop], stream[stop + skip:]
+    return stream[:stop], stream[stop + skip :]
 
 
 def number(digits: bytes) -> int | None:

@@ -26,12 +26,37 @@ def streams(forbidden: bytes = b"") -> st.SearchStrategy[bytes]:
     pieces = [b"a", b" ", b'"', b"'", b"\\", b"\\x4", b"\\n", b"\t", b"\x0b", b"\x0c", b"\r", b"\xff"]
     words = st.lists(st.sampled_from(pieces), max_size=12)
     inline = words.map(lambda parts: b"zz " + b"".join(parts) + b"\r\n")
-    fragment = st.sampled_from([
-        b"*", b"*1", b"*0\r\n", b"*-1\r\n", b"*-7\r\n", b"*01\r\n", b"*+1\r\n", b"* 1\r\n", b"*-0\r\n", b"*\r\n", b"*1\n",
-        b"*-9223372036854775808\r\n", b"*-9223372036854775809\r\n", b"*1\r\n+", b"*2\r\n$2\r\nzz\r\n$-1\r\n", b"*1\rx$2\rxzzxx",
-        b"*1\r\n$02\r\n", b"*1\r\n$99999999999999999999\r\n", b"*1\r\n\r\n", b"*1\r\n$2\rzz\r\n", b"*1\r\n$2x\r\nzz\r\n",
-        b"*10\r\n$2\r\nzz\r\n", b"\r\n", b"\n", b"$", b"\r", b"   \r\n",
-    ])
+    fragment = st.sampled_from(
+        [
+            b"*",
+            b"*1",
+            b"*0\r\n",
+            b"*-1\r\n",
+            b"*-7\r\n",
+            b"*01\r\n",
+            b"*+1\r\n",
+            b"* 1\r\n",
+            b"*-0\r\n",
+            b"*\r\n",
+            b"*1\n",
+            b"*-9223372036854775808\r\n",
+            b"*-9223372036854775809\r\n",
+            b"*1\r\n+",
+            b"*2\r\n$2\r\nzz\r\n$-1\r\n",
+            b"*1\rx$2\rxzzxx",
+            b"*1\r\n$02\r\n",
+            b"*1\r\n$99999999999999999999\r\n",
+            b"*1\r\n\r\n",
+            b"*1\r\n$2\rzz\r\n",
+            b"*1\r\n$2x\r\nzz\r\n",
+            b"*10\r\n$2\r\nzz\r\n",
+            b"\r\n",
+            b"\n",
+            b"$",
+            b"\r",
+            b"   \r\n",
+        ]
+    )
     noise = st.lists(st.sampled_from([byte for byte in b"*$019-\r\n\"'\\xz " if byte not in forbidden]), max_size=20).map(bytes)
     return st.lists(st.one_of(whole, whole, whole, inline, fragment, noise), max_size=12).map(b"".join)
 

@@ -17,28 +17,31 @@ def encoded(reply: Reply, protocol: int) -> bytes:
     return b"".join(out)
 
 
-@pytest.mark.parametrize("reply, resp2, resp3", [
-    (None, b"$-1\r\n", b"_\r\n"),
-    (NULL_ARRAY, b"*-1\r\n", b"_\r\n"),
-    (OK, b"+OK\r\n", b"+OK\r\n"),
-    (7, b":7\r\n", b":7\r\n"),
-    (-1, b":-1\r\n", b":-1\r\n"),
-    (5000, b":5000\r\n", b":5000\r\n"),
-    (True, b":1\r\n", b"#t\r\n"),
-    (False, b":0\r\n", b"#f\r\n"),
-    (3.0, b"$1\r\n3\r\n", b",3\r\n"),
-    (0.1, b"$3\r\n0.1\r\n", b",0.1\r\n"),
-    (float("-inf"), b"$4\r\n-inf\r\n", b",-inf\r\n"),
-    (b"", b"$0\r\n\r\n", b"$0\r\n\r\n"),
-    (b"a\r\nb", b"$4\r\na\r\nb\r\n", b"$4\r\na\r\nb\r\n"),
-    ([], b"*0\r\n", b"*0\r\n"),
-    ([b"1-0", [b"f", b"v"]], b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n", b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n"),
-    (MapReply([b"k", 1]), b"*2\r\n$1\r\nk\r\n:1\r\n", b"%1\r\n$1\r\nk\r\n:1\r\n"),
-    (SetReply([1, 2]), b"*2\r\n:1\r\n:2\r\n", b"~2\r\n:1\r\n:2\r\n"),
-    (VerbatimText(b"abc"), b"$3\r\nabc\r\n", b"=7\r\ntxt:abc\r\n"),
-    (ErrorReply("ERR a\r\nb\nc"), b"-ERR a  b c\r\n", b"-ERR a  b c\r\n"),
-    (ErrorReply("ERR 'é\udcff'"), b"-ERR '\xc3\xa9\xff'\r\n", b"-ERR '\xc3\xa9\xff'\r\n"),
-])
+@pytest.mark.parametrize(
+    "reply, resp2, resp3",
+    [
+        (None, b"$-1\r\n", b"_\r\n"),
+        (NULL_ARRAY, b"*-1\r\n", b"_\r\n"),
+        (OK, b"+OK\r\n", b"+OK\r\n"),
+        (7, b":7\r\n", b":7\r\n"),
+        (-1, b":-1\r\n", b":-1\r\n"),
+        (5000, b":5000\r\n", b":5000\r\n"),
+        (True, b":1\r\n", b"#t\r\n"),
+        (False, b":0\r\n", b"#f\r\n"),
+        (3.0, b"$1\r\n3\r\n", b",3\r\n"),
+        (0.1, b"$3\r\n0.1\r\n", b",0.1\r\n"),
+        (float("-inf"), b"$4\r\n-inf\r\n", b",-inf\r\n"),
+        (b"", b"$0\r\n\r\n", b"$0\r\n\r\n"),
+        (b"a\r\nb", b"$4\r\na\r\nb\r\n", b"$4\r\na\r\nb\r\n"),
+        ([], b"*0\r\n", b"*0\r\n"),
+        ([b"1-0", [b"f", b"v"]], b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n", b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n"),
+        (MapReply([b"k", 1]), b"*2\r\n$1\r\nk\r\n:1\r\n", b"%1\r\n$1\r\nk\r\n:1\r\n"),
+        (SetReply([1, 2]), b"*2\r\n:1\r\n:2\r\n", b"~2\r\n:1\r\n:2\r\n"),
+        (VerbatimText(b"abc"), b"$3\r\nabc\r\n", b"=7\r\ntxt:abc\r\n"),
+        (ErrorReply("ERR a\r\nb\nc"), b"-ERR a  b c\r\n", b"-ERR a  b c\r\n"),
+        (ErrorReply("ERR 'é\udcff'"), b"-ERR '\xc3\xa9\xff'\r\n", b"-ERR '\xc3\xa9\xff'\r\n"),
+    ],
+)
 def test_every_type(reply: Reply, resp2: bytes, resp3: bytes) -> None:
     assert encoded(reply, 2) == resp2
     assert encoded(reply, 3) == resp3

@@ -17,7 +17,7 @@ XADD = [b"XADD", b"stream", b"*", b"field", b"0123456789abcdef"]
 
 
 def parse(
-    pieces: list[bytes], argument_bytes_max: int = ARGUMENT_BYTES_MAX, authenticated: bool = True,
+    pieces: list[bytes], argument_bytes_max: int = ARGUMENT_BYTES_MAX, authenticated: bool = True
 ) -> tuple[list[list[bytes]], str | None]:
     parser = RequestParser(argument_bytes_max, authenticated)
     commands = []
@@ -37,7 +37,7 @@ def test_any_division_gives_what_the_naive_parser_gives(stream: bytes, cuts: lis
     expected = parse_stream(stream, 1000, authenticated)
     assert parse([stream], 1000, authenticated) == expected
     assert parse(divided(stream, cuts), 1000, authenticated) == expected
-    assert parse([stream[place:place + 1] for place in range(len(stream))], 1000, authenticated) == expected
+    assert parse([stream[place : place + 1] for place in range(len(stream))], 1000, authenticated) == expected
 
 
 @settings(max_examples=200, deadline=None)
@@ -59,24 +59,27 @@ def test_feeding_ahead_of_reading_changes_nothing(stream: bytes, cuts: list[int]
     assert (commands, error) == parse_stream(stream, 1000)
 
 
-@pytest.mark.parametrize("wrong, text", [
-    (b"*abc\r\n", "invalid multibulk length"),
-    (b"*1048577\r\n", "invalid multibulk length"),
-    (b"*9223372036854775808\r\n", "invalid multibulk length"),
-    (b"*1\r\n$a\r\n", "invalid bulk length"),
-    (b"*1\r\n$-1\r\n", "invalid bulk length"),
-    (b"*1\r\n$536870913\r\n", "invalid bulk length"),
-    (b"*1\r\n+x\r\n", "expected '$', got '+'"),
-    (b"*1\r\n\r\nabc\r\n", "expected '$', got ' '"),
-    (b"*1\r\n\xffa\r\n", "expected '$', got '\udcff'"),
-    (b'"abc\r\n', "unbalanced quotes in request"),
-    (b"x" * (LINE_BYTES_MAX + 1), "too big inline request"),
-    (b"*" + b"1" * LINE_BYTES_MAX, "too big mbulk count string"),
-    (b"*1\r\n$" + b"1" * LINE_BYTES_MAX, "too big bulk count string"),
-])
+@pytest.mark.parametrize(
+    "wrong, text",
+    [
+        (b"*abc\r\n", "invalid multibulk length"),
+        (b"*1048577\r\n", "invalid multibulk length"),
+        (b"*9223372036854775808\r\n", "invalid multibulk length"),
+        (b"*1\r\n$a\r\n", "invalid bulk length"),
+        (b"*1\r\n$-1\r\n", "invalid bulk length"),
+        (b"*1\r\n$536870913\r\n", "invalid bulk length"),
+        (b"*1\r\n+x\r\n", "expected '$', got '+'"),
+        (b"*1\r\n\r\nabc\r\n", "expected '$', got ' '"),
+        (b"*1\r\n\xffa\r\n", "expected '$', got '\udcff'"),
+        (b'"abc\r\n', "unbalanced quotes in request"),
+        (b"x" * (LINE_BYTES_MAX + 1), "too big inline request"),
+        (b"*" + b"1" * LINE_BYTES_MAX, "too big mbulk count string"),
+        (b"*1\r\n$" + b"1" * LINE_BYTES_MAX, "too big bulk count string"),
+    ],
+)
 def test_protocol_errors(wrong: bytes, text: str) -> None:
     assert parse([multibulk(XADD) + wrong]) == ([XADD], "Protocol error: " + text)
-    assert parse([wrong[place:place + 1] for place in range(len(wrong))])[1] == "Protocol error: " + text
+    assert parse([wrong[place : place + 1] for place in range(len(wrong))])[1] == "Protocol error: " + text
 
 
 def test_limits_before_authentication() -> None:
@@ -100,20 +103,20 @@ def test_the_largest_line_and_the_most_arguments_are_accepted() -> None:
     assert parse([line[:70], line[70:-1], line[-1:]]) == ([[b"x" * (LINE_BYTES_MAX - 1)]], None)
     command = [b"x"] * ARGUMENTS_MAX
     stream = multibulk(command)
-    assert parse([stream[place:place + (1 << 16)] for place in range(0, len(stream), 1 << 16)]) == ([command], None)
+    assert parse([stream[place : place + (1 << 16)] for place in range(0, len(stream), 1 << 16)]) == ([command], None)
 
 
 def test_a_large_argument_in_small_pieces() -> None:
     """64 MB in reads of 64 KB: quadratic work would take minutes, and the time limit of the suite would end it."""
     value = bytes(range(256)) * (1 << 18)
     stream = multibulk([b"SET", value]) + multibulk(XADD)
-    assert parse([stream[place:place + (1 << 16)] for place in range(0, len(stream), 1 << 16)]) == ([[b"SET", value], XADD], None)
+    assert parse([stream[place : place + (1 << 16)] for place in range(0, len(stream), 1 << 16)]) == ([[b"SET", value], XADD], None)
 
 
 def test_a_large_argument_a_byte_at_a_time() -> None:
     value = b"\r\n" * (1 << 18)
     stream = multibulk([b"SET", value]) + multibulk(XADD)
-    assert parse([stream[place:place + 1] for place in range(len(stream))]) == ([[b"SET", value], XADD], None)
+    assert parse([stream[place : place + 1] for place in range(len(stream))]) == ([[b"SET", value], XADD], None)
 
 
 def test_a_million_commands_in_one_piece_and_in_small_reads_while_nobody_takes_them() -> None:
@@ -124,7 +127,7 @@ def test_a_million_commands_in_one_piece_and_in_small_reads_while_nobody_takes_t
     while parser.next() is not None:
         count += 1
     for place in range(0, len(stream), 1000):
-        parser.feed(stream[place:place + 1000])
+        parser.feed(stream[place : place + 1000])
     assert parser.buffered() == len(stream)
     while parser.next() is not None:
         count += 1
@@ -139,7 +142,7 @@ def test_arguments_with_line_breaks_in_a_large_backlog() -> None:
     parser = RequestParser(ARGUMENT_BYTES_MAX)
     parser.feed(stream[:7])
     for place in range(7, len(stream), 4096):
-        parser.feed(stream[place:place + 4096])
+        parser.feed(stream[place : place + 4096])
     for _ in range(100_000):
         assert parser.next() == command
     assert parser.next() is None

@@ -46,7 +46,7 @@ def unknown_command(command: list[bytes]) -> str:
     for argument in command[1:]:
         if len(told) >= 128:
             break
-        told += b"'" + argument[:128 - len(told)] + b"' "
+        told += b"'" + argument[: 128 - len(told)] + b"' "
     return (b"ERR unknown command '%b', with args beginning with: %b" % (command[0][:128], told)).decode("utf-8", "surrogateescape")
 
 
@@ -58,12 +58,32 @@ def test_redis_understands_the_same(oracle: redis.Redis, stream: bytes) -> None:
     assert answer_of_redis(port, stream) == expected_answer(stream)
 
 
-@pytest.mark.parametrize("stream", [
-    b"*abc\r\n", b"*1\r\n+x\r\n", b"*1\r\n$a\r\n", b"*1\r\n$-1\r\n", b"*2147483648\r\n", b"*1\r\n$536870913\r\n",
-    b"*1\r\n$536870912\r\n", b"*\r\n", b"*01\r\n", b"*1\r\n\r\nabc\r\n", b"*1\r\n\xffa\r\n", b"*1\r\n$4\nPING\r\n",
-    b'"abc\r\n', b"'abc\r\n", b'zz "a"b\r\n', b"zz 'a\\'\r\n", b'zz "\\x4g\\x41"\r\n',
-    b"zz" + b"a" * (1 << 16), b"*" + b"1" * (1 << 16), b"*1\r\n$" + b"1" * (1 << 16), b"*1\r\n" + b"x" * (1 << 16 | 1),
-])
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"*abc\r\n",
+        b"*1\r\n+x\r\n",
+        b"*1\r\n$a\r\n",
+        b"*1\r\n$-1\r\n",
+        b"*2147483648\r\n",
+        b"*1\r\n$536870913\r\n",
+        b"*1\r\n$536870912\r\n",
+        b"*\r\n",
+        b"*01\r\n",
+        b"*1\r\n\r\nabc\r\n",
+        b"*1\r\n\xffa\r\n",
+        b"*1\r\n$4\nPING\r\n",
+        b'"abc\r\n',
+        b"'abc\r\n",
+        b'zz "a"b\r\n',
+        b"zz 'a\\'\r\n",
+        b'zz "\\x4g\\x41"\r\n',
+        b"zz" + b"a" * (1 << 16),
+        b"*" + b"1" * (1 << 16),
+        b"*1\r\n$" + b"1" * (1 << 16),
+        b"*1\r\n" + b"x" * (1 << 16 | 1),
+    ],
+)
 def test_protocol_errors_have_the_texts_of_redis(oracle: redis.Redis, stream: bytes) -> None:
     port = oracle.connection_pool.connection_kwargs["port"]
     assert answer_of_redis(port, b"zz first\r\n" + stream) == expected_answer(b"zz first\r\n" + stream)

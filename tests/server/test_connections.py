@@ -127,6 +127,7 @@ def test_closing_the_server_flushes_and_takes_no_more(play: Play) -> None:
 
 def test_a_huge_pipeline_starves_nobody(play: Play) -> None:
     """While one client's commands are executed by the hundred thousand, another's are served in between."""
+
     async def story(region: StubRegion) -> None:
         greedy, modest = await connect(region), await connect(region)
         modest.send(b"PING\r\n")
