@@ -14,7 +14,7 @@ from typing import Any, Final, Optional
 import aiosqlite
 
 from crdt.block import Block
-from crdt.encoding import Reader, put_vector
+from crdt.encoding import Malformed, Reader, put_vector
 from crdt.region_log import NodeLimits
 from crdt.vector import Vector, includes, raise_to
 from region.engine.errors import StorageError
@@ -42,6 +42,7 @@ class Database:
         self._origins: list[int] = []
         self._tail: deque[Row] = deque()
         self._tail_bytes = 0
+        self._tail_max_bytes = _TAIL_BYTES
         self._writer: Optional[aiosqlite.Connection] = None
         self._reader: Optional[aiosqlite.Connection] = None
 
@@ -77,7 +78,10 @@ class Database:
         self.last_position = stored.position
         floor = meta.get("log_floor")
         if floor is not None:
-            raise_to(self.log_floor, Reader(floor).vector())
+            try:
+                raise_to(self.log_floor, Reader(floor).vector())
+            except Malformed as error:
+                raise StorageError(f"log_floor in the database is damaged: {error}") from error
         return stored
 
     async def _load_keys(self, stored: Stored) -> None:
@@ -111,10 +115,11 @@ class Database:
                 row = log.read_row(columns)
                 chunks: list[bytes] = []
                 if row.snapshot:
-                    raise_to(self.log_floor, Reader(row.body).vector())
                     staged = await self._read("SELECT body FROM staged WHERE position = ? ORDER BY part", (row.position,))
                     chunks = [chunk for (chunk,) in staged]
                 loading.replay(stored, row, columns[6], chunks)
+                if row.snapshot:
+                    raise_to(self.log_floor, Reader(row.body).vector())
 
     async def close(self) -> None:
         for connection in (self._reader, self._writer):
@@ -165,7 +170,7 @@ class Database:
             elif row.snapshot:
                 self._tail.clear()
                 self._tail_bytes = 0
-        while self._tail_bytes > _TAIL_BYTES and len(self._tail) > 1:
+        while self._tail_bytes > self._tail_max_bytes and len(self._tail) > 1:
             self._tail_bytes -= len(self._tail.popleft().body) + 200
         self.last_position = commit.position
 

@@ -35,11 +35,14 @@ def _first_meta(config: RegionConfig) -> dict[str, bytes]:
 
 def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member]:
     """The members on disk: those given count at the first start only (S1.1)."""
-    lost = {int(text) for text in meta.get("lost", b"").decode().split(",") if text}
     members: list[Member] = []
-    for pair in meta["members"].decode().split(","):
-        name, _, region_id = pair.rpartition("=")
-        members.append(Member(int(region_id), name, int(region_id) in lost))
+    try:
+        lost = {int(text) for text in meta.get("lost", b"").decode().split(",") if text}
+        for pair in meta["members"].decode().split(","):
+            name, _, region_id = pair.rpartition("=")
+            members.append(Member(int(region_id), name, int(region_id) in lost))
+    except (KeyError, ValueError) as error:
+        raise StorageError(f"the members on disk are damaged: {error!r}") from error
     if {member.name: member.region_id for member in members} != config.members:
         _log.warning("members are %s, as at the first start; what --members says now does not count", meta["members"].decode())
     return members

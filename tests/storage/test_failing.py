@@ -166,7 +166,7 @@ async def test_a_disk_that_is_really_full(database: FailingDatabase, tmp_path: P
     assert b"-" in await client.say("XADD k * f v")
     writer = database._writer
     assert writer is not None
-    pages = list(await writer.execute_fetchall("PRAGMA page_count"))[0][0]
+    ((pages,),) = await writer.execute_fetchall("PRAGMA page_count")
     await writer.execute_fetchall(f"PRAGMA max_page_count={pages + 2}")
     answers = [b"-"]
     while answers[-1]:

@@ -1,0 +1,225 @@
+"""The log as sync reads it (S2.1, S2.6): beside a naive list of rows; and through the tail in memory as from the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from crdt.block import Block, chain_after
+from crdt.encoding import put_vector
+from crdt.region_log import NodeLimits
+from crdt.vector import Vector, includes, raise_to
+from region.database import Database
+from region.engine.journal import Commit, Row
+from region.storage import schema
+from tests.storage.direct import DirectDatabase, new_disk, run
+
+REGIONS = [1, 2, 3]
+
+
+class NaiveLog:
+    """All rows ever written, in a list, and what a region has applied; nothing of it is known from the disk."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.rows: list[Row] = []
+        self.vector: Vector = {}
+        self.chains: dict[int, bytes] = {}
+
+    def _push(self, block: Block | None, source: int, body: bytes, snapshot: bool = False) -> Row:
+        row = Row(len(self.rows) + 1, block, source, 1, body, snapshot)
+        self.rows.append(row)
+        return row
+
+    def push_block(self, origin: int) -> Row:
+        first = self.vector.get(origin, 0) + 1
+        last = first + self.rng.randrange(4)
+        body = self.rng.randbytes(self.rng.randrange(1, 60))
+        chain = chain_after(self.chains.get(origin, bytes(16)), body)
+        self.vector[origin] = last
+        self.chains[origin] = chain
+        return self._push(Block(origin, first, last, body, chain), 0 if origin == 1 else origin, body)
+
+    def push_records(self) -> Row:
+        return self._push(None, 0, b"records")
+
+    def push_snapshot(self) -> Row:
+        """A snapshot that holds effects which no row of this log does."""
+        other = {region_id: self.rng.randrange(self.vector.get(region_id, 0) + 6) for region_id in (2, 3)}
+        raise_to(self.vector, other)
+        body = bytearray()
+        put_vector(body, {region_id: counter for region_id, counter in other.items() if counter})
+        return self._push(None, 2, bytes(body), True)
+
+    def commit(self) -> Commit:
+        rows = []
+        for _ in range(self.rng.randrange(1, 5)):
+            dice = self.rng.random()
+            if dice < 0.1:
+                rows.append(self.push_records())
+            elif dice < 0.15:
+                rows.append(self.push_snapshot())
+            else:
+                rows.append(self.push_block(self.rng.choice(REGIONS)))
+        commit = Commit(len(self.rows), rows, dict(self.vector), dict(self.chains), 1)
+        commit.staged = [(row.position, [b"chunk"]) for row in rows if row.snapshot]
+        return commit
+
+    def some_vector(self) -> Vector:
+        """What a peer may have: some end of a block, or of a snapshot, of each region."""
+        result: Vector = {}
+        for region_id in REGIONS:
+            ends = [row.block.last for row in self.rows if row.block is not None and row.block.origin == region_id]
+            counter = self.rng.choice([0, self.vector.get(region_id, 0), *ends[-6:]])
+            if counter:
+                result[region_id] = counter
+        return result
+
+
+def check_position(naive: NaiveLog, database: Database, vector: Vector, lowest: int) -> None:
+    """Whoever applies the rows after the position to `vector` has everything, and no gap; rows up to `lowest` are cut off."""
+    position = run(database.position_for(vector))
+    if position is None:
+        return
+    assert position >= lowest
+    reached = dict(vector)
+    while True:
+        rows = run(database.rows_after(position, 100))
+        if not rows:
+            break
+        for row in rows:
+            block = row.block
+            assert block is not None and row.position > position
+            if block.last > reached.get(block.origin, 0):
+                assert block.first <= reached.get(block.origin, 0) + 1, "a gap"
+                reached[block.origin] = block.last
+            position = row.position
+    assert includes(reached, naive.vector)
+
+
+def first_lacking(naive: NaiveLog, vector: Vector) -> int | None:
+    """The highest position that will do, by looking at every row ever written; None if a snapshot holds what `vector` lacks."""
+    reached = 0
+    for row in naive.rows:
+        block = row.block
+        if block is not None and block.last > vector.get(block.origin, 0):
+            return reached
+        reached = row.position
+    return reached
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_position_for_misses_nothing(seed: int) -> None:
+    naive = NaiveLog(Random(seed))
+    database = DirectDatabase(new_disk())
+    run(database.open())
+    database._origins = REGIONS
+    database._tail_max_bytes = 600
+    lowest = 0
+    answered = 0
+    for _ in range(60):
+        run(database.commit(naive.commit()))
+        if naive.rng.random() < 0.3:
+            saved = naive.rng.randrange(lowest, len(naive.rows) + 1)
+            run(database.truncate(saved, naive.rng.choice([0, 300, 1000, 1 << 30]), naive.rng.choice([0, 0, 10])))
+            lowest = int(database.disk.execute("SELECT COALESCE(MIN(position), ?) - 1 FROM log", (len(naive.rows) + 1,)).fetchone()[0])
+            assert lowest <= saved
+        for _ in range(5):
+            vector = naive.some_vector()
+            check_position(naive, database, vector, lowest)
+            position = run(database.position_for(vector))
+            if position is not None:
+                answered += 1
+                assert position == first_lacking(naive, vector) or not any(
+                    row.block is not None for row in naive.rows[position : first_lacking(naive, vector)]
+                )
+        assert run(database.position_for(naive.vector)) == len(naive.rows)
+        left = naive.rows[lowest:]
+        assert database.log_rows == len(left) and database.log_bytes == sum(len(row.body) for row in left)
+        assert database.log_effects == sum(row.block.last - row.block.first + 1 for row in left if row.block is not None)
+    assert answered > 50
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_tail_is_what_the_disk_says(seed: int) -> None:
+    naive = NaiveLog(Random(seed))
+    database = DirectDatabase(new_disk())
+    run(database.open())
+    database._tail_max_bytes = 1500
+    plain = DirectDatabase(database.disk)  # has no tail
+    run(plain.open())
+    for _ in range(40):
+        run(database.commit(naive.commit()))
+        if naive.rng.random() < 0.2:
+            run(database.truncate(naive.rng.randrange(len(naive.rows)), 800, 0))
+        for position in range(len(naive.rows) + 1):
+            for bytes_max in (1, 70, 100000):
+                ours = [(row.position, row.source, row.body) for row in run(database.rows_after(position, bytes_max))]
+                theirs = [(row.position, row.source, row.body) for row in run(plain.rows_after(position, bytes_max))]
+                assert ours == theirs[: len(ours)] and bool(ours) == bool(theirs)
+                if bytes_max < 1000:
+                    assert len(ours) == len(theirs)
+
+
+def test_a_block_and_the_chain_after_it() -> None:
+    naive = NaiveLog(Random(7))
+    database = DirectDatabase(new_disk())
+    run(database.open())
+    for _ in range(20):
+        run(database.commit(naive.commit()))
+    blocks = [row.block for row in naive.rows if row.block is not None]
+    for origin in REGIONS:
+        own = [block for block in blocks if block.origin == origin]
+        ends = {block.last: block.chain for block in own}
+        for counter in range(own[-1].last + 3):
+            holder = next((block for block in own if block.first <= counter <= block.last), None)
+            found = run(database.block_with(origin, counter))
+            assert (None if found is None else found.body) == (None if holder is None else holder.body)
+            assert run(database.chain_at(origin, counter)) == ends.get(counter)
+
+
+def test_the_floor_is_found_again() -> None:
+    """What a truncation and a snapshot make unreachable stays so after a start: the snapshot's row itself may be cut off by then."""
+    naive = NaiveLog(Random(3))
+    database = DirectDatabase(new_disk())
+    run(database.open())
+    commit = naive.commit()
+    commit.rows.append(naive.push_snapshot())
+    commit.position = len(naive.rows)
+    run(database.commit(commit))
+    run(database.truncate(commit.position, 0, 0))
+    floor = dict(database.log_floor)
+    assert database.log_rows == 0 and floor
+    meta = {name: bytes(value) for name, value in database.disk.execute("SELECT name, value FROM meta")}
+    again = DirectDatabase(database.disk)
+    run(again.open())
+    run(again.load(meta, 1, REGIONS, NodeLimits(), 100))
+    assert again.log_floor == floor
+    assert run(again.position_for({})) is None
+
+
+async def test_the_same_through_the_threads(tmp_path: Path) -> None:
+    """The real connections: a reader beside the writer sees what is committed, in order, and nothing of a transaction that failed."""
+    naive = NaiveLog(Random(11))
+    database = Database(tmp_path / "made" / "here")
+    assert await database.open() == {}
+    database._origins = REGIONS
+    for _ in range(20):
+        await database.commit(naive.commit())
+    with pytest.raises(Exception, match="no such table"):
+        await database.write([schema.meta("a", b"1"), ("INSERT INTO nowhere VALUES (1)", ())])
+    await database.write([schema.meta("b", b"2"), schema.meta("c", b"3")])
+    await database.close()
+    again = Database(tmp_path / "made" / "here")
+    assert await again.open() == {"b": b"2", "c": b"3"} | ({} if not database.log_floor else {"log_floor": _vector(database.log_floor)})
+    rows = await again.rows_after(0, 1 << 20)
+    assert [(row.position, row.body) for row in rows] == [(row.position, row.body) for row in naive.rows if row.block is not None]
+    await again.close()
+
+
+def _vector(vector: Vector) -> bytes:
+    out = bytearray()
+    put_vector(out, vector)
+    return bytes(out)

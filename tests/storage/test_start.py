@@ -1,0 +1,234 @@
+"""A start on files that are not right (never a wrong state, always a clear text), and the life that it begins (S1.3, S13.6, S13.7)."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from region import starting
+from region.database import Database
+from region.engine.errors import StorageError
+from region.engine.gossip import Gossip, Heard
+from region.engine.lifecycle import RECOVERY, STARTING
+from region.storage.schema import SCHEMA_VERSION
+from tests.storage import dump
+from tests.storage.direct import DirectDatabase, copy_of, run
+from tests.storage.histories import Cluster, Found, Region, config_of
+
+ALONE = {"us": 1}
+PAIR = {"us": 1, "eu": 2}
+
+
+def used_region() -> Region:
+    """A region whose disk holds something in every table: checkpoint, log after it, a snapshot that was joined, local records."""
+    cluster = Cluster(5, regions=2, looks=0.0, values={"crdt-log-max-bytes": 1 << 20})
+    us, eu = cluster.regions
+    for number in range(6):
+        us.say("XADD", "k1", "*", "f", b"v%d" % number)
+        eu.say("XADD", "k2", "IDMP", "p", number, "*", "f", b"v%d" % number)
+    us.say("XGROUP", "CREATE", "k1", "g", "0")
+    us.say("XREADGROUP", "GROUP", "g", "anna", "COUNT", 2, "STREAMS", "k1", ">")
+    us.commit_all()
+    us.step_checkpoint()
+    while us.checkpoint is not None:
+        us.step_checkpoint()
+    eu.commit_all()
+    us.engine.join(list(eu.engine.snapshot_cut().chunks(100)), 2, cluster.now_ms)
+    us.say("XREADGROUP", "GROUP", "g", "anna", "COUNT", 2, "STREAMS", "k1", ">")
+    us.say("XADD", "k3", "*", "f", "v")
+    us.commit_all()
+    us.look()
+    return us
+
+
+def start(region: Region, disk: sqlite3.Connection) -> dump.Plain:
+    return Found(region.config(), disk, 1000).state
+
+
+COLUMNS = [("log", "body"), ("log", "chain"), ("staged", "body"), ("part", "body"), ("node", "body")]
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+def test_a_bit_that_changed_is_noticed(table: str, column: str) -> None:
+    """In every row that a start reads, every byte in turn: an error that says what is damaged, or the state as it was."""
+    region = used_region()
+    whole = start(region, copy_of(region.disk))
+    disk = copy_of(region.disk)
+    key = {"log": "position", "staged": "position, part", "part": "number, cut, part", "node": "number, region, node, cut"}[table]
+    where = " AND ".join(f"{name} = ?" for name in key.split(", "))
+    replay_from = region.engine.saved_position
+    noticed = 0
+    for *place, value in disk.execute(f"SELECT {key}, {column} FROM {table}").fetchall():
+        if table == "log" and place[0] <= replay_from:
+            continue  # it is for peers alone, and they check the chain
+        for index in range(0, len(value), max(1, len(value) // 12)):
+            damaged = bytearray(value)
+            damaged[index] ^= 1 << index % 8
+            disk.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (bytes(damaged), *place))
+            with pytest.raises(StorageError, match="is damaged"):
+                start(region, copy_of(disk))
+            noticed += 1
+        disk.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (value, *place))
+    assert noticed
+    assert start(region, disk) == whole
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        ("DELETE FROM log WHERE position = (SELECT MAX(position) - 1 FROM log)", "of the log is missing"),
+        ("DELETE FROM staged", "is damaged"),
+        ("DELETE FROM part", "the checkpoint of key b'k1' is damaged"),
+        ("DELETE FROM node WHERE node = 1", "the checkpoint of key b'k1' is damaged: it has 4 entries instead of 6"),
+        ("UPDATE meta SET value = x'00' WHERE name = 'region_state'", "the region's state is damaged"),
+        ("UPDATE meta SET value = 'x' WHERE name = 'life'", "life in the database is damaged"),
+        ("UPDATE meta SET value = x'ff' WHERE name = 'cluster'", "what the database says of its region is damaged"),
+        ("DELETE FROM meta WHERE name = 'name'", "what the database says of its region is damaged"),
+        ("DELETE FROM meta WHERE name = 'members'", "the members on disk are damaged"),
+        ("UPDATE meta SET value = 'us' WHERE name = 'members'", "the members on disk are damaged"),
+        ("UPDATE meta SET value = x'05' WHERE name = 'log_floor'", "log_floor in the database is damaged"),
+        (
+            f"UPDATE meta SET value = '{SCHEMA_VERSION + 1}' WHERE name = 'schema'",
+            f"schema version {SCHEMA_VERSION + 1}, this release reads",
+        ),
+        ("UPDATE meta SET value = 'other' WHERE name = 'cluster'", "belongs to region us (1) of cluster other, not to us (1) of tiny"),
+        ("UPDATE meta SET value = 'eu' WHERE name = 'name'", "belongs to region eu (1) of cluster tiny"),
+        ("UPDATE meta SET value = '2' WHERE name = 'region_id'", "belongs to region us (2)"),
+        ("UPDATE meta SET value = 'eu=2' WHERE name = 'members'", "region 1 is none of the members on disk"),
+    ],
+)
+def test_what_is_wrong_is_said(statement: str, text: str) -> None:
+    region = used_region()
+    if "log_floor" in statement:
+        region.disk.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('log_floor', x'00')")
+    statement = re.sub(r"value = '([^']*)'", r"value = CAST('\1' AS BLOB)", statement)
+    assert region.disk.execute(statement).rowcount > 0
+    with pytest.raises(StorageError) as error:
+        start(region, region.disk)
+    assert text in str(error.value)
+
+
+async def _start_on(directory: Path) -> Any:
+    database = Database(directory)
+    try:
+        return await starting.start(config_of("us", ALONE, {}, directory), database, 1000)
+    finally:
+        await database.close()
+
+
+async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "region.sqlite").write_bytes(b"no database at all" * 100)
+    with pytest.raises(StorageError, match=r"cannot open .*region\.sqlite: file is not a database"):
+        await _start_on(tmp_path)
+
+
+async def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match="cannot open"):
+        await _start_on(tmp_path / "file")
+
+
+async def test_pages_of_the_file_are_damaged(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    engine, _ = await starting.start(config_of("us", ALONE, {"crdt-start-patience-ms": 0}, tmp_path), database, 1000)
+    engine.tick(1000)
+    session = engine.connect("", "", 1000)
+    for number in range(200):
+        engine.execute(session, [b"XADD", b"k", b"*", b"f", b"x" * 300], 1000 + number)
+        commit = engine.take_commit(1000)
+        assert commit is not None
+        await database.commit(commit)
+        engine.committed(commit.position, 1000)
+    await database.close()
+    path = tmp_path / "region.sqlite"
+    data = bytearray(path.read_bytes())
+    for offset in range(4096 * 6, len(data) - 4096, 4096):
+        data[offset : offset + 200] = b"\xff" * 200
+    path.write_bytes(bytes(data))
+    with pytest.raises(StorageError):
+        await _start_on(tmp_path)
+
+
+# -- the life --------------------------------------------------------------------------------------------------------
+
+
+def fresh(members: dict[str, int], disk: sqlite3.Connection, now_ms: int, restored: bool = False) -> Found:
+    return Found(config_of("us", members, {"crdt-start-patience-ms": 500}, restored=restored), disk, now_ms)
+
+
+def life_on(disk: sqlite3.Connection) -> tuple[int, int]:
+    facts = dict(disk.execute("SELECT name, value FROM meta WHERE name IN ('life', 'recovery')").fetchall())
+    return int(facts["life"]), int(facts["recovery"])
+
+
+def commit(found: Found, now_ms: int) -> None:
+    made = found.engine.take_commit(now_ms)
+    if made is not None:
+        run(found.database.commit(made))
+        found.engine.committed(made.position, now_ms)
+
+
+def test_every_life_is_higher_than_the_ones_before_and_on_disk_before_it_is_spoken() -> None:
+    disk = Region(Cluster(1, regions=1, looks=0.0), "us").disk
+    disk.execute("DELETE FROM meta")
+    lives = []
+    for now_ms in (1000, 1000, 900, 5000, 10):
+        found = fresh(ALONE, disk, now_ms)
+        lives.append(found.engine.life)
+        assert life_on(disk) == (found.engine.life, 0)  # before anybody could have asked
+        assert found.engine.gossip().heard[0].life == found.engine.life
+    assert lives == sorted(set(lives)) and lives[0] == 1000 and lives[3] >= 5000
+
+
+def test_a_start_that_cannot_write_its_life_is_none() -> None:
+    disk = Region(Cluster(1, regions=1, looks=0.0), "us").disk
+    disk.execute("PRAGMA query_only=ON")
+    database = DirectDatabase(disk)
+    with pytest.raises(StorageError, match="readonly"):
+        run(starting.start(config_of("us", ALONE, {}), database, 1000))
+
+
+def test_a_higher_life_that_is_heard_of_is_outdone_for_good() -> None:
+    disk = Region(Cluster(1, regions=2, looks=0.0), "us").disk
+    found = fresh(PAIR, disk, 1000)
+    found.engine.hear(Gossip([Heard(1, 90000, True, {}, 1)], [], []), 1000)
+    assert found.engine.life > 90000
+    commit(found, 1000)
+    assert fresh(PAIR, disk, 1000).engine.life > 90000 + 1
+
+
+def test_a_recovery_lasts_over_starts() -> None:
+    """A member holds more of this region's effects than it has itself (S13.7)."""
+    cluster = Cluster(1, regions=2, looks=0.0)
+    us = cluster.regions[0]
+    found = fresh(PAIR, us.disk, 1000)
+    assert found.engine.lifecycle.state == STARTING
+    found.engine.peer_holds(2, 1, {1: 7}, 1000)
+    assert found.engine.lifecycle.state == RECOVERY
+    commit(found, 1000)
+    again = fresh(PAIR, us.disk, 1000)
+    assert again.engine.lifecycle.state == RECOVERY
+    assert again.engine.lifecycle.recovery == found.engine.lifecycle.recovery  # the same one
+    assert again.engine.life > found.engine.life
+
+
+def test_restored_begins_a_recovery_at_once() -> None:
+    disk = Region(Cluster(1, regions=2, looks=0.0), "us").disk
+    found = fresh(PAIR, disk, 7000, restored=True)
+    assert found.engine.lifecycle.state == RECOVERY
+    assert life_on(disk) == (found.engine.life, found.engine.life)
+    assert fresh(PAIR, disk, 7000).engine.lifecycle.recovery == found.engine.lifecycle.recovery
+    session = found.engine.connect("", "", 7000)
+    assert b"READONLY" in str(found.engine.execute(session, [b"XADD", b"k", b"*", b"f", b"v"], 7000).__dict__).encode()
+
+
+def test_the_members_are_those_of_the_first_start() -> None:
+    disk = Region(Cluster(1, regions=2, looks=0.0), "us").disk
+    found = fresh({"us": 1, "eu": 2, "ap": 3}, disk, 1000)
+    assert sorted(found.engine.members) == [1, 2]
+    disk.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('lost', x'32')")
+    assert [member.lost for member in fresh(PAIR, disk, 1000).engine.members.values()] == [False, True]
