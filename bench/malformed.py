@@ -82,7 +82,7 @@ _COMMANDS: list[list[bytes]] = [
         b"CRDT.DIGEST a",
         b"CRDT.PEERS",
         b"CRDT.LOG a 1",
-        b"CRDT.EXPLAIN a",
+        b"CRDT.EXPLAIN c",
     ]
 ]
 _NUMBERS = [
