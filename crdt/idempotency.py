@@ -86,11 +86,19 @@ class Pairs:
         return any(pair.dot == dot for pair in self.of(pid, iid))
 
     def answer(self, pid: bytes, iid: bytes, now_ms: int, duration_ms: int) -> Optional[Pair]:
-        """The pair that answers a retry (S9.1), or None when it is a new add; of a conflict's two, the winner."""
+        """The pair that answers a retry (S9.1), or None when it is a new add.
+
+        Of a conflict's two it is the winner while both are here, even when only the loser is held for less than the duration.
+        """
+        pairs = self.of(pid, iid)
         found: Optional[Pair] = None
-        for pair in self.of(pid, iid):
+        for pair in pairs:
             if now_ms - pair.held_ms <= duration_ms and (found is None or pair.order() < found.order()):
                 found = pair
+        if found is not None:
+            for pair in pairs:
+                if pair.order() < found.order() and is_conflict(pair, found, duration_ms):
+                    found = pair
         return found
 
     def add(self, pair: Pair) -> None:

@@ -81,6 +81,10 @@ def join_snapshot(core: Core, chunks: list[bytes], source: int) -> None:
         core.lifecycle.enter_recovery(core.clock_ms)
     core.journal.cut_block()
     join(core.keyspace, other, core.clock_ms)
+    for key, pid in dict.fromkeys((key, pid) for key, pid, _ in core.keyspace.changes.pairs):
+        stream = core.keyspace.get(key)
+        if stream is not None:
+            evict_pairs(core, stream, pid, configuration(core, stream)[1])
     core.journal.push_snapshot(source, chunks, other.vector)
     core.note_unsaved()
     core.statistics.snapshots_joined += 1

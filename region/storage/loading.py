@@ -141,7 +141,7 @@ def replay(stored: Stored, row: Row, check: bytes, chunks: list[bytes]) -> None:
             _evict_pairs(stored)
         elif row.snapshot:
             join(keyspace, read_snapshot(chunks, keyspace.limits), row.clock_ms, stored.skip_keys)
-            keyspace.changes.pairs = []
+            _evict_pairs(stored)
         else:
             for record in read_records(row.body):
                 if stored.skip_keys.get(record.key, 0) < row.position:
