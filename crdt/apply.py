@@ -81,13 +81,15 @@ def apply(
     else:
         apply_configure(stream, effect, (origin, counter))
     stream.touched[origin] = counter
-    note_change(keyspace, stream)
+    # Acknowledgements are announced whenever a round comes: that is no change that a client who watches the key could mean (S10.7).
+    note_change(keyspace, stream, not isinstance(effect, fx.Acknowledge))
     keyspace.drop_if_empty(stream)
 
 
-def note_change(keyspace: Keyspace, stream: Stream) -> None:
+def note_change(keyspace: Keyspace, stream: Stream, is_visible: bool = True) -> None:
     """What every effect on a key, and a join, leaves to be noticed."""
-    keyspace.note_visible(stream)
+    if is_visible:
+        keyspace.note_visible(stream)
     keyspace.touch(stream)
     keyspace.changes.changed_keys.add(stream.key)
     for name in stream.groups:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from region.engine.lifecycle import RECOVERY, SERVING, STARTING
-from region.engine.replies import QUEUED, Waiting
+from region.engine.replies import NULL_ARRAY, QUEUED, Waiting
 from tests.review.support import Place, carry, cluster, code
 
 
@@ -49,3 +49,30 @@ def test_a_snapshot_that_takes_one_entry_and_brings_another_wakes_readers() -> N
     us.commit()
     eu.engine.join(list(us.engine.snapshot_cut().chunks(1 << 20)), 1, 1000)
     assert len(eu.engine.take_answers()) == 1
+
+
+def test_a_round_between_watch_and_exec_is_no_change() -> None:
+    """S10.7: merges and writes break a WATCH; that a round announces what was acknowledged before is neither."""
+    us = cluster(2)[0]
+    us.ok("XGROUP", "CREATE", "x", "g", "0", "MKSTREAM")
+    one = us.ok("XADD", "x", "*", "f", "1")
+    us.ok("XREADGROUP", "GROUP", "g", "c", "STREAMS", "x", ">")
+    us.ok("XACK", "x", "g", one)
+    us.ok("WATCH", "x")
+    us.round()
+    assert us.engine.statistics.acknowledgements == 1
+    us.ok("MULTI")
+    us.ok("XLEN", "x")
+    assert us("EXEC") == [1]
+
+
+def test_a_merge_between_watch_and_exec_is_a_change() -> None:
+    """S10.7: WATCH is honoured, merges included."""
+    us, eu = cluster(2)
+    us.ok("XADD", "x", "*", "f", "1")
+    us.ok("WATCH", "x")
+    eu.ok("XADD", "x", "*", "f", "2")
+    carry(eu, us)
+    us.ok("MULTI")
+    us.ok("XLEN", "x")
+    assert us("EXEC") is NULL_ARRAY
