@@ -160,7 +160,8 @@ def locals_naive(region: NaiveRegion) -> Locals:
     for key, stream in region.keys.items():
         for name in stream.creates:
             state = stream.locals.get(name) or NaiveLocal()
-            result[key, name] = (state.floor, state.raised_id, state.given, state.dropped, state.pel, state.consumers)
+            dropped = {dot for dot in state.dropped if dot in stream.entries}  # a deleted entry counts as neither (S8.1)
+            result[key, name] = (state.floor, state.raised_id, state.given, dropped, state.pel, state.consumers)
     return result
 
 
@@ -179,7 +180,12 @@ def locals_of(keyspace: Keyspace) -> Locals:
             assert by_consumer == {dot: pending[1] for dot, pending in pel.items()}, "the PELs of group and consumers differ"
             assert state.pel.length == len(pel)
             floor = None if state.floor is None else place(state.floor)
-            dropped = {(region_id, counter) for region_id, counters in state.dropped.items() for counter in counters}
+            dropped = {
+                (region_id, counter)
+                for region_id, counters in state.dropped.items()
+                for counter in counters
+                if region_id in stream.logs and stream.logs[region_id].has_counter(counter)
+            }
             result[key, name] = (floor, state.raised_id, dots_in(state.given), dropped, pel, set(state.consumers))
     return result
 
