@@ -256,8 +256,8 @@ class Core:
         self.meta_changes["recovery"] = b"%d" % self.lifecycle.recovery
 
     def changes_since_checkpoint(self) -> int:
-        """Keys changed since the last checkpoint, and one for what is in no row yet: 0 when all is in it."""
-        return len(self.keyspace.dirty) + (0 if self.journal.is_empty() else 1)
+        """How many rows no complete checkpoint on disk reflects, what is in no row yet included: 0 when all is in it."""
+        return max(self.journal.next_position() - self.saved_position, 0)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from crdt import effects as fx
 from crdt.vector import Vector
 
 REMEMBERED: Final = 4096
+REMOVALS_SHOWN: Final = 128  # of one key
 DOTS_REMEMBERED: Final = 64  # of one removal
 
 
@@ -47,4 +48,6 @@ class Removals:
             self.kept.append(Removal(effect.key, "XGROUP DESTROY", origin, counter, {}, [], effect.group))
 
     def of(self, key: bytes) -> list[Removal]:
-        return [removal for removal in self.kept if not removal.key or removal.key == key]
+        """The newest that bear on a key, oldest first."""
+        found = [removal for removal in self.kept if not removal.key or removal.key == key]
+        return found[-REMOVALS_SHOWN:]
