@@ -23,7 +23,7 @@ from region.storage import loading, log, schema
 from region.storage.loading import Stored
 
 FILE_NAME: Final = "region.sqlite"
-_TAIL_BYTES: Final = 8 << 20
+_TAIL_BYTES: Final = 2 << 20
 _READ_ROWS: Final = 512
 _DELETE_ROWS: Final = 2000
 

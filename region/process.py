@@ -34,6 +34,8 @@ from sync.manager import SyncManager
 _TICK_S: Final = 0.005
 _RETRY_S: Final = 0.2
 _CHECKPOINT_LOOK_S: Final = 0.1
+# After a checkpoint of more log than this, free memory is given back to the system.
+_BURST_BYTES: Final = 1 << 20
 
 _log: Final = logging.getLogger("anabranch.region")
 
@@ -237,6 +239,7 @@ class Region:
         """One whole checkpoint, in slices between commits, and what of the log it makes superfluous."""
         engine = self.engine
         checkpointer = self._checkpointer
+        written_before = self._checkpointed_bytes
         self._checkpointed_bytes = self.database.log_bytes
         self._checkpointed_s = self._loop.time()
         if not checkpointer.is_under_way():
@@ -259,6 +262,8 @@ class Region:
             settings = self.settings
             await self.database.truncate(replay_from, settings.integer("crdt-log-max-bytes"), settings.integer("crdt-log-max-effects"))
         engine.log_bytes = self.database.log_bytes
+        if self.database.log_bytes - written_before >= _BURST_BYTES:
+            await self._loop.run_in_executor(None, facts.give_back_memory)
         self._facts["rdb_last_save_time"] = str(self.now_ms() // 1000)
 
     async def _until_committed(self, position: int) -> None:
