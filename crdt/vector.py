@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 Vector = dict[int, int]
 Dot = tuple[int, int]  # (region_id, counter)
-EMPTY: Final[Vector] = {}
 
 
 def covers(vector: Vector, region_id: int, counter: int) -> bool:

@@ -239,7 +239,7 @@ class Region:
         """One whole checkpoint, in slices between commits, and what of the log it makes superfluous."""
         engine = self.engine
         checkpointer = self._checkpointer
-        written_before = self._checkpointed_bytes
+        grown_bytes = self.database.log_bytes - self._checkpointed_bytes
         self._checkpointed_bytes = self.database.log_bytes
         self._checkpointed_s = self._loop.time()
         if not checkpointer.is_under_way():
@@ -262,7 +262,7 @@ class Region:
             settings = self.settings
             await self.database.truncate(replay_from, settings.integer("crdt-log-max-bytes"), settings.integer("crdt-log-max-effects"))
         engine.log_bytes = self.database.log_bytes
-        if self.database.log_bytes - written_before >= _BURST_BYTES:
+        if grown_bytes >= _BURST_BYTES:
             await self._loop.run_in_executor(None, facts.give_back_memory)
         self._facts["rdb_last_save_time"] = str(self.now_ms() // 1000)
 

@@ -75,7 +75,6 @@ class Receiver:
         self.welcomed = False
         self.open = False
         self.holding_back = False
-        self.bodies_asked = 0  # statistics
         self._out: deque[m.Up] = deque()
         self._acknowledge: Optional[m.Acknowledge] = None  # the newest only
         self._direct: frozenset[int] = frozenset()
@@ -279,7 +278,6 @@ class Receiver:
         if not dots:
             return
         self._asked.update(dict.fromkeys(dots))
-        self.bodies_asked += len(dots)
         self._out.append(m.BodyRequest(dots))
 
     def _worth_asking(self, late_origin: int) -> list[Dot]:

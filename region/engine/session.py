@@ -37,8 +37,7 @@ class Session:
         self.queue_failed = False
         # WATCH: key -> change number of the key when it was watched (10.7).
         self.watched: dict[bytes, int] = {}
-        # Position of the last row that holds an effect this connection issued (WAIT).
-        self.write_position = 0
+        # Counter of the last effect that this connection issued (WAIT).
         self.write_counter = 0
         # Kept by the server, shown by CLIENT LIST: bytes unparsed and unsent.
         self.query_bytes = 0

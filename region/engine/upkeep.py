@@ -66,10 +66,6 @@ class Upkeep:
         """How many are remembered, those no longer in force included."""
         return len(self._deadlines)
 
-    def next_deadline_ms(self) -> int:
-        """When the next key hides; 0: never."""
-        return self._deadlines[0][0] + 1 if self._deadlines else 0
-
     def hide(self, core: Core) -> list[bytes]:
         """The keys that became hidden since the last step."""
         hidden: list[bytes] = []
