@@ -76,7 +76,7 @@ class Scan:
         self.payload_start = 0  # payload is data[payload_start:next]
 
     def step(self) -> bool:
-        """To the next entry; False at the end. The varints are read in place, without a call for each: every read and merge runs through here."""
+        """To the next entry; False at the end. Varints are read in place, without calls: every read and merge runs through here."""
         data = self.data
         position = self.next
         if position >= len(data):
