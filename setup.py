@@ -23,7 +23,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 # The modules that are compiled (a benchmark justifies each, STYLE 12), and those among them that are not.
-COMPILED = ["crdt/**/*.py", "region/engine/**/*.py", "region/resp/**/*.py", "region/server.py", "region/connection.py"]
+COMPILED = ["crdt/**/*.py", "region/engine/**/*.py", "region/resp/**/*.py", "region/server.py", "region/connection.py", "region/held.py"]
 INTERPRETED: set[str] = set()
 OPT_LEVEL = os.environ.get("ANABRANCH_OPT_LEVEL", "3")
 

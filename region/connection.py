@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, Optional, Protocol
 from region.engine.replies import NoReply, Reply, Waiting
 from region.engine.session import Session
 from region.engine.settings import Settings
+from region.held import must_wait
 from region.resp.encoder import encode, encode_error
 from region.resp.parser import ProtocolError, RequestParser
 
@@ -246,8 +247,8 @@ class Connection:
         """Writes replies, or holds them until what they reflect is on disk."""
         server = self.server
         position = self.engine.reply_position()
-        if self.held_replies > 0 or position > self.engine.committed_position:
-            server.hold(position, self, data)
+        if must_wait(position, self.engine.committed_position, self.held_replies):
+            server.held.hold(position, self, data)
             self.held_replies += 1
             self.held_bytes += len(data)
             session.output_bytes = self.held_bytes

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, Optional
+from typing import Any, Final, Optional, Protocol
 
 import aiosqlite
 
@@ -28,11 +29,34 @@ _READ_ROWS: Final = 512
 _DELETE_ROWS: Final = 2000
 
 
-class Database:
-    """One region's database; `StorageError` when it cannot be opened or holds what it cannot hold."""
+class Connection(Protocol):
+    """What is used of an aiosqlite connection; sqlite3's errors say what fails."""
 
-    def __init__(self, directory: Path) -> None:
+    async def execute_fetchall(self, sql: str, parameters: Any = ()) -> Iterable[Any]: ...
+
+    async def executemany(self, sql: str, parameters: Any) -> Any: ...
+
+    async def rollback(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+Connect = Callable[[Path, bool], Awaitable[Connection]]
+"""(file, for reading only) → a connection that begins no transaction by itself."""
+
+
+async def _connect(path: Path, reads_only: bool) -> Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    connection: Any = await aiosqlite.connect(f"file:{path}?mode=ro" if reads_only else path, uri=reads_only, isolation_level=None)
+    return connection  # type: ignore[no-any-return]
+
+
+class Database:
+    """One region's database; `StorageError` when it cannot be opened or holds what it cannot hold. `connect`: how files are opened."""
+
+    def __init__(self, directory: Path, connect: Connect = _connect) -> None:
         self.path = directory / FILE_NAME
+        self._connect = connect
         self.last_position = 0  # committed
         # What a peer must hold for the log to reach back to what it lacks (S2.6).
         self.log_floor: Vector = {}
@@ -43,21 +67,20 @@ class Database:
         self._tail: deque[Row] = deque()
         self._tail_bytes = 0
         self._tail_max_bytes = _TAIL_BYTES
-        self._writer: Optional[aiosqlite.Connection] = None
-        self._reader: Optional[aiosqlite.Connection] = None
+        self._writer: Optional[Connection] = None
+        self._reader: Optional[Connection] = None
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
     async def open(self) -> dict[str, bytes]:
         """Opens or creates the file; its meta rows, empty for a new one."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = await aiosqlite.connect(self.path, isolation_level=None)
+            self._writer = await self._connect(self.path, False)
             for pragma in schema.PRAGMAS:
                 await self._writer.execute_fetchall(pragma)
             for table in schema.TABLES:
                 await self._writer.execute_fetchall(table)
-            self._reader = await aiosqlite.connect(f"file:{self.path}?mode=ro", uri=True, isolation_level=None)
+            self._reader = await self._connect(self.path, True)
             rows = await self._writer.execute_fetchall("SELECT name, value FROM meta")
         except (sqlite3.Error, OSError) as error:
             raise StorageError(f"cannot open {self.path}: {error}") from error

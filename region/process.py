@@ -17,6 +17,7 @@ from typing import Any, Final, Optional
 
 import anabranch_build
 from region import facts, starting
+from region.checkpointing import Checkpoints, UntilCommitted, Write
 from region.config import RegionConfig
 from region.database import Database
 from region.engine.engine import Engine
@@ -28,7 +29,6 @@ from region.engine.settings import Settings
 from region.http import Figure, Health, HttpServer
 from region.server import Server
 from region.storage.checkpoint import Checkpointer
-from region.storage.schema import Statement
 from sync.manager import SyncManager
 
 _TICK_S: Final = 0.005
@@ -51,7 +51,7 @@ class Region:
         self.on_committed: Final[list[Callable[[int], None]]] = []
         self.server: Final = Server(self)
         self.stopped: Final = asyncio.Event()
-        self._checkpointer = checkpointer
+        self._checkpoints = Checkpoints(engine, checkpointer, database.log_bytes)
         self._loop = asyncio.get_running_loop()
         self._turn_planned = False
         self._is_committing = False
@@ -64,8 +64,6 @@ class Region:
         self._commit_tasks: set[asyncio.Task[None]] = set()
         self._sync: Optional[SyncManager] = None
         self._http: Optional[HttpServer] = None
-        self._checkpointed_bytes = database.log_bytes
-        self._checkpointed_s = 0.0
         self._divergences_seen = 0
         self._state_seen = ""
         self._facts = facts.fixed()
@@ -220,48 +218,34 @@ class Region:
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
     async def _checkpointing(self) -> None:
-        """Begins a checkpoint when keys changed and time or log says so."""
+        """Begins a checkpoint when one is due."""
         while not self._stopping:
             await asyncio.sleep(_CHECKPOINT_LOOK_S)
-            engine = self.engine
-            if not (engine.keyspace.dirty or engine.keyspace.is_dirty or engine.changes_since_checkpoint()):
-                continue
-            grown = self.database.log_bytes - self._checkpointed_bytes >= self.settings.integer("crdt-checkpoint-max-bytes")
-            due = self._loop.time() - self._checkpointed_s >= self.settings.integer("crdt-checkpoint-interval-ms") / 1000
-            if (grown or due) and not engine.commit_error:
+            if self._checkpoints.is_due(self.database.log_bytes, self._steady_ms()):
                 try:
                     await self._checkpoint()
                 except StorageError as error:
                     _log.error("checkpoint failed, it will be tried again: %s", error)
                     await asyncio.sleep(_RETRY_S)
 
+    def _steady_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
     async def _checkpoint(self) -> None:
         """One whole checkpoint, in slices between commits, and what of the log it makes superfluous."""
-        engine = self.engine
-        checkpointer = self._checkpointer
-        grown_bytes = self.database.log_bytes - self._checkpointed_bytes
-        self._checkpointed_bytes = self.database.log_bytes
-        self._checkpointed_s = self._loop.time()
-        if not checkpointer.is_under_way():
-            engine.journal.cut_block()
-            checkpointer.begin(engine.keyspace, engine.journal.position, engine.clock_ms)
-        while checkpointer.pending or checkpointer.has_more():
-            if not checkpointer.pending:
-                engine.journal.cut_block()
-                checkpointer.capture(engine.keyspace, engine.journal.position)
-            await self._until_committed(checkpointer.pending_position)
-            for statements in checkpointer.slices():
-                await self._write(statements)
-            checkpointer.written()
-        replay_from, statements = checkpointer.finish()
-        await self._until_committed(replay_from)
-        await self._write(statements)
-        checkpointer.finished()
-        engine.saved_position = replay_from
-        async with self._writing:
-            settings = self.settings
-            await self.database.truncate(replay_from, settings.integer("crdt-log-max-bytes"), settings.integer("crdt-log-max-effects"))
-        engine.log_bytes = self.database.log_bytes
+        grown_bytes = self.database.log_bytes - self._checkpoints.log_bytes
+        settings = self.settings
+        for step in self._checkpoints.steps(self.database.log_bytes, self._steady_ms()):
+            if isinstance(step, UntilCommitted):
+                await self._until_committed(step.position)
+                continue
+            async with self._writing:
+                if isinstance(step, Write):
+                    await self.database.write(step.statements)
+                else:
+                    limits = settings.integer("crdt-log-max-bytes"), settings.integer("crdt-log-max-effects")
+                    await self.database.truncate(step.up_to, *limits)
+        self.engine.log_bytes = self.database.log_bytes
         if grown_bytes >= _BURST_BYTES:
             await self._loop.run_in_executor(None, facts.give_back_memory)
         self._facts["rdb_last_save_time"] = str(self.now_ms() // 1000)
@@ -275,10 +259,6 @@ class Region:
             self.stepped()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._committed.wait(), 1.0)
-
-    async def _write(self, statements: list[Statement]) -> None:
-        async with self._writing:
-            await self.database.write(statements)
 
     # -- figures -----------------------------------------------------------------------------------------------------
 

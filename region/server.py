@@ -1,7 +1,6 @@
 """The RESP server: listens, admits clients, and holds replies that wait for a commit. `region.connection` serves each client.
 
-Replies that wait (``appendfsync always``, S13.2) stand in one queue, in the order in which they were made, with the position that they
-wait for. Positions in the queue never fall, so `Server.released` takes from its front.
+Replies that wait for the disk (``appendfsync always``, S13.2) stand in `region.held`.
 """
 
 from __future__ import annotations
@@ -9,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections import deque
 from typing import Any, Final, Optional
 
 from region.connection import OUTPUT_HIGH_BYTES, OUTPUT_LOW_BYTES, Connection, RegionDoors
 from region.engine.replies import Reply
 from region.engine.session import Session
+from region.held import HeldReplies
 
 BACKLOG: Final = 511
 
@@ -28,9 +27,8 @@ class Server:
         self.connections: dict[int, Connection] = {}
         # Closed connections that still send.
         self.lingering: set[Connection] = set()
-        # Replies that wait for a commit: position, connection, bytes; positions never fall.
-        self.held: deque[tuple[int, Connection, bytes]] = deque()
-        self.held_position = 0
+        # Replies that wait for a commit.
+        self.held: HeldReplies[Connection, bytes] = HeldReplies()
         self.connections_received = 0
         self.rejected_connections = 0
         self.net_input_bytes = 0
@@ -89,23 +87,14 @@ class Server:
         if connection is not None:
             connection.answer(session, reply)
 
-    def hold(self, position: int, connection: Connection, data: bytes) -> None:
-        """Keeps replies until `position` is committed."""
-        self.held_position = max(self.held_position, position)
-        self.held.append((self.held_position, connection, data))
-
     def released(self, position: int) -> None:
         """Sends what waited for rows up to `position`; called after each commit."""
-        held = self.held
-        while held and held[0][0] <= position:
-            _, connection, data = held.popleft()
+        for connection, data in self.held.released(position):
             connection.release(data)
 
     def commit_failed(self) -> None:
         """Disconnects every client that waits for a commit: it is never told that its write failed (S13.4)."""
-        waiting = [connection for _, connection, _ in self.held]
-        self.held.clear()
-        for connection in waiting:
+        for connection in self.held.dropped():
             connection.abort()
 
     def close_session(self, session_id: int) -> bool:

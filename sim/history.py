@@ -49,7 +49,7 @@ class Operation:
         self.always = always  # appendfsync always was in force: an answer says that it is on disk
         self.reply: Reply = None
         self.has_reply = False
-        self.waited = False  # it ran in a later step than it came: `before` is then the vector before that later step's end
+        self.waited = False  # it ran in a later step than it came: `before` and `after` are then the vector after that step
         self.answered_ms: Optional[int] = None
         self.lost = False  # the client will never know: connection lost, process dead
 
@@ -104,9 +104,10 @@ class Committed:
 
 
 class Moved:
-    """A step other than a command changed a region's vector: a merge, a join ("join"), or what it issued by itself ("tick").
+    """A step other than a command changed a region's vector. `clock_ms` is the region's clock then: the highest that it has read.
 
-    `clock_ms` is the region's clock then: the highest that it has read.
+    `how`: "merge" (blocks of a peer, and what they made it issue, S9.2), "join" (a snapshot, likewise), "tick" (what it issued by itself),
+    "waited" (commands ran that had waited for the end of the start: their operations follow, with `waited` set, and issued this).
     """
 
     __slots__ = ("after", "at_ms", "before", "clock_ms", "how", "region", "start")

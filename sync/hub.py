@@ -27,8 +27,7 @@ from sync.receiver import Progress, Receiver, Staged
 from sync.sender import CheckChains, Locate, ReadBlock, ReadLog, Request, Sender
 from sync.switchboard import Switchboard
 
-# A connection that says nothing for so long is taken for dead; heartbeats come far more often.
-_SILENCE_MS_MIN = 10_000
+# A connection is taken for dead after crdt-link-silence-ms without a message, yet never before so many heartbeats are missing.
 _SILENCE_HEARTBEATS = 50
 
 
@@ -336,7 +335,9 @@ class Hub(Switchboard):
         self._announce(now_ms)
 
     def _silence(self, now_ms: int, steady_ms: int) -> None:
-        silence_ms = max(_SILENCE_MS_MIN, _SILENCE_HEARTBEATS * self.settings.integer("crdt-heartbeat-interval-ms"))
+        silence_ms = max(
+            self.settings.integer("crdt-link-silence-ms"), _SILENCE_HEARTBEATS * self.settings.integer("crdt-heartbeat-interval-ms")
+        )
         for connection in list(self._connections.values()):
             if steady_ms - connection.heard_ms > silence_ms:
                 self.closed(connection.number, f"nothing heard for {silence_ms} ms", now_ms)

@@ -7,16 +7,17 @@ import logging
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Optional
+from typing import Any, Final
 
 from crdt.vector import Vector
 from region.engine.errors import PeerError
+from sync import questions
 from sync.carrier import ConnectionLost, Listener, Stream, dial
 from sync.codec import decode_down, decode_up, encode_down, encode_up
 from sync.doors import Region, Row
 from sync.hub import Hub
 from sync.messages import Acknowledge, BodyRequest, Hello, Message, SnapshotRequest
-from sync.sender import CheckChains, Locate, ReadBlock, ReadLog, Request
+from sync.sender import ReadLog, Request
 
 # Merged in one turn of the loop; clients are served between turns.
 MERGE_TURN_BYTES: Final = 128 << 10
@@ -261,25 +262,13 @@ class SyncManager:
 
     async def _answer(self, number: int, request: Request) -> None:
         try:
-            result = await self._ask(request)
+            result = await questions.answer(self.region.database, request, self._rows_after)
         except Exception as error:
             self.hub.closed(number, f"the log could not be read: {error}", self.region.now_ms())
             self._plan_step()
             raise
         self.hub.answered(number, request, result, self.region.now_ms())
         self._plan_step()
-
-    async def _ask(self, request: Request) -> Any:
-        database = self.region.database
-        if isinstance(request, ReadLog):
-            rows = await self._rows_after(request)
-            # Checked afterwards: the log may have been truncated while it was read.
-            return None if await database.position_for(request.vector) is None else rows
-        if isinstance(request, Locate):
-            return await database.position_for(request.vector)
-        if isinstance(request, ReadBlock):
-            return await database.block_with(request.origin, request.counter)
-        return await self._fork(request)
 
     async def _rows_after(self, request: ReadLog) -> Sequence[Row]:
         """Peers that stand at the same place share one read, if it began late enough for both."""
@@ -293,10 +282,3 @@ class SyncManager:
 
     async def _read_rows(self, request: ReadLog) -> Sequence[Row]:
         return await self.region.database.rows_after(request.position, request.bytes_max)
-
-    async def _fork(self, request: CheckChains) -> int:
-        for origin, chain in sorted(request.chains.items()):
-            known: Optional[bytes] = await self.region.database.chain_at(origin, request.vector[origin])
-            if known is not None and known != chain:
-                return origin
-        return 0

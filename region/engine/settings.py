@@ -90,6 +90,7 @@ ALL: list[Setting] = [
     # Sync
     Setting("crdt-sync-interval-ms", 5, "Least time between two sync rounds (S2.5).", maximum=60000),
     Setting("crdt-heartbeat-interval-ms", 200, "Time between heartbeats on a link.", minimum=1),
+    Setting("crdt-link-silence-ms", 10000, "After how long without a message a link counts as dead and is dialled anew.", minimum=1),
     Setting("crdt-reconnect-min-ms", 50, "First pause before a link is dialled again.", minimum=1),
     Setting("crdt-reconnect-max-ms", 1000, "Longest pause before a link is dialled again.", minimum=1),
     Setting("crdt-start-patience-ms", 2000, "How long a start waits for what members hold of this region (S13.6)."),

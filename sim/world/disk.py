@@ -1,0 +1,319 @@
+"""A simulated disk under real SQLite: it remembers what was synced, and forgets the rest when the power goes.
+
+SQLite runs on a VFS (apsw) whose files live in memory. A file is what the process sees; besides, the disk keeps what of it is durable and
+the writes since the last sync. A process that dies leaves the file as it was seen (the system's cache survives). A power cut leaves the
+durable bytes and any of the later writes, each whole, torn at a sector, or not at all: what real disks do to what was not synced.
+
+A cut may be set to fall at the n-th coming write or sync, so also in the middle of a commit: from there on nothing reaches the file any
+more, whatever the process goes on doing before it notices that it is dead.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Optional
+
+import apsw
+
+from region.database import Connection
+
+SECTOR_BYTES: Final = 512
+_POWERSAFE_OVERWRITE: Final = 0x1000
+_TRUNCATED: Final = -1
+
+
+class File:
+    """One file. `seen`: its bytes as a process reads them; `durable`: those that a power cut leaves for sure."""
+
+    __slots__ = ("durable", "seen", "unsynced")
+
+    def __init__(self) -> None:
+        self.seen = bytearray()
+        self.durable = bytearray()
+        self.unsynced: list[tuple[int, bytes]] = []  # (offset, bytes), or (_TRUNCATED, the size in decimal digits)
+
+    def write(self, offset: int, data: bytes) -> None:
+        _put(self.seen, offset, data)
+        self.unsynced.append((offset, data))
+
+    def truncate(self, size: int) -> None:
+        del self.seen[size:]
+        self.unsynced.append((_TRUNCATED, b"%d" % size))
+
+    def sync(self) -> None:
+        for change in self.unsynced:
+            _change(self.durable, *change)
+        self.unsynced = []
+
+    def after_power_cut(self, draw: Random, survival: float) -> File:
+        """What a power cut leaves: of the unsynced writes each survives with this probability, some of them torn."""
+        left = File()
+        left.durable = self.durable
+        for offset, data in self.unsynced:
+            if draw.random() >= survival:
+                continue
+            if offset != _TRUNCATED and draw.random() < 0.3:
+                data = data[: SECTOR_BYTES * draw.randrange(1 + len(data) // SECTOR_BYTES)]
+            _change(left.durable, offset, data)
+        left.seen = bytearray(left.durable)
+        return left
+
+    def copy(self) -> File:
+        twin = File()
+        twin.seen = bytearray(self.seen)
+        twin.durable = bytearray(self.durable)
+        twin.unsynced = list(self.unsynced)
+        return twin
+
+
+def _put(content: bytearray, offset: int, data: bytes) -> None:
+    if len(content) < offset:
+        content.extend(bytes(offset - len(content)))
+    content[offset : offset + len(data)] = data
+
+
+def _change(content: bytearray, offset: int, data: bytes) -> None:
+    if offset == _TRUNCATED:
+        del content[int(data) :]
+    else:
+        _put(content, offset, data)
+
+
+class Disk:
+    """One region's disk. `failing`: what happens to writes now ("": nothing, "io": I/O errors, "full": no room)."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.files: dict[str, File] = {}
+        self.operations = 0  # writes and syncs so far
+        self.failing = ""
+        self.errors = 0  # writes refused
+        self.checkpoint_pages = 1000  # of SQLite's own WAL
+        self._cut_in: Optional[int] = None
+        self._on_cut: Optional[Callable[[], None]] = None
+        self._dead = False
+
+    # -- what the VFS asks -------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Before each write or sync: whether it still reaches the files."""
+        if self._dead:
+            return False
+        self.operations += 1
+        if self._cut_in is not None:
+            self._cut_in -= 1
+            if self._cut_in < 0:
+                self._cut_in = None
+                self._dead = True
+                assert self._on_cut is not None
+                self._on_cut()
+                return False
+        return True
+
+    # -- faults ------------------------------------------------------------------------------------------------------
+
+    def cut_in(self, operations: int, on_cut: Callable[[], None]) -> None:
+        """The process stops at the write or sync after so many: `on_cut` is called, and nothing of it reaches the files any more."""
+        self._cut_in = operations
+        self._on_cut = on_cut
+
+    def power_cut(self, draw: Random, survival: float) -> None:
+        """Everything unsynced is lost, or survives in part."""
+        self.files = {name: self.files[name].after_power_cut(draw, survival) for name in sorted(self.files)}
+
+    def is_dead(self) -> bool:
+        """Whether the process that uses the disk has stopped in the middle of a write."""
+        return self._dead
+
+    def detach(self) -> None:
+        """The process that uses the disk is dead: nothing that its open files are told counts any more."""
+        self._dead = True
+
+    def revive(self) -> None:
+        """A new process uses the disk. Open files of the former one keep their own copies."""
+        self.files = {name: file.copy() for name, file in self.files.items()}
+        self._dead = False
+        self._cut_in = None
+
+    def backup(self) -> dict[str, File]:
+        """A copy of all files as they are, between two transactions: SQLite reads it as after a crash of the process."""
+        copies = {name: file.copy() for name, file in self.files.items()}
+        for file in copies.values():
+            file.sync()
+        return copies
+
+    def restore(self, backup: dict[str, File]) -> None:
+        """Puts a backup's files in place."""
+        self.files = {name: file.copy() for name, file in backup.items()}
+
+
+# Disks in use, by the directory that file names begin with. The VFS is one for all of them.
+_DISKS: Final[dict[str, Disk]] = {}
+
+
+class _OpenFile:
+    """What SQLite calls for an open file (names and meanings: sqlite3_io_methods)."""
+
+    def __init__(self, disk: Disk, file: File) -> None:
+        self.disk = disk
+        self.file = file
+
+    def xRead(self, amount: int, offset: int) -> bytes:
+        return bytes(memoryview(self.file.seen)[offset : offset + amount])
+
+    def xWrite(self, data: bytes, offset: int) -> None:
+        disk = self.disk
+        if disk.failing and not disk._dead:
+            disk.errors += 1
+            if disk.failing == "full":
+                raise apsw.FullError("the simulated disk is full")
+            raise apsw.IOError("the simulated disk fails")
+        if disk.step():
+            self.file.write(offset, bytes(data))
+
+    def xTruncate(self, size: int) -> None:
+        if self.disk.step():
+            self.file.truncate(size)
+
+    def xSync(self, flags: int) -> None:
+        if self.disk.failing == "io" and not self.disk._dead:
+            self.disk.errors += 1
+            raise apsw.IOError("the simulated disk fails")
+        if self.disk.step():
+            self.file.sync()
+
+    def xFileSize(self) -> int:
+        return len(self.file.seen)
+
+    def xSectorSize(self) -> int:
+        return SECTOR_BYTES
+
+    def xDeviceCharacteristics(self) -> int:
+        return _POWERSAFE_OVERWRITE
+
+    def xLock(self, level: int) -> None: ...
+
+    def xUnlock(self, level: int) -> None: ...
+
+    def xCheckReservedLock(self) -> bool:
+        return False
+
+    def xFileControl(self, operation: int, pointer: int) -> bool:
+        return False
+
+    def xClose(self) -> None: ...
+
+
+class _Vfs(apsw.VFS):
+    """Finds the disk by the path's first part. Time and chance stand still: nothing that SQLite does here depends on them."""
+
+    def __init__(self) -> None:
+        super().__init__("anabranch-simulation", "")
+
+    def xOpen(self, name: Any, flags: list[int]) -> Any:
+        path = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
+        disk = _DISKS[path.split("/")[0]]
+        if path not in disk.files:
+            disk.files[path] = File()
+        return _OpenFile(disk, disk.files[path])
+
+    def xDelete(self, name: str, sync: bool) -> None:
+        disk = _DISKS[name.split("/")[0]]
+        if disk.step():
+            disk.files.pop(name, None)
+
+    def xAccess(self, name: str, flags: int) -> bool:
+        return name in _DISKS[name.split("/")[0]].files
+
+    def xFullPathname(self, name: str) -> str:
+        return name
+
+    def xRandomness(self, amount: int) -> bytes:
+        return bytes(amount)
+
+    def xSleep(self, microseconds: int) -> int:
+        return microseconds
+
+    def xCurrentTime(self) -> float:
+        return 2440587.5
+
+    def xCurrentTimeInt64(self) -> int:
+        return 210866760000000
+
+    def xGetLastError(self) -> tuple[int, str]:
+        return 0, ""
+
+
+_vfs: Optional[_Vfs] = None
+
+
+class _Cursor:
+    async def close(self) -> None: ...
+
+
+class DiskConnection:
+    """What `region.database` asks of a connection; nothing in it ever waits. Errors are sqlite3's, as live."""
+
+    def __init__(self, plain: apsw.Connection, disk: Disk) -> None:
+        self.plain = plain
+        self.disk = disk
+
+    async def execute_fetchall(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        if sql.startswith("PRAGMA wal_autocheckpoint"):
+            sql = f"PRAGMA wal_autocheckpoint={self.disk.checkpoint_pages}"
+        try:
+            return self.plain.execute(sql, parameters).fetchall()
+        except apsw.Error as error:
+            raise sqlite3.OperationalError(str(error)) from error
+
+    async def executemany(self, sql: str, parameters: Sequence[Any]) -> _Cursor:
+        try:
+            self.plain.executemany(sql, parameters)
+        except apsw.Error as error:
+            raise sqlite3.OperationalError(str(error)) from error
+        return _Cursor()
+
+    async def rollback(self) -> None:
+        if self.plain.in_transaction:
+            try:
+                self.plain.execute("ROLLBACK")
+            except apsw.Error as error:
+                raise sqlite3.OperationalError(str(error)) from error
+
+    async def close(self) -> None: ...
+
+
+class Opener:
+    """Opens the files of one disk: one real connection, exclusive, so that SQLite needs no shared memory; its readers share it."""
+
+    def __init__(self, disk: Disk) -> None:
+        global _vfs
+        if _vfs is None:
+            _vfs = _Vfs()
+        _DISKS[disk.name] = disk
+        self.disk = disk
+        self._connection: Optional[DiskConnection] = None
+
+    async def connect(self, path: Path, reads_only: bool) -> Connection:
+        if self._connection is None:
+            plain = apsw.Connection(f"{self.disk.name}/{path.name}", vfs="anabranch-simulation")
+            plain.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
+            self._connection = DiskConnection(plain, self.disk)
+        return self._connection
+
+    def close(self) -> None:
+        """Closes the connection; SQLite then empties its WAL into the file, unless the disk is dead."""
+        if self._connection is not None:
+            plain, self._connection = self._connection.plain, None
+            try:
+                plain.close(True)
+            except apsw.Error:  # a dead or failing disk: nothing of it counts
+                pass
+
+    def forget(self) -> None:
+        """The disk is not needed any more."""
+        self.close()
+        _DISKS.pop(self.disk.name, None)
