@@ -1,0 +1,228 @@
+"""What all simulated clients have in common: a region, a mix of acts, tokens, and the entry IDs that they have been shown."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, ClassVar, Final, Optional, TypeVar
+
+from region.engine.replies import ErrorReply, Reply
+from sim.history import Operation, Words
+from sim.load.replies import entries_by_key, entry_ids
+from sim.load.words import SHAPES, Trims
+from sim.plan import ClientPlan
+
+Modes = Callable[[int], str]
+Act = Callable[[Any, Random, int], list[Words]]
+"""(client, draw, now_ms) → the commands to send."""
+Acts = Sequence[tuple[int, Act]]
+"""What a kind does, each with how often (a weight)."""
+
+# Tokens of one client: its number times this, plus 1, 2, 3, …
+TOKENS_OF_A_CLIENT: Final = 1_000_000
+# How many entry IDs a client remembers of one key, and how many it takes out of one reply.
+KNOWN_IDS_MAX: Final = 24
+LEARNT_IDS_MAX: Final = 8
+# Errors after which a sensible client turns to another region; any other is the client's own mistake.
+TROUBLES: Final = ("READONLY", "MISCONF", "LOADING", "MASTERDOWN")
+# The weights that a client's own mix gives to an act of its kind: some clients never do a thing, some do it all the time.
+MIX: Final = (0, 1, 1, 1, 4)
+
+T = TypeVar("T")
+
+
+def pick(draw: Random, options: Sequence[T]) -> T:
+    """One of them."""
+    return options[int(draw.random() * len(options))]
+
+
+def below(draw: Random, limit: int) -> int:
+    """0 … limit - 1."""
+    return int(draw.random() * limit)
+
+
+class Client:
+    """A simulated client: `act` says what it sends, the others tell it what came of it.
+
+    `now_ms` is the client's own clock, Unix time as the regions' clocks show it; only what a real client computes from the time (deadlines,
+    IDs that it makes itself) follows from it.
+    """
+
+    acts: ClassVar[Acts] = ()
+
+    def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
+        self.number = plan.number
+        self.home = plan.home
+        self.region = plan.home
+        self.keys = plan.keys
+        self.regions = regions
+        self.modes = modes
+        traits = Random(plan.draw)
+        self.draw = plan.draw
+        self.patience_ms = pick(traits, (150, 600, 1500, 4000))
+        self.tokens = 0  # how many it has used; the one thing that outlives a crash
+        self.known: dict[bytes, deque[bytes]] = {}
+        # How often it turns away from a region in trouble, and how often for no reason.
+        self.flight = pick(traits, (0.0, 0.5, 1.0))
+        self.restlessness = pick(traits, (0.0, 0.01, 0.05))
+        self.is_troubled = False
+        self.fidelity = pick(traits, (0.5, 0.8, 1.0))  # how often it uses the first of its keys
+        self.shape = pick(traits, SHAPES)
+        self.trims = Trims(traits)
+        self._menu = [act for _, act in self.acts]
+        self._upto: list[float] = []
+        self._total = 0.0
+        weights = [weight * pick(traits, MIX) for weight, _ in self.acts]
+        for weight in weights if any(weights) else [weight for weight, _ in self.acts]:
+            self._total += weight
+            self._upto.append(self._total)
+
+    # -- what the world calls ----------------------------------------------------------------------------------------
+
+    def act(self, draw: Random, now_ms: int) -> list[Words]:
+        """The commands to send now, as one pipeline; none: nothing. `region` says to which region."""
+        chance = draw.random()
+        if self.is_troubled:
+            self.is_troubled = False
+            if chance < self.flight:
+                self.move(draw)
+        elif self.region != self.home:
+            if chance < 0.1:
+                self.go(self.home)
+        elif chance < self.restlessness:
+            self.move(draw)
+        return self.intend(draw, now_ms)
+
+    def answered(self, operation: Operation) -> None:
+        """A reply has come."""
+        reply = operation.reply
+        if isinstance(reply, ErrorReply):
+            if reply.message.startswith(TROUBLES):
+                self.is_troubled = True
+            self.failed(operation, reply.message)
+        else:
+            self.succeeded(operation, reply)
+
+    def lost(self, operation: Operation) -> None:
+        """No reply will come: the connection is gone, or was given up."""
+        if operation.region == self.region:  # else it had left that region itself
+            self.is_troubled = True
+            self.disconnected()
+
+    def refused(self, now_ms: int) -> None:
+        """The region could not be reached."""
+        self.is_troubled = True
+        self.disconnected()
+
+    def crash(self) -> None:
+        """The client's process dies and starts anew, at home, knowing nothing."""
+        self.region = self.home
+        self.is_troubled = False
+        self.known = {}
+        self.disconnected()
+        self.forget()
+
+    # -- what kinds override -----------------------------------------------------------------------------------------
+
+    def intend(self, draw: Random, now_ms: int) -> list[Words]:
+        """What it does where it is: one of its acts, by its own mix."""
+        return self.choose(draw)(self, draw, now_ms)
+
+    def succeeded(self, operation: Operation, reply: Reply) -> None:
+        """A reply that is no error."""
+        self.learn(operation.argv, reply)
+
+    def failed(self, operation: Operation, message: str) -> None:
+        """An error reply."""
+
+    def disconnected(self) -> None:
+        """What hung on the connection is void."""
+
+    def forget(self) -> None:
+        """Loses what its memory held; called by `crash`."""
+
+    # -- tools -------------------------------------------------------------------------------------------------------
+
+    def choose(self, draw: Random) -> Act:
+        """One of the acts, by the client's own mix."""
+        return self._menu[bisect_right(self._upto, draw.random() * self._total)]
+
+    def go(self, region: int) -> None:
+        """Talks to that region from now on."""
+        if region != self.region:
+            self.region = region
+            self.disconnected()
+
+    def move(self, draw: Random) -> None:
+        """Fails over to some other region, if there is one."""
+        others = [region for region in self.regions if region != self.region]
+        if others:
+            self.go(pick(draw, others))
+
+    def key(self, draw: Random) -> bytes:
+        """One of its keys, most often the first."""
+        return self.keys[0] if draw.random() < self.fidelity else pick(draw, self.keys)
+
+    def two_keys(self, draw: Random) -> tuple[bytes, bytes]:
+        """Two different keys, if it has two."""
+        first = below(draw, len(self.keys))
+        if len(self.keys) == 1:
+            return self.keys[0], self.keys[0]
+        return self.keys[first], self.keys[(first + 1 + below(draw, len(self.keys) - 1)) % len(self.keys)]
+
+    def token(self) -> bytes:
+        """A value that no other entry of the run has."""
+        self.tokens += 1
+        return b"%d" % (self.number * TOKENS_OF_A_CLIENT + self.tokens)
+
+    def fields(self, draw: Random) -> list[bytes]:
+        """Fields and values of a new entry, the token first; mostly the client's usual names, so that nodes share master fields."""
+        words = [b"t", self.token()]
+        for name in self.shape if draw.random() < 0.85 else pick(draw, SHAPES):
+            words.append(name)
+            words.append(self.value(draw))
+        return words
+
+    def value(self, draw: Random) -> bytes:
+        """A value: mostly a small number, at times empty, binary or long enough to fill a node."""
+        chance = draw.random()
+        if chance < 0.9:
+            return b"%d" % int(chance * 1000)
+        if chance < 0.94:
+            return b""
+        if chance < 0.98:
+            return b"\x00\r\n\xff"
+        return b"x" * (20 + below(draw, 400))
+
+    def learn(self, argv: Words, reply: Reply) -> None:
+        """Remembers entry IDs that a reply shows: of XADD, of ranges, of reads."""
+        name = argv[0]
+        if name == b"XADD":
+            if isinstance(reply, bytes):
+                self.know(argv[1], (reply,))
+        elif name == b"XRANGE" or name == b"XREVRANGE":
+            self.know(argv[1], entry_ids(reply, LEARNT_IDS_MAX))
+        elif name == b"XREAD" or name == b"XREADGROUP":
+            for key, entries in entries_by_key(reply):
+                self.know(key, entry_ids(entries, LEARNT_IDS_MAX))
+
+    def know(self, key: bytes, ids: Sequence[bytes]) -> None:
+        """Remembers entry IDs of a key, and forgets the oldest."""
+        known = self.known.get(key)
+        if known is None:
+            known = self.known[key] = deque(maxlen=KNOWN_IDS_MAX)
+        known.extend(ids)
+
+    def known_id(self, draw: Random, key: bytes) -> Optional[bytes]:
+        """An entry ID of the key that a reply showed; None if it knows none."""
+        known = self.known.get(key)
+        return known[int(draw.random() * len(known))] if known else None
+
+    def look(self, draw: Random, key: bytes) -> Words:
+        """A read that shows entry IDs."""
+        count = b"%d" % (1 + below(draw, LEARNT_IDS_MAX))
+        if draw.random() < 0.5:
+            return (b"XRANGE", key, b"-", b"+", b"COUNT", count)
+        return (b"XREVRANGE", key, b"+", b"-", b"COUNT", count)

@@ -1,0 +1,42 @@
+"""The table of kinds: the door through which the world makes clients."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sim.load.administrators import Administrator, Configurer, Deleter, Expirer, GroupAdministrator, LastIdKeeper, PairConfigurer, Renamer
+from sim.load.base import Client, Modes
+from sim.load.consumers import GroupConsumer
+from sim.load.producers import IdempotentProducer, PlainProducer, TwinProducer
+from sim.load.readers import Looker, StreamReader
+from sim.load.synchronous import SynchronousWriter
+from sim.load.transactions import Transactor
+from sim.load.trimming import Trimmer
+from sim.plan import ClientPlan
+
+__all__ = ["KINDS", "Client", "Modes", "make"]
+
+KINDS: Final[dict[str, type[Client]]] = {
+    "producer": PlainProducer,
+    "idempotent-producer": IdempotentProducer,
+    "twin-producer": TwinProducer,
+    "consumer": GroupConsumer,
+    "reader": StreamReader,
+    "looker": Looker,
+    "trimmer": Trimmer,
+    "deleter": Deleter,
+    "renamer": Renamer,
+    "last-id-keeper": LastIdKeeper,
+    "expirer": Expirer,
+    "group-administrator": GroupAdministrator,
+    "pair-configurer": PairConfigurer,
+    "configurer": Configurer,
+    "administrator": Administrator,
+    "transactor": Transactor,
+    "synchronous-writer": SynchronousWriter,
+}
+
+
+def make(plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> Client:
+    """The client that `plan` describes. `modes` tells a region's crdt-xadd-id-uniqueness-mode."""
+    return KINDS[plan.kind](plan, regions, modes)

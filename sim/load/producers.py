@@ -1,0 +1,202 @@
+"""Producers: plain ones, and those that retry under an idempotency pair (S4, S9)."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from region.engine.replies import Reply
+from sim.history import Operation, Words
+from sim.load.base import TROUBLES, Client, Modes, below, pick
+from sim.plan import ClientPlan
+
+# Full IDs that a producer makes are rounded to so many ms, so that producers in several regions make the same.
+ROUNDED_MS: Final = 20
+MAX_HALF: Final = (1 << 64) - 1
+
+
+# -- plain -----------------------------------------------------------------------------------------------------------
+
+
+def made_id(draw: Random, mode: str, now_ms: int) -> bytes:
+    """An ID for XADD other than `*`; mostly one that `mode` takes."""
+    chance = draw.random()
+    if chance < 0.02:
+        return pick(draw, (b"0-0", b"0-1", b"%d-1" % (now_ms - 500), b"%d" % (now_ms - 500), b"0-*", b"%d-*" % (now_ms - 500)))
+    if chance < 0.024:
+        return pick(draw, (b"%d" % (now_ms + 100_000), b"%d-*" % (now_ms + 100_000)))  # the time in IDs never runs back after that
+    if chance < 0.025:
+        return pick(draw, (b"%d-*" % MAX_HALF, b"%d-%d" % (MAX_HALF, MAX_HALF)))  # the ID space is exhausted
+    ms = now_ms + -now_ms % ROUNDED_MS if chance < 0.7 else now_ms + below(draw, 3)
+    if mode == "strict" and draw.random() < 0.97:
+        return b"%d" % ms if chance < 0.4 else b"%d-*" % ms
+    if chance < 0.2:
+        return b"%d" % ms
+    if chance < 0.4:
+        return b"%d-*" % ms
+    return b"%d-%d" % (ms, below(draw, 4))
+
+
+class PlainProducer(Client):
+    """XADD with every kind of ID, at times trimming, at times several in one pipeline. What it does not know to be added is forgotten."""
+
+    def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
+        super().__init__(plan, regions, modes)
+        traits = Random(plan.draw ^ 1)
+        self.makes_ids = pick(traits, (0.0, 0.0, 0.3, 0.9))  # how often
+        self.trims_often = pick(traits, (0.0, 0.1, 0.5))
+
+    def an_add(self, draw: Random, now_ms: int, key: bytes) -> Words:
+        """One XADD."""
+        words = [b"XADD", key]
+        chance = draw.random()
+        if chance < 0.03:
+            words.append(b"NOMKSTREAM")
+        if draw.random() < self.trims_often:
+            words += self.trims.words(draw, now_ms, self.known_id(draw, key))
+        words.append(made_id(draw, self.modes(self.region), now_ms) if draw.random() < self.makes_ids else b"*")
+        words += self.fields(draw)
+        return tuple(words)
+
+    def add(self, draw: Random, now_ms: int) -> list[Words]:
+        """One entry."""
+        return [self.an_add(draw, now_ms, self.key(draw))]
+
+    def add_some(self, draw: Random, now_ms: int) -> list[Words]:
+        """Some entries in one pipeline, of one key or of several."""
+        key = self.key(draw)
+        stays = draw.random() < 0.8
+        return [self.an_add(draw, now_ms, key if stays else self.key(draw)) for _ in range(2 + below(draw, 4))]
+
+    acts = ((8, add), (1, add_some))
+
+
+# -- idempotent ------------------------------------------------------------------------------------------------------
+
+
+class IdempotentProducer(Client):
+    """XADD … IDMP | IDMPAUTO: keeps what was not acknowledged and sends it again, here or in another region.
+
+    Producers of one parity of `draw` share a pid. Those of parity 0 work through one sequence of items, those of parity 1 make an item each
+    so often by the clock; so two of a kind send one pair at nearly the same time, possibly in two regions.
+    """
+
+    UNACKNOWLEDGED_MAX: Final = 6
+    DONE_MAX: Final = 4
+    TRIES_MAX: Final = 12
+    PERIOD_MS: Final = 250
+    # A crash takes the sequence back to its last multiple of this: that far its source remembers.
+    SOURCE_REMEMBERS: Final = 4
+
+    def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
+        super().__init__(plan, regions, modes)
+        traits = Random(plan.draw ^ 2)
+        self.by_clock = plan.draw % 2 == 1
+        self.pid = b"p%d" % (plan.draw % 2)
+        self.automatic = pick(traits, (0.0, 0.5, 1.0))  # how often IDMPAUTO
+        self.repeats = pick(traits, (0.05, 0.2, 0.5))  # how often it sends again what was acknowledged
+        self.wanders = pick(traits, (0.0, 0.3, 0.8))  # how often it sends again in another region
+        self.trims_often = pick(traits, (0.0, 0.0, 0.3))
+        self.position = 0
+        self.period = 0
+        self.unacknowledged: list[Words] = []
+        self.tries: list[int] = []
+        self.done: list[Words] = []
+
+    def intend(self, draw: Random, now_ms: int) -> list[Words]:
+        """An item again, or a new one."""
+        chance = draw.random()
+        if self.unacknowledged and (chance < 0.75 or len(self.unacknowledged) >= self.UNACKNOWLEDGED_MAX):
+            return self.again(draw, below(draw, len(self.unacknowledged)))
+        if self.done and chance < self.repeats:
+            if draw.random() < self.wanders:
+                self.move(draw)
+            return [pick(draw, self.done)]
+        period = now_ms // self.PERIOD_MS
+        if self.by_clock and period == self.period and self.unacknowledged:
+            return self.again(draw, len(self.unacknowledged) - 1)
+        return self.new_item(draw, now_ms, period)
+
+    def again(self, draw: Random, index: int) -> list[Words]:
+        """Sends an unacknowledged item once more, with the same words; after many tries it gives the item up."""
+        words = self.unacknowledged[index]
+        self.tries[index] += 1
+        if self.tries[index] > self.TRIES_MAX:
+            self.drop(index)
+        if draw.random() < self.wanders:
+            self.move(draw)
+        return [words]
+
+    def new_item(self, draw: Random, now_ms: int, period: int) -> list[Words]:
+        """A new item: at parity 1 named by its period, and by its number in it, at parity 0 by its place in the sequence."""
+        key = self.key(draw)
+        words = [b"XADD", key]
+        if draw.random() < 0.03:
+            words.append(b"NOMKSTREAM")
+        if draw.random() < self.trims_often:
+            words += self.trims.words(draw, now_ms, self.known_id(draw, key))
+        if draw.random() < self.automatic:
+            words += (b"IDMPAUTO", self.pid)
+        else:
+            if self.by_clock:
+                self.position = self.position + 1 if period == self.period else 0
+                self.period = period
+                iid = b"%d.%d" % (period % 1000, self.position)
+            else:
+                self.position += 1
+                iid = b"%d" % self.position
+            words += (b"IDMP", self.pid, iid)
+        words.append(b"*")
+        words += self.fields(draw)
+        self.unacknowledged.append(tuple(words))
+        self.tries.append(1)
+        return [self.unacknowledged[-1]]
+
+    def drop(self, index: int) -> None:
+        """Forgets an unacknowledged item."""
+        del self.unacknowledged[index]
+        del self.tries[index]
+
+    def succeeded(self, operation: Operation, reply: Reply) -> None:
+        """The item is done (or, with NOMKSTREAM, not wanted)."""
+        self.learn(operation.argv, reply)
+        if operation.argv in self.unacknowledged:
+            self.drop(self.unacknowledged.index(operation.argv))
+            if reply is not None:
+                self.done.append(operation.argv)
+                del self.done[: -self.DONE_MAX]
+
+    def failed(self, operation: Operation, message: str) -> None:
+        """An item that the region would never take is forgotten; one that it cannot take now is kept."""
+        if not message.startswith(TROUBLES) and operation.argv in self.unacknowledged:
+            self.drop(self.unacknowledged.index(operation.argv))
+
+    def forget(self) -> None:
+        """Items in memory are gone; the source gives its last ones again, and they become new entries under the pairs of old."""
+        self.unacknowledged = []
+        self.tries = []
+        self.done = []
+        self.position -= self.position % self.SOURCE_REMEMBERS
+
+
+class TwinProducer(IdempotentProducer):
+    """An idempotent producer that never waits for an answer before it says the same in another region: conflicts (S9.2) all the time."""
+
+    def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
+        super().__init__(plan, regions, modes)
+        self.owed: list[Words] = []
+
+    def intend(self, draw: Random, now_ms: int) -> list[Words]:
+        """What it said last, elsewhere; else as the others."""
+        if self.owed:
+            self.move(draw)
+            return [self.owed.pop()]
+        sent = super().intend(draw, now_ms)
+        if draw.random() < 0.6:
+            self.owed = list(sent)
+        return sent
+
+    def forget(self) -> None:
+        """Nothing is owed any more."""
+        super().forget()
+        self.owed = []

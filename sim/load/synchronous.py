@@ -1,0 +1,68 @@
+"""Clients that want to know that a write has arrived: WAIT, CRDT.SYNC, and CRDT.WAIT after a fail-over (S2.4)."""
+
+from __future__ import annotations
+
+from random import Random
+
+from region.engine.replies import Reply
+from sim.history import Operation, Words
+from sim.load.base import Client, Modes, below, pick
+from sim.plan import ClientPlan
+
+
+class SynchronousWriter(Client):
+    """Adds, and waits for the others to have it; or asks for the vector, and waits for that in another region: read your writes."""
+
+    def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
+        super().__init__(plan, regions, modes)
+        self.vector: tuple[bytes, ...] = ()
+        self.wanders = pick(Random(plan.draw ^ 6), (0.2, 0.7, 1.0))
+
+    def intend(self, draw: Random, now_ms: int) -> list[Words]:
+        """A vector in hand is waited for, elsewhere."""
+        if self.vector:
+            if draw.random() < self.wanders:
+                self.move(draw)
+            waiting: Words = (b"CRDT.WAIT", self.timeout(draw), *self.vector)
+            self.vector = ()
+            return [waiting, self.look(draw, self.key(draw))]
+        return super().intend(draw, now_ms)
+
+    def timeout(self, draw: Random) -> bytes:
+        """Mostly within its patience; 0, for ever, at times: it gives up then."""
+        chance = draw.random()
+        return b"0" if chance < 0.03 else b"%d" % (1 + int(chance * chance * 300))
+
+    def add(self, draw: Random) -> Words:
+        """XADD."""
+        return (b"XADD", self.key(draw), b"*", *self.fields(draw))
+
+    def add_and_wait(self, draw: Random, now_ms: int) -> list[Words]:
+        """XADD, WAIT."""
+        return [self.add(draw), *self.wait(draw, now_ms)]
+
+    def wait(self, draw: Random, now_ms: int) -> list[Words]:
+        """WAIT for none, some, or more regions than there are."""
+        return [(b"WAIT", b"%d" % below(draw, len(self.regions) + 1), self.timeout(draw))]
+
+    def add_and_sync(self, draw: Random, now_ms: int) -> list[Words]:
+        """XADD, CRDT.SYNC."""
+        return [self.add(draw), (b"CRDT.SYNC", self.timeout(draw))]
+
+    def add_and_ask(self, draw: Random, now_ms: int) -> list[Words]:
+        """XADD, CRDT.VECTOR."""
+        return [self.add(draw), (b"CRDT.VECTOR",)]
+
+    acts = ((3, add_and_wait), (1, wait), (2, add_and_sync), (4, add_and_ask))
+
+    def succeeded(self, operation: Operation, reply: Reply) -> None:
+        """Keeps a vector that it asked for."""
+        if operation.argv[0] == b"CRDT.VECTOR":
+            if isinstance(reply, list):
+                self.vector = tuple(b"%d" % number for number in reply if isinstance(number, int))
+        else:
+            self.learn(operation.argv, reply)
+
+    def forget(self) -> None:
+        """It does not know what it wrote."""
+        self.vector = ()

@@ -1,0 +1,46 @@
+"""Those who remove entries: by length, by ID, one by one (S5.1 to S5.3)."""
+
+from __future__ import annotations
+
+from random import Random
+
+from sim.history import Words
+from sim.load.base import Client, below, pick
+from sim.load.words import unknown_id
+
+
+class Trimmer(Client):
+    """XTRIM and XDEL, and reads in between: it removes by IDs that it was shown."""
+
+    def trim(self, draw: Random, now_ms: int) -> list[Words]:
+        """XTRIM."""
+        key = self.key(draw)
+        return [(b"XTRIM", key, *self.trims.words(draw, now_ms, self.known_id(draw, key)))]
+
+    def delete(self, draw: Random, now_ms: int) -> list[Words]:
+        """XDEL of one known entry or several, at times of one twice, or of one that is not there."""
+        key = self.key(draw)
+        known = self.known.get(key)
+        if not known:
+            return [self.look(draw, key)]
+        chance = draw.random()
+        ids = [known[int(draw.random() * len(known))] for _ in range(1 if chance < 0.6 else 2 + below(draw, 4))]
+        if chance > 0.95:
+            ids.append(unknown_id(draw, now_ms))
+        return [(b"XDEL", key, *ids)]
+
+    def delete_unknown(self, draw: Random, now_ms: int) -> list[Words]:
+        """XDEL of IDs that no entry has, or that an entry had."""
+        key = self.key(draw)
+        return [(b"XDEL", key, *(unknown_id(draw, now_ms) for _ in range(1 + below(draw, 2))))]
+
+    def read(self, draw: Random, now_ms: int) -> list[Words]:
+        """What is there."""
+        return [self.look(draw, self.key(draw))]
+
+    def look_and_trim(self, draw: Random, now_ms: int) -> list[Words]:
+        """How long it is, and shorter: in one pipeline."""
+        key = self.key(draw)
+        return [pick(draw, ((b"XLEN", key), self.look(draw, key))), (b"XTRIM", key, *self.trims.words(draw, now_ms, None))]
+
+    acts = ((4, trim), (4, delete), (1, delete_unknown), (2, read), (1, look_and_trim))

@@ -1,0 +1,76 @@
+"""Parts of commands that several kinds of clients say: names, trimming options, entry IDs that nobody was shown."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final, Optional
+
+# Names of the fields besides the token; in the third and fourth the same ones in another order, in the last the same one twice.
+SHAPES: Final[tuple[tuple[bytes, ...], ...]] = ((), (b"a",), (b"a", b"b"), (b"b", b"a"), (b"a", b"b", b"c", b"d"), (b"a", b"a"))
+# All clients of a run share these names, so that they meet.
+GROUPS: Final = (b"g0", b"g1")
+CONSUMERS: Final = (b"c0", b"c1", b"c2", b"c3")
+ID_MODES: Final = (b"strict", b"semi-strict", b"liberal")
+APPENDFSYNC: Final = (b"always", b"everysec", b"no")
+REFERENCES: Final = (b"KEEPREF", b"DELREF", b"ACKED")
+NO_WORDS: Final[tuple[bytes, ...]] = ()
+
+
+def group_of(draw: Random) -> bytes:
+    """A group's name, one of them more often than the others."""
+    return GROUPS[0] if draw.random() < 0.75 else GROUPS[1]
+
+
+def consumer_of(draw: Random) -> bytes:
+    """Some consumer's name."""
+    return CONSUMERS[int(draw.random() * len(CONSUMERS))]
+
+
+def unknown_id(draw: Random, now_ms: int) -> bytes:
+    """An ID that most likely no entry has."""
+    chance = draw.random()
+    if chance < 0.3:
+        return b"0-1"
+    if chance < 0.9:
+        return b"%d-%d" % (now_ms - int(chance * 1000), int(chance * 5000))
+    return b"%d" % now_ms
+
+
+class Trims:
+    """How one client trims: to about so many entries, to so many ms, and how often with which options."""
+
+    def __init__(self, traits: Random) -> None:
+        self.size = (2, 5, 12, 40)[int(traits.random() * 4)]
+        self.age_ms = (50, 400, 2000)[int(traits.random() * 3)]
+        self.approximate = (0.2, 0.6, 1.0)[int(traits.random() * 3)]
+        self.references = (0.0, 0.2, 0.6)[int(traits.random() * 3)]
+
+    def words(self, draw: Random, now_ms: int, known: Optional[bytes]) -> list[bytes]:
+        """MAXLEN or MINID with its options, as XTRIM and XADD take them. `known` is an entry ID that the client was shown."""
+        chance = draw.random()
+        words: list[bytes] = []
+        if chance < 0.7:
+            words.append(b"MAXLEN")
+            threshold = b"%d" % int(self.size * chance * 2.2) if chance > 0.02 else b"0"
+        else:
+            words.append(b"MINID")
+            if known is not None and chance < 0.85:
+                threshold = known
+            elif known is not None and chance < 0.9:
+                threshold = known[: known.index(b"-")]  # the ID's ms alone
+            else:
+                threshold = b"%d-0" % max(now_ms - self.age_ms, 0)
+        chance = draw.random()
+        if chance < self.approximate:
+            words.append(b"~")
+            words.append(threshold)
+            if chance < self.approximate * 0.3:
+                words.append(b"LIMIT")
+                words.append((b"0", b"1", b"3", b"10")[int(chance * 1000) % 4])
+        else:
+            if chance > 0.9:
+                words.append(b"=")
+            words.append(threshold)
+        if self.references and draw.random() < self.references:
+            words.append(REFERENCES[int(draw.random() * 3)])
+        return words
