@@ -46,8 +46,12 @@ class ClientPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run. Times are virtual ms since its beginning. `settings`: by region_id, name → value. `traits`: free words that the world,
-    the load and the faults look for (`encoded`: messages travel as bytes; `ring`: each region dials only one other …)."""
+    """One run. Times are virtual ms since its beginning.
+
+    `settings`: by region_id, name → value. `links`: (who dials, whom). `load_ms`: how long clients and faults act. `tick_ms`: how often a
+    region's loop looks at the time. `delay_ms`: least and most that a message takes. `loss`: of answers to clients, 0 to 1. `traits`: free
+    words that the world looks for (`encoded`: messages travel as bytes).
+    """
 
     seed: int
     regions: tuple[int, ...]
@@ -56,7 +60,9 @@ class Plan:
     steps: tuple[Step, ...]
     links: tuple[tuple[int, int], ...]
     load_ms: int
+    tick_ms: int
     delay_ms: tuple[int, int]
+    loss: float
     clock_offsets_ms: dict[int, int]
     traits: frozenset[str]
 

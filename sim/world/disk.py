@@ -138,6 +138,10 @@ class Disk:
         self._dead = False
         self._cut_in = None
 
+    def call_off(self) -> None:
+        """Takes back a cut that is set and has not come."""
+        self._cut_in = None
+
     def backup(self) -> dict[str, File]:
         """A copy of all files as they are, between two transactions: SQLite reads it as after a crash of the process."""
         copies = {name: file.copy() for name, file in self.files.items()}

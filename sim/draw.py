@@ -1,0 +1,194 @@
+"""A plan from a seed: which regions, links, limits, clients, rates and faults a run has (swarm testing, Groce et al. 2012).
+
+Every seed leaves most things out and does the rest a lot: a bug that needs many trims and no DEL is found by the seeds that draw it so.
+Limits are tiny, so that rare paths are walked all the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from random import Random
+from typing import Final, Optional
+
+from sim.plan import ClientPlan, Fault, Intent, Plan, Step
+
+KEYS: Final = (b"orders", b"jobs", b"events")
+
+# How often a seed has each kind of client at all, and how many of them at most.
+CLIENTS: Final[dict[str, tuple[float, int]]] = {
+    "producer": (0.95, 3),
+    "idempotent-producer": (0.35, 2),
+    "twin-producer": (0.35, 3),
+    "consumer": (0.8, 4),
+    "reader": (0.4, 1),
+    "looker": (0.7, 1),
+    "trimmer": (0.4, 2),
+    "deleter": (0.3, 1),
+    "renamer": (0.15, 1),
+    "last-id-keeper": (0.12, 1),
+    "expirer": (0.25, 2),
+    "group-administrator": (0.3, 1),
+    "pair-configurer": (0.12, 1),
+    "configurer": (0.08, 1),
+    "administrator": (0.3, 1),
+    "transactor": (0.35, 2),
+    "synchronous-writer": (0.15, 1),
+}
+# Kinds that change much with one command act less often.
+RARE: Final = frozenset({"deleter", "renamer", "last-id-keeper", "administrator", "configurer", "pair-configurer"})
+
+# How often a seed has each kind of fault at all, how many times it strikes at most, and for how long (ms, least and most).
+FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {
+    "cut": (0.3, 3, 50, 1500),
+    "one-way cut": (0.2, 2, 50, 1500),
+    "isolation": (0.2, 2, 50, 2000),
+    "full partition": (0.15, 1, 50, 1500),
+    "ring": (0.15, 1, 300, 3000),
+    "flapping": (0.15, 1, 200, 1500),
+    "slow link": (0.2, 2, 100, 2000),
+    "reset": (0.25, 4, 0, 0),
+    "half-open": (0.2, 3, 0, 0),
+    "link down": (0.15, 2, 50, 1000),
+    "kill": (0.25, 2, 0, 300),
+    "kill in a write": (0.2, 2, 1, 300),
+    "power cut": (0.2, 2, 1, 300),
+    "power cut in a write": (0.25, 2, 1, 300),
+    "blackout": (0.06, 1, 1, 300),
+    "clean restart": (0.15, 2, 1, 200),
+    "long absence": (0.12, 1, 1500, 4000),
+    "old backup": (0.15, 2, 200, 3000),
+    "pause": (0.15, 2, 20, 800),
+    "I/O errors": (0.1, 1, 20, 500),
+    "full disk": (0.08, 1, 20, 500),
+    "slow disk": (0.15, 2, 100, 1500),
+    "clock back": (0.15, 2, 0, 0),
+    "clock forward": (0.15, 2, 0, 0),
+    "strobing clock": (0.1, 1, 200, 1500),
+    "client crash": (0.2, 3, 0, 0),
+    "clients cut off": (0.15, 2, 0, 0),
+}
+
+
+def draw_plan(seed: int, regions: int = 3, ops: int = 300, faults: Optional[Collection[str]] = None) -> Plan:
+    """The plan of a seed. `faults`: the kinds allowed; None: all; ValueError for a kind that does not exist."""
+    unknown = sorted(set(faults or ()) - set(FAULTS))
+    if unknown:
+        raise ValueError(f"there is no fault '{unknown[0]}'; there are: {', '.join(FAULTS)}")
+    draw = Random((seed << 16) + (regions << 8) + 1)
+    ids = tuple(range(1, regions + 1))
+    load_ms = int(ops * draw.choice([4, 10, 20]))
+    clients = _clients(draw, ids)
+    steps: list[Step] = [*_intents(draw, clients, ops, load_ms), *_faults(draw, ids, load_ms, faults)]
+    steps.sort(key=lambda step: step.at_ms)
+    quick = draw.choice([(0, 0), (0, 2), (1, 5)])
+    apart = draw.random() < 0.5
+    return Plan(
+        seed=seed,
+        regions=ids,
+        settings=_settings(draw, ids),
+        clients=clients,
+        steps=tuple(steps),
+        links=_links(draw, ids),
+        load_ms=load_ms,
+        tick_ms=draw.choice([10, 25, 50]),
+        delay_ms=draw.choice([quick, quick, (5, 30)]),
+        loss=draw.choice([0.0, 0.0, 0.02, 0.1]),
+        clock_offsets_ms={one: draw.randint(-2000, 2000) if apart else 0 for one in ids},
+        traits=frozenset({"encoded"} if draw.random() < 0.15 else ()),
+    )
+
+
+def _clients(draw: Random, regions: tuple[int, ...]) -> tuple[ClientPlan, ...]:
+    keys = KEYS[: draw.choice([1, 1, 2, 3])]
+    kinds: list[str] = []
+    for kind, (share, most) in CLIENTS.items():
+        if draw.random() < share:
+            kinds += [kind] * draw.randint(1, most)
+    if not kinds:
+        kinds = ["producer"]
+    clients: list[ClientPlan] = []
+    for number, kind in enumerate(kinds, 1):
+        own = tuple(key for key in keys if draw.random() < 0.7) or keys[:1]
+        clients.append(ClientPlan(number, kind, draw.choice(regions), own, draw.getrandbits(32)))
+    return tuple(clients)
+
+
+def _intents(draw: Random, clients: tuple[ClientPlan, ...], ops: int, load_ms: int) -> list[Intent]:
+    """Each client has a rate of its own; some act in bursts."""
+    weights = [draw.choice([1, 2, 4, 8]) * (0.3 if one.kind in RARE else 1.0) for one in clients]
+    bursts = draw.choice([1, 1, 5])
+    intents: list[Intent] = []
+    at_ms = 0
+    for number, client in enumerate(draw.choices(clients, weights, k=ops)):
+        if number % bursts == 0:
+            at_ms = draw.randrange(load_ms)
+        intents.append(Intent(at_ms, client.number, draw.getrandbits(48)))
+    return intents
+
+
+def _faults(draw: Random, regions: tuple[int, ...], load_ms: int, allowed: Optional[Collection[str]]) -> list[Fault]:
+    found: list[Fault] = []
+    quiet = draw.random() < 0.1  # some runs have none
+    for kind, (share, most, least_ms, most_ms) in FAULTS.items():
+        has = draw.random() < share
+        for _ in range(draw.randint(1, most)):
+            at_ms, duration_ms, bits = draw.randrange(load_ms), draw.randint(least_ms, most_ms), draw.getrandbits(32)
+            whom = tuple(draw.sample(regions, min(2, len(regions))))
+            if has and not quiet and (allowed is None or kind in allowed) and len(whom) == 2:
+                found.append(Fault(at_ms, kind, whom, duration_ms, bits))
+    return found
+
+
+def _links(draw: Random, regions: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Who dials whom: mostly a mesh, at times a line, a one-way ring, or a star; always so that everything gets everywhere."""
+    shape = draw.choice(["mesh", "mesh", "mesh", "line", "ring", "star"])
+    if shape == "line":
+        pairs = [(a, a + 1) for a in regions[:-1]] + [(a + 1, a) for a in regions[:-1]]
+    elif shape == "ring":
+        pairs = [(one, regions[place - 1]) for place, one in enumerate(regions)]
+    elif shape == "star":
+        pairs = [(1, a) for a in regions[1:]] + [(a, 1) for a in regions[1:]]
+    else:
+        pairs = [(a, b) for a in regions for b in regions if a != b]
+    return tuple(pairs)
+
+
+def _settings(draw: Random, regions: tuple[int, ...]) -> dict[int, dict[str, str]]:
+    """Settings that all regions share, and those that each has for itself."""
+    pick = draw.choice
+    shared = {
+        "crdt-xadd-id-uniqueness-mode": pick(["strict", "strict", "semi-strict", "liberal"]),
+        "appendfsync": pick(["always", "everysec", "no"]),
+        "stream-node-max-entries": pick(["2", "3", "10", "100"]),
+        "stream-node-max-bytes": pick(["60", "4096"]),
+        "stream-idmp-duration": pick(["1", "1", "2", "10"]),
+        "stream-idmp-maxsize": pick(["1", "2", "100"]),
+        "crdt-expiry-grace-ms": pick(["20", "200", "1000"]),
+        "crdt-heartbeat-interval-ms": pick(["20", "50", "100"]),
+        "crdt-sync-interval-ms": pick(["0", "5", "20"]),
+        "crdt-start-patience-ms": pick(["0", "50", "500"]),
+        "crdt-snapshot-patience-ms": pick(["50", "200", "600"]),
+        "crdt-body-patience-ms": pick(["5", "50", "200"]),
+        "crdt-reconnect-min-ms": pick(["5", "50"]),
+        "crdt-reconnect-max-ms": pick(["50", "300"]),
+        "crdt-link-silence-ms": pick(["500", "1500"]),
+    }
+    own = {
+        "crdt-block-max-bytes": ["1", "100", "1000000"],
+        "crdt-log-max-effects": ["10", "30", "0", "0"],
+        "crdt-checkpoint-interval-ms": ["20", "200", "2000"],
+        "crdt-checkpoint-max-bytes": ["500", "1000000"],
+        "crdt-slice-max-bytes": ["60", "1000", "1000000"],
+        "crdt-batch-max-bytes": ["1", "200", "1000000"],
+        "crdt-window-max-bytes": ["1", "1000", "8000000"],
+        "crdt-collect-interval-ms": ["1", "5", "50", "300"],
+    }
+    result: dict[int, dict[str, str]] = {}
+    for region in regions:
+        values = dict(shared)
+        for name, choices in own.items():
+            values[name] = pick(choices)
+        if draw.random() < 0.1:
+            values["appendfsync"] = pick(["always", "everysec", "no"])
+        result[region] = values
+    return result

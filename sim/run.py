@@ -1,0 +1,88 @@
+"""One seed, from the first start to the verdict: a safety phase with load and faults, healing, convergence within a bound, judgement."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Optional
+
+from sim.checkers import ALL
+from sim.draw import draw_plan
+from sim.history import Checker, End, Violation
+from sim.plan import Plan
+from sim.world import faults
+from sim.world.draining import drain
+from sim.world.world import EPOCH_MS, World
+
+BOUND_MS: Final = 20_000
+"""Virtual time within which all regions must be level after healing."""
+_LOOK_MS: Final = 25
+_QUIET_LOOKS: Final = 4
+
+
+@dataclass
+class Result:
+    """What a seed came to. `counters`: how often each thing happened; `virtual_ms`: how long the world lived."""
+
+    seed: int
+    violations: list[Violation]
+    trace_hash: str
+    virtual_ms: int
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+def run_seed(seed: int, regions: int = 3, ops: int = 300, allowed: Optional[Collection[str]] = None) -> Result:
+    """Draws the seed's plan and runs it with all judges."""
+    return run_plan(draw_plan(seed, regions, ops, allowed))
+
+
+def run_plan(plan: Plan, judges: Sequence[type[Checker]] = ALL, tell: Optional[Callable[[tuple[Any, ...]], None]] = None) -> Result:
+    """Runs a plan; an exception of the code under test is a violation like any other."""
+    world = World(plan, list(judges), tell)
+    try:
+        _live(world)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        world.fault_found(f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
+        world.note(0, "exception", traceback.format_exc())
+    violations = world.found + [violation for judge in world.judges for violation in judge.violations]
+    violations.sort(key=lambda violation: violation.at_ms)
+    result = Result(plan.seed, violations, world.trace.digest(), world.scheduler.now_ms - EPOCH_MS, dict(world.counters))
+    world.close()
+    return result
+
+
+def _live(world: World) -> None:
+    world.begin()
+    world.scheduler.run_until(EPOCH_MS + world.plan.load_ms)
+    world.note(0, "heals")
+    faults.heal(world)
+    for judge in world.judges:
+        judge.healed(world.scheduler.now_ms)
+    converged_ms = _converge(world)
+    if converged_ms is not None:
+        drain(world)
+        if _converge(world) is None:
+            converged_ms = None
+    why = "" if converged_ms is not None else world.why_not_level()
+    world.note(0, "ends", converged_ms, why)
+    end = End(converged_ms, BOUND_MS, world.scheduler.now_ms, world.shown(), why)
+    for judge in world.judges:
+        judge.finish(end)
+
+
+def _converge(world: World) -> Optional[int]:
+    """Lets time pass until all regions are level and stay so; how long that took, None if it took too long."""
+    began_ms = world.scheduler.now_ms
+    quiet = 0
+    last: object = None
+    while world.scheduler.now_ms < began_ms + BOUND_MS:
+        world.scheduler.run_until(world.scheduler.now_ms + _LOOK_MS)
+        vectors = [region.engine.vector for region in world.regions.values()] if world.is_level() else None
+        shown = [sorted(vector.items()) for vector in vectors] if vectors is not None else None
+        quiet = quiet + 1 if shown is not None and shown == last else 0
+        last = shown
+        if quiet >= _QUIET_LOOKS:
+            return world.scheduler.now_ms - began_ms
+    return None

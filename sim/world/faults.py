@@ -1,0 +1,357 @@
+"""The faults: each kind under its name, what it does when it strikes, and how it ends. `sim.draw` says when and whom.
+
+A fault that is a state ends by itself after its duration, or when everything is healed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from sim.plan import Fault
+from sim.world.disk import Disk
+
+if TYPE_CHECKING:
+    from sim.world.region import SimulatedRegion
+    from sim.world.world import World
+
+Strike = Callable[["World", Fault, Random], None]
+KINDS: Final[dict[str, Strike]] = {}
+
+
+def _kind(name: str) -> Callable[[Strike], Strike]:
+    def register(strike: Strike) -> Strike:
+        KINDS[name] = strike
+        return strike
+
+    return register
+
+
+def strike(world: World, fault: Fault) -> None:
+    """Lets a fault happen now."""
+    KINDS[fault.kind](world, fault, Random(fault.draw))
+
+
+def _ends(world: World, fault: Fault, end: Callable[[], None]) -> None:
+    """Ends a state after its duration, or when everything is healed; once."""
+    over: list[bool] = []
+
+    def once() -> None:
+        if not over:
+            over.append(True)
+            end()
+
+    world.undo.append(once)
+    world.scheduler.after(fault.duration_ms, once)
+
+
+def heal(world: World) -> None:
+    """Ends whatever is still going on, and starts what does not run."""
+    undo, world.undo = world.undo, []
+    for end in undo:
+        end()
+    for region in world.regions.values():
+        region.disk.failing = ""
+        region.disk.call_off()
+        if not region.running:
+            region.down_for = 0
+            region.start_if_stopped("kill")
+    world.network.cuts.clear()
+    world.network.slow_ms.clear()
+    world.network.resume()
+
+
+# -- network ---------------------------------------------------------------------------------------------------------
+
+
+def _cut(world: World, fault: Fault, directions: list[tuple[int, int]], breaks: bool) -> None:
+    """Holds messages back in these directions; `breaks`: connections that lose both break at once, as with a firewall's reset."""
+    cuts = world.network.cuts
+    for pair in directions:
+        cuts[pair] = cuts.get(pair, 0) + 1
+    if breaks:
+        for one, other in directions:
+            for pipe in world.network.between(one, other):
+                for end in (0, 1):
+                    world.network.closed(pipe, end, "reset")
+
+    def heals() -> None:
+        for pair in directions:
+            cuts[pair] = max(0, cuts.get(pair, 0) - 1)
+        world.network.resume()
+
+    _ends(world, fault, heals)
+
+
+def _both_ways(one: int, other: int) -> list[tuple[int, int]]:
+    return [(one, other), (other, one)]
+
+
+@_kind("cut")
+def _cut_pair(world: World, fault: Fault, draw: Random) -> None:
+    _cut(world, fault, _both_ways(*fault.regions[:2]), draw.random() < 0.5)
+
+
+@_kind("one-way cut")
+def _cut_one_way(world: World, fault: Fault, draw: Random) -> None:
+    _cut(world, fault, [fault.regions[:2]], False)  # type: ignore[list-item]
+
+
+@_kind("isolation")
+def _isolate(world: World, fault: Fault, draw: Random) -> None:
+    one = fault.regions[0]
+    directions = [pair for other in world.regions if other != one for pair in _both_ways(one, other)]
+    _cut(world, fault, directions, draw.random() < 0.5)
+
+
+@_kind("full partition")
+def _partition(world: World, fault: Fault, draw: Random) -> None:
+    regions = list(world.regions)
+    _cut(world, fault, [(one, other) for one in regions for other in regions if one != other], draw.random() < 0.5)
+
+
+@_kind("ring")
+def _ring(world: World, fault: Fault, draw: Random) -> None:
+    """Only neighbours in a ring hear each other; each listens in one direction."""
+    regions = list(world.regions)
+    ring = {frozenset((one, regions[place - 1])) for place, one in enumerate(regions)}
+    if len(regions) <= 3:
+        ring.discard(frozenset((regions[0], regions[-1])))  # of three, a line
+    _cut(world, fault, [(a, b) for a in regions for b in regions if a != b and frozenset((a, b)) not in ring], draw.random() < 0.5)
+
+
+@_kind("flapping")
+def _flap(world: World, fault: Fault, draw: Random) -> None:
+    beats = draw.randint(3, 6)
+    for beat in range(beats):
+        part = Fault(0, "cut", fault.regions, fault.duration_ms // (2 * beats) + 1, draw.getrandbits(32))
+        world.scheduler.after(beat * fault.duration_ms // beats, KINDS["cut"], world, part, Random(part.draw))
+
+
+@_kind("slow link")
+def _slow(world: World, fault: Fault, draw: Random) -> None:
+    slow_ms = world.network.slow_ms
+    pair = (fault.regions[0], fault.regions[1])
+    slow_ms[pair] = draw.choice([20, 60, 200])
+    _ends(world, fault, lambda: slow_ms.update({pair: 0}))
+
+
+@_kind("reset")
+def _reset(world: World, fault: Fault, draw: Random) -> None:
+    for pipe in world.network.between(*fault.regions[:2]):
+        world.network.drop(pipe, (True, True))
+
+
+@_kind("half-open")
+def _half_open(world: World, fault: Fault, draw: Random) -> None:
+    """One end forgets the connection; what is on its way to the other still arrives there, beside a newer connection."""
+    for pipe in world.network.between(*fault.regions[:2]):
+        world.network.closed(pipe, draw.choice([0, 1]), "reset")
+
+
+@_kind("link down")
+def _link_down(world: World, fault: Fault, draw: Random) -> None:
+    """An operator closes a link with CRDT.LINK, or delays it, and opens it again."""
+    region, peer = world.regions[fault.regions[0]], world.regions[fault.regions[1]]
+    if not region.running or region.paused or peer.region_id not in region.peers:
+        return
+    words = (b"DOWN",) if draw.random() < 0.7 else (b"DELAY", b"%d" % draw.choice([5, 30, 100]))
+    world.ask(region.region_id, (b"CRDT.LINK", peer.name.encode(), *words))
+    region.work("merge")
+
+    def end() -> None:
+        if region.running and not region.paused:
+            for words in ((b"UP",), (b"DELAY", b"0")):
+                world.ask(region.region_id, (b"CRDT.LINK", peer.name.encode(), *words))
+            region.work("merge")
+
+    _ends(world, fault, end)
+
+
+# -- processes -------------------------------------------------------------------------------------------------------
+
+
+def _down(world: World, region: SimulatedRegion, fault: Fault, how: str, restored: bool = False) -> None:
+    """Keeps a region that has just stopped from starting, for the fault's duration."""
+    region.down_for += 1
+
+    def end() -> None:
+        region.down_for = max(0, region.down_for - 1)
+        region.start_if_stopped(how, restored)
+
+    _ends(world, fault, end)
+
+
+@_kind("kill")
+def _kill(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        region.stop("kill")
+        _down(world, region, fault, "kill")
+
+
+@_kind("kill in a write")
+def _kill_in_write(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        world.cut_disk(region, draw.randrange(40), "kill", fault.duration_ms, None)
+
+
+def _power(draw: Random) -> Callable[[Disk], None]:
+    survival = draw.choice([0.0, 0.0, 0.5, 0.9])
+    return lambda disk: disk.power_cut(draw, survival)
+
+
+@_kind("power cut")
+def _power_cut(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        region.stop("power", silently=True, power=_power(draw))
+        _down(world, region, fault, "power")
+
+
+@_kind("power cut in a write")
+def _power_cut_in_write(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        world.cut_disk(region, draw.randrange(40), "power", fault.duration_ms, _power(draw))
+
+
+@_kind("blackout")
+def _blackout(world: World, fault: Fault, draw: Random) -> None:
+    """Every region loses power at once."""
+    for region in world.regions.values():
+        if region.running:
+            region.stop("power", silently=True, power=_power(draw))
+            _down(world, region, fault, "power")
+
+
+@_kind("clean restart")
+def _clean_restart(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if region.running and not region.paused:
+        region.stop_cleanly()
+        _down(world, region, fault, "clean")
+
+
+@_kind("long absence")
+def _absence(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        region.stop("kill")
+        _down(world, region, fault, "kill")
+
+
+@_kind("old backup")
+def _restore(world: World, fault: Fault, draw: Random) -> None:
+    """A backup is taken now, and put back after the fault's duration; whoever does it says so, or forgets to."""
+    region = world.regions[fault.regions[0]]
+    if not region.running or region.disk.is_dead():
+        return
+    backup = region.disk.backup()
+    restores = region.restores
+    says = draw.random() < 0.5
+
+    def put_back() -> None:
+        # Backups taken after a restored one must not be used later (S13.7).
+        if region.restores != restores:
+            return
+        region.restores += 1
+        region.stop("backup")
+        region.disk.restore(backup)
+        region.start_if_stopped("backup", says)
+
+    _ends(world, fault, put_back)
+
+
+@_kind("pause")
+def _pause(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if not region.running or region.paused:
+        return
+    start = region.starts
+    region.paused = True
+
+    def end() -> None:
+        if region.is_running(start):
+            region.paused = False
+            world.network.resume()
+            region.work("merge")
+
+    _ends(world, fault, end)
+
+
+# -- disk ------------------------------------------------------------------------------------------------------------
+
+
+def _failing(world: World, fault: Fault, how: str) -> None:
+    disk = world.regions[fault.regions[0]].disk
+    disk.failing = how
+
+    def end() -> None:
+        disk.failing = ""
+
+    _ends(world, fault, end)
+
+
+@_kind("I/O errors")
+def _io_errors(world: World, fault: Fault, draw: Random) -> None:
+    _failing(world, fault, "io")
+
+
+@_kind("full disk")
+def _full_disk(world: World, fault: Fault, draw: Random) -> None:
+    _failing(world, fault, "full")
+
+
+@_kind("slow disk")
+def _slow_disk(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    region.write_ms = draw.choice([(10, 30), (50, 150)])
+
+    def end() -> None:
+        region.write_ms = (0, 2)
+
+    _ends(world, fault, end)
+
+
+# -- clocks ----------------------------------------------------------------------------------------------------------
+
+
+@_kind("clock back")
+def _clock_back(world: World, fault: Fault, draw: Random) -> None:
+    world.regions[fault.regions[0]].clock_offset_ms -= draw.choice([1, 50, 1000, 20_000])
+
+
+@_kind("clock forward")
+def _clock_forward(world: World, fault: Fault, draw: Random) -> None:
+    world.regions[fault.regions[0]].clock_offset_ms += draw.choice([1, 50, 500])
+
+
+@_kind("strobing clock")
+def _strobe(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    before_ms = region.clock_offset_ms
+    apart_ms = draw.choice([3, 100, 400])
+    for beat in range(0, fault.duration_ms, max(20, fault.duration_ms // 20)):
+        world.scheduler.after(beat, lambda: setattr(region, "clock_offset_ms", before_ms + draw.randint(-apart_ms, apart_ms)))
+    _ends(world, fault, lambda: setattr(region, "clock_offset_ms", before_ms))
+
+
+# -- clients ---------------------------------------------------------------------------------------------------------
+
+
+@_kind("client crash")
+def _client_crash(world: World, fault: Fault, draw: Random) -> None:
+    number = draw.choice(list(world.clients))
+    world.break_line(number)
+    world.clients[number].crash()
+
+
+@_kind("clients cut off")
+def _clients_cut_off(world: World, fault: Fault, draw: Random) -> None:
+    """All clients of a region lose their connections, answers on their way included."""
+    clients = world.regions[fault.regions[0]].clients
+    for line in list(clients.lines.values()):
+        clients.disconnect(line)
