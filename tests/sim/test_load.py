@@ -293,6 +293,18 @@ def test_groups_are_read_and_acknowledged(kind: str) -> None:
     assert acknowledged or kind == "transactor"
 
 
+@pytest.mark.parametrize("name", [b"XDEL", b"XTRIM"])
+def test_what_is_removed_was_there(name: bytes) -> None:
+    sent = recorded("trimmer").sent
+    assert sum(1 for argv, reply in sent if argv[0] == name and isinstance(reply, int) and reply > 0) > 20
+
+
+def test_claims_find_something() -> None:
+    sent = recorded("consumer").sent
+    assert sum(1 for argv, reply in sent if argv[0] == b"XCLAIM" and isinstance(reply, list) and reply) > 5
+    assert any(argv[0] == b"XAUTOCLAIM" and isinstance(reply, list) and reply[1] for argv, reply in sent)
+
+
 # -- determinism -----------------------------------------------------------------------------------------------------
 
 
