@@ -58,12 +58,14 @@ class GroupConsumer(Client):
     # -- acts --------------------------------------------------------------------------------------------------------
 
     def intend(self, draw: Random, now_ms: int) -> list[Words]:
-        """Its group first, then what it had before a crash, then as its mix says."""
+        """Its group first, then what it had before a crash, then what it found to claim, then as its mix says."""
         if self.missing:
             return self.create(draw, now_ms)
         if self.takes_up:
             self.takes_up = False
             return [self.history(draw, b"0")]
+        if self.seen and draw.random() < 0.3:
+            return self.claim(draw, now_ms)
         return super().intend(draw, now_ms)
 
     def create(self, draw: Random, now_ms: int) -> list[Words]:
@@ -153,11 +155,13 @@ class GroupConsumer(Client):
         return [(*words, b"-", b"+", b"%d" % (1 + below(draw, SEEN_MAX)))]
 
     def claim(self, draw: Random, now_ms: int) -> list[Words]:
-        """XCLAIM of what XPENDING showed, or with FORCE of what was acknowledged or only heard of."""
+        """XCLAIM of what XPENDING showed, or of what it holds, to keep it; or with FORCE of what was acknowledged or only heard of."""
         words = [b"XCLAIM", self.main_key, self.group, self.consumer, self.idle_ms(draw)]
         force = draw.random() < 0.2
         ids: list[Optional[bytes]] = [pick(draw, self.seen) for _ in range(1 + below(draw, 3))] if self.seen else []
-        if force or not ids:
+        if not ids:
+            ids.append(self.one_held(draw))
+        if force:
             known = [one for key, one in self.acknowledged if key == self.main_key]
             ids.append(pick(draw, known) if known and draw.random() < 0.6 else self.known_id(draw, self.main_key))
         words += [one for one in ids if one is not None]
@@ -171,7 +175,7 @@ class GroupConsumer(Client):
         chance = draw.random()
         if chance < 0.25:
             words.append(b"JUSTID")
-        if 0.2 < chance < 0.3:
+        if 0.15 < chance < 0.3:
             words += (b"IDLE", b"%d" % below(draw, 500))
         elif 0.3 < chance < 0.35:
             words += (b"TIME", b"%d" % (now_ms - below(draw, 500)))
@@ -181,7 +185,7 @@ class GroupConsumer(Client):
             words += (b"LASTID", self.known_id(draw, self.main_key) or b"0-1")
         return words
 
-    acts = ((6, read), (4, acknowledge), (2, acknowledge_and_read), (1, claim_any), (1, look_pending), (1, claim), (1, reread))
+    acts = ((6, read), (4, acknowledge), (2, acknowledge_and_read), (1, claim_any), (1, look_pending), (2, claim), (1, reread))
 
     # -- replies -----------------------------------------------------------------------------------------------------
 
@@ -200,6 +204,7 @@ class GroupConsumer(Client):
             del self.acknowledged[:-SEEN_MAX]
         elif name == b"XCLAIM":
             self.hold(argv[1], entry_ids(reply, HELD_MAX))
+            self.seen = []
         elif name == b"XAUTOCLAIM" and isinstance(reply, list) and len(reply) > 1 and isinstance(reply[0], bytes):
             self.cursor = reply[0]
             self.hold(argv[1], entry_ids(reply[1], HELD_MAX))

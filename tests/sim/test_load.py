@@ -138,13 +138,13 @@ class Stage:
 class Recorded:
     """What some clients of one kind sent in some hundred acts each, among a producer and a consumer that keep things going."""
 
-    def __init__(self, kind: str, clients: int = 8, acts: int = 120, faults: float = 0.03) -> None:
+    def __init__(self, kind: str, clients: int = 16, acts: int = 120, faults: float = 0.03) -> None:
         self.sent: list[tuple[Words, Reply]] = []
         self.by_client: list[list[Words]] = []
         for draw in range(clients):
             stage = Stage(draw, faults)
             client = make(plan_of(kind, 1, draw), REGIONS, stage.mode)
-            others = [make(plan_of(other, 2 + at, at), REGIONS, stage.mode) for at, other in enumerate(("producer", "consumer"))]
+            others = [make(plan_of(other, 2 + at, draw), REGIONS, stage.mode) for at, other in enumerate(("producer", "consumer"))]
             mode = ("strict", "semi-strict", "liberal")[draw % 3]
             stage.engine.settings.set("crdt-xadd-id-uniqueness-mode", mode)
             of_client: list[tuple[Words, Reply]] = []
