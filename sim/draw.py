@@ -164,7 +164,7 @@ def _settings(draw: Random, regions: tuple[int, ...]) -> dict[int, dict[str, str
         "stream-idmp-duration": pick(["1", "1", "2", "10"]),
         "stream-idmp-maxsize": pick(["1", "2", "100"]),
         "crdt-expiry-grace-ms": pick(["20", "200", "1000"]),
-        "crdt-heartbeat-interval-ms": pick(["20", "50", "100"]),
+        "crdt-heartbeat-interval-ms": pick(["30", "60", "120"]),
         "crdt-sync-interval-ms": pick(["0", "5", "20"]),
         "crdt-start-patience-ms": pick(["0", "50", "500"]),
         "crdt-snapshot-patience-ms": pick(["50", "200", "600"]),
@@ -179,7 +179,7 @@ def _settings(draw: Random, regions: tuple[int, ...]) -> dict[int, dict[str, str
         "crdt-checkpoint-interval-ms": ["20", "200", "2000"],
         "crdt-checkpoint-max-bytes": ["500", "1000000"],
         "crdt-slice-max-bytes": ["60", "1000", "1000000"],
-        "crdt-batch-max-bytes": ["1", "200", "1000000"],
+        "crdt-batch-max-bytes": ["60", "400", "1000000"],
         "crdt-window-max-bytes": ["1", "1000", "8000000"],
         "crdt-collect-interval-ms": ["1", "5", "50", "300"],
     }

@@ -48,9 +48,9 @@ def run_plan(plan: Plan, judges: Sequence[type[Checker]] = ALL, tell: Optional[C
         world.note(0, "exception", traceback.format_exc())
     violations = world.found + [violation for judge in world.judges for violation in judge.violations]
     violations.sort(key=lambda violation: violation.at_ms)
-    result = Result(plan.seed, violations, world.trace.digest(), world.scheduler.now_ms - EPOCH_MS, dict(world.counters))
+    trace_hash = world.trace.digest()
     world.close()
-    return result
+    return Result(plan.seed, violations, trace_hash, world.scheduler.now_ms - EPOCH_MS, dict(world.counters))
 
 
 def _live(world: World) -> None:

@@ -103,7 +103,7 @@ class Clients:
         before = region.vector
         name = argv[0].upper()
         reply = engine.execute(session, list(argv), now_ms)
-        if session.queued is not None:  # in a transaction: what it holds becomes one operation at its EXEC
+        if session.queued is not None and not isinstance(reply, Waiting):  # in a transaction: one operation at its EXEC
             if name == b"MULTI":
                 line.transaction = []
             elif line.transaction is not None and isinstance(reply, SimpleString):

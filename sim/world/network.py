@@ -49,7 +49,7 @@ class Network:
         self.room = room  # messages in flight per direction
         self.cuts: dict[tuple[int, int], int] = {}
         self.slow_ms: dict[tuple[int, int], int] = {}  # added to the delay
-        self.pipes: dict[tuple[int, int], Pipe] = {}  # (region_id, connection number) → pipe; numbers are of one start
+        self.pipes: dict[Pipe, None] = {}  # those that are open at one end at least, oldest first
         self.sent = 0
 
     def is_cut(self, source: int, target: int) -> bool:
@@ -78,21 +78,28 @@ class Network:
         number = region.step(region.hub.dial_opened, other, region.now_ms())
         if number is None:
             return
-        pipe.numbers[0] = number
-        self.pipes[(one, number)] = pipe
-        pipe.numbers[1] = there.step(there.hub.accepted, there.now_ms())
-        self.pipes[(other, pipe.numbers[1])] = pipe
+        pipe.numbers = [number, there.step(there.hub.accepted, there.now_ms())]
+        region.pipes.append((pipe, 0))
+        there.pipes.append((pipe, 1))
+        self.pipes[pipe] = None
         self.world.note(one, "connects", other)
-        region.pump()
-        there.pump()
 
     def close(self, region: SimulatedRegion, number: int) -> None:
         """A hub closed its end: the other learns it, with what was on its way lost."""
-        pipe = self.pipes.pop((region.region_id, number), None)
-        if pipe is not None:
-            end = 0 if pipe.regions[0] is region else 1
-            pipe.open[end] = False
-            self._tell(pipe, 1 - end, "closed by the peer")
+        for pipe, end in region.pipes:
+            if pipe.numbers[end] == number:
+                self._leave(pipe, end)
+                self._tell(pipe, 1 - end, "closed by the peer")
+                return
+
+    def _leave(self, pipe: Pipe, end: int) -> None:
+        """One end is closed."""
+        pipe.open[end] = False
+        region = pipe.regions[end]
+        if (pipe, end) in region.pipes:
+            region.pipes.remove((pipe, end))
+        if not pipe.open[1 - end]:
+            self.pipes.pop(pipe, None)
 
     def drop(self, pipe: Pipe, tells: tuple[bool, bool]) -> None:
         """The connection breaks; which ends learn of it at once. The other end goes on until it finds out."""
@@ -111,30 +118,19 @@ class Network:
         region = pipe.regions[end]
         if not pipe.open[end]:
             return
-        pipe.open[end] = False
-        self.pipes.pop((region.region_id, pipe.numbers[end]), None)
+        self._leave(pipe, end)
         if region.is_running(pipe.starts[end]):
             self.world.note(region.region_id, "disconnected", pipe.regions[1 - end].region_id, text)
             region.step(region.hub.closed, pipe.numbers[end], text, region.now_ms())
 
-    def of(self, region: SimulatedRegion) -> list[tuple[Pipe, int]]:
-        """The open connections of a region, with its end of each, oldest first."""
-        found = [(number, pipe) for (region_id, number), pipe in self.pipes.items() if region_id == region.region_id]
-        return [(pipe, 0 if pipe.regions[0] is region else 1) for _, pipe in found]
-
     def between(self, one: int, other: int) -> list[Pipe]:
-        """The connections between two regions, each once."""
-        found: list[Pipe] = []
-        for pipe in self.pipes.values():
-            if {pipe.regions[0].region_id, pipe.regions[1].region_id} == {one, other} and pipe not in found:
-                found.append(pipe)
-        return found
+        """The connections between two regions."""
+        return [pipe for pipe in self.pipes if {pipe.regions[0].region_id, pipe.regions[1].region_id} == {one, other}]
 
     def gone(self, region: SimulatedRegion, silently: bool) -> None:
         """A process is dead. Unless its machine is, too, the others learn that its connections are closed."""
-        for pipe, end in self.of(region):
-            pipe.open[end] = False
-            del self.pipes[(region.region_id, pipe.numbers[end])]
+        for pipe, end in list(region.pipes):
+            self._leave(pipe, end)
             if not silently:
                 self._tell(pipe, 1 - end, "reset")
 
@@ -142,15 +138,14 @@ class Network:
 
     def pump(self, region: SimulatedRegion) -> None:
         """Sends what the region has to say and the transport has room for."""
-        region_id = region.region_id
-        for pipe, end in self.of(region):
+        now_ms = region.now_ms()
+        for pipe, end in list(region.pipes):
             number = pipe.numbers[end]
             while pipe.flight[end] < self.room and pipe.open[end]:
-                message = region.hub.next_message(number, region.now_ms())
+                message = region.hub.next_message(number, now_ms)
                 if message is None:
                     if region.hub.finished(number):  # after its last words
-                        pipe.open[end] = False
-                        del self.pipes[(region_id, number)]
+                        self._leave(pipe, end)
                         self._send(pipe, end, _END)
                         region.step(region.hub.closed, number, "finished", region.now_ms())
                     break
@@ -175,11 +170,7 @@ class Network:
 
     def resume(self) -> None:
         """A cut or a pause is over: what waited arrives, in order."""
-        seen: list[Pipe] = []
-        for pipe in list(self.pipes.values()):
-            if pipe in seen:
-                continue
-            seen.append(pipe)
+        for pipe in list(self.pipes):
             for direction in (UP, DOWN):
                 source, target = pipe.regions[direction], pipe.regions[1 - direction]
                 while pipe.waiting[direction] and not target.paused and not self.is_cut(source.region_id, target.region_id):
@@ -197,8 +188,8 @@ class Network:
                 message = decode_down(message) if direction == DOWN else decode_up(message)
             self.world.said(source.region_id, target.region_id, message)
             target.step(target.hub.received, pipe.numbers[end], message, target.now_ms())
-        if pipe.open[direction] and source.is_running(pipe.starts[direction]):
-            source.pump()
+        if pipe.flight[direction] == self.room - 1 and pipe.open[direction] and source.is_running(pipe.starts[direction]):
+            source.stepped("merge")  # there is room again
 
     def _encode(self, message: Message, end: int) -> bytes:
         if end == UP or isinstance(message, (Hello, Acknowledge, BodyRequest, SnapshotRequest)):

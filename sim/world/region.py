@@ -28,6 +28,7 @@ from sync import questions
 from sync.hub import Hub
 
 if TYPE_CHECKING:
+    from sim.world.network import Pipe
     from sim.world.world import World
 
 T = TypeVar("T")
@@ -114,12 +115,14 @@ class SimulatedRegion:
         self._committing = False
         self._in_flight: Optional[Commit] = None  # being written
         self._merge_planned = False
+        self._work_planned = False
         self._joined = 0
+        self.pipes: list[tuple[Pipe, int]] = []
         self.clients.begin()
         self.hub = Hub(engine, self.settings, self.peers, self.now_ms())
         world.note(self.region_id, "starts", how, engine.life, dict(engine.vector))
         world.judge_began(Began(self.region_id, self.starts, how, engine.life, dict(engine.vector), world.scheduler.now_ms))
-        self.work("tick")
+        self.stepped("tick")
         world.scheduler.after(self.draw.randint(1, world.tick_ms), self._tick, self.starts)
 
     def _failed_start(self, how: str, restored: bool, error: StorageError) -> None:
@@ -150,6 +153,7 @@ class SimulatedRegion:
             power(self.disk)
         self.clients.end()
         world.network.gone(self, silently)
+        world.count_figures(self.engine.statistics, self.hub.counts)
         on_disk = dict(self.engine.disk_vector)
         world.judge_stopped(Stopped(self.region_id, self.starts, how, on_disk, world.scheduler.now_ms))
 
@@ -160,7 +164,7 @@ class SimulatedRegion:
     def stop_cleanly(self) -> None:
         """As a service manager stops it: everything is committed and checkpointed, then it ends."""
         engine, database = self.engine, self.database
-        for pipe, end in self.world.network.of(self):
+        for pipe, end in list(self.pipes):
             self.world.network.drop(pipe, (end != 0, end != 1))
         try:
             self._finish_writing()
@@ -197,16 +201,25 @@ class SimulatedRegion:
     # -- the turn ----------------------------------------------------------------------------------------------------
 
     def step(self, action: Callable[..., T], *arguments: Any) -> T:
-        """Calls the hub or the engine, then carries what came out."""
+        """Calls the hub; what comes out of that is carried in this round of the loop."""
         result = action(*arguments)
-        self.work("merge")
+        self.stepped("merge")
         return result
 
-    def work(self, how: str) -> None:
-        """One round of the live loop: `SyncManager._step` and `Region._turn`. `how`: what a moved vector is owed to."""
+    def stepped(self, how: str) -> None:
+        """Engine or hub were called. `how`: what a moved vector is owed to. One round follows for all that happens at this moment."""
+        self.note_moved(how)
+        if not self._work_planned:
+            self._work_planned = True
+            self.world.scheduler.after(0, self._work, self.starts)
+
+    def _work(self, start: int) -> None:
+        """One round of the live loop: `SyncManager._step` and `Region._turn`."""
+        if not self.is_running(start):
+            return
+        self._work_planned = False
         hub = self.hub
         scheduler = self.world.scheduler
-        self.note_moved(how)
         for number, request in hub.take_requests():
             scheduler.after(self.draw.randint(0, 1), self._answer, self.starts, number, request)
         for peer in hub.take_dials():
@@ -219,9 +232,6 @@ class SimulatedRegion:
             self._merge_planned = True
             scheduler.after(self.draw.randint(0, 1), self._merge, self.starts)
         self._turn()
-        self.pump()
-
-    def pump(self) -> None:
         self.world.network.pump(self)
 
     def note_moved(self, how: str) -> None:
@@ -262,9 +272,8 @@ class SimulatedRegion:
             self.engine.tick(now_ms)
             self.note_moved("tick")
             self.hub.tick(now_ms)
-            self.work("merge")
-            if self.is_running(start):
-                self._look_at_checkpoint()
+            self.stepped("merge")
+            self._look_at_checkpoint()
         world.scheduler.after(world.tick_ms, self._tick, start)
 
     def _merge(self, start: int) -> None:
@@ -275,7 +284,7 @@ class SimulatedRegion:
             return
         self._merge_planned = False
         self.hub.merge_some(MERGE_BYTES, self.now_ms())
-        self.work("merge")
+        self.stepped("merge")
 
     def _answer(self, start: int, number: int, request: Any) -> None:
         if not self.is_running(start):
@@ -337,7 +346,7 @@ class SimulatedRegion:
             self._next_job()
         else:
             self._writing = False
-        self.work("tick")
+        self.stepped("tick")
 
     def _write_commit(self, commit: Commit) -> None:
         self._in_flight = commit

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final, Optional
 
+from region.engine.core import Statistics
 from region.engine.lifecycle import SERVING
 from region.engine.replies import Reply, Waiting
 from region.engine.settings import Settings
@@ -24,6 +25,10 @@ from sim.world.trace import Trace
 EPOCH_MS: Final = 1_700_000_000_000
 NAMES: Final = ("us", "eu", "ap", "sa", "af", "oc", "me", "in")
 SHOW_EVERY_MS: Final = 97
+FIGURES: Final = (
+    "effects_merged", "snapshots_joined", "snapshots_cut", "gaps", "forks", "divergences", "idmp_conflicts", "idmp_evicted_early",
+    "expired_keys", "expired_early", "acknowledgements", "unit_max_bytes_refused",
+)  # fmt: skip
 
 
 class World:
@@ -39,7 +44,7 @@ class World:
         self.found: list[Violation] = []
         draw = Random(plan.seed ^ 0x5EED)
         self.members = {NAMES[region_id - 1]: region_id for region_id in plan.regions}
-        self.network = Network(self, Random(draw.getrandbits(64)), plan.delay_ms, "encoded" in plan.traits, draw.choice([1, 4, 16]))
+        self.network = Network(self, Random(draw.getrandbits(64)), plan.delay_ms, "encoded" in plan.traits, draw.choice([2, 4, 16]))
         self.regions = {
             region_id: SimulatedRegion(self, region_id, NAMES[region_id - 1], plan.settings[region_id], Random(draw.getrandbits(64)))
             for region_id in plan.regions
@@ -103,6 +108,15 @@ class World:
     def said(self, source: int, target: int, message: Any) -> None:
         self.note(target, "hears", source, type(message).__name__)
 
+    def count_figures(self, statistics: Statistics, counts: dict[str, int]) -> None:
+        """What a process that ends had counted, as INFO shows it."""
+        for name in FIGURES:
+            if value := getattr(statistics, name):
+                self.counters[f"figure:{name}"] += value
+        for name, value in counts.items():
+            if value:
+                self.counters[f"sync:{name}"] += value
+
     def fault_found(self, text: str) -> None:
         """Something that no judge need look for: it must not happen at all."""
         self.found.append(Violation("world", self.scheduler.now_ms, 0, text))
@@ -152,7 +166,7 @@ class World:
         self.sent_ms[client.number] = self.scheduler.now_ms
         self.counters["commands"] += len(commands)
         region.clients.send(line, commands)
-        region.work("tick")
+        region.stepped("tick")
 
     def region_of(self, line: Line) -> Optional[SimulatedRegion]:
         """The region that a connection leads to."""
@@ -193,6 +207,7 @@ class World:
     def disconnected(self, line: Line) -> None:
         if self.lines.get(line.client.number) is line:
             del self.lines[line.client.number]
+            line.client.disconnected()
 
     # -- faults ------------------------------------------------------------------------------------------------------
 
