@@ -1,0 +1,386 @@
+"""Groups in one region, by definition (S6, S7, S8): what is handed out, what is pending, what is acknowledged, as sets of entries.
+
+Where a crash leaves it open which local records survived, a group has several `Local` states: each is one that may be. What clients see
+then tells which of them it was not.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from crdt.effects import Acknowledge, CreateGroup, Delete, DestroyGroup, Flush, RemoveEntries, RemoveObserved, Trim
+from sim.checkers.delivery_facts import Fact, Facts
+from sim.history import Vector
+from sim.oracle.log import Add, Dot
+from sim.oracle.state import Create, KeyState, State
+
+LOCALS_MAX: Final = 40
+_KILLERS: Final = (Delete, DestroyGroup, Flush, RemoveObserved)
+_REMOVERS: Final = (RemoveEntries, Trim, Delete, Flush, RemoveObserved)
+
+Name = tuple[bytes, bytes]
+"""(key, group)"""
+
+
+class Pending:
+    """What XPENDING shows of an entry."""
+
+    __slots__ = ("add", "consumer", "deliveries", "since_ms")
+
+    def __init__(self, add: Add, consumer: bytes, since_ms: int, deliveries: int) -> None:
+        self.add: Final = add
+        self.consumer: Final = consumer
+        self.since_ms: Final = since_ms  # -1: made pending by XCLAIM FORCE, idle for ever
+        self.deliveries: Final = deliveries
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pending):
+            return NotImplemented
+        return (self.add, self.consumer, self.since_ms, self.deliveries) == (other.add, other.consumer, other.since_ms, other.deliveries)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def place(pending: Pending) -> tuple[int, int, int]:
+    """Where it stands in the merge of the PELs (S7.5)."""
+    return pending.add.entry_id, pending.add.region, pending.add.counter
+
+
+class Local:
+    """Local group state (S6.5). Entries are named by their dots."""
+
+    __slots__ = ("dropped", "floor_id", "floor_vector", "given", "pel", "raised_id")
+
+    def __init__(self) -> None:
+        self.floor_id = -1  # SETID of an ID (S7.4); -1: none
+        self.floor_vector: Optional[Vector] = None  # SETID $
+        self.raised_id = 0  # XCLAIM LASTID: an entry must be above both
+        self.given: set[Dot] = set()  # handed out here, or acknowledged elsewhere (S7.3)
+        self.pel: dict[Dot, Pending] = {}
+        self.dropped: set[Dot] = set()  # by DELCONSUMER, until delivered or claimed again (S8.1)
+
+    def copy(self) -> Local:
+        other = Local()
+        other.floor_id = self.floor_id
+        other.floor_vector = self.floor_vector
+        other.raised_id = self.raised_id
+        other.given = set(self.given)
+        other.pel = dict(self.pel)
+        other.dropped = set(self.dropped)
+        return other
+
+    def equals(self, other: Local) -> bool:
+        return (
+            (self.floor_id, self.floor_vector, self.raised_id) == (other.floor_id, other.floor_vector, other.raised_id)
+            and self.given == other.given
+            and self.pel == other.pel
+            and self.dropped == other.dropped
+        )
+
+    def is_above(self, creates: dict[Dot, Create], add: Add) -> bool:
+        """Whether `>` may deliver it (S6.3, S7.3)."""
+        if add.entry_id <= self.raised_id:
+            return False
+        if self.floor_vector is not None:
+            return self.floor_vector.get(add.region, 0) < add.counter
+        if self.floor_id >= 0:
+            return add.entry_id > self.floor_id
+        return any(create.is_below(add) for create in creates.values())
+
+    def undelivered(self, key: KeyState, creates: dict[Dot, Create]) -> list[Add]:
+        """What `>` is to hand out, in order (S7.3)."""
+        given = self.given
+        return [add for _, region, counter, add in key.stream if (region, counter) not in given and self.is_above(creates, add)]
+
+    def pending_of(self, consumer: Optional[bytes] = None) -> list[Pending]:
+        """What is pending, or pending for one consumer, in order."""
+        return sorted([one for one in self.pel.values() if consumer is None or one.consumer == consumer], key=place)
+
+    def assign(self, pending: Pending) -> None:
+        self.pel[pending.add.region, pending.add.counter] = pending
+        self.dropped.discard((pending.add.region, pending.add.counter))
+
+
+class Group:
+    """One incarnation of a group in one region.
+
+    `creates` is the oracle's own dict of live creates: it is another one once none of those that were live is left (S6.5).
+    """
+
+    __slots__ = ("acked", "creates", "is_unsure", "locals", "taken")
+
+    def __init__(self, creates: dict[Dot, Create]) -> None:
+        self.creates: Final = creates
+        self.acked: dict[Dot, set[Dot]] = {}  # create → entries announced under it (S8.3)
+        self.locals = [Local()]
+        self.is_unsure = False  # its local state is not known: nothing is said of this incarnation
+        self.taken: set[Dot] = set()  # acknowledged elsewhere, by effects of the step under way
+
+    def acked_now(self) -> set[Dot]:
+        """Union over the live creates (S8.3)."""
+        found: set[Dot] = set()
+        for dot in self.creates:
+            found |= self.acked.get(dot, set())
+        return found
+
+    def keep(self, right: list[Local]) -> None:
+        """What clients saw leaves these of the states that may be."""
+        if len(self.locals) > 1:
+            self.branch(right)
+
+    def branch(self, others: list[Local]) -> None:
+        """The states that may be are these, each once."""
+        kept: list[Local] = []
+        for local in others:
+            if not any(local.equals(one) for one in kept):
+                kept.append(local)
+        self.locals = kept
+        if len(kept) > LOCALS_MAX:
+            self.is_unsure = True
+
+
+class RegionModel:
+    """One region at its vector. `problems`: what an effect does that it must not."""
+
+    def __init__(self, region: int, facts: Facts) -> None:
+        self.region = region
+        self.facts = facts
+        self.state = State()
+        self.groups: dict[Name, Group] = {}
+        self.is_blind = False  # effects that nobody saw committed
+        self.problems: list[str] = []
+        # -- of the step under way: what a read that was woken in the middle of it may have seen
+        self.came: dict[Dot, Add] = {}
+        self.went: dict[Dot, Add] = {}
+        self.turned: set[Name] = set()  # groups that went, or began anew
+        self.xread_highest: dict[bytes, int] = {}  # the highest ID that an XREAD has returned, by key (S7.2)
+        self.late_arrivals = 0
+        self.late_is_exact = True
+
+    def forget_reads(self) -> None:
+        """What was counted of XREAD lasts until the process ends."""
+        self.xread_highest = {}
+        self.late_arrivals = 0
+        self.late_is_exact = True
+
+    def note_read(self, key: bytes, highest: int) -> None:
+        """An XREAD has returned entries up to that ID."""
+        if highest >= 0:
+            self.xread_highest[key] = highest
+
+    def group(self, name: Name) -> Optional[Group]:
+        """The group, if it is live."""
+        key = self.state.keys.get(name[0])
+        creates = None if key is None else key.groups.get(name[1])
+        if creates is None:
+            return None
+        group = self.groups.get(name)
+        if group is None or group.creates is not creates:
+            group = self.groups[name] = Group(creates)
+            group.is_unsure = self.is_blind
+        return group
+
+    def is_hidden(self, key: bytes, clock_ms: int) -> bool:
+        state = self.state.keys.get(key)
+        return state is not None and state.is_hidden(clock_ms)
+
+    def unsettle(self, key: bytes = b"") -> None:
+        """What the groups of a key, or of all, have here is not known."""
+        for name in self.state.keys if not key else (key,):
+            state = self.state.keys.get(name)
+            for group_name in list(state.groups) if state is not None else ():
+                group = self.group((name, group_name))
+                assert group is not None
+                group.is_unsure = True
+
+    def passing(self, key: bytes, group: Group) -> dict[Dot, Add]:
+        """The entries of a key that came, went, or became known to be acknowledged in the step under way."""
+        found = {dot: add for dot, add in {**self.came, **self.went}.items() if add.key == key}
+        adds = self.state.keys[key].adds
+        found.update((dot, adds[dot]) for dot in sorted(group.taken) if dot in adds)
+        return found
+
+    # -- effects -----------------------------------------------------------------------------------------------------
+
+    def begin_step(self) -> None:
+        """Forgets what the step before this one brought."""
+        if self.came:
+            self.came = {}
+        if self.went:
+            self.went = {}
+        if self.turned:
+            self.turned = set()
+        for group in self.groups.values():
+            if group.taken:
+                group.taken = set()
+
+    def advance(self, after: Vector, is_merge: bool, remerged: bool) -> None:
+        """Applies what the region applied up to a vector, one effect after the other. `remerged`: own effects came back from others."""
+        vector = self.state.vector
+        if vector == after:
+            return
+        facts = self.facts.between(vector, after)
+        if facts is None:
+            self.is_blind = True
+            return
+        for fact in facts:
+            self.apply(fact, issued=fact[1] == self.region and not remerged)
+        if is_merge and len(facts) > 1:
+            self._unsettle_ambiguous(facts)
+
+    def apply(self, fact: Fact, issued: bool, joined: bool = False) -> None:
+        """One effect, and what it does to local state. `issued`: this region issued it now."""
+        _, region, counter, effect = fact
+        state = self.state
+        if isinstance(effect, Add):
+            state.apply(region, counter, effect)
+            self.came[region, counter] = effect
+            if not issued and effect.entry_id <= self.xread_highest.get(effect.key, -1):
+                self.late_arrivals += 1
+            return
+        if isinstance(effect, Acknowledge):
+            state.apply(region, counter, effect)
+            self._acknowledge(effect, issued, joined)
+            return
+        if isinstance(effect, _REMOVERS):
+            keys = list(state.keys.values()) if isinstance(effect, Flush) else [state.key(effect.key)]
+            before = [(key, dict(key.adds), dict(key.groups)) for key in keys]
+            state.apply(region, counter, effect)
+            for key, adds, groups in before:
+                if len(key.adds) < len(adds):
+                    self.went.update((dot, add) for dot, add in adds.items() if dot not in key.adds)
+                for name, creates in groups.items():
+                    if key.groups.get(name) is not creates:
+                        self.turned.add((key.key, name))
+                if key.key in self.xread_highest and not key.is_present():
+                    self.late_is_exact = False  # the region forgets of a key that is gone what was read of it
+            if isinstance(effect, Trim) and effect.drops_references and not joined:
+                self._drop_references(effect)
+            return
+        if isinstance(effect, DestroyGroup):
+            self.turned.add((effect.key, effect.group))
+        state.apply(region, counter, effect)
+
+    def _acknowledge(self, effect: Acknowledge, issued: bool, joined: bool) -> None:
+        """S8.2: what the group's acked spans here did not hold before counts as given, and is pending no more."""
+        name = (effect.key, effect.group)
+        group = self.group(name)
+        named = [] if group is None else [dot for dot in effect.creates if dot in group.creates]
+        if group is None or not named:
+            return
+        covered = self.facts.covered(effect)
+        new = {(add.region, add.counter): add for add in covered}
+        for dot in group.acked_now():
+            new.pop(dot, None)
+        for create in named:
+            group.acked.setdefault(create, set()).update((add.region, add.counter) for add in covered)
+        if issued:
+            self._check_announcement(name, group, new)
+        elif not joined:
+            give(group, set(new))
+
+    def _check_announcement(self, name: Name, group: Group, new: dict[Dot, Add]) -> None:
+        """S8.1: whoever announces an entry has handed it out here, and it was acknowledged here. Deleted entries are beside the point."""
+        vector = self.state.vector
+        present = self.state.keys[name[0]].adds
+        for (region, counter), add in new.items():
+            if vector.get(region, 0) < counter:
+                self.problems.append(f"{_at(name)}: acknowledgement announced of {text_of(add)}, which this region does not have")
+        if group.is_unsure:
+            return
+        wrong = ""
+        kept: list[Local] = []
+        for local in group.locals:
+            found = ""
+            for dot, add in new.items():
+                if dot not in present:
+                    continue
+                if dot not in local.given:
+                    found = f"acknowledgement announced of {text_of(add)}, which nobody was handed"
+                elif dot in local.pel:
+                    found = f"acknowledgement announced of {text_of(add)}, which is pending for {local.pel[dot].consumer.decode()}"
+                elif dot in local.dropped:
+                    found = f"acknowledgement announced of {text_of(add)}, which went with its consumer"
+            if found:
+                wrong = found
+            else:
+                kept.append(local)
+        if kept:
+            group.locals = kept
+        else:
+            self.problems.append(f"{_at(name)}: {wrong}")
+            group.is_unsure = True
+
+    def _drop_references(self, effect: Trim) -> None:
+        """DELREF (S5.2)."""
+        key = self.state.keys[effect.key]
+        for name in list(key.groups):
+            group = self.group((effect.key, name))
+            assert group is not None
+            for local in group.locals:
+                for dot in [dot for dot in local.pel if effect.prefix.get(dot[0], 0) >= dot[1]]:
+                    del local.pel[dot]
+
+    def _unsettle_ambiguous(self, facts: list[Fact]) -> None:
+        """In which order effects of several regions were merged in one go cannot be seen. Only expiry's removal depends on it.
+
+        It may end an incarnation or not, as a concurrent create of the name came before or after it (S6.5, S10.3).
+        """
+        for _, region, _, effect in facts:
+            if isinstance(effect, RemoveObserved):
+                others = [fact for fact in facts if fact[1] != region and isinstance(fact[3], (Acknowledge, CreateGroup))]
+                if any(getattr(fact[3], "key", b"") == effect.key for fact in others):
+                    self.unsettle(effect.key)
+
+    def join(self, after: Vector) -> None:
+        """A snapshot: one step (S6.5, S11.2), which drops no references (S5.2)."""
+        facts = self.facts.between(self.state.vector, after)
+        if facts is None:
+            self.is_blind = True
+            return
+        self.late_is_exact = False  # what came and went again before the snapshot was cut, nobody sees here
+        before: dict[Name, set[Dot]] = {}
+        acked: dict[Name, set[Dot]] = {}
+        for key, state in self.state.keys.items():
+            for name, creates in state.groups.items():
+                group = self.group((key, name))
+                assert group is not None
+                before[key, name] = set(creates)
+                acked[key, name] = group.acked_now()
+        for fact in facts:
+            self.apply(fact, issued=False, joined=True)
+        for key, state in self.state.keys.items():
+            for name in state.groups:
+                self._joined((key, name), before.get((key, name), set()), acked.get((key, name), set()))
+
+    def _joined(self, name: Name, before: set[Dot], acked: set[Dot]) -> None:
+        """One group after a join: begun anew if none of its creates is left; what is newly known to be acknowledged is given."""
+        group = self.group(name)
+        assert group is not None
+        if before.isdisjoint(group.creates):
+            group.locals = [Local()]
+            group.is_unsure = self.is_blind
+            acked = set()
+            if before:
+                self.turned.add(name)
+        give(group, group.acked_now() - acked)
+
+
+def give(group: Group, new: set[Dot]) -> None:
+    """These were acknowledged elsewhere (S8.2)."""
+    if not new:
+        return
+    group.taken |= new
+    for local in group.locals:
+        local.given |= new
+        for dot in [dot for dot in local.pel if dot in new]:
+            del local.pel[dot]
+
+
+def text_of(add: Add) -> str:
+    """Its entry ID, for messages."""
+    return add.shown_id.decode()
+
+
+def _at(name: Name) -> str:
+    return f"group {name[1].decode()} of {name[0].decode()}"

@@ -1,0 +1,75 @@
+"""Which effects of a transaction are owed to which of its commands (S1.2): needed where its commands also touch local group state."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdt.effects import (
+    Configure,
+    CreateGroup,
+    Delete,
+    DestroyGroup,
+    Flush,
+    RemoveEntries,
+    RemoveObserved,
+    SetDeadline,
+    SetId,
+    Trim,
+)  # fmt: skip
+from region.engine.replies import ErrorReply, Reply
+from sim.checkers.delivery_facts import Fact
+from sim.history import Words
+from sim.oracle.log import Add
+from sim.oracle.words import name_of
+
+LOCAL: Final = frozenset({
+    b"XREADGROUP", b"XREAD", b"XACK", b"XPENDING", b"XCLAIM", b"XAUTOCLAIM", b"XGROUP SETID", b"XGROUP DELCONSUMER", b"XINFO GROUPS",
+    b"XINFO CONSUMERS",
+})  # fmt: skip
+"""Commands that replicate nothing, and are judged by what they answer."""
+
+_LAST: Final[dict[bytes, type]] = {
+    b"XADD": Add, b"XDEL": RemoveEntries, b"XTRIM": Trim, b"DEL": Delete, b"UNLINK": Delete, b"FLUSHALL": Flush, b"FLUSHDB": Flush,
+    b"XSETID": SetId, b"RENAME": SetId, b"RENAMENX": SetId, b"XGROUP CREATE": CreateGroup, b"XGROUP DESTROY": DestroyGroup,
+    b"EXPIRE": SetDeadline, b"PEXPIRE": SetDeadline, b"EXPIREAT": SetDeadline, b"PEXPIREAT": SetDeadline, b"PERSIST": SetDeadline,
+    b"XCFGSET": Configure, b"XIDMP CFGSET": Configure,
+}  # fmt: skip
+"""The effect that ends what a command issues; before it may stand the clean slate of a write that creates a key (S10.5)."""
+
+
+def owned(words: Words, reply: Reply, facts: list[Fact], begin: int) -> int:
+    """Up to where in `facts`, from `begin` on, the effects are those of this command."""
+    name = name_of(words)
+    last = _LAST.get(name)
+    if last is None or isinstance(reply, ErrorReply):
+        return begin
+    keys = words[1:] if name in (b"DEL", b"UNLINK") else words[1:3] if name[:6] == b"RENAME" else words[2:3] if b" " in name else words[1:2]
+    end = _through(last, keys, name, reply, facts, begin)
+    if name in (b"DEL", b"UNLINK"):
+        for _ in words[2:]:
+            end = _through(last, keys, name, reply, facts, end)
+    elif name == b"XADD" and end > begin and end < len(facts) and _has_trim(words):
+        effect = facts[end][3]
+        end += isinstance(effect, Trim) and effect.key == words[1]
+    elif name[:6] == b"RENAME" and end > begin and end < len(facts):
+        effect = facts[end][3]
+        end += isinstance(effect, SetDeadline) and effect.key == words[2]  # the source's deadline goes with it
+    return end
+
+
+def _through(last: type, keys: Words, name: bytes, reply: Reply, facts: list[Fact], begin: int) -> int:
+    """The index after the effect that ends the command, if it comes after nothing but what may precede it; else `begin`."""
+    before: tuple[type, ...] = (Delete, RemoveObserved, SetDeadline, Add) if name[:6] == b"RENAME" else (RemoveObserved, SetDeadline)
+    for index in range(begin, len(facts)):
+        effect = facts[index][3]
+        if not isinstance(effect, Flush) and effect.key not in keys:
+            return begin
+        if isinstance(effect, last):
+            return begin if isinstance(effect, Add) and effect.shown_id != reply else index + 1
+        if not isinstance(effect, before):
+            return begin
+    return begin
+
+
+def _has_trim(words: Words) -> bool:
+    return any(word.upper() in (b"MAXLEN", b"MINID") for word in words[2:8])

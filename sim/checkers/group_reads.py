@@ -1,0 +1,479 @@
+"""Invariant 7: group reads skip nothing, and repeat only where the contract allows; XREAD's skips are counted (S6.3 to S8.2).
+
+Each region's groups are followed by definition (`delivery_model`), and what clients see is compared with that: `>` must hand out exactly
+what is undelivered, in order, an ID must show exactly what is pending, an announcement may speak only of what was acknowledged. So a skip,
+a repeat and a false acknowledgement show at once, or when the groups are drained at the end.
+
+Nothing is said where the contract leaves it open:
+* after a crash, of local records that may or may not have been on disk any number may be left (S13.2): then several states may be, until
+  replies tell which;
+* which of several effects, merged in one go, a woken reader had seen (it must have been handed what was there before, and is still);
+* of groups on a key where expiry's removal and other regions' effects came in one go, until the group begins anew (S6.5).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Optional
+
+from region.engine.replies import ErrorReply, Reply, VerbatimText
+from sim.checkers import delivery_steps as steps
+from sim.checkers.delivery_facts import Fact
+from sim.checkers.delivery_model import Group, Local, Name, RegionModel, text_of
+from sim.checkers.delivery_tape import Doubt, Item, Step, TapeChecker
+from sim.checkers.delivery_transactions import LOCAL, owned
+from sim.checkers.delivery_words import ReadRequest, fields_of_map, is_null, keyed, last_id, readable
+from sim.history import Began, End, Moved, Operation, Vector, Words
+from sim.oracle.log import Add
+from sim.oracle.state import NEVER, KeyState
+from sim.oracle.words import MAX_ID, entry_id, name_of
+
+_WAITING: Final = (b"XREADGROUP", b"XREAD")
+
+
+@dataclass
+class GroupReads(TapeChecker):
+    """The judge. `counts`: how often what was seen, for the table of a sweep."""
+
+    models: dict[int, RegionModel] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    name = "group_reads"
+    _told: set[int] = field(default_factory=set)  # reads that were woken further up the tape than they were told
+    _is_muted: bool = False
+
+    # -- the tape ----------------------------------------------------------------------------------------------------
+
+    def began(self, event: Began) -> None:
+        if event.region not in self.models:
+            self.models[event.region] = RegionModel(event.region, self.facts)
+        super().began(event)
+        model = self.models[event.region]
+        model.forget_reads()
+
+    def happened(self, region: int, item: Item) -> None:
+        model = self.models[region]
+        if model.is_blind:
+            return
+        event = item.event
+        if isinstance(event, Moved):
+            self._move(model, item, event)
+        elif event.number in self._told:
+            self._told.discard(event.number)
+        else:
+            self._operate(model, event)
+            self._wake(model, item)
+        if model.problems:
+            for text in model.problems:
+                self._fail(event.at_ms, region, text)
+            model.problems = []
+
+    def doubted(self, region: int, items: list[Item]) -> None:
+        """Every state between two of these steps may be the one that the crash left."""
+        model = self.models[region]
+        found: dict[Name, list[Local]] = {}
+        for name in list(model.groups):
+            group = model.group(name)
+            if group is not None:
+                found[name] = [local.copy() for local in group.locals]
+        for item in items:
+            self.happened(region, item)
+            for name in list(model.groups):
+                group = model.group(name)
+                if group is not None:
+                    known = found.setdefault(name, [Local()])
+                    known += [local.copy() for local in group.locals if not any(local.equals(one) for one in known)]
+        for name, states in found.items():
+            group = model.group(name)
+            if group is not None:
+                group.branch(states)
+                self.counts["states after crashes"] += len(group.locals)
+
+    def restarted(self, region: int, past: list[Step]) -> None:
+        """Follows the region's past again, up to the backup; all that was judged before."""
+        self._is_muted = True
+        told, self._told = self._told, set()
+        self.models[region] = RegionModel(region, self.facts)
+        for step in past:
+            if isinstance(step, Item):
+                self.happened(region, step)
+            elif isinstance(step, Doubt):
+                self.doubted(region, step.items)
+        self._told = told
+        self._is_muted = False
+        self.counts["backups followed"] += 1
+
+    def bewildered(self, region: int, vector: Vector) -> None:
+        """Its effects may be known, its local records are not: groups that live now are not judged."""
+        model = self.models[region] = RegionModel(region, self.facts)
+        model.advance(vector, False, True)
+        model.unsettle()
+        self.counts["regions not followed"] += 1
+
+    def _fail(self, at_ms: int, region: int, text: str) -> None:
+        if not self._is_muted:
+            self.fail(at_ms, region, text)
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def _move(self, model: RegionModel, item: Item, event: Moved) -> None:
+        """Before the vector moves: reads whose time was over before it did."""
+        for read in item.wakes or ():
+            operation = read.event
+            assert isinstance(operation, Operation)
+            if is_null(operation.reply) and self._matches(model, operation):
+                self._told.add(operation.number)
+        model.begin_step()
+        if event.how == "join":
+            model.join(event.after)
+        else:
+            model.advance(event.after, True, item.remerged)
+
+    def _operate(self, model: RegionModel, operation: Operation) -> None:
+        """One command or transaction, with the effects that it issued."""
+        assert operation.after is not None
+        if operation.waited:
+            model.advance(operation.after, True, False)
+            if operation.queued:  # it waited for the end of the start: its effects came with those of others
+                for words in operation.queued:
+                    self._unsettle(model, words)
+            elif not model.is_blind:
+                self._judge(model, operation, operation.argv, operation.reply, True)
+            return
+        model.begin_step()
+        model.advance(operation.before, True, False)
+        if model.is_blind:
+            return
+        if not operation.queued:
+            self._judge(model, operation, operation.argv, operation.reply, False)
+        elif isinstance(operation.reply, list):
+            self._transact(model, operation, operation.reply)
+        model.advance(operation.after, False, False)
+
+    def _transact(self, model: RegionModel, operation: Operation, replies: list[Reply]) -> None:
+        """The commands of a transaction, one after the other, each with its own effects (S1.2)."""
+        assert operation.after is not None
+        facts: Optional[list[Fact]] = self.facts.between(model.state.vector, operation.after)
+        if facts is None or len(replies) != len(operation.queued):
+            for words in operation.queued:
+                self._unsettle(model, words)
+            return
+        done = 0
+        for words, reply in zip(operation.queued, replies, strict=True):
+            if name_of(words) in LOCAL:
+                self._judge(model, operation, words, reply, False)
+                continue
+            end = owned(words, reply, facts, done)
+            for fact in facts[done:end]:
+                model.apply(fact, True)
+            done = end
+
+    def _wake(self, model: RegionModel, item: Item) -> None:
+        """Reads that this very step must have woken."""
+        for read in item.wakes or ():
+            operation = read.event
+            assert isinstance(operation, Operation)
+            if operation.number not in self._told and not is_null(operation.reply) and self._matches(model, operation):
+                self._told.add(operation.number)
+
+    def _matches(self, model: RegionModel, operation: Operation) -> bool:
+        """Whether a read that waited could have been answered so here; then it was, and its entries are handed out."""
+        if model.is_blind or operation.argv[0].upper() not in _WAITING:
+            return False
+        muted, self._is_muted = self._is_muted, True
+        try:
+            return not self._read(model, operation, operation.argv, operation.reply, False, True)
+        finally:
+            self._is_muted = muted
+
+    def _unsettle(self, model: RegionModel, words: Words) -> None:
+        """What the groups of a command's key have here is not known."""
+        if name_of(words) in LOCAL and len(words) > 1:
+            self.counts["transactions not followed"] += 1
+            request = ReadRequest(words).keys if words[0].upper() == b"XREADGROUP" else words[1:3]
+            for key in request:
+                if key in model.state.keys:
+                    model.unsettle(key)
+
+    # -- commands ----------------------------------------------------------------------------------------------------
+
+    def _judge(self, model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool) -> None:
+        name = name_of(words)
+        if name in _WAITING:
+            wrong = self._read(model, operation, words, reply, relaxed, False)
+        elif name in _COMMANDS:
+            wrong = _COMMANDS[name](self, model, operation, words, reply)
+        else:
+            return
+        self.counts[name.decode()] += 1
+        if wrong:
+            self._fail(operation.at_ms, model.region, f"{wrong} (operation {operation.number}: {readable(words)})")
+
+    def _group(self, model: RegionModel, name: Name, reply: Reply, clock_ms: int) -> tuple[Optional[Group], str]:
+        """The group that a command is about: (None, "") where its reply is the error that it must be; the text says what is wrong."""
+        group = model.group(name)
+        is_there = group is not None and not model.is_hidden(name[0], clock_ms)
+        at = f"group {name[1].decode()} of {name[0].decode()}"
+        if isinstance(reply, ErrorReply):
+            if is_there and reply.message.startswith(("NOGROUP", "ERR The XGROUP", "ERR no such key")):
+                return None, f"{at} is live, and the answer is {reply.message}"
+            return None, ""
+        return (group, "") if is_there else (None, f"{at} does not live here, and was answered for")
+
+    def _each(self, name: Name, group: Group, step: Callable[[Local], str]) -> str:
+        """One step of every state that may be; those that it contradicts are not."""
+        if group.is_unsure:
+            self.counts["not judged"] += 1
+            return ""
+        wrong = ""
+        kept: list[Local] = []
+        for local in group.locals:
+            text = step(local)
+            if text:
+                wrong = wrong or text
+            else:
+                kept.append(local)
+        if not kept:
+            group.is_unsure = True
+            return f"group {name[1].decode()} of {name[0].decode()}: {wrong}"
+        group.keep(kept)
+        return ""
+
+    def _read(self, model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool, trying: bool) -> str:
+        if words[0].upper() == b"XREAD":
+            return self._xread(model, operation, words, reply, relaxed)
+        if isinstance(reply, ErrorReply) and not reply.message.startswith("NOGROUP"):
+            return ""
+        request = ReadRequest(words)
+        names = [(key, request.group) for key in request.keys]
+        groups: list[Group] = []
+        for name in names:
+            group, wrong = self._group(model, name, reply if not isinstance(reply, ErrorReply) else None, operation.clock_ms)
+            if group is None:
+                if isinstance(reply, ErrorReply):
+                    return ""
+                return "" if relaxed and name in model.turned else wrong
+            groups.append(group)
+        if isinstance(reply, ErrorReply):
+            was_gone = relaxed and any(name in model.turned for name in names)
+            return "" if was_gone else f"every group is live, and the answer is {reply.message}"
+        return self._read_all(model, operation, request, groups, keyed(reply), relaxed, trying)
+
+    def _read_all(
+        self, model: RegionModel, operation: Operation, request: ReadRequest, groups: list[Group], parts: list[tuple[bytes, list[Reply]]],
+        relaxed: bool, trying: bool,
+    ) -> str:  # fmt: skip
+        """XREADGROUP, key by key; new entries are handed out once all of it is right. `trying`: else nothing at all has changed."""
+        handed: list[tuple[Group, list[tuple[Local, list[Add]]]]] = []
+        done = 0
+        for key, text, group in zip(request.keys, request.ids, groups, strict=True):
+            entries: list[Reply] = []
+            if done < len(parts) and parts[done][0] == key:
+                entries = parts[done][1]
+                done += 1
+            name = (key, request.group)
+            if relaxed and entries and name in model.turned:
+                group.is_unsure = True  # handed out before the group began anew, or after
+            if text != b">":
+                wrong = self._each(name, group, _history(model.state.keys[key], request, entry_id(text), entries, operation.clock_ms))
+                if wrong:
+                    return wrong
+            elif not group.is_unsure:
+                right, wrong = _right(model, name, group, request, entries, relaxed)
+                if wrong:
+                    group.is_unsure = not trying
+                    return wrong
+                handed.append((group, right))
+            elif trying:
+                return "not known"
+        if done < len(parts):
+            return f"answered for key {parts[done][0].decode()} out of turn"
+        for group, right in handed:
+            for local, taken in right:
+                steps.take(local, group, taken, request, operation.clock_ms)
+            group.keep([local for local, _ in right])
+        return ""
+
+    def _xread(self, model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool) -> str:
+        """XREAD: whatever lies above the ID, and nothing else (S7.2)."""
+        if isinstance(reply, ErrorReply):
+            return ""
+        request = ReadRequest(words)
+        parts = keyed(reply)
+        for key, text in zip(request.keys, request.ids, strict=True):
+            entries: list[Reply] = []
+            if parts and parts[0][0] == key:
+                entries = parts.pop(0)[1]
+            state = model.state.keys.get(key)
+            if state is None or model.is_hidden(key, operation.clock_ms):
+                if entries and not relaxed:
+                    return f"{steps.ids_of(entries)} read of {key.decode()}, which does not exist"
+                continue
+            wrong = self._read_above(model, state, text, request.count, entries, relaxed, operation.waited)
+            if wrong:
+                return wrong
+            shown = [last_id(entries)] if entries else []
+            model.note_read(key, max([model.xread_highest.get(key, -1), *shown]))
+            if relaxed and entries and len(model.came) > 1:
+                model.late_is_exact = False
+        return f"answered for key {parts[0][0].decode()} out of turn" if parts else ""
+
+    def _read_above(
+        self, model: RegionModel, state: KeyState, text: bytes, count: int, entries: list[Reply], relaxed: bool, waited: bool
+    ) -> str:
+        """One key of XREAD."""
+        above = _above(state, text, entries, waited)
+        if text == b"+" and not waited:
+            count = 0
+        expected = state.between(above + 1, MAX_ID) if above < MAX_ID else []
+        optional = steps.NOTHING
+        if relaxed:
+            passing = {dot: add for dot, add in {**model.came, **model.went}.items() if add.key == state.key}
+            expected += [add for dot, add in passing.items() if dot not in state.adds and add.entry_id > above]
+            expected.sort(key=steps.order)
+            optional = frozenset(passing)
+        left_out, taken = steps.walk(expected, entries, count, optional)
+        if len(taken) < len(entries):
+            return f"read {steps.ids_of([entries[len(taken)]])} where {'nothing' if left_out is None else text_of(left_out)} came next"
+        return "" if left_out is None else f"left out {text_of(left_out)} (token {left_out.token().decode()})"
+
+    # -- other commands ----------------------------------------------------------------------------------------------
+
+    def _acknowledge(self, model: RegionModel, operation: Operation, words: Words, reply: Reply) -> str:
+        name = (words[1], words[2])
+        group = model.group(name)
+        if isinstance(reply, ErrorReply):
+            return ""
+        if group is None or model.is_hidden(words[1], operation.clock_ms):
+            return "" if reply == 0 else f"{reply!r} acknowledged in a group that does not live here"
+        return self._each(name, group, lambda local: steps.acknowledge(local, words, reply))
+
+    def _keyed(self, model: RegionModel, operation: Operation, words: Words, reply: Reply) -> str:
+        """XPENDING, XCLAIM, XAUTOCLAIM, XGROUP SETID, XGROUP DELCONSUMER, XINFO CONSUMERS."""
+        name = name_of(words)
+        at = (words[2], words[3]) if b" " in name else (words[1], words[2])
+        group, wrong = self._group(model, at, reply, operation.clock_ms)
+        if group is None:
+            return wrong
+        key, clock_ms, vector = model.state.keys[at[0]], operation.clock_ms, model.state.vector
+        step: dict[bytes, Callable[[Local], str]] = {
+            b"XPENDING": lambda local: steps.pending(local, words, reply, clock_ms),
+            b"XCLAIM": lambda local: steps.claim(key, local, words, reply, clock_ms),
+            b"XAUTOCLAIM": lambda local: steps.autoclaim(key, local, words, reply, clock_ms),
+            b"XGROUP SETID": lambda local: steps.set_id(key, local, words, vector),
+            b"XGROUP DELCONSUMER": lambda local: steps.delete_consumer(local, words, reply),
+            b"XINFO CONSUMERS": lambda local: steps.consumer_figures(local, reply),
+        }
+        return self._each(at, group, step[name])
+
+    def _groups(self, model: RegionModel, operation: Operation, words: Words, reply: Reply) -> str:
+        """XINFO GROUPS: all live groups, what is pending in each, and its lag."""
+        key = model.state.keys.get(words[2])
+        hidden = model.is_hidden(words[2], operation.clock_ms)
+        if isinstance(reply, ErrorReply):
+            is_wrong = key is not None and bool(key.groups) and not hidden
+            return f"the key has groups, and the answer is {reply.message}" if is_wrong else ""
+        if key is None or hidden or not isinstance(reply, list):
+            return f"{reply!r} answered for a key that does not exist"
+        names = [fields_of_map(item)[b"name"] for item in reply]
+        if names != sorted(key.groups):
+            return f"groups {names!r} shown where {sorted(key.groups)!r} live"
+        for item, group_name in zip(reply, names, strict=True):
+            assert isinstance(group_name, bytes)
+            group = model.group((words[2], group_name))
+            assert group is not None
+            wrong = self._each((words[2], group_name), group, _figures(key, group, item))
+            if wrong:
+                return wrong
+        return ""
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def finish(self, end: End) -> None:
+        """Everything is read to its end: nothing may be left undelivered, and nothing left to be announced."""
+        for region in self.setup.regions:
+            tape = self.tapes[region]
+            for item in tape.take(len(tape.waiting)):
+                self.happened(region, item)
+            model = self.models[region]
+            if end.converged_ms is None or region not in end.shown or model.is_blind or model.state.vector != end.shown[region].vector:
+                continue
+            for key, state in model.state.keys.items():
+                if any(at_ms != NEVER for at_ms in state.deadlines.values()):
+                    continue  # it may be hidden, and cannot be drained then
+                for name in sorted(state.groups):
+                    self._finish_group(end, model, (key, name))
+            self._finish_late_arrivals(end, model)
+
+    def _finish_group(self, end: End, model: RegionModel, name: Name) -> None:
+        group = model.group(name)
+        if group is None or group.is_unsure:
+            self.counts["groups not judged at the end"] += 1
+            return
+        self.counts["groups judged at the end"] += 1
+        state = model.state.keys[name[0]]
+        at = f"group {name[1].decode()} of {name[0].decode()}"
+        left = [local.undelivered(state, group.creates) for local in group.locals]
+        if all(left):
+            self._fail(end.at_ms, model.region, f"{at}: {text_of(left[0][0])} was never handed out, and nobody acknowledged it")
+        owed = [steps.announceable(state, group, local) for local in group.locals]
+        if all(owed):
+            texts = " ".join(map(text_of, owed[0]))
+            self._fail(end.at_ms, model.region, f"{at}: {texts} acknowledged here, and never announced")
+
+    def _finish_late_arrivals(self, end: End, model: RegionModel) -> None:
+        """S7.2: what an XREAD here may have skipped is counted."""
+        if not model.late_is_exact:
+            return
+        reply = self.setup.ask(model.region, (b"INFO", b"crdt"))
+        text = reply.text if isinstance(reply, VerbatimText) else reply
+        assert isinstance(text, bytes)
+        shown = int(text.split(b"crdt_xread_late_arrivals:")[1].split(b"\r\n")[0])
+        self.counts["late arrivals"] += model.late_arrivals
+        if shown != model.late_arrivals:
+            self._fail(end.at_ms, model.region, f"{model.late_arrivals} entries came below what XREAD had returned; counted are {shown}")
+
+
+def _above(state: KeyState, text: bytes, entries: list[Reply], waited: bool) -> int:
+    """The ID above which XREAD reads. What was the last one when a read began to wait for more cannot be seen: then it is what fits."""
+    if text not in (b"$", b"+"):
+        return entry_id(text)
+    if waited:
+        return last_id(entries[:1]) - 1 if entries else MAX_ID
+    return state.stream[-1][0] - 1 if text == b"+" and state.stream else MAX_ID
+
+
+def _right(
+    model: RegionModel, name: Name, group: Group, request: ReadRequest, entries: list[Reply], relaxed: bool
+) -> tuple[list[tuple[Local, list[Add]]], str]:
+    """The states of a group that agree with what `>` handed out, and the entries; what is wrong if there are none."""
+    right: list[tuple[Local, list[Add]]] = []
+    first = ""
+    for local in group.locals:
+        wrong, taken = steps.deliver(model, name, group, local, request, entries, relaxed)
+        if not wrong:
+            right.append((local, taken))
+        first = first or wrong
+    return right, "" if right else f"group {name[1].decode()} of {name[0].decode()}: {first}"
+
+
+def _history(key: KeyState, request: ReadRequest, above: int, entries: list[Reply], clock_ms: int) -> Callable[[Local], str]:
+    return lambda local: steps.history(key, local, request, above, entries, clock_ms)
+
+
+def _figures(key: KeyState, group: Group, item: Reply) -> Callable[[Local], str]:
+    return lambda local: steps.group_figures(key, group, local, item)
+
+
+_Judge = Callable[[GroupReads, RegionModel, Operation, Words, Reply], str]
+_COMMANDS: Final[dict[bytes, _Judge]] = {
+    b"XACK": GroupReads._acknowledge,
+    b"XPENDING": GroupReads._keyed,
+    b"XCLAIM": GroupReads._keyed,
+    b"XAUTOCLAIM": GroupReads._keyed,
+    b"XGROUP SETID": GroupReads._keyed,
+    b"XGROUP DELCONSUMER": GroupReads._keyed,
+    b"XINFO CONSUMERS": GroupReads._keyed,
+    b"XINFO GROUPS": GroupReads._groups,
+}
