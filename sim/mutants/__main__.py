@@ -1,0 +1,48 @@
+"""`python -m sim.mutants run | mechanical`: does the simulator see the bugs that were put in on purpose?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from sim.mutants import equivalent, mechanical
+
+
+def _mechanical(options: argparse.Namespace) -> int:
+    entries = equivalent.read(equivalent.FILE.read_text(encoding="utf-8"))
+    stale = equivalent.stale(entries)
+    for entry in stale:
+        print(f"no mutant reads so any more: {entry.key}", file=sys.stderr)
+    if stale:
+        return 2
+    asked = mechanical.Options(
+        options.sample, options.seed, options.out, options.jobs, options.again, options.tests_only, options.only
+    )  # fmt: skip
+    judged: list[mechanical.Judged] = []
+    for one in mechanical.run(asked):
+        judged.append(one)
+        print(f"{len(judged):4} {mechanical.one_line(one)}", flush=True)
+    lines, survivors = mechanical.report(judged, entries)
+    print("\n".join(lines))
+    return 1 if survivors else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m sim.mutants", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("mechanical", help="small changes of crdt, region/engine and region/storage, against tests and simulator")
+    command.add_argument("--sample", type=int, default=300)
+    command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--out", type=Path, default=Path("mutants.jsonl"), help="verdicts; what is in it already is not judged again")
+    command.add_argument("--jobs", type=int, default=2)
+    command.add_argument("--again", action="store_true", help="judges the survivors in --out anew")
+    command.add_argument("--tests-only", action="store_true", help="without the simulator")
+    command.add_argument("--only", default="", help="files whose path contains this")
+    command.set_defaults(act=_mechanical)
+    options = parser.parse_args()
+    return int(options.act(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""Seeds of the simulator on a copy of the tree: which one catches what was planted there.
+
+In this process: `first_caught`, `Sound`. In a process of the copy (`python -m sim.mutants.seeds FIRST END OPS REGIONS LIMIT_S`): runs
+seeds one after the other, writes a line of JSON before each, and ends at the first that is not clean.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from types import FrameType
+from typing import Any, Final, Optional
+
+from sim.mutants.tree import environment, python
+
+REGIONS: Final = 3
+OPS: Final = 300
+
+
+@dataclass(frozen=True)
+class Caught:
+    """`checker`: whose violation it is; `crash`, or `hang`, when the simulator itself came to an end on it."""
+
+    seed: int
+    checker: str
+    text: str
+    virtual_ms: int = -1
+
+
+def run_seeds(tree: Path, first: int, end: int, limit_s: float) -> tuple[Optional[Caught], int]:
+    """Runs seeds from `first` up to `end` in a process of that tree; (what was caught, the seed to go on with)."""
+    command = [python(), "-m", "sim.mutants.seeds", str(first), str(end), str(OPS), str(REGIONS), str(limit_s)]
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, cwd=tree, env=environment(tree), stdout=output, stderr=errors)
+        try:
+            process.wait((end - first + 1) * limit_s * 4)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        output.seek(0)
+        errors.seek(0)
+        lines = [json.loads(line) for line in output.read().splitlines() if line.endswith(b"}")]
+        last_error = errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+    seed = first
+    for line in lines:
+        seed = int(line["seed"])
+        if line.get("checker"):
+            return Caught(seed, line["checker"], line["text"], line.get("at_ms", -1)), seed + 1
+    if process.returncode == 0:
+        return None, end
+    return Caught(seed, "crash", f"the process ended with {process.returncode}: {last_error}"), seed + 1
+
+
+class Sound:
+    """A copy of the tree without anything planted: a seed that it does not pass itself catches nothing."""
+
+    def __init__(self, tree: Path, limit_s: float) -> None:
+        self._tree = tree
+        self._limit_s = limit_s
+        self._passes: dict[int, bool] = {}
+        self._lock = Lock()
+
+    def passes(self, seed: int) -> bool:
+        with self._lock:
+            if seed not in self._passes:
+                self._passes[seed] = run_seeds(self._tree, seed, seed + 1, self._limit_s)[0] is None
+            return self._passes[seed]
+
+    def failing(self) -> list[int]:
+        """The seeds that it was seen not to pass."""
+        return sorted(seed for seed, passes in self._passes.items() if not passes)
+
+
+def first_caught(tree: Path, numbers: range, sound: Sound, limit_s: float) -> Optional[Caught]:
+    """The first of the seeds that the tree does not pass and the sound one does."""
+    first = numbers.start
+    batch = 10
+    while first < numbers.stop:
+        caught, after = run_seeds(tree, first, min(first + batch, numbers.stop), limit_s)
+        if caught is not None and sound.passes(caught.seed):
+            return caught
+        first = after
+        batch = min(2 * batch, 200)
+    return None
+
+
+# ---- In the process of the copy
+
+
+class _Hang(BaseException):
+    pass
+
+
+def _ring(number: int, frame: Optional[FrameType]) -> None:
+    raise _Hang
+
+
+def _say(**values: Any) -> None:
+    print(json.dumps(values), flush=True)
+
+
+def _run_one(seed: int, ops: int, regions: int, limit_s: float) -> bool:
+    from sim.run import run_seed  # here alone: the other process need not be able to import it
+
+    _say(seed=seed)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
+    try:
+        violations = run_seed(seed, regions, ops).violations
+    except _Hang:
+        _say(seed=seed, checker="hang", text=f"no end after {limit_s} s")
+        return False
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(last.filename).name}:{last.lineno}"
+        _say(seed=seed, checker="crash", text=f"{type(error).__name__}: {error} ({place})"[:500])
+        return False
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    if violations:
+        first = violations[0]
+        _say(seed=seed, checker=first.checker, text=str(first)[:500], at_ms=first.at_ms)
+    return not violations
+
+
+def main(arguments: Iterable[str]) -> int:
+    first, end, ops, regions, limit = arguments
+    signal.signal(signal.SIGVTALRM, _ring)
+    for seed in range(int(first), int(end)):
+        if not _run_one(seed, int(ops), int(regions), float(limit)):
+            return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

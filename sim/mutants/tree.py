@@ -1,0 +1,46 @@
+"""Copies of the source tree, to be mutated."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+PACKAGES: Final = ("crdt", "region", "sync", "sim", "proto")
+_FILES: Final = ("anabranch_build.py", "pyproject.toml")
+
+
+def copy_tree(target: Path, extra: tuple[str, ...] = ()) -> Path:
+    """Copies the packages as source, and `extra` folders, to `target`; compiled modules and caches stay behind."""
+    ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.pyc")
+    for name in (*PACKAGES, *extra):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, target / name, ignore=ignored, dirs_exist_ok=True)
+    for name in _FILES:
+        shutil.copy2(ROOT / name, target / name)
+    return target
+
+
+def environment(tree: Path, hash_seed: int = 0) -> dict[str, str]:
+    """What a Python process needs to run that tree, interpreted."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ANABRANCH", "COVERAGE", "PYTEST"))}
+    return {**kept, "PYTHONPATH": str(tree), "ANABRANCH_PURE": "1", "PYTHONHASHSEED": str(hash_seed)}
+
+
+def forget_compiled(source: Path) -> None:
+    """Drops the bytecode of a module: Python would take it for current when the new source has its size and second."""
+    for cached in (source.parent / "__pycache__").glob(f"{source.stem}.*.pyc"):
+        cached.unlink()
+
+
+def write_source(source: Path, text: str) -> None:
+    """Changes a module of a copy."""
+    source.write_text(text, encoding="utf-8")
+    forget_compiled(source)
+
+
+def python() -> str:
+    return sys.executable
