@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Optional
+from typing import Final, Optional
 
-from crdt.effects import Acknowledge
+from crdt.block import Block
+from crdt.effects import Acknowledge, Flush
 from sim.history import Committed, Vector
 from sim.oracle.log import Add, Logged, logged
 
 Fact = tuple[int, int, int, Logged]
 """(order, region_id, counter, effect). `order` extends causality: a region commits an effect before any other region can have it, so the
 order in which commits were told is one in which their effects may be applied."""
+
+
+_HOLE: Final[Fact] = (0, 0, 0, Flush({}))
+"""Stands for effects that nobody saw committed."""
+
+
+def decoded(event: Committed) -> list[tuple[Block, list[Logged]]]:
+    """A commit's blocks with their effects; several judges ask for one event in turn."""
+    global _decoded
+    if _decoded[0] is not event:
+        _decoded = (event, [(block, logged(block)) for block in event.blocks])
+    return _decoded[1]
+
+
+_decoded: tuple[Optional[Committed], list[tuple[Block, list[Logged]]]] = (None, [])
 
 
 class Facts:
@@ -21,17 +37,20 @@ class Facts:
         self.logs: dict[int, list[Fact]] = {}  # by region_id; counter n at index n - 1
         self.adds: dict[bytes, dict[int, list[Add]]] = {}  # key → region_id → ascending
         self._made = 0
+        self._has_holes = False
 
     def take(self, event: Committed) -> None:
         """Adds what a commit holds. A region that was restored may issue the counters anew that nobody else had."""
-        for block in event.blocks:
+        for block, effects in decoded(event):
             region = block.origin
             log = self.logs.setdefault(region, [])
             if block.first <= len(log):
                 self._forget_from(region, block.first)
-            assert block.first == len(log) + 1, "a commit leaves effects of its region out"
+            elif block.first > len(log) + 1:
+                self._has_holes = True
+                log += [_HOLE] * (block.first - len(log) - 1)
             counter = block.first
-            for effect in logged(block):
+            for effect in effects:
                 self._made += 1
                 log.append((self._made, region, counter, effect))
                 if isinstance(effect, Add):
@@ -63,6 +82,8 @@ class Facts:
                 part = log[had:counter]
                 found = found + part if origins else part
                 origins += 1
+        if self._has_holes and _HOLE in found:
+            return None
         if origins > 1:
             found.sort(key=_order_of)
         return found

@@ -1,0 +1,214 @@
+"""Invariant 8: what XACK acknowledged in a region is not delivered there again, nor pending, unless SETID went back, XCLAIM FORCE asked for
+it, the group was made anew, or a crash took the acknowledgement (S7.4, S8.1, S13.2).
+
+Judged from replies alone: entries are known by their ID and token, as clients know them. (`group_reads` follows the same by definition.)
+What a crash or a restored backup may have taken counts as not acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final, Optional
+
+from crdt.effects import Delete, DestroyGroup, Flush, RemoveObserved
+from region.engine.replies import ErrorReply, Reply
+from sim.checkers.delivery_tape import Item, Step, TapeChecker
+from sim.checkers.delivery_words import ReadRequest, keyed, readable
+from sim.history import Operation, Vector, Words
+from sim.oracle.words import entry_id, name_of
+
+Name = tuple[bytes, bytes]
+Token = bytes
+
+_READS: Final = (b"XREADGROUP", b"XCLAIM", b"XAUTOCLAIM")
+
+
+class Seen:
+    """What clients saw of one group in one region. By entry ID as shown: tokens handed out, and tokens acknowledged."""
+
+    __slots__ = ("acknowledged", "held")
+
+    def __init__(self) -> None:
+        self.held: dict[bytes, dict[Token, None]] = {}
+        self.acknowledged: dict[bytes, dict[Token, None]] = {}
+
+
+@dataclass
+class Redelivery(TapeChecker):
+    """The judge. `counts`: acknowledgements that it holds regions to."""
+
+    seen: dict[int, dict[Name, Seen]] = field(default_factory=dict)
+    vectors: dict[int, Vector] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    name = "redelivery"
+
+    # -- the tape ----------------------------------------------------------------------------------------------------
+
+    def happened(self, region: int, item: Item) -> None:
+        ended = self._advance(region, item.after)
+        event = item.event
+        if not isinstance(event, Operation):
+            return
+        if not event.queued:
+            self._operate(event, event.argv, event.reply)
+        elif isinstance(event.reply, list):
+            for words, reply in zip(event.queued, event.reply, strict=True):
+                if ended and name_of(words) in _READS:
+                    continue  # before or after the group ended: that is in the order of the transaction's own effects
+                self._operate(event, words, reply)
+            if ended:
+                self._end(region, ended)
+
+    def doubted(self, region: int, items: list[Item]) -> None:
+        """What these have delivered or acknowledged may be gone; what they asked for again may have come."""
+        for item in items:
+            event = item.event
+            if isinstance(event, Operation):
+                for words in event.commands():
+                    name = name_of(words)
+                    if name in (b"XREADGROUP", b"XACK", b"XCLAIM", b"XAUTOCLAIM", b"XGROUP DELCONSUMER"):
+                        for seen in self._of(region, words):
+                            seen.held.clear()
+                    if name == b"XGROUP SETID" or (name == b"XCLAIM" and b"FORCE" in words):
+                        for seen in self._of(region, words):
+                            seen.acknowledged.clear()
+
+    def restarted(self, region: int, past: list[Step]) -> None:
+        self.seen.pop(region, None)
+        self.vectors[region] = dict(self._vector_of(past))
+
+    def bewildered(self, region: int, vector: Vector) -> None:
+        self.seen.pop(region, None)
+        self.vectors[region] = dict(vector)
+
+    def _advance(self, region: int, after: Vector) -> list[Optional[Name]]:
+        """Forgets groups that may have ended; which: (key, group), (key, b"") for all of a key, None for all."""
+        before = self.vectors.get(region, {})
+        if before == after:
+            return []
+        self.vectors[region] = after
+        facts = self.facts.between(before, after)
+        if facts is None:  # effects that nobody saw committed
+            self.seen.pop(region, None)
+            return []
+        ended: list[Optional[Name]] = []
+        for fact in facts:
+            effect = fact[3]
+            if isinstance(effect, Flush):
+                ended.append(None)
+            elif isinstance(effect, (Delete, RemoveObserved)):
+                ended.append((effect.key, b""))
+            elif isinstance(effect, DestroyGroup):
+                ended.append((effect.key, effect.group))
+        self._end(region, ended)
+        return ended
+
+    def _end(self, region: int, ended: list[Optional[Name]]) -> None:
+        groups = self.seen.get(region)
+        for one in ended if groups else ():
+            assert groups is not None
+            for name in list(groups):
+                if one is None or (name[0] == one[0] and one[1] in (b"", name[1])):
+                    del groups[name]
+
+    def _of(self, region: int, words: Words) -> list[Seen]:
+        """What was seen of the groups that a command is about."""
+        name = name_of(words)
+        if name == b"XREADGROUP":
+            request = ReadRequest(words)
+            names = [(key, request.group) for key in request.keys]
+        else:
+            names = [(words[2], words[3]) if b" " in name else (words[1], words[2])]
+        groups = self.seen.setdefault(region, {})
+        return [groups.setdefault(one, Seen()) for one in names]
+
+    # -- commands ----------------------------------------------------------------------------------------------------
+
+    def _operate(self, operation: Operation, words: Words, reply: Reply) -> None:
+        if isinstance(reply, ErrorReply):
+            return
+        name = name_of(words)
+        if name == b"XREADGROUP":
+            self._read(operation, words, reply)
+        elif name == b"XACK":
+            self._acknowledge(self._of(operation.region, words)[0], words, reply)
+        elif name == b"XCLAIM":
+            seen = self._of(operation.region, words)[0]
+            if any(word.upper() == b"FORCE" for word in words[6:]):
+                self._claim_by_force(seen, reply)
+            self._shown(operation, words, seen, reply)
+        elif name == b"XAUTOCLAIM" and isinstance(reply, list):
+            self._shown(operation, words, self._of(operation.region, words)[0], reply[1])
+        elif name == b"XPENDING" and len(words) > 3:
+            self._pending(operation, words, self._of(operation.region, words)[0], reply)
+        elif name == b"XGROUP SETID" and words[4] != b"$":
+            self._rewind(self._of(operation.region, words)[0], entry_id(words[4]))
+
+    def _read(self, operation: Operation, words: Words, reply: Reply) -> None:
+        request = ReadRequest(words)
+        groups = self.seen.setdefault(operation.region, {})
+        for key, entries in keyed(reply):
+            seen = groups.setdefault((key, request.group), Seen())
+            self._shown(operation, words, seen, entries)
+            # NOACK: acknowledged as it is delivered (S8.3). It says nothing of pending entries, which an ID asks for.
+            if request.no_ack and request.ids[request.keys.index(key)] == b">":
+                for text, token in _tokens(entries):
+                    seen.held.get(text, {}).pop(token, None)
+
+    def _shown(self, operation: Operation, words: Words, seen: Seen, entries: Reply) -> None:
+        """Entries that were delivered, claimed, or shown to be pending."""
+        for text, token in _tokens(entries):
+            if token in seen.acknowledged.get(text, ()):
+                self._fail(operation, words, f"{text.decode()} (token {token.decode()}) came again after it was acknowledged here")
+                del seen.acknowledged[text][token]
+            seen.held.setdefault(text, {})[token] = None
+
+    def _acknowledge(self, seen: Seen, words: Words, reply: Reply) -> None:
+        """Which were acknowledged is certain where as many were as are known to be held."""
+        texts = list(dict.fromkeys(b"%d-%d" % (one >> 64, one & 0xFFFFFFFFFFFFFFFF) for one in map(entry_id, words[3:])))
+        held = [(text, token) for text in texts for token in seen.held.pop(text, {})]
+        if reply == len(held):
+            for text, token in held:
+                seen.acknowledged.setdefault(text, {})[token] = None
+                self.counts["acknowledged"] += 1
+
+    def _claim_by_force(self, seen: Seen, reply: Reply) -> None:
+        """Made pending again by request (S7.4)."""
+        for item in reply if isinstance(reply, list) else ():
+            text = item[0] if isinstance(item, list) else item
+            if isinstance(text, bytes):
+                seen.acknowledged.pop(text, None)
+
+    def _pending(self, operation: Operation, words: Words, seen: Seen, reply: Reply) -> None:
+        """An ID under which all that was ever added has been acknowledged is not pending."""
+        for item in reply if isinstance(reply, list) else ():
+            assert isinstance(item, list)
+            text = item[0]
+            if isinstance(text, bytes) and seen.acknowledged.get(text) and not seen.held.get(text):
+                one = entry_id(text)
+                logs = self.facts.adds.get(words[1], {})
+                if sum(add.entry_id == one for log in logs.values() for add in log) == len(seen.acknowledged[text]):
+                    self._fail(operation, words, f"{text.decode()} is pending after it was acknowledged here")
+
+    def _rewind(self, seen: Seen, floor: int) -> None:
+        """SETID: what lies above is delivered again (S7.4)."""
+        for text in [text for text in seen.acknowledged if entry_id(text) > floor]:
+            del seen.acknowledged[text]
+
+    def _fail(self, operation: Operation, words: Words, text: str) -> None:
+        self.fail(operation.at_ms, operation.region, f"{text} (operation {operation.number}: {readable(words)})")
+
+
+def _tokens(entries: Reply) -> list[tuple[bytes, Token]]:
+    """(ID as shown, token) of the entries of a reply that are shown with their fields."""
+    found: list[tuple[bytes, Token]] = []
+    for item in entries if isinstance(entries, list) else ():
+        if isinstance(item, list) and len(item) == 2 and isinstance(item[0], bytes) and isinstance(item[1], list):
+            fields = item[1]
+            for index in range(0, len(fields), 2):
+                token = fields[index + 1]
+                if fields[index] == b"t" and isinstance(token, bytes):
+                    found.append((item[0], token))
+                    break
+    return found
