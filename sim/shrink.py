@@ -1,0 +1,232 @@
+"""A failing run made small: delta debugging (Zeller and Hildebrandt, 2002) over what a plan consists of.
+
+A smaller plan counts only if it fails in the same way: the same judge says so, or the same kind of exception ends the run. All steps go in
+one order that follows from the plan, so the result does too, as long as attempts and not seconds end the search.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, Optional, TypeVar
+
+from sim.history import Checker, Violation
+from sim.plan import ClientPlan, Fault, Intent, Plan, Step
+from sim.run import run_plan
+from sim.world.world import EPOCH_MS
+
+ATTEMPTS_MAX: Final = 1500
+SECONDS_MAX: Final = 120.0
+# Judges of what must come in time: settings that are times stay as they are, or a slower cluster would pass for the failure.
+PUNCTUAL: Final = frozenset({"convergence"})
+
+T = TypeVar("T")
+
+
+class Budget:
+    """How much may be tried."""
+
+    def __init__(self, attempts_max: int = ATTEMPTS_MAX, seconds_max: float = SECONDS_MAX) -> None:
+        self.attempts = 0
+        self.attempts_max = attempts_max
+        self._end_s = time.monotonic() + seconds_max
+
+    def take(self) -> bool:
+        """Whether one more attempt may be made; counts it."""
+        if self.attempts >= self.attempts_max or time.monotonic() >= self._end_s:
+            return False
+        self.attempts += 1
+        return True
+
+
+def ddmin(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
+    """A part of `items`, in their order, that still fails and from which no single item can be taken away. `items` fails itself."""
+    left = list(items)
+    if not left or fails([]):
+        return []
+    parts = 2
+    while len(left) > 1:
+        size = -(-len(left) // parts)
+        # From the end: what came last is most often of no consequence.
+        for start in range((len(left) - 1) // size * size, -1, -size):
+            without = left[:start] + left[start + size :]
+            if without and fails(without):
+                left = without
+                parts = max(parts - 1, 2)
+                break
+        else:
+            if size == 1:
+                break
+            parts = min(2 * parts, len(left))
+    return left
+
+
+def failure(violation: Violation) -> str:
+    """What must stay the same: the judge; of what no judge found, also the beginning of the text, without numbers."""
+    if violation.checker != "world":
+        return violation.checker
+    return "world: " + re.sub(r"\d+", "N", violation.text.partition(":")[0])
+
+
+def shrink(plan: Plan, violations: Sequence[Violation], judges: Sequence[type[Checker]], budget: Optional[Budget] = None) -> Plan:
+    """The smallest plan found that fails as `plan` first did. `violations` are those of `plan`."""
+    return _Shrinker(plan, violations[0], judges, budget or Budget()).shrink()
+
+
+class _Shrinker:
+    """`plan` is the smallest so far."""
+
+    def __init__(self, plan: Plan, violation: Violation, judges: Sequence[type[Checker]], budget: Budget) -> None:
+        self.plan = plan
+        self.violation = violation
+        self.failure = failure(violation)
+        self.budget = budget
+        self.judges = list(judges)
+
+    def shrink(self) -> Plan:
+        """Everything once, largest things first; then steps again, since by then more can go."""
+        guilty = [judge for judge in self.judges if judge.name == self.violation.checker]
+        if len(guilty) < len(self.judges) and fails_so(self.plan, self.failure, guilty):
+            self.judges = guilty
+        self._end_early()
+        self._clients()
+        self._faults()
+        self._intents()
+        self._clients()
+        self._simplify()
+        self._regions()
+        self._settings()
+        self._faults()
+        self._intents()
+        self._clients()
+        self._end_early()
+        self._shorten()
+        return self.plan
+
+    def _try(self, plan: Plan) -> bool:
+        """Takes a plan if it fails as well."""
+        if not self.budget.take() or not fails_so(plan, self.failure, self.judges):
+            return False
+        self.plan = plan
+        return True
+
+    def _end_early(self) -> None:
+        """Nothing after the violation matters, if it came before healing; and no time is needed after the last step."""
+        steps = tuple(step for step in self.plan.steps if step.at_ms <= self.violation.at_ms - EPOCH_MS)
+        if len(steps) < len(self.plan.steps):
+            self._try(self.plan.with_steps(steps))
+        last_ms = max((_end_ms(step) for step in self.plan.steps), default=0)
+        for spare_ms in (1, 500):
+            if last_ms + spare_ms < self.plan.load_ms and self._try(replace(self.plan, load_ms=last_ms + spare_ms)):
+                return
+
+    def _clients(self) -> None:
+        ddmin(self.plan.clients, lambda clients: self._try(_with_clients(self.plan, clients)))
+
+    def _faults(self) -> None:
+        intents = self.plan.intents()
+        ddmin(self.plan.faults(), lambda faults: self._try(_with_steps(self.plan, [*intents, *faults])))
+
+    def _intents(self) -> None:
+        faults = self.plan.faults()
+        ddmin(self.plan.intents(), lambda intents: self._try(_with_steps(self.plan, [*intents, *faults])))
+
+    def _simplify(self) -> None:
+        """One simple world for all that can be had so."""
+        if self.plan.traits:
+            self._try(replace(self.plan, traits=frozenset()))
+        if self.plan.loss:
+            self._try(replace(self.plan, loss=0.0))
+        if any(self.plan.clock_offsets_ms.values()):
+            self._try(replace(self.plan, clock_offsets_ms={}))
+        if self.plan.delay_ms != (0, 0):
+            self._try(replace(self.plan, delay_ms=(0, 0)))
+        if self.plan.links != _mesh(self.plan.regions):
+            self._try(replace(self.plan, links=_mesh(self.plan.regions)))
+        keys = sorted({key for client in self.plan.clients for key in client.keys})
+        if len(keys) > 1:
+            self._try(replace(self.plan, clients=tuple(replace(client, keys=(keys[0],)) for client in self.plan.clients)))
+
+    def _regions(self) -> None:
+        """Regions are taken away, the last first; their clients go, or move."""
+        for region in sorted(self.plan.regions, reverse=True):
+            if len(self.plan.regions) > 2:
+                left = tuple(each for each in self.plan.regions if each != region)
+                any(self._try(_with_regions(self.plan, left, home)) for home in (0, *left))
+
+    def _settings(self) -> None:
+        """Settings go back to their defaults, in all regions or in some."""
+        kept = sorted(
+            {name for values in self.plan.settings.values() for name in values if self.failure in PUNCTUAL and name.endswith("-ms")}
+        )
+        names = sorted({name for values in self.plan.settings.values() for name in values if name not in kept})
+        ddmin(names, lambda left: self._try(_with_settings(self.plan, {*left, *kept})))
+
+    def _shorten(self) -> None:
+        """Faults that last shorter."""
+        for place, step in enumerate(self.plan.steps):
+            while isinstance(step, Fault) and step.duration_ms > 1:
+                step = replace(step, duration_ms=step.duration_ms // 2)
+                if not self._try(self.plan.with_steps((*self.plan.steps[:place], step, *self.plan.steps[place + 1 :]))):
+                    break
+
+
+def fails_so(plan: Plan, wanted: str, judges: Sequence[type[Checker]]) -> bool:
+    """Whether a plan fails in this way (`failure`)."""
+    return any(failure(violation) == wanted for violation in run_plan(plan, judges).violations)
+
+
+def _end_ms(step: Step) -> int:
+    return step.at_ms + (step.duration_ms if isinstance(step, Fault) else 0)
+
+
+def _with_steps(plan: Plan, steps: Sequence[Step]) -> Plan:
+    """The plan with these of its steps, in its order."""
+    kept = {id(step) for step in steps}
+    return plan.with_steps(tuple(step for step in plan.steps if id(step) in kept))
+
+
+def _with_clients(plan: Plan, clients: Sequence[ClientPlan]) -> Plan:
+    """The plan with these clients alone, and what they do."""
+    numbers = {client.number for client in clients}
+    steps = tuple(step for step in plan.steps if not isinstance(step, Intent) or step.client in numbers)
+    return replace(plan, clients=tuple(clients), steps=steps)
+
+
+def _with_regions(plan: Plan, regions: tuple[int, ...], home: int) -> Plan:
+    """The plan with fewer regions, each linked with each. Clients and faults of those that go move to `home`, or go, too (0)."""
+    clients = [
+        client if client.home in regions else replace(client, home=home) for client in plan.clients if client.home in regions or home
+    ]
+    steps: list[Step] = []
+    for step in plan.steps:
+        if isinstance(step, Fault):
+            struck = step.regions[0] if step.regions[0] in regions else home
+            if not struck:
+                continue
+            others = [region for region in (*step.regions[1:], *regions) if region in regions and region != struck]
+            step = replace(step, regions=(struck, *others[: len(step.regions) - 1]))
+        steps.append(step)
+    smaller = replace(
+        plan,
+        regions=regions,
+        settings={region: plan.settings[region] for region in regions},
+        links=_mesh(regions),
+        clock_offsets_ms={region: offset for region, offset in plan.clock_offsets_ms.items() if region in regions},
+        steps=tuple(steps),
+    )
+    return _with_clients(smaller, clients)
+
+
+def _with_settings(plan: Plan, names: set[str]) -> Plan:
+    """The plan with these settings, and all others at their defaults."""
+    return replace(
+        plan,
+        settings={region: {name: value for name, value in values.items() if name in names} for region, values in plan.settings.items()},
+    )
+
+
+def _mesh(regions: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    return tuple((one, other) for one in regions for other in regions if one != other)

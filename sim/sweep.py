@@ -1,0 +1,165 @@
+"""Many seeds in several processes: nothing that a seed does can hang the sweep, or end it unseen.
+
+Each worker has one seed at a time, so that whoever waits knows which seed killed a worker or kept it too long.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from typing import Any, Final, Generic, Optional, TypeVar, Union
+
+from sim.checkers import ALL
+from sim.draw import draw_plan
+from sim.history import Checker, Violation
+from sim.plan import Plan
+from sim.run import Result, run_plan
+
+LIMIT_S: Final = 120.0
+"""Wall-clock seconds after which a seed counts as hanging; it takes a fraction of one."""
+_LOOK_S: Final = 1.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is done with each seed. `faults`: the kinds allowed, None: all. `judges`: None: all."""
+
+    regions: int = 3
+    ops: int = 300
+    faults: Optional[tuple[str, ...]] = None
+    judges: Optional[tuple[type[Checker], ...]] = None
+
+    def plan(self, seed: int) -> Plan:
+        """What the seed draws."""
+        return draw_plan(seed, self.regions, self.ops, self.faults)
+
+    def judged_by(self) -> tuple[type[Checker], ...]:
+        """All judges, unless some were named."""
+        return tuple(ALL) if self.judges is None else self.judges
+
+    def __call__(self, seed: int) -> Result:
+        return run_plan(self.plan(seed), self.judged_by())
+
+
+@dataclass(frozen=True)
+class Died:
+    """A worker gave no result: it ended, or had to be ended."""
+
+    checker: str  # "crash" or "hang"
+    text: str
+
+
+def sweep(seeds: Iterable[int], task: Task, jobs: int = 1, limit_s: float = LIMIT_S, until_s: Optional[float] = None) -> Iterator[Result]:
+    """The result of each seed, as they come. A seed whose worker died or hung has that as its violation."""
+    for seed, result in in_processes(seeds, task, jobs, limit_s, until_s):
+        if isinstance(result, Died):
+            yield Result(seed, [Violation(result.checker, 0, 0, result.text)], "", 0)
+        else:
+            yield result
+
+
+def in_processes(
+    numbers: Iterable[int], task: Callable[[int], T], jobs: int, limit_s: float, until_s: Optional[float] = None
+) -> Iterator[tuple[int, Union[T, Died]]]:
+    """(number, task(number)) as they are done, in `jobs` processes. `until_s` (monotonic time): no more is begun then."""
+    waiting = iter(numbers)
+    workers: list[_Worker[T]] = []
+    try:
+        while True:
+            busy = [worker for worker in workers if worker.number is not None]
+            is_over = until_s is not None and time.monotonic() >= until_s
+            while len(busy) < jobs and not is_over:
+                number = next(waiting, None)
+                if number is None:
+                    break
+                worker = next((each for each in workers if each.number is None), None)
+                if worker is None:
+                    worker = _Worker(task)
+                    workers.append(worker)
+                worker.give(number)
+                busy.append(worker)
+            if not busy:
+                return
+            wait([worker.connection for worker in busy], _LOOK_S)
+            for worker in busy:
+                number = worker.number
+                assert number is not None
+                result = worker.take(limit_s)
+                if result is None:
+                    continue
+                if isinstance(result, Died):
+                    workers.remove(worker)
+                yield number, result
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+class _Worker(Generic[T]):
+    """One process. `number`: what it works on, None when it is idle."""
+
+    def __init__(self, task: Callable[[int], T]) -> None:
+        context = get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.number: Optional[int] = None
+        self._since_s = 0.0
+        self._process = context.Process(target=_work, args=(theirs, task), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def give(self, number: int) -> None:
+        """Lets it work on a number."""
+        self.number = number
+        self._since_s = time.monotonic()
+        try:
+            self.connection.send(number)
+        except OSError:  # it is dead: `take` says so
+            pass
+
+    def take(self, limit_s: float) -> Union[T, Died, None]:
+        """The result, if there is one by now; `Died` if there will be none: the worker is gone then."""
+        try:
+            if self.connection.poll():
+                result: T = self.connection.recv()
+                self.number = None
+                return result
+        except (EOFError, OSError):
+            self._process.join()
+            return Died("crash", f"its process died: {_ending(self._process.exitcode)}")
+        if time.monotonic() - self._since_s > limit_s:
+            self.end()
+            return Died("hang", f"no verdict after {limit_s:g} s")
+        return None
+
+    def end(self) -> None:
+        """The process ends at once."""
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+
+
+def _ending(exit_code: Optional[int]) -> str:
+    if exit_code is not None and exit_code < 0:
+        return f"signal {signal.Signals(-exit_code).name}"
+    return f"exit status {exit_code}"
+
+
+def _work(connection: Connection[Any, Any], task: Callable[[int], Any]) -> None:
+    """A worker's life. Rubbish is collected after each seed and not within: what was imported is left out of it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it ends it
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        while True:
+            connection.send(task(connection.recv()))
+            gc.collect()
+    except (EOFError, BrokenPipeError):
+        return

@@ -1,0 +1,107 @@
+"""Sums over many seeds, and the closing table of a sweep."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from sim.draw import FAULTS
+from sim.run import Result
+
+RARE_PERCENT: Final = 1.0
+"""A fault or rule that fewer seeds exercise is named at the end of the table."""
+SECTIONS: Final = (
+    ("fault", "Faults injected"),
+    ("conflict", "Conflicts met"),
+    ("rule", "Rules exercised"),
+    ("error", "Errors that clients were told"),
+    ("message", "Messages between regions"),
+    ("figure", "Figures of the regions"),
+    ("sync", "Figures of sync"),
+    ("", "Other"),
+)
+"""(what stands before the colon in a counter's name, heading)."""
+
+
+class Tally:
+    """What seeds came to, together. Adding results in another order gives the same."""
+
+    def __init__(self) -> None:
+        self.seeds = 0
+        self.virtual_ms = 0
+        self.times: Counter[str] = Counter()
+        self.in_seeds: Counter[str] = Counter()  # how many seeds had it at all
+        self.failed: list[Result] = []
+
+    def add(self, result: Result) -> None:
+        """Counts one seed."""
+        self.seeds += 1
+        self.virtual_ms += result.virtual_ms
+        for name, count in result.counters.items():
+            if count:
+                self.times[name] += count
+                self.in_seeds[name] += 1
+        if result.violations:
+            self.failed.append(result)
+
+    def percent(self, name: str) -> float:
+        """In how many seeds out of a hundred something happened."""
+        return 100.0 * self.in_seeds[name] / self.seeds if self.seeds else 0.0
+
+    def names(self, section: str, known: Sequence[str] = ()) -> list[str]:
+        """The counters of a section: those that must be there, in their order, then others by name. "": those without one."""
+        prefixes = {prefix for prefix, _ in SECTIONS if prefix}
+        found = sorted(name for name in self.times if (_prefix(name) if _prefix(name) in prefixes else "") == section)
+        expected = [f"{section}:{name}" for name in known]
+        return expected + [name for name in found if name not in expected]
+
+    def rare(self, known: dict[str, Sequence[str]]) -> list[str]:
+        """Faults and rules that less than 1 % of the seeds exercised. `known`: by section, what must be there."""
+        names = [name for section in ("fault", "rule") for name in self.names(section, known.get(section, ()))]
+        return [name for name in names if self.percent(name) < RARE_PERCENT]
+
+    def as_json(self) -> dict[str, Any]:
+        """The sums for machines; failed seeds by number."""
+        return {
+            "seeds": self.seeds,
+            "virtual_ms": self.virtual_ms,
+            "failed": {str(each.seed): [str(one) for one in each.violations] for each in sorted(self.failed, key=lambda one: one.seed)},
+            "counters": {name: {"times": self.times[name], "seeds": self.in_seeds[name]} for name in sorted(self.times)},
+        }
+
+
+def known_names() -> dict[str, Sequence[str]]:
+    """What a table shows even if it never happened: every kind of fault."""
+    return {"fault": (*FAULTS, "answer lost")}
+
+
+def show(tally: Tally, console: Console, known: dict[str, Sequence[str]]) -> None:
+    """Prints the closing table, and which faults and rules were rare."""
+    for section, heading in SECTIONS:
+        names = tally.names(section, known.get(section, ()))
+        if names:
+            console.print(_table(tally, section, heading, names))
+    rare = tally.rare(known)
+    if rare:
+        console.print(f"in less than {RARE_PERCENT:g} % of the seeds: {', '.join(rare)}", style="yellow", highlight=False)
+
+
+def _table(tally: Tally, section: str, heading: str, names: list[str]) -> Table:
+    table = Table(box=None, pad_edge=False, title=heading, title_justify="left", title_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("", min_width=30)
+    for column in ("times", "seeds", "%"):
+        table.add_column(column, justify="right", min_width=8)
+    for name in names:
+        percent = tally.percent(name)
+        style = "yellow" if section in ("fault", "rule") and percent < RARE_PERCENT else ""
+        shown = name.removeprefix(f"{section}:") if section else name
+        table.add_row(shown, f"{tally.times[name]:,}", f"{tally.in_seeds[name]:,}", f"{percent:.1f}", style=style)
+    return table
+
+
+def _prefix(name: str) -> str:
+    return name.partition(":")[0] if ":" in name else ""
