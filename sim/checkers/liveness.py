@@ -1,8 +1,8 @@
 """Invariant 11: after healing all regions converge within a bound; and whatever the links do, a region that is awake answers.
 
 What a command may wait for: its own time-out, the end of the start (S13.6), and under `always` the disk (S13.2); never another region.
-A paused process is not awake: time counts only while the region is seen to work on other things. A disk that fails or is slow for a while is
-allowed for by a patience longer than any of the simulated ones.
+A paused process is not awake: time counts only while the region is seen to work on other things. A disk that fails or is slow for a while
+is allowed for by a patience longer than any of the simulated ones.
 """
 
 from __future__ import annotations

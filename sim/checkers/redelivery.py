@@ -25,11 +25,12 @@ _READS: Final = (b"XREADGROUP", b"XCLAIM", b"XAUTOCLAIM")
 
 
 class Seen:
-    """What clients saw of one group in one region. By entry ID as shown: tokens handed out, and tokens acknowledged."""
+    """What clients saw of one group in one region. By entry ID as shown: tokens held, handed out by `>`, and acknowledged."""
 
-    __slots__ = ("acknowledged", "held")
+    __slots__ = ("acknowledged", "given", "held")
 
     def __init__(self) -> None:
+        self.given: dict[bytes, dict[Token, None]] = {}
         self.held: dict[bytes, dict[Token, None]] = {}
         self.acknowledged: dict[bytes, dict[Token, None]] = {}
 
@@ -72,6 +73,7 @@ class Redelivery(TapeChecker):
                             seen.held.clear()
                     if name == b"XGROUP SETID" or (name == b"XCLAIM" and b"FORCE" in words):
                         for seen in self._of(region, words):
+                            seen.given.clear()
                             seen.acknowledged.clear()
 
     def restarted(self, region: int, past: list[Step]) -> None:
@@ -151,10 +153,12 @@ class Redelivery(TapeChecker):
         for key, entries in keyed(reply):
             seen = groups.setdefault((key, request.group), Seen())
             self._shown(operation, words, seen, entries)
-            # NOACK: acknowledged as it is delivered (S8.3). It says nothing of pending entries, which an ID asks for.
-            if request.no_ack and request.ids[request.keys.index(key)] == b">":
-                for text, token in _tokens(entries):
-                    seen.held.get(text, {}).pop(token, None)
+            if request.ids[request.keys.index(key)] != b">":
+                continue
+            for text, token in _tokens(entries):
+                seen.given.setdefault(text, {})[token] = None
+                if request.no_ack:  # never pending, so that no XACK counts it
+                    seen.held[text].pop(token, None)
 
     def _shown(self, operation: Operation, words: Words, seen: Seen, entries: Reply) -> None:
         """Entries that were delivered, claimed, or shown to be pending."""
@@ -170,8 +174,10 @@ class Redelivery(TapeChecker):
         held = [(text, token) for text in texts for token in seen.held.pop(text, {})]
         if reply == len(held):
             for text, token in held:
-                seen.acknowledged.setdefault(text, {})[token] = None
-                self.counts["acknowledged"] += 1
+                # What XCLAIM FORCE alone made pending was never given, and `>` hands it out still (S7.4).
+                if token in seen.given.get(text, ()):
+                    seen.acknowledged.setdefault(text, {})[token] = None
+                    self.counts["acknowledged"] += 1
 
     def _claim_by_force(self, seen: Seen, reply: Reply) -> None:
         """Made pending again by request (S7.4)."""
@@ -193,8 +199,9 @@ class Redelivery(TapeChecker):
 
     def _rewind(self, seen: Seen, floor: int) -> None:
         """SETID: what lies above is delivered again (S7.4)."""
-        for text in [text for text in seen.acknowledged if entry_id(text) > floor]:
-            del seen.acknowledged[text]
+        for text in [text for text in seen.given if entry_id(text) > floor]:
+            del seen.given[text]
+            seen.acknowledged.pop(text, None)
 
     def _fail(self, operation: Operation, words: Words, text: str) -> None:
         self.fail(operation.at_ms, operation.region, f"{text} (operation {operation.number}: {readable(words)})")
