@@ -249,9 +249,13 @@ class Database:
             size += len(row.body)
         return found
 
+    def reaches_back(self, vector: Vector) -> bool:
+        """Whether the log holds every block that `vector` lacks (S2.6)."""
+        return includes(vector, self.log_floor)
+
     async def position_for(self, vector: Vector) -> Optional[int]:
-        """A position after which lies every block that `vector` lacks; None when the log no longer reaches back (S2.6)."""
-        if not includes(vector, self.log_floor):
+        """A position after which lies every block that `vector` lacks; None when the log no longer reaches back."""
+        if not self.reaches_back(vector):
             return None
         before = next(iter(await self._read(*log.first_lacking(vector, self._origins))))[0]
         return self.last_position if before is None else int(before)

@@ -176,9 +176,9 @@ def _settings(draw: Random, regions: tuple[int, ...]) -> dict[int, dict[str, str
     own = {
         "crdt-block-max-bytes": ["1", "100", "1000000"],
         "crdt-log-max-effects": ["10", "30", "0", "0"],
-        "crdt-checkpoint-interval-ms": ["20", "200", "2000"],
-        "crdt-checkpoint-max-bytes": ["500", "1000000"],
-        "crdt-slice-max-bytes": ["60", "1000", "1000000"],
+        "crdt-checkpoint-interval-ms": ["40", "300", "2000"],
+        "crdt-checkpoint-max-bytes": ["3000", "1000000"],
+        "crdt-slice-max-bytes": ["100", "1000", "1000000"],
         "crdt-batch-max-bytes": ["60", "400", "1000000"],
         "crdt-window-max-bytes": ["1", "1000", "8000000"],
         "crdt-collect-interval-ms": ["1", "5", "50", "300"],

@@ -18,7 +18,7 @@ async def answer(database: Database, request: Request, read_rows: Optional[ReadR
     if isinstance(request, ReadLog):
         rows = await (read_rows(request) if read_rows is not None else database.rows_after(request.position, request.bytes_max))
         # Checked afterwards: the log may have been truncated while it was read.
-        return None if await database.position_for(request.vector) is None else rows
+        return rows if database.reaches_back(request.vector) else None
     if isinstance(request, Locate):
         return await database.position_for(request.vector)
     if isinstance(request, ReadBlock):

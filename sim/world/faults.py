@@ -158,13 +158,13 @@ def _link_down(world: World, fault: Fault, draw: Random) -> None:
         return
     words = (b"DOWN",) if draw.random() < 0.7 else (b"DELAY", b"%d" % draw.choice([5, 30, 100]))
     world.ask(region.region_id, (b"CRDT.LINK", peer.name.encode(), *words))
-    region.stepped("merge")
+    region.has_room()
 
     def end() -> None:
         if region.running and not region.paused:
             for words in ((b"UP",), (b"DELAY", b"0")):
                 world.ask(region.region_id, (b"CRDT.LINK", peer.name.encode(), *words))
-            region.stepped("merge")
+            region.has_room()
 
     _ends(world, fault, end)
 
@@ -277,7 +277,7 @@ def _pause(world: World, fault: Fault, draw: Random) -> None:
         if region.is_running(start):
             region.paused = False
             world.network.resume()
-            region.stepped("merge")
+            region.has_room()
 
     _ends(world, fault, end)
 

@@ -189,7 +189,7 @@ class Network:
             self.world.said(source.region_id, target.region_id, message)
             target.step(target.hub.received, pipe.numbers[end], message, target.now_ms())
         if pipe.flight[direction] == self.room - 1 and pipe.open[direction] and source.is_running(pipe.starts[direction]):
-            source.stepped("merge")  # there is room again
+            source.has_room()
 
     def _encode(self, message: Message, end: int) -> bytes:
         if end == UP or isinstance(message, (Hello, Acknowledge, BodyRequest, SnapshotRequest)):

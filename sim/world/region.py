@@ -116,6 +116,7 @@ class SimulatedRegion:
         self._in_flight: Optional[Commit] = None  # being written
         self._merge_planned = False
         self._work_planned = False
+        self._hub_was_called = True
         self._joined = 0
         self.pipes: list[tuple[Pipe, int]] = []
         self.clients.begin()
@@ -203,6 +204,7 @@ class SimulatedRegion:
     def step(self, action: Callable[..., T], *arguments: Any) -> T:
         """Calls the hub; what comes out of that is carried in this round of the loop."""
         result = action(*arguments)
+        self._hub_was_called = True
         self.stepped("merge")
         return result
 
@@ -213,11 +215,26 @@ class SimulatedRegion:
             self._work_planned = True
             self.world.scheduler.after(0, self._work, self.starts)
 
+    def has_room(self) -> None:
+        """A connection takes messages again."""
+        self._hub_was_called = True
+        self.stepped("merge")
+
     def _work(self, start: int) -> None:
         """One round of the live loop: `SyncManager._step` and `Region._turn`."""
         if not self.is_running(start):
             return
         self._work_planned = False
+        if self._hub_was_called:
+            self._hub_was_called = False
+            self._carry()
+            self._turn()
+            self.world.network.pump(self)
+        else:
+            self._turn()
+
+    def _carry(self) -> None:
+        """What the hub asks for."""
         hub = self.hub
         scheduler = self.world.scheduler
         for number, request in hub.take_requests():
@@ -231,8 +248,6 @@ class SimulatedRegion:
         if hub.wants_merge and not self._merge_planned:
             self._merge_planned = True
             scheduler.after(self.draw.randint(0, 1), self._merge, self.starts)
-        self._turn()
-        self.world.network.pump(self)
 
     def note_moved(self, how: str) -> None:
         """Tells the judges when the vector moved; then hands on the answers that came late."""
@@ -271,8 +286,7 @@ class SimulatedRegion:
             now_ms = self.now_ms()
             self.engine.tick(now_ms)
             self.note_moved("tick")
-            self.hub.tick(now_ms)
-            self.stepped("merge")
+            self.step(self.hub.tick, now_ms)
             self._look_at_checkpoint()
         world.scheduler.after(world.tick_ms, self._tick, start)
 
@@ -283,8 +297,7 @@ class SimulatedRegion:
             self.world.scheduler.after(self.world.tick_ms, self._merge, start)
             return
         self._merge_planned = False
-        self.hub.merge_some(MERGE_BYTES, self.now_ms())
-        self.stepped("merge")
+        self.step(self.hub.merge_some, MERGE_BYTES, self.now_ms())
 
     def _answer(self, start: int, number: int, request: Any) -> None:
         if not self.is_running(start):
@@ -346,7 +359,6 @@ class SimulatedRegion:
             self._next_job()
         else:
             self._writing = False
-        self.stepped("tick")
 
     def _write_commit(self, commit: Commit) -> None:
         self._in_flight = commit
@@ -361,6 +373,7 @@ class SimulatedRegion:
         if commit is not None:
             self.engine.commit_failed(error)
             self.clients.commit_failed()
+            self.stepped("tick")
             self.world.scheduler.after(RETRY_MS, self._retry, self.starts, commit)
         self._steps = None
         self._until = 0
@@ -385,7 +398,7 @@ class SimulatedRegion:
         world.judge_committed(Committed(self.region_id, self.starts, dict(commit.vector), blocks, world.scheduler.now_ms))
         self.engine.committed(commit.position, now_ms)
         self.clients.released(commit.position)
-        self.hub.committed(commit.position, now_ms)
+        self.step(self.hub.committed, commit.position, now_ms)
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
