@@ -1,0 +1,118 @@
+"""Invariant 1: every acknowledged add is in every region after healing, unless the naive model says that something removed or hid it.
+
+Acknowledged: the client has the ID, and the region ran under `always`, or no crash took what it had not on its disk yet. While the run goes
+on: under `always` no reply leaves before everything that it reflects is on disk, and no start finds less than was answered (S13.2).
+"""
+
+from __future__ import annotations
+
+from sim.history import Began, Committed, End, Operation, Setup, Vector
+from sim.oracle.judge import OracleJudge
+from sim.oracle.log import Add
+from sim.oracle.looking import can_look, clock_ms
+
+
+class AcknowledgedAdds(OracleJudge):
+    """`present`, `removed` and `taken_back` count the adds that were acknowledged, by what became of them."""
+
+    name = "acknowledged_adds"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.present = 0
+        self.removed = 0
+        self.taken_back = 0
+        self._disk: dict[int, Vector] = {region: {} for region in self.setup.regions}
+        self._promised: dict[int, Vector] = {region: {} for region in self.setup.regions}  # answered under `always`
+        self._changed: dict[int, bool] = {}  # whether `appendfsync` was changed since the start
+        self._acknowledged: list[Operation] = []
+
+    # -- while it goes on --------------------------------------------------------------------------------------------
+
+    def began(self, event: Began) -> None:
+        super().began(event)
+        promised = self._promised[event.region]
+        if event.how != "backup":
+            for origin, counter in promised.items():
+                if event.vector.get(origin, 0) < counter:
+                    text = f"starts with {event.vector} after {event.how}; answered under `always` was what {promised} covers"
+                    self.fail(event.at_ms, event.region, text)
+                    break
+        self._promised[event.region] = {}
+        self._disk[event.region] = event.vector
+        self._changed[event.region] = False
+
+    def committed(self, event: Committed) -> None:
+        super().committed(event)
+        self._disk[event.region] = event.vector
+
+    def executed(self, operation: Operation) -> None:
+        super().executed(operation)
+        argv = operation.argv
+        if argv[0].upper() == b"CONFIG" and len(argv) > 2 and argv[1].upper() == b"SET":
+            self._changed[operation.region] = True
+
+    def answered(self, operation: Operation) -> None:
+        """The client has the answer."""
+        if operation.always:
+            self._must_be_on_disk(operation)
+        if any(words[0].upper() == b"XADD" for words in operation.commands()):
+            self._acknowledged.append(operation)
+
+    def _must_be_on_disk(self, operation: Operation) -> None:
+        region, after = operation.region, operation.after
+        assert after is not None
+        if self._changed.get(region):  # what was in force when the region answered cannot be told
+            return
+        disk = self._disk[region]
+        if after is not disk:
+            for origin, counter in after.items():
+                if disk.get(origin, 0) < counter:
+                    text = f"answered operation {operation.number} under `always`, which reflects {after}; on its disk is {disk}"
+                    self.fail(operation.at_ms, region, text)
+                    break
+        promised = self._promised[region]
+        for origin, counter in after.items():
+            if counter > promised.get(origin, 0):
+                promised[origin] = counter
+
+    # -- at the end --------------------------------------------------------------------------------------------------
+
+    def finish(self, end: End) -> None:
+        """Looks for every acknowledged add in every region."""
+        if end.converged_ms is None:
+            return
+        adds: list[Add] = []
+        for operation in self._acknowledged:
+            for add in self.oracle.added.get(operation.number, ()):
+                if self.oracle.log.get(add.region, add.counter) is add:
+                    adds.append(add)
+                else:
+                    self.taken_back += 1  # with a restored disk: `vectors` judges whether nobody else had it
+        for region in sorted(end.shown):
+            if can_look(self.oracle, region, end.shown[region].vector):
+                self._look(region, adds, end)
+
+    def _look(self, region: int, adds: list[Add], end: End) -> None:
+        follower = self.oracle.followers[region]
+        follower.clock_ms = clock_ms(self.oracle, region)
+        shown: dict[bytes, list[object]] = {}
+        for add in adds:
+            if follower.state.vector.get(add.region, 0) < add.counter:
+                self.fail(end.at_ms, region, f"has not heard of {_named(add)}, which was acknowledged")
+                continue
+            state = follower.existing(add.key)
+            if state is None or (add.region, add.counter) not in state.adds:
+                self.removed += 1
+                continue
+            if add.key not in shown:
+                reply = self.setup.ask(region, (b"XRANGE", add.key, b"-", b"+"))
+                shown[add.key] = list(reply) if isinstance(reply, list) else []
+            if add.shown in shown[add.key]:
+                self.present += 1
+            else:
+                self.fail(end.at_ms, region, f"lacks {_named(add)}, which was acknowledged and not removed")
+
+
+def _named(add: Add) -> str:
+    return f"{add.shown_id.decode()} of {add.key.decode('utf-8', 'replace')}, added in region {add.region} as effect {add.counter}"

@@ -1,0 +1,50 @@
+"""Invariant 6: equal vectors, equal digests: at one moment in two regions, and at any two moments (S13.9)."""
+
+from __future__ import annotations
+
+from sim.history import Began, Checker, Committed, End, Setup, Shown
+
+Key = frozenset[tuple[int, int]]
+
+
+class Digests(Checker):
+    """Remembers the digest of every vector ever shown. `compared` counts those that could be compared."""
+
+    name = "digests"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.compared = 0
+        self._seen: dict[Key, tuple[bytes, int, int]] = {}  # vector → digest, and where and when it was shown
+        self._issued: dict[int, int] = {}
+
+    def began(self, event: Began) -> None:
+        """What a region had issued and not on its disk is gone; its counters may get other effects."""
+        self._forget(event.region, event.vector.get(event.region, 0))
+
+    def committed(self, event: Committed) -> None:
+        """Counters below those that were committed before stand for other effects from now on: a backup had lost them."""
+        for block in event.blocks:
+            if block.first <= self._issued.get(block.origin, 0):
+                self._forget(block.origin, block.first - 1)
+            self._issued[block.origin] = block.last
+
+    def _forget(self, region: int, counter: int) -> None:
+        self._seen = {key: seen for key, seen in self._seen.items() if dict(key).get(region, 0) <= counter}
+
+    def shown(self, shown: dict[int, Shown]) -> None:
+        """Compares each with what its vector has shown before."""
+        for region in sorted(shown):
+            one = shown[region]
+            key = frozenset(one.vector.items())
+            seen = self._seen.setdefault(key, (one.digest, region, one.at_ms))
+            if seen[1:] == (region, one.at_ms):
+                continue
+            self.compared += 1
+            if seen[0] != one.digest:
+                text = f"the vector {dict(sorted(one.vector.items()))} has the digest {one.digest.hex()[:12]} here"
+                self.fail(one.at_ms, region, f"{text}, {seen[0].hex()[:12]} in region {seen[1]} at {seen[2]} ms")
+
+    def finish(self, end: End) -> None:
+        """The same once more."""
+        self.shown(end.shown)

@@ -1,0 +1,92 @@
+"""Invariant 2: no entry without an attempted add; none from an add that definitely failed.
+
+Clients put a unique token into every add. Every entry that a region commits, and every one that it shows at the end, must bear token and
+all fields of an XADD that this region, or the one that a RENAME copied from, was sent and did not refuse.
+"""
+
+from __future__ import annotations
+
+from region.engine.replies import ErrorReply, Reply
+from sim.history import Committed, End, Operation, Setup, Words
+from sim.oracle.judge import OracleJudge
+from sim.oracle.log import Add
+from sim.oracle.words import NotUnderstood, add_request
+
+
+class Attempts:
+    """All XADDs with one token. `taken`: by (region, key), how many of them were not refused."""
+
+    def __init__(self, fields: list[bytes]) -> None:
+        self.fields = fields
+        self.taken: dict[tuple[int, bytes], int] = {}
+
+
+class NoPhantoms(OracleJudge):
+    """Looks at what is committed, so that an entry is judged before anybody else can have it."""
+
+    name = "no_phantoms"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._attempts: dict[bytes, Attempts] = {}
+        self._renamed: set[bytes] = set()  # keys that a RENAME has made
+
+    def executed(self, operation: Operation) -> None:
+        """Remembers what was attempted, and whether it was refused."""
+        super().executed(operation)
+        if operation.queued:
+            if isinstance(operation.reply, list):
+                for words, reply in zip(operation.queued, operation.reply, strict=True):
+                    self._attempt(operation.region, words, reply)
+        else:
+            self._attempt(operation.region, operation.argv, operation.reply)
+
+    def _attempt(self, region: int, words: Words, reply: Reply) -> None:
+        name = words[0].upper()
+        if name in (b"RENAME", b"RENAMENX"):
+            if len(words) > 2:
+                self._renamed.add(words[2])
+        elif name == b"XADD":
+            try:
+                fields = add_request(words).fields
+            except (NotUnderstood, IndexError):
+                return
+            token = Add(0, 0, b"", 0, fields).token()
+            attempts = self._attempts.setdefault(token, Attempts(fields))
+            if reply is not None and not isinstance(reply, ErrorReply):
+                where = (region, words[1])
+                attempts.taken[where] = attempts.taken.get(where, 0) + 1
+
+    def committed(self, event: Committed) -> None:
+        """Every add that is on disk now was attempted."""
+        super().committed(event)
+        for add in self.oracle.fresh:
+            if isinstance(add, Add):
+                why = self._phantom(add.fields, add.token(), add.region, add.key)
+                if why:
+                    self.fail(event.at_ms, event.region, f"committed {add.shown_id.decode()} of {add.key.decode()}: {why}")
+
+    def _phantom(self, fields: list[bytes], token: bytes, region: int, key: bytes) -> str:
+        """Why an entry cannot be; empty if it can."""
+        attempts = self._attempts.get(token)
+        if attempts is None:
+            return f"nobody added the token {token!r}"
+        if attempts.fields != fields:
+            return f"it has the fields {fields}, added were {attempts.fields}"
+        if not attempts.taken:
+            return f"every add of {token!r} was refused"
+        if (region, key) not in attempts.taken and key not in self._renamed:
+            return f"{token!r} was never added there: {sorted(attempts.taken)}"
+        return ""
+
+    def finish(self, end: End) -> None:
+        """Every entry that a region shows was attempted, by somebody."""
+        for region in sorted(end.shown):
+            for key in self.setup.keys:
+                reply = self.setup.ask(region, (b"XRANGE", key, b"-", b"+"))
+                for item in reply if isinstance(reply, list) else []:
+                    assert isinstance(item, list) and isinstance(item[0], bytes) and isinstance(item[1], list)
+                    fields = [field for field in item[1] if isinstance(field, bytes)]
+                    attempts = self._attempts.get(Add(0, 0, b"", 0, fields).token())
+                    if attempts is None or attempts.fields != fields or not attempts.taken:
+                        self.fail(end.at_ms, region, f"shows {item[0].decode()} of {key.decode()} with {fields}, which nobody added")

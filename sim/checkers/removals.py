@@ -1,0 +1,47 @@
+"""Invariant 9: observed-remove and delete-wins agree with the naive model.
+
+Every command must have answered and issued what the naive state at its region's vector demands, a region may issue by itself only what the
+rules say, and what it shows, between faults and at the end, must be that state (S3 to S7.1, S9.4, S10).
+"""
+
+from __future__ import annotations
+
+from sim.history import End, Setup, Shown
+from sim.oracle.judge import OracleJudge
+from sim.oracle.looking import can_look, look
+
+
+class Removals(OracleJudge):
+    """`looked` and `passed_over` count looks into a region: made, and not made because what it had done was not known yet."""
+
+    name = "removals"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.looked = 0
+        self.passed_over = 0
+        self._turn = 0
+
+    def shown(self, shown: dict[int, Shown]) -> None:
+        """One key of one region in turn."""
+        if not shown or not self.setup.keys:
+            return
+        regions = sorted(shown)
+        self._turn += 1
+        region = regions[self._turn % len(regions)]
+        key = self.setup.keys[self._turn // len(regions) % len(self.setup.keys)]
+        if can_look(self.oracle, region, shown[region].vector):
+            self.looked += 1
+            look(self.oracle, region, key, shown[region].at_ms, thoroughly=False)
+        else:
+            self.passed_over += 1
+
+    def finish(self, end: End) -> None:
+        """Every key of every region."""
+        for region in sorted(end.shown):
+            for key in self.setup.keys:
+                if can_look(self.oracle, region, end.shown[region].vector):
+                    self.looked += 1
+                    look(self.oracle, region, key, end.at_ms, thoroughly=True)
+                else:
+                    self.passed_over += 1

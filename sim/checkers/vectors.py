@@ -1,0 +1,180 @@
+"""Invariant 5: vectors never regress, restart included; a region's effects are applied as a gap-free prefix.
+
+Besides: a region has of another only what is on that one's disk (S13.3), up to the end of a block (S1.4), with everything that the block
+may rest on (S2.1); its blocks run on without gaps and are chained (S13.5); what it tells of vectors is on its disk (S2.4).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from xxhash import xxh3_128_digest
+
+from sim.history import Began, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector
+from sim.oracle.judge import OracleJudge
+from sim.oracle.words import number
+
+
+class Region:
+    """What is known of one region. Vectors are kept as they were given."""
+
+    def __init__(self) -> None:
+        self.now: Vector = {}
+        self.disk: Vector = {}  # of its last commit
+        self.life = 0
+        self.ends: list[int] = []  # counters at which its blocks end
+        self.chain = bytes(16)
+        self.chains: list[bytes] = []  # after each of its blocks
+        self.issued: list[int] = []  # counters that its steps ended at …
+        self.rests_on: list[Vector] = []  # … and what it had then
+
+
+def includes(greater: Vector, lesser: Vector) -> bool:
+    return all(greater.get(region, 0) >= counter for region, counter in lesser.items())
+
+
+class Vectors(OracleJudge):
+    """The oracle tells it, besides, of counters that stand for two contents."""
+
+    name = "vectors"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.regions = {region: Region() for region in self.setup.regions}
+        self._writes: dict[int, tuple[int, int, int]] = {}  # client → region, time and counter of its last write
+
+    # -- starts ------------------------------------------------------------------------------------------------------
+
+    def began(self, event: Began) -> None:
+        super().began(event)
+        known = self.regions[event.region]
+        if event.how == "backup":
+            keep = bisect_right(known.ends, event.vector.get(event.region, 0))
+            known.chain = known.chains[keep - 1] if keep else bytes(16)
+        elif not includes(event.vector, known.disk):
+            self.fail(event.at_ms, event.region, f"starts with {event.vector} after {event.how}; {known.disk} was on its disk")
+        if event.how == "clean" and not includes(event.vector, known.now):
+            self.fail(event.at_ms, event.region, f"starts with {event.vector} after a clean end at {known.now}")
+        if event.how != "backup" and event.life <= known.life:
+            self.fail(event.at_ms, event.region, f"begins the life {event.life} after {known.life}")  # S1.3
+        known.life = event.life
+        keep = bisect_right(known.issued, event.vector.get(event.region, 0))
+        del known.issued[keep:], known.rests_on[keep:]
+        known.now = event.vector
+        known.disk = event.vector
+
+    def stopped(self, event: Stopped) -> None:
+        super().stopped(event)
+        if not includes(self.regions[event.region].now, event.on_disk):
+            self.fail(event.at_ms, event.region, f"had {event.on_disk} on its disk and {self.regions[event.region].now} applied")
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def executed(self, operation: Operation) -> None:
+        super().executed(operation)
+        region, after = operation.region, operation.after
+        assert after is not None
+        if after is operation.before and after is self.regions[region].now:
+            return
+        self._step(operation.at_ms, region, operation.before, after)
+        own = after.get(region, 0)
+        if own > operation.before.get(region, 0):
+            self._writes[operation.client] = (region, operation.at_ms, own)
+            if {**after, region: 0} != {**operation.before, region: 0}:
+                self.fail(operation.at_ms, region, f"a command moved the vector from {operation.before} to {after}")
+
+    def moved(self, event: Moved) -> None:
+        super().moved(event)
+        self._step(event.at_ms, event.region, event.before, event.after)
+        for origin, counter in event.after.items():
+            if origin != event.region and counter > event.before.get(origin, 0):
+                self._received(event, origin, counter)
+
+    def _step(self, at_ms: int, region: int, before: Vector, after: Vector) -> None:
+        known = self.regions[region]
+        if not includes(before, known.now) or not includes(after, before):
+            self.fail(at_ms, region, f"the vector goes from {known.now} over {before} to {after}")
+        known.now = after
+        own = after.get(region, 0)
+        if own > before.get(region, 0):
+            known.issued.append(own)
+            known.rests_on.append(after)
+
+    def _received(self, event: Moved, origin: int, counter: int) -> None:
+        """Another region's effects: committed there, to the end of a block, and nothing missing that they rest on."""
+        source = self.regions[origin]
+        if counter > source.disk.get(origin, 0):
+            self.fail(event.at_ms, event.region, f"has effect {counter} of region {origin}, which has {source.disk} on its disk")  # S13.3
+            return
+        if self.oracle.blind:
+            return
+        place = bisect_left(source.ends, counter)
+        if place == len(source.ends) or source.ends[place] != counter:
+            self.fail(event.at_ms, event.region, f"stopped at {counter} of region {origin}, in the middle of a block")  # S1.4
+        place = bisect_right(source.issued, counter) - 1
+        if place >= 0 and not includes({**event.after, origin: counter}, {**source.rests_on[place], origin: counter}):
+            text = f"has effect {counter} of region {origin}, which had applied {source.rests_on[place]} before it"
+            self.fail(event.at_ms, event.region, f"{text}, and itself has {event.after}")  # S2.1
+
+    # -- disks -------------------------------------------------------------------------------------------------------
+
+    def committed(self, event: Committed) -> None:
+        super().committed(event)
+        known = self.regions[event.region]
+        for block in event.blocks:
+            if self.oracle.blind:
+                break
+            place = bisect_left(known.ends, block.first)
+            if place < len(known.ends):  # written again after a restore; the oracle judges whether it may be
+                del known.ends[place:], known.chains[place:]
+            last = known.ends[-1] if known.ends else 0
+            if block.origin != event.region or block.first != last + 1 or block.last < block.first:
+                self.fail(event.at_ms, event.region, f"committed {block.first}–{block.last} of region {block.origin} after {last}")
+            known.chain = xxh3_128_digest((known.chains[-1] if known.chains else bytes(16)) + block.body)
+            if block.chain != known.chain:
+                self.fail(event.at_ms, event.region, f"the chain after its block {block.first}–{block.last} is wrong")
+            known.ends.append(block.last)
+            known.chains.append(known.chain)
+        if not includes(event.vector, known.disk) or (event.start and not includes(known.now, event.vector)):
+            self.fail(event.at_ms, event.region, f"committed {event.vector} after {known.disk}, with {known.now} applied")
+        known.disk = event.vector
+
+    # -- what regions tell -------------------------------------------------------------------------------------------
+
+    def answered(self, operation: Operation) -> None:
+        """CRDT.VECTOR, CRDT.WAIT and WAIT speak of disks (S2.4)."""
+        name, reply, region = operation.argv[0].upper(), operation.reply, operation.region
+        if name == b"CRDT.VECTOR" and isinstance(reply, list):
+            numbers = [one for one in reply if isinstance(one, int)]
+            told = dict(zip(numbers[::2], numbers[1::2], strict=True))
+            if not includes(self.regions[region].disk, told):
+                self.fail(operation.at_ms, region, f"told of the vector {told}; on its disk is {self.regions[region].disk}")
+        elif name == b"CRDT.WAIT" and reply == 1:
+            words = operation.argv[2:]
+            told = {number(words[place]): number(words[place + 1]) for place in range(0, len(words), 2)}
+            if not includes(self.regions[region].disk, told):
+                self.fail(operation.at_ms, region, f"told that it holds {told}; on its disk is {self.regions[region].disk}")
+        elif name == b"WAIT" and isinstance(reply, int):
+            self._waited_for(operation, reply)
+
+    def lost(self, operation: Operation) -> None:
+        self._writes.pop(operation.client, None)
+
+    def _waited_for(self, operation: Operation, reply: int) -> None:
+        """WAIT counts the regions that have the connection's writes on their disks; only a write just before it is surely its own."""
+        region, at_ms, counter = self._writes.get(operation.client, (0, 0, 0))
+        if (region, at_ms) != (operation.region, operation.at_ms):
+            return
+        holders = [other for other, known in self.regions.items() if other != region and known.disk.get(region, 0) >= counter]
+        if reply > len(holders):
+            self.fail(operation.at_ms, region, f"told that {reply} regions hold effect {counter}; those that do are {holders}")
+
+    def shown(self, shown: dict[int, Shown]) -> None:
+        """What a region shows is what it was moved to."""
+        for region in sorted(shown):
+            if shown[region].vector != self.regions[region].now:
+                self.fail(shown[region].at_ms, region, f"shows {shown[region].vector}, was moved to {self.regions[region].now}")
+
+    def finish(self, end: End) -> None:
+        """The same once more."""
+        self.shown(end.shown)

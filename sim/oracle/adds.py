@@ -1,0 +1,258 @@
+"""What XADD must do (S4, S9, S10.5), and trimming, which it shares with XTRIM (S5.2, S5.3)."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from crdt import effects as fx
+from region.engine.replies import Reply
+from sim.oracle.follower import Follower, Unsure, Wrong, readable
+from sim.oracle.log import Add
+from sim.oracle.reads import describe
+from sim.oracle.state import NEVER, KeyState, covers
+from sim.oracle.words import (
+    MAX_HALF,
+    AddRequest,
+    TrimRequest,
+    Words,
+    add_request,
+    entry_id,
+    generated_id,
+    generated_in,
+    shown,
+    trim_request,
+)
+
+
+def observes_all(follower: Follower, vector: dict[int, int], what: str) -> None:
+    """A vector inside an effect covers everything that its region has applied before that effect, and nothing else (S1)."""
+    if vector != follower.state.vector:
+        raise Wrong(f"{what} carries the vector {vector}, its region had applied {follower.state.vector}")
+
+
+def clean_slate(follower: Follower, key: bytes) -> None:
+    """A write that creates a key where something is left of one first removes that (S10.5)."""
+    state = follower.state.keys.get(key)
+    if state is None or follower.existing(key) is not None:
+        return
+    left = bool(state.stream or state.groups or state.deadlines or state.configurations or state.has_header())
+    effect = follower.next()
+    if not left and not (isinstance(effect, fx.RemoveObserved) and state.has_open_pairs()):
+        return  # pairs alone are something, too, but nobody outside sees when they are collected
+    removal = follower.issued(fx.RemoveObserved, key, "creating a key of which something is left")
+    observes_all(follower, removal.vector, "RemoveObserved")
+    if not removal.with_deadlines:
+        raise Wrong("creating a key of which something is left must take the deadlines, too")
+    had_deadlines = bool(state.deadlines)
+    follower.apply()
+    if had_deadlines:
+        deadline = follower.issued(fx.SetDeadline, key, "creating a key that had deadlines")
+        if deadline.at_ms != NEVER or deadline.replaces:
+            raise Wrong(f"creating a key that had deadlines must set an infinite one: {deadline.at_ms}, {deadline.replaces}")
+        follower.apply()
+
+
+# -- XADD ------------------------------------------------------------------------------------------------------------
+
+
+def xadd(follower: Follower, words: Words, reply: Reply) -> None:
+    """XADD."""
+    request = add_request(words)
+    key = words[1]
+    state = follower.existing(key)
+    if reply is None:
+        if request.creates_key or state is not None:
+            raise Wrong("XADD answered nil")
+        return
+    if not isinstance(reply, bytes) or (state is None and not request.creates_key):
+        raise Wrong(f"XADD answered {describe(reply)}")
+    new_id = entry_id(reply)
+    last_id = 0 if state is None else state.last_id()
+    if request.pid and state is not None:
+        if new_id <= last_id:
+            _answers_retry(follower, state, request, new_id)
+            return
+        _is_no_retry(follower, state, request)
+    clean_slate(follower, key)
+    kind = _id_must_be(follower, request, last_id, new_id)
+    add = follower.issued(Add, key, "XADD")
+    if add.entry_id != new_id or add.fields != request.fields:
+        raise Wrong(f"XADD answered {readable(reply)} and added {describe(add.shown)}")
+    _pair_must_be(follower, request, add)
+    add.kind = kind
+    if follower.op is not None:
+        follower.oracle.added.setdefault(follower.op.number, []).append(add)
+    follower.apply()
+    if request.trim is not None:
+        trim(follower, key, request.trim, None)
+
+
+def _id_must_be(follower: Follower, request: AddRequest, last_id: int, new_id: int) -> str:
+    """The rule for a new entry's ID (S4.1 to S4.3); the kind of add that it makes."""
+    mode = follower.defaults["crdt-xadd-id-uniqueness-mode"]
+    expected: Optional[int]
+    kind = "generated"
+    if request.kind == "*":
+        expected = generated_id(follower.region, last_id, follower.clock_ms)
+    elif request.kind == "ms-seq":
+        expected, kind = (request.ms << 64) | request.seq, "given"
+        if mode == "strict":
+            raise Wrong(f"strict mode took the ID {shown(expected).decode()}", "unique_ids")
+    elif mode != "liberal":
+        expected = generated_in(follower.region, last_id, request.ms)
+    elif request.kind == "ms":
+        expected, kind = request.ms << 64, "given"
+    else:
+        expected, kind = (request.ms << 64 if request.ms > last_id >> 64 else last_id + 1), "given"
+        if expected >> 64 != request.ms or (last_id >> 64 == request.ms and last_id & MAX_HALF == MAX_HALF):
+            expected = None
+    if new_id != expected or new_id <= last_id:
+        must = "none" if expected is None else shown(expected).decode()
+        why = f"last ID {shown(last_id).decode()}, clock {follower.clock_ms}, mode {mode}"
+        raise Wrong(f"XADD chose {shown(new_id).decode()}, must be {must}: {why}", "unique_ids")
+    return kind
+
+
+def _pair_must_be(follower: Follower, request: AddRequest, add: Add) -> None:
+    if (add.pid, add.iid) != (request.pid, request.iid):
+        raise Wrong(f"XADD added under the pair {(add.pid, add.iid)}, must be {(request.pid, request.iid)}", "idempotent_once")
+    if add.pid:
+        observes_all(follower, add.vector, "an idempotent add")
+        if add.recorded_ms != follower.clock_ms:
+            raise Wrong(f"an idempotent add recorded {add.recorded_ms}, its region's clock was {follower.clock_ms}", "idempotent_once")
+
+
+# -- idempotency -----------------------------------------------------------------------------------------------------
+
+
+def configuration(follower: Follower, state: Optional[KeyState]) -> tuple[int, int]:
+    """(duration in s, maxsize) in force (S9.4)."""
+    value = None if state is None else state.configuration()
+    return value or (follower.integer("stream-idmp-duration"), follower.integer("stream-idmp-maxsize"))
+
+
+def may_be_evicted(follower: Follower, state: KeyState, pid: bytes) -> bool:
+    """Whether the producer ever had more pairs here than fit (S9.3)."""
+    return state.pair_counts.get(pid, 0) > min(state.least_maxsize, follower.oracle.least_maxsize)
+
+
+def is_conflict(one: Add, other: Add, duration_ms: int) -> bool:
+    """Two adds of one pair, neither having seen the other, recorded at most the duration apart (S9.2)."""
+    return (
+        one is not other
+        and not covers(one.vector, other.region, other.counter)
+        and not covers(other.vector, one.region, one.counter)
+        and abs(one.recorded_ms - other.recorded_ms) <= duration_ms
+    )
+
+
+def order(add: Add) -> tuple[int, int]:
+    """Of a conflict the lowest of these stays (S9.2)."""
+    return (add.entry_id, add.region)
+
+
+def _is_held(follower: Follower, add: Add, duration_ms: int) -> bool:
+    """Whether the region has held the pair for no longer than the duration (S9.1)."""
+    held_ms = follower.held.get((add.region, add.counter))
+    if held_ms is None:
+        if add.region != follower.region:
+            raise Unsure("pair held since an unknown time")
+        held_ms = add.recorded_ms
+    return follower.clock_ms - held_ms <= duration_ms
+
+
+def _answers_retry(follower: Follower, state: KeyState, request: AddRequest, answer: int) -> None:
+    """The ID of an earlier add: of this pair, held for no longer than the duration, of a conflict's two the winner's (S9.1)."""
+    duration_ms = configuration(follower, state)[0] * 1000
+    pairs = state.open_pairs(request.pid, request.iid)
+    held = [add for add in pairs if _is_held(follower, add, duration_ms)]
+    answered = [add for add in pairs if add.entry_id == answer]
+    if not answered or not any(add is one or is_conflict(add, one, duration_ms) for add in answered for one in held):
+        text = f"a retry was answered {shown(answer).decode()}, which is not held for its pair: {[add.shown_id for add in held]}"
+        raise Wrong(text, "idempotent_once")
+    if may_be_evicted(follower, state, request.pid):
+        return
+    winners = [one for one in held if order(one) < min(order(add) for add in answered) and is_conflict(one, answered[0], duration_ms)]
+    if winners and len(answered) == 1:
+        text = f"a retry was answered {shown(answer).decode()}; of the conflict {describe(winners[0].shown)} wins"
+        raise Wrong(text, "idempotent_once")
+
+
+def _is_no_retry(follower: Follower, state: KeyState, request: AddRequest) -> None:
+    """A new add: nothing that the region holds answers for its pair."""
+    duration_ms = configuration(follower, state)[0] * 1000
+    for add in state.open_pairs(request.pid, request.iid):
+        if not _is_held(follower, add, duration_ms):
+            follower.oracle.counts["pairs added anew after their duration"] += 1
+        elif may_be_evicted(follower, state, request.pid):
+            follower.oracle.counts["pairs added anew, possibly evicted"] += 1
+        elif follower.oracle.restores:
+            # A snapshot brings no pair that its sender has collected, and what had made it stable may be lost with the restored disk.
+            follower.oracle.counts["pairs added anew after a restore"] += 1
+        else:
+            raise Wrong(f"a retry was added anew; {describe(add.shown)} is held for its pair", "idempotent_once")
+
+
+# -- trimming --------------------------------------------------------------------------------------------------------
+
+
+def exact(state: KeyState, request: TrimRequest) -> list[Add]:
+    """What exact trimming removes of the logical stream (S5.2)."""
+    if not request.by_length:
+        return state.between(0, request.threshold - 1) if request.threshold else []
+    excess = len(state.stream) - request.threshold
+    return [place[3] for place in state.stream[:excess]] if excess > 0 else []
+
+
+def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional[int]) -> None:
+    """The effect of a trim; `removed` is what XTRIM answered."""
+    state = follower.state.keys[key]
+    wanted = exact(state, request)
+    effect = follower.next()
+    loose = request.approximate or request.references == b"ACKED"
+    if not isinstance(effect, fx.Trim) or effect.key != key or (removed == 0 and loose):
+        if wanted and not loose:
+            raise Wrong(f"trimming must remove {len(wanted)} entries, and removed none")
+        if removed:
+            raise Wrong(f"XTRIM answered {removed}, and removed nothing")
+        return
+    if removed is None and loose and follower.op is not None and len(follower.op.queued) > 1:
+        raise Unsure("whose trim in a transaction")
+    gone = [add for dot, add in state.adds.items() if covers(effect.prefix, *dot)]
+    _prefix_must_be(follower, state, effect, gone)
+    if effect.drops_references != (request.references == b"DELREF"):
+        raise Wrong("a trim must say whether it drops references, as asked")
+    dots = {(add.region, add.counter) for add in wanted}
+    if any((add.region, add.counter) not in dots for add in gone):
+        raise Wrong(f"trimming removes {_ids(gone)}, may remove {_ids(wanted)}")
+    if not loose and len(gone) != len(wanted):
+        raise Wrong(f"trimming removes {_ids(gone)}, must remove {_ids(wanted)}")
+    if not gone or (removed is not None and removed != len(gone)):
+        raise Wrong(f"trimming answered {removed}, and removes {len(gone)} entries")
+    if request.limit and len(gone) > request.limit:  # without LIMIT it is far above what a run holds
+        raise Wrong(f"trimming removes {len(gone)} entries, may remove {request.limit}")
+    follower.apply()
+
+
+def _prefix_must_be(follower: Follower, state: KeyState, effect: fx.Trim, gone: list[Add]) -> None:
+    """A prefix reaches into logs of which something goes, and not beyond what was applied."""
+    for region, counter in effect.prefix.items():
+        if counter > follower.state.vector.get(region, 0):
+            raise Wrong(f"a trim's prefix {effect.prefix} covers what its region had not applied: {follower.state.vector}")
+        if not any(add.region == region for add in gone):
+            raise Wrong(f"a trim's prefix {effect.prefix} names region {region}, of which nothing goes")
+
+
+def _ids(adds: list[Add]) -> str:
+    return "[" + ", ".join(f"{readable(add.shown_id)} of {add.region}" for add in adds[:8]) + (", …]" if len(adds) > 8 else "]")
+
+
+def xtrim(follower: Follower, words: Words, reply: Reply) -> None:
+    """XTRIM."""
+    if not isinstance(reply, int):
+        raise Wrong(f"XTRIM answered {describe(reply)}")
+    if follower.existing(words[1]) is None:
+        if reply != 0:
+            raise Wrong(f"XTRIM of a key that does not exist answered {reply}")
+        return
+    trim(follower, words[1], trim_request(words), reply)

@@ -1,0 +1,256 @@
+"""One region, step by step: its commands and moves in their order, each judged against the naive state once its effects are known.
+
+What a region issues is known when it commits. Until then its steps wait in a queue; what a crash takes before that is forgotten.
+Foreign effects are always known: peers only get what is committed (S13.3).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Optional, TypeVar, Union
+
+from region.engine.replies import Reply
+from sim.history import Began, Moved, Operation
+from sim.oracle.log import Add, Dot, Logged, Vector
+from sim.oracle.state import KeyState, State
+from sim.oracle.words import Words
+
+if TYPE_CHECKING:
+    from sim.oracle.oracle import Oracle
+
+T = TypeVar("T")
+Judge = Callable[["Follower", Words, Reply], None]
+
+
+class Wrong(Exception):
+    """A step is not what it must be. `checker` holds the invariant that says so."""
+
+    def __init__(self, text: str, checker: str = "removals") -> None:
+        super().__init__(text)
+        self.text = text
+        self.checker = checker
+
+
+class Unsure(Exception):
+    """What a step must be cannot be told from outside; the text is a counter's name."""
+
+
+class Follower:
+    """One region as the oracle sees it. `state` is the naive state at `state.vector`."""
+
+    def __init__(self, oracle: Oracle, region: int) -> None:
+        self.oracle = oracle
+        self.log = oracle.log
+        self.region = region
+        self.state = State()
+        self.clock_ms = 0  # the region's clock at the step under judgement
+        self.defaults: dict[str, str] = {}  # settings in force
+        self.held: dict[Dot, int] = {}  # since when the region has held the pair of an idempotent add (S9.1)
+        self.blind = False  # effects that nobody saw committed: nothing can be said until the next start
+        self.trusted = 0  # up to this counter the region's own effects are known
+        self.op: Optional[Operation] = None  # under judgement
+        self._queue: deque[tuple[Union[Operation, Moved], bool, dict[int, Vector]]] = deque()
+        self._limit = 0  # the last own effect of the step under judgement
+        self._muddled = 0  # commands that waited and issued up to here cannot be told apart
+        self.reset_settings()
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def reset_settings(self) -> None:
+        """What CONFIG SET changed lasts until the process ends."""
+        self.defaults = dict(self.oracle.setup.settings[self.region])
+
+    def take(self, event: Union[Operation, Moved], relearned: bool, others: dict[int, Vector]) -> None:
+        """A step. `relearned`: its own effects come back from peers; `others`: the other regions' vectors now."""
+        if not self.blind:
+            self._queue.append((event, relearned, others))
+            self.drain()
+
+    def drain(self) -> None:
+        """Judges what can be judged by now."""
+        queue = self._queue
+        while queue and not self.blind:
+            event, relearned, others = queue[0]
+            assert event.after is not None
+            own = event.after.get(self.region, 0)
+            if own > self.trusted:
+                if not relearned:
+                    return
+                self.trusted = own
+            queue.popleft()
+            if isinstance(event, Operation):
+                self._operation(event)
+            else:
+                self._moved(event, relearned, others)
+
+    def is_level(self) -> bool:
+        """Whether everything that the region did is judged."""
+        return not self.blind and not self._queue
+
+    def begin(self, event: Began) -> None:
+        """A process found this on its disk: the state is built anew."""
+        self.trusted = min(event.vector.get(self.region, 0), self.log.last(self.region))
+        self.drain()
+        self._queue.clear()
+        self.blind = False
+        self.state = State()
+        self._muddled = 0
+        self.reset_settings()
+        for region in sorted(event.vector):
+            self._apply_foreign(region, event.vector[region], None)
+        self._no_twins()
+
+    def go_blind(self, why: str) -> None:
+        self.blind = True
+        self.oracle.counts[why] += 1
+        self._queue.clear()
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def _operation(self, op: Operation) -> None:
+        assert op.after is not None
+        self.op = op
+        self.clock_ms = op.clock_ms
+        if op.waited:
+            self._advance(op.after, own=False)
+        elif op.before != self.state.vector:
+            self._advance(op.before, own=True)
+        if self.blind:
+            return
+        self._limit = op.after.get(self.region, 0)
+        if op.waited and self._limit == self._muddled:
+            return
+        try:
+            self.oracle.judge_operation(self, op)
+        except (Wrong, Unsure) as trouble:
+            self._give_up(trouble, op)
+        if not op.waited and self.state.vector.get(self.region, 0) < self._limit:
+            self._own_effects({})
+        self._no_twins()
+
+    def _give_up(self, trouble: Union[Wrong, Unsure], op: Operation) -> None:
+        """The rest of the step's effects are taken as they are."""
+        if isinstance(trouble, Wrong):
+            words = b"; ".join(b" ".join(one) for one in op.commands())
+            self.oracle.find(trouble.checker, op.at_ms, self.region, f"{trouble.text} (operation {op.number}: {readable(words)})")
+        else:
+            self.oracle.counts[str(trouble)] += 1
+        if op.waited:
+            self._muddled = self._limit
+        while self.state.vector.get(self.region, 0) < self._limit:
+            self._blindly()
+
+    def _moved(self, event: Moved, relearned: bool, others: dict[int, Vector]) -> None:
+        self.op = None
+        self.clock_ms = event.clock_ms
+        if event.before != self.state.vector:
+            self._advance(event.before, own=True)
+        self._limit = event.after.get(self.region, 0)
+        self._advance(event.after, own=relearned, judged=False)
+        if not self.blind and event.how != "waited" and self.state.vector.get(self.region, 0) < self._limit:
+            self._own_effects(others, event)
+        self._no_twins()
+
+    def _advance(self, vector: Vector, own: bool, judged: bool = True) -> None:
+        """Brings the state to a vector; `judged`: own effects on the way are what the region issued by itself."""
+        state = self.state
+        for region, counter in vector.items():
+            if counter <= state.vector.get(region, 0):
+                continue
+            if region != self.region:
+                self._apply_foreign(region, counter, self.clock_ms)
+            elif own and judged:
+                self._limit = counter
+                self._own_effects({})
+            elif own:
+                self._apply_foreign(region, counter, self.clock_ms)
+
+    def _apply_foreign(self, region: int, counter: int, held_ms: Optional[int]) -> None:
+        state = self.state
+        if counter > self.log.last(region):
+            self.go_blind("effects that nobody saw committed")
+            return
+        known = self.log.effects[region]
+        for number in range(state.vector.get(region, 0) + 1, counter + 1):
+            effect = known[number - 1]
+            if held_ms is not None and type(effect) is Add and effect.pid:
+                self.held[(region, number)] = held_ms
+            state.apply(region, number, effect)
+
+    def _own_effects(self, others: dict[int, Vector], event: Optional[Moved] = None) -> None:
+        """What the region issued by itself, up to the step's last effect."""
+        at_ms = event.at_ms if event is not None else (self.op.at_ms if self.op is not None else 0)
+        while self.state.vector.get(self.region, 0) < self._limit:
+            try:
+                self.oracle.judge_own(self, others)
+            except Wrong as wrong:
+                self.oracle.find(wrong.checker, at_ms, self.region, wrong.text)
+            except Unsure as unsure:
+                self.oracle.counts[str(unsure)] += 1
+            self._blindly()
+
+    def _blindly(self) -> None:
+        counter = self.state.vector.get(self.region, 0) + 1
+        effect = self.log.at(self.region, counter)
+        if type(effect) is Add and effect.pid:
+            self.held[(self.region, counter)] = effect.recorded_ms
+        self.state.apply(self.region, counter, effect)
+
+    def _no_twins(self) -> None:
+        """Of two entries present at once under one key and one ID one must be a client's or a RENAME's making (S4.1, S10.1)."""
+        twins = self.state.twins
+        if not twins:
+            return
+        self.state.twins = []
+        for one, other in twins:
+            if one.kind == other.kind == "generated":
+                at_ms = self.op.at_ms if self.op is not None else 0
+                text = f"{readable(one.key)} holds {readable(one.shown_id)} twice: of region {one.region} and of region {other.region}"
+                self.oracle.find("unique_ids", at_ms, self.region, text)
+            else:
+                self.oracle.counts["IDs shared by rule"] += 1
+
+    # -- for the judges of steps -------------------------------------------------------------------------------------
+
+    def next(self) -> Optional[Logged]:
+        """The next effect that the step under judgement issued; None when there is none."""
+        counter = self.state.vector.get(self.region, 0) + 1
+        return self.log.at(self.region, counter) if counter <= self._limit else None
+
+    def issued(self, kind: type[T], key: bytes, why: str) -> T:
+        """The next effect, which must be of that kind and on that key; it is not applied yet."""
+        effect = self.next()
+        if not isinstance(effect, kind) or getattr(effect, "key", key) != key:
+            raise Wrong(f"{why}: expected {kind.__name__} on {readable(key)}, found {described(effect)}")
+        return effect
+
+    def apply(self) -> None:
+        """Takes the next effect into the state."""
+        self._blindly()
+
+    def existing(self, key: bytes) -> Optional[KeyState]:
+        """The key as clients must see it: None when it does not exist, or a deadline hides it (S3.1)."""
+        found = self.state.keys.get(key)
+        if found is None or not found.is_present() or found.is_hidden(self.clock_ms):
+            return None
+        return found
+
+    def integer(self, setting: str) -> int:
+        """A setting's value, as clients know it."""
+        return int(self.defaults[setting])
+
+
+def readable(data: bytes) -> str:
+    """Bytes, for people."""
+    return data.decode("utf-8", "replace")
+
+
+def described(effect: Optional[Logged]) -> str:
+    """An effect, for people."""
+    if effect is None:
+        return "nothing"
+    if isinstance(effect, Add):
+        return f"Add of {readable(effect.shown_id)} to {readable(effect.key)}"
+    parts = [f"{name}={value!r}" for name, value in vars(effect).items()]
+    return f"{type(effect).__name__}({', '.join(parts)})"

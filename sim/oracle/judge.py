@@ -1,0 +1,36 @@
+"""Base of the judges that share one oracle: what it finds for one of them it tells that one."""
+
+from __future__ import annotations
+
+from sim.history import Began, Checker, Committed, Moved, Operation, Setup, Stopped
+from sim.oracle.oracle import Oracle
+
+
+class OracleJudge(Checker):
+    """Passes the history on to the oracle of the run; the first of them does, for all."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.oracle = Oracle.of(self.setup)
+        self.feeds = not self.oracle.judges
+        self.oracle.judges[self.name] = self
+
+    def began(self, event: Began) -> None:
+        if self.feeds:
+            self.oracle.began(event)
+
+    def stopped(self, event: Stopped) -> None:
+        if self.feeds:
+            self.oracle.stopped(event)
+
+    def executed(self, operation: Operation) -> None:
+        if self.feeds:
+            self.oracle.executed(operation)
+
+    def moved(self, event: Moved) -> None:
+        if self.feeds:
+            self.oracle.moved(event)
+
+    def committed(self, event: Committed) -> None:
+        if self.feeds:
+            self.oracle.committed(event)

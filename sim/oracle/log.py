@@ -1,0 +1,108 @@
+"""All effects by dot: the global truth of a run, read from the blocks that regions have committed."""
+
+from __future__ import annotations
+
+from typing import Optional, Union
+
+from crdt import effects as fx
+from crdt.block import Block, read_effects
+from crdt.node import SAME_NAMES, Scan, decode_fields, names_end
+from region.engine.replies import Reply
+
+Vector = dict[int, int]
+Dot = tuple[int, int]  # (region_id, counter)
+
+
+class Add:
+    """One add: an entry with its dot. `shown` is the entry as replies show it, `shown_id` its ID.
+
+    `kind` is known once the command that issued it has been judged: "generated" (the region chose the ID, unique by S4.1), "given" (the
+    client did, S4.2), "copy" (a RENAME did, S10.1), or "" while unknown. `pid` is empty without an idempotency pair.
+    """
+
+    __slots__ = ("counter", "entry_id", "fields", "iid", "key", "kind", "pid", "recorded_ms", "region", "shown", "shown_id", "vector")
+
+    def __init__(self, region: int, counter: int, key: bytes, entry_id: int, fields: list[bytes]) -> None:
+        self.region = region
+        self.counter = counter
+        self.key = key
+        self.entry_id = entry_id
+        self.fields = fields
+        self.shown_id = b"%d-%d" % (entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF)
+        self.shown: list[Reply] = [self.shown_id, [*fields]]
+        self.kind = ""
+        self.pid = b""
+        self.iid = b""
+        self.recorded_ms = 0
+        self.vector: Vector = {}
+
+    def token(self) -> bytes:
+        """The client's unique mark of what it added; empty when there is none."""
+        fields = self.fields
+        if fields and fields[0] == b"t":
+            return fields[1]
+        for index in range(0, len(fields), 2):
+            if fields[index] == b"t":
+                return fields[index + 1]
+        return b""
+
+
+Other = Union[
+    fx.RemoveEntries, fx.Trim, fx.Delete, fx.Flush, fx.SetId, fx.CreateGroup, fx.DestroyGroup, fx.Acknowledge, fx.SetDeadline,
+    fx.RemoveObserved, fx.Configure,
+]  # fmt: skip
+Logged = Union[Add, Other]
+
+
+def logged(block: Block) -> list[Logged]:
+    """A block's effects, one for each dot: runs of adds are taken apart."""
+    result: list[Logged] = []
+    for effect in read_effects(block):
+        if isinstance(effect, fx.AddRun):
+            names, key = effect.names, effect.key
+            scan = Scan(effect.data, effect.base_counter)
+            while scan.step():
+                payload = scan.payload()
+                if scan.flags & SAME_NAMES:
+                    fields = decode_fields(names, payload)
+                else:
+                    split = names_end(payload)
+                    fields = decode_fields(payload[:split], payload[split:])
+                result.append(Add(block.origin, scan.counter, key, scan.id(), fields))
+        elif isinstance(effect, fx.AddIdempotent):
+            fields = decode_fields(effect.names, effect.values)
+            add = Add(block.origin, block.first + len(result), effect.key, effect.entry_id, fields)
+            add.pid, add.iid, add.recorded_ms, add.vector = effect.pid, effect.iid, effect.recorded_ms, effect.vector
+            result.append(add)
+        else:
+            result.append(effect)
+    return result
+
+
+class EffectLog:
+    """Effects by origin and counter. What a restored backup lost may be written again with other content, by `rewrite`."""
+
+    def __init__(self, regions: tuple[int, ...]) -> None:
+        self.effects: dict[int, list[Logged]] = {region: [] for region in regions}
+
+    def last(self, region: int) -> int:
+        """The highest counter of that region that is known."""
+        return len(self.effects[region])
+
+    def at(self, region: int, counter: int) -> Logged:
+        return self.effects[region][counter - 1]
+
+    def get(self, region: int, counter: int) -> Optional[Logged]:
+        known = self.effects[region]
+        return known[counter - 1] if 0 < counter <= len(known) else None
+
+    def append(self, block: Block) -> list[Logged]:
+        """Takes a block that follows what is known; its effects."""
+        assert block.first == self.last(block.origin) + 1
+        new = logged(block)
+        self.effects[block.origin] += new
+        return new
+
+    def truncate(self, region: int, counter: int) -> None:
+        """Forgets that region's effects above `counter`."""
+        del self.effects[region][counter:]

@@ -1,0 +1,65 @@
+"""Looking into a region: what it answers to reading commands now, against the naive state at its vector."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from region.engine.replies import ErrorReply, Reply
+from sim.history import Vector
+from sim.oracle import reads
+from sim.oracle.follower import Follower, Unsure, Wrong
+from sim.oracle.oracle import JUDGES, Oracle
+from sim.oracle.words import Words, name_of
+
+
+def looks(key: bytes) -> tuple[Words, ...]:
+    """The commands by which a key is looked at: entries with fields, groups, length, last ID, deadline."""
+    return (
+        (b"XRANGE", key, b"-", b"+"),
+        (b"XINFO", b"GROUPS", key),
+        (b"XINFO", b"STREAM", key),
+        (b"XLEN", key),
+        (b"EXISTS", key),
+        (b"PEXPIRETIME", key),
+    )
+
+
+FEW: Final = 2  # of those, how many are enough between faults
+
+
+def clock_ms(oracle: Oracle, region: int) -> int:
+    """What a region says the time is: the highest that it has read (S10.2)."""
+    reply = oracle.setup.ask(region, (b"TIME",))
+    assert isinstance(reply, list) and isinstance(reply[0], bytes) and isinstance(reply[1], bytes)
+    return int(reply[0]) * 1000 + int(reply[1]) // 1000
+
+
+def can_look(oracle: Oracle, region: int, vector: Vector) -> bool:
+    """Whether the naive state is that of what the region holds now."""
+    follower = oracle.followers[region]
+    return follower.is_level() and follower.state.vector == vector
+
+
+def look(oracle: Oracle, region: int, key: bytes, at_ms: int, thoroughly: bool) -> None:
+    """Compares one key of one region; what differs goes to the judge that it concerns."""
+    follower = oracle.followers[region]
+    state = follower.state.keys.get(key)
+    if state is not None and state.deadlines:
+        follower.clock_ms = clock_ms(oracle, region)
+    follower.op = None
+    commands = looks(key)
+    for words in commands if thoroughly else commands[:FEW]:
+        reply = oracle.setup.ask(region, words)
+        try:
+            _judge(follower, words, reply)
+        except Wrong as wrong:
+            oracle.find(wrong.checker, at_ms, region, f"{wrong.text} (looking at {key.decode('utf-8', 'replace')})")
+        except Unsure:
+            oracle.counts["looks that say nothing"] += 1
+
+
+def _judge(follower: Follower, words: Words, reply: Reply) -> None:
+    if isinstance(reply, ErrorReply):
+        reads.error(follower, words, reply.message)
+    else:
+        JUDGES[name_of(words)](follower, words, reply)

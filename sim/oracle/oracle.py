@@ -1,0 +1,175 @@
+"""All regions together: takes every event once, hands steps to the followers, and tells what is wrong to the judge that it concerns."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final, Optional
+from weakref import WeakValueDictionary
+
+from region.engine.replies import ErrorReply, NullArray, Reply
+from sim.history import Began, Checker, Committed, Moved, Operation, Setup, Stopped, Vector
+from sim.oracle import own, reads
+from sim.oracle.follower import Follower, Judge, Wrong, described
+from sim.oracle.log import Add, EffectLog, Logged
+from sim.oracle.reads import READS
+from sim.oracle.words import NotUnderstood, Words, name_of
+from sim.oracle.writes import WRITES
+
+JUDGES: Final[dict[bytes, Judge]] = {**READS, **WRITES}
+# Names that CRDT.LOG takes for regions; the history has region_ids only.
+NAMES: Final = (b"us", b"eu", b"ap", b"sa", b"af", b"oc", b"me", b"in")
+
+
+class Oracle:
+    """`counts`: exceptions of the rules, and what could not be told, for tables."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.log = EffectLog(setup.regions)
+        self.judges: dict[str, Checker] = {}  # by name
+        self.fresh: list[Logged] = []  # the effects of the last commit
+        self.added: dict[int, list[Add]] = {}  # the adds that an operation made, by its number
+        self.counts: defaultdict[str, int] = defaultdict(int)
+        self.restores = 0  # backups put back so far
+        self.names = {name: number for number, name in enumerate(NAMES, 1)}
+        self.least_maxsize = min(int(settings["stream-idmp-maxsize"]) for settings in setup.settings.values())
+        self.now: dict[int, Vector] = {region: {} for region in setup.regions}  # every region's vector; on its disk while it is down
+        self.stale: dict[int, Vector] = {region: {} for region in setup.regions}  # what it must not bring back from its disk
+        self.blind = False  # a gap in what was told of commits: effects are not known any more
+        self.down: dict[int, bool] = dict.fromkeys(setup.regions, True)
+        self.followers = {region: Follower(self, region) for region in setup.regions}
+
+    @staticmethod
+    def of(setup: Setup) -> Oracle:
+        """The oracle that all judges of one run share."""
+        oracle = _oracles.get(id(setup))
+        if oracle is None or oracle.setup is not setup:
+            oracle = _oracles[id(setup)] = Oracle(setup)
+        return oracle
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def executed(self, operation: Operation) -> None:
+        """A region has computed a reply."""
+        assert operation.after is not None
+        self.now[operation.region] = operation.after
+        self.followers[operation.region].take(operation, False, {})
+
+    def moved(self, event: Moved) -> None:
+        """A region's vector moved without a command."""
+        region = event.region
+        before, after = event.before.get(region, 0), event.after.get(region, 0)
+        # What others have of this region comes back to it after a restore; what it issues now nobody can have.
+        relearned = after > before and after <= self.held_by_others(region)
+        others = {other: vector for other, vector in self.now.items() if other != region} if event.how == "tick" else {}
+        self.now[region] = event.after
+        self.followers[region].take(event, relearned, others)
+
+    def held_by_others(self, region: int) -> int:
+        """The highest counter of that region that any other has."""
+        return max((vector.get(region, 0) for other, vector in self.now.items() if other != region), default=0)
+
+    def committed(self, event: Committed) -> None:
+        """A commit is on disk: its effects are known from now on."""
+        self.fresh = []
+        follower = self.followers[event.region]
+        for block in event.blocks:
+            region = block.origin
+            if block.first <= self.log.last(region):
+                self._written_again(event, block.first)
+            if block.first != self.log.last(region) + 1:
+                self.blind = True
+                follower.go_blind("effects that nobody saw committed")
+                return
+            self.fresh += self.log.append(block)
+            follower.trusted = block.last
+        follower.drain()
+
+    def _written_again(self, event: Committed, first: int) -> None:
+        """Legal only for what a restored backup lost and nobody else had (S13.3, S13.7)."""
+        if self.held_by_others(event.region) >= first:
+            self.find("vectors", event.at_ms, event.region, f"issued other effects with counters from {first} that other regions hold")
+        for other, is_down in self.down.items():
+            if is_down:
+                self.stale[other][event.region] = min(first, self.stale[other].get(event.region, first))
+        self.log.truncate(event.region, first - 1)
+        self.counts["effects lost with a restored disk"] += 1
+
+    def stopped(self, event: Stopped) -> None:
+        """A process has ended."""
+        self.down[event.region] = True
+        self.now[event.region] = event.on_disk
+
+    def began(self, event: Began) -> None:
+        """A process has started."""
+        region = event.region
+        if event.how == "backup":
+            self.restores += 1
+        for origin, first in self.stale[region].items():
+            if event.vector.get(origin, 0) >= first:
+                text = f"brought back effects of region {origin} from {first} on, which that region had issued anew"
+                self.find("vectors", event.at_ms, region, text)
+        self.stale[region] = {}
+        self.down[region] = False
+        self.now[region] = event.vector
+        self.followers[region].begin(event)
+
+    # -- judgement ---------------------------------------------------------------------------------------------------
+
+    def find(self, checker: str, at_ms: int, region: int, text: str) -> None:
+        """Tells the judge of that invariant, if there is one."""
+        judge = self.judges.get(checker)
+        if judge is not None:
+            judge.fail(at_ms, region, text)
+
+    def judge_operation(self, follower: Follower, op: Operation) -> None:
+        """Judges what a command, or a transaction's commands, answered and issued. Wrong: the first thing that is wrong."""
+        reply = op.reply
+        if op.waited:
+            self._losers_first(follower, op)
+        if op.argv[0].upper() == b"EXEC":
+            if isinstance(reply, list):
+                for words, one in zip(op.queued, reply, strict=True):
+                    self._judge(follower, words, one)
+            elif not isinstance(reply, (ErrorReply, NullArray)):
+                raise Wrong("EXEC answered no list")
+        else:
+            self._judge(follower, op.argv, reply)
+        if not op.waited:
+            self._nothing_more(follower)
+
+    def _judge(self, follower: Follower, words: Words, reply: Reply) -> None:
+        if isinstance(reply, ErrorReply):
+            reads.error(follower, words, reply.message)
+            return
+        judge = JUDGES.get(name_of(words))
+        if judge is not None:
+            try:
+                judge(follower, words, reply)
+            except (NotUnderstood, IndexError) as error:
+                raise Wrong(f"took words that make no sense: {error}") from error
+
+    def _losers_first(self, follower: Follower, op: Operation) -> None:
+        """When a start is over, what was owed is issued before the commands that waited (S9.2)."""
+        if any(words[0].upper() == b"XDEL" for words in op.commands()):
+            return
+        while own.is_loser(follower, follower.next()):
+            self.counts["conflicts resolved"] += 1
+            follower.apply()
+
+    def _nothing_more(self, follower: Follower) -> None:
+        """A command issues what it must and nothing else; a conflict found while commits failed may be settled in its step."""
+        effect: Optional[Logged] = follower.next()
+        while effect is not None:
+            if not own.is_loser(follower, effect):
+                raise Wrong(f"issued what the command does not ask for: {described(effect)}")
+            self.counts["conflicts resolved"] += 1
+            follower.apply()
+            effect = follower.next()
+
+    def judge_own(self, follower: Follower, others: dict[int, Vector]) -> None:
+        """Judges the next effect that a region issued by itself."""
+        own.judge_own(follower, others)
+
+
+_oracles: WeakValueDictionary[int, Oracle] = WeakValueDictionary()

@@ -1,0 +1,82 @@
+"""What a region may issue by itself, and nothing else.
+
+Announcements (S8.1), removals of a conflict's losers (S9.2), of what a deadline hides (S10.3), and of what is left of absent keys (S10.6).
+"""
+
+from __future__ import annotations
+
+from crdt import effects as fx
+from sim.oracle.adds import configuration, is_conflict, observes_all, order
+from sim.oracle.follower import Follower, Wrong, described, readable
+from sim.oracle.log import Add, Logged, Vector
+from sim.oracle.state import NEVER, covers
+
+
+def judge_own(follower: Follower, others: dict[int, Vector]) -> None:
+    """Judges the next effect, which no command asked for; it is applied by the caller. `others`: what the other regions had by then."""
+    effect = follower.next()
+    if isinstance(effect, fx.Acknowledge):
+        _announcement(follower, effect)
+    elif isinstance(effect, fx.RemoveEntries):
+        _loser(follower, effect)
+    elif isinstance(effect, fx.RemoveObserved):
+        _expiry(follower, effect, others)
+    else:
+        raise Wrong(f"issued what no command asked for: {described(effect)}")
+
+
+def _announcement(follower: Follower, effect: fx.Acknowledge) -> None:
+    """It names the creates that live here (S8.1)."""
+    state = follower.existing(effect.key)
+    live = [] if state is None else sorted(state.groups.get(effect.group, {}))
+    if sorted(effect.creates) != live or not live:
+        raise Wrong(f"announced acknowledgements of {readable(effect.group)} under the creates {effect.creates}, there live {live}")
+
+
+def is_loser(follower: Follower, effect: Logged | None) -> bool:
+    """Whether the effect is the removal of an add of this region that has lost a conflict here (S9.2)."""
+    if not isinstance(effect, fx.RemoveEntries) or len(effect.dots) != 1 or effect.dots[0][0] != follower.region:
+        return False
+    state = follower.state.keys.get(effect.key)
+    own = follower.log.get(*effect.dots[0])
+    if state is None or not isinstance(own, Add) or not own.pid or effect.dots[0] not in state.adds:
+        return False
+    durations = [configuration(follower, state)[0], *state.durations_s]
+    others = state.open_pairs(own.pid, own.iid)
+    return any(order(other) < order(own) and is_conflict(own, other, max(durations) * 1000) for other in others)
+
+
+def _loser(follower: Follower, effect: fx.RemoveEntries) -> None:
+    if not is_loser(follower, effect):
+        raise Wrong(f"removed entries of {readable(effect.key)} that have lost no conflict: {effect.dots}", "idempotent_once")
+    follower.oracle.counts["conflicts resolved"] += 1
+
+
+def _expiry(follower: Follower, effect: fx.RemoveObserved, others: dict[int, Vector]) -> None:
+    state = follower.state.keys.get(effect.key)
+    name = readable(effect.key)
+    observes_all(follower, effect.vector, "RemoveObserved")
+    if state is None:
+        raise Wrong(f"removed what is observed of {name}, of which nothing is known")
+    winner = state.winning_deadline()
+    if not effect.with_deadlines:
+        if winner is None or winner[1] == NEVER or not state.is_hidden(follower.clock_ms):
+            raise Wrong(f"removed {name} as expired; its deadline is {winner}, the clock {follower.clock_ms}")
+        dot, at_ms = winner
+        if follower.clock_ms > at_ms + follower.integer("crdt-expiry-grace-ms"):
+            return
+        if dot[0] != follower.region:
+            raise Wrong(f"removed {name} as expired within the grace period; its deadline is region {dot[0]}'s")
+        lacking = [region for region, vector in others.items() if not covers(vector, *dot)]
+        if lacking and not follower.oracle.restores:
+            raise Wrong(f"removed {name} as expired before region {lacking[0]} knew of that deadline")
+        return
+    if state.is_present() and not state.is_hidden(follower.clock_ms):
+        raise Wrong(f"removed what is left of {name}, which exists")
+    if state.has_header() or state.groups or state.stream:
+        raise Wrong(f"removed what is left of {name}, which holds more than deadlines and configuration")
+    if not (state.deadlines or state.configurations):
+        raise Wrong(f"removed what is left of {name}, of which nothing is left")
+    unstable = [region for region, vector in others.items() for dot in state.touched.items() if not covers(vector, *dot)]
+    if unstable and not follower.oracle.restores:
+        raise Wrong(f"removed what is left of {name} before region {unstable[0]} had every effect on it")

@@ -1,0 +1,195 @@
+"""Commands read naively: what their words ask for. Only what a region took is read, so nothing here says what is wrong with one."""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from xxhash import xxh3_128_intdigest
+
+Words = tuple[bytes, ...]
+
+MAX_HALF: Final = (1 << 64) - 1
+MAX_ID: Final = (1 << 128) - 1
+STRIDE: Final = 1000  # generated seqs are congruent to the region_id modulo this (S4.1)
+
+
+class NotUnderstood(Exception):
+    """A region took words that make no sense here."""
+
+
+def number(text: bytes) -> int:
+    """A signed integer, or NotUnderstood."""
+    try:
+        return int(text)
+    except ValueError:
+        raise NotUnderstood(f"{text!r} is no number") from None
+
+
+def entry_id(text: bytes, missing_seq: int = 0) -> int:
+    """`ms-seq` or `ms` (S4.5), or NotUnderstood."""
+    ms, dash, seq = text.partition(b"-")
+    if not ms.isdigit() or (dash and not seq.isdigit()):
+        raise NotUnderstood(f"{text!r} is no entry ID")
+    return (int(ms) << 64) | (int(seq) if dash else missing_seq)
+
+
+def lower_bound(text: bytes) -> int:
+    """Where a range starts: `-`, an ID, or `(` and an ID."""
+    if text == b"-":
+        return 0
+    return entry_id(text[1:]) + 1 if text[:1] == b"(" else entry_id(text)
+
+
+def upper_bound(text: bytes) -> int:
+    """Where a range ends: `+`, an ID, or `(` and an ID."""
+    if text == b"+":
+        return MAX_ID
+    return entry_id(text[1:], MAX_HALF) - 1 if text[:1] == b"(" else entry_id(text, MAX_HALF)
+
+
+def shown(one: int) -> bytes:
+    return b"%d-%d" % (one >> 64, one & MAX_HALF)
+
+
+def name_of(words: Words) -> bytes:
+    """The command's name in capitals, with the second word where the first is a container."""
+    name = words[0].upper()
+    if name in (b"XGROUP", b"XINFO", b"XIDMP", b"CONFIG") and len(words) > 1:
+        return name + b" " + words[1].upper()
+    return name
+
+
+class TrimRequest:
+    """MAXLEN or MINID with its options (S5.2)."""
+
+    __slots__ = ("approximate", "by_length", "limit", "references", "threshold")
+
+    def __init__(self) -> None:
+        self.by_length = True
+        self.approximate = False
+        self.threshold = 0
+        self.limit = 0  # 0: none
+        self.references = b""
+
+
+class AddRequest:
+    """What an XADD says: `kind` is `*`, `ms`, `ms-*` or `ms-seq`."""
+
+    __slots__ = ("creates_key", "fields", "iid", "kind", "ms", "pid", "seq", "trim")
+
+    def __init__(self) -> None:
+        self.creates_key = True
+        self.trim: Optional[TrimRequest] = None
+        self.pid = b""
+        self.iid = b""
+        self.kind = ""
+        self.ms = 0
+        self.seq = 0
+        self.fields: list[bytes] = []
+
+
+def _trim_option(words: Words, index: int, trim: list[TrimRequest]) -> int:
+    """Reads one trimming option at `index` into `trim[0]`; the index after it, or `index` if it is none."""
+    option = words[index].upper()
+    if option in (b"MAXLEN", b"MINID"):
+        request = TrimRequest()
+        if trim:
+            request.references, request.limit = trim[0].references, trim[0].limit
+        trim[:] = [request]
+        request.by_length = option == b"MAXLEN"
+        index += 1
+        if words[index] in (b"~", b"="):
+            request.approximate = words[index] == b"~"
+            index += 1
+        request.threshold = number(words[index]) if request.by_length else entry_id(words[index])
+        return index + 1
+    if option not in (b"LIMIT", b"KEEPREF", b"DELREF", b"ACKED"):
+        return index
+    if not trim:
+        trim.append(TrimRequest())
+    if option == b"LIMIT":
+        trim[0].limit = number(words[index + 1])
+        return index + 2
+    trim[0].references = option
+    return index + 1
+
+
+def trim_request(words: Words) -> TrimRequest:
+    """XTRIM's words."""
+    trim: list[TrimRequest] = []
+    index = 2
+    while index < len(words):
+        after = _trim_option(words, index, trim)
+        if after == index:
+            raise NotUnderstood(f"{words[index]!r} is no trimming option")
+        index = after
+    return trim[0]
+
+
+def add_request(words: Words) -> AddRequest:
+    """XADD's words."""
+    request = AddRequest()
+    trim: list[TrimRequest] = []
+    has_strategy = False
+    index = 2
+    while index < len(words):
+        option = words[index].upper()
+        if option == b"NOMKSTREAM":
+            request.creates_key = False
+            index += 1
+        elif option in (b"IDMP", b"IDMPAUTO"):
+            request.pid = words[index + 1]
+            request.iid = words[index + 2] if option == b"IDMP" else b""
+            index += 3 if option == b"IDMP" else 2
+        else:
+            after = _trim_option(words, index, trim)
+            if after == index:
+                break
+            has_strategy = has_strategy or option in (b"MAXLEN", b"MINID")
+            index = after
+    request.trim = trim[0] if has_strategy else None
+    request.fields = list(words[index + 1 :])
+    if request.pid and not request.iid:
+        request.iid = automatic_iid(request.fields)
+    _read_id(words[index], request)
+    return request
+
+
+def _read_id(text: bytes, request: AddRequest) -> None:
+    ms, dash, seq = text.partition(b"-")
+    if text == b"*":
+        request.kind = "*"
+        return
+    request.kind = "ms" if not dash else ("ms-*" if seq == b"*" else "ms-seq")
+    request.ms = number(ms)
+    request.seq = number(seq) if request.kind == "ms-seq" else 0
+
+
+def automatic_iid(fields: list[bytes]) -> bytes:
+    """IDMPAUTO's iid (S9.5): the sum, over the pairs, of the hash of (length of the field as a varint, field, value)."""
+    total = 0
+    for index in range(0, len(fields), 2):
+        length = len(fields[index])
+        head = bytearray()
+        while length > 127:
+            head.append((length & 127) | 128)
+            length >>= 7
+        head.append(length)
+        total += xxh3_128_intdigest(bytes(head) + fields[index] + fields[index + 1])
+    return (total % (1 << 128)).to_bytes(16, "big")
+
+
+def generated_id(region: int, last_id: int, clock_ms: int) -> int:
+    """The ID of `*` (S4.1)."""
+    ms = max(clock_ms, last_id >> 64)
+    found = generated_in(region, last_id, ms)
+    return found if found is not None else ((ms + 1) << 64) | region
+
+
+def generated_in(region: int, last_id: int, ms: int) -> Optional[int]:
+    """The least ID of that ms above `last_id` whose seq is congruent to the region_id; None if there is none."""
+    last_ms, last_seq = last_id >> 64, last_id & MAX_HALF
+    if ms < last_ms:
+        return None
+    seq = region if ms > last_ms or last_seq < region else last_seq - (last_seq - region) % STRIDE + STRIDE
+    return (ms << 64) | seq if seq <= MAX_HALF else None
