@@ -151,6 +151,8 @@ class Network:
                     break
                 self.sent += 1
                 self.world.counters[_KINDS[type(message)]] += 1
+                if self.world.trace.is_told:
+                    self.world.aside(region.region_id, "sends", pipe.regions[1 - end].region_id, message)
                 self._send(pipe, end, self._encode(message, end) if self.encoded else message)
 
     def _send(self, pipe: Pipe, direction: int, message: Any) -> None:
@@ -188,6 +190,8 @@ class Network:
                 message = decode_down(message) if direction == DOWN else decode_up(message)
             self.world.said(source.region_id, target.region_id, message)
             target.step(target.hub.received, pipe.numbers[end], message, target.now_ms())
+        elif self.world.trace.is_told:
+            self.world.aside(target.region_id, "never hears", source.region_id, message)
         if pipe.flight[direction] == self.room - 1 and pipe.open[direction] and source.is_running(pipe.starts[direction]):
             source.has_room()
 

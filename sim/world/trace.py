@@ -18,6 +18,7 @@ class Trace:
 
     def __init__(self, tell: Optional[Callable[[tuple[Any, ...]], None]] = None) -> None:
         self._tell = tell
+        self.is_told = tell is not None
         self._lines: list[tuple[Any, ...]] = []
         self._hash = xxh3_64()
         self.count = 0
@@ -30,6 +31,11 @@ class Trace:
         self._lines.append(line)
         if len(self._lines) >= _CHUNK:
             self._fold()
+
+    def aside(self, at_ms: int, region: int, what: str, *details: Any) -> None:
+        """A line for people alone: it follows from others, so that the hash needs it not. Details may be anything."""
+        if self._tell is not None:
+            self._tell((at_ms, region, what, *details))
 
     def digest(self) -> str:
         """16 hex digits over everything noted so far."""

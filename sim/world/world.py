@@ -105,6 +105,10 @@ class World:
     def note(self, region: int, what: str, *details: Any) -> None:
         self.trace.note(self.scheduler.now_ms - EPOCH_MS, region, what, *details)
 
+    def aside(self, region: int, what: str, *details: Any) -> None:
+        """A line for people alone, made only when somebody is told (`trace.is_told`)."""
+        self.trace.aside(self.scheduler.now_ms - EPOCH_MS, region, what, *details)
+
     def said(self, source: int, target: int, message: Any) -> None:
         self.note(target, "hears", source, type(message).__name__)
 
