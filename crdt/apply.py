@@ -91,7 +91,7 @@ def note_change(keyspace: Keyspace, stream: Stream, is_visible: bool = True) -> 
     if is_visible:
         keyspace.note_visible(stream)
     keyspace.touch(stream)
-    keyspace.changes.changed_keys.add(stream.key)
+    keyspace.changes.changed_keys[stream.key] = None
     for name in stream.groups:
         keyspace.acknowledgeable[(stream.key, name)] = None
     if not stream.is_present():
@@ -112,8 +112,8 @@ def add(keyspace: Keyspace, stream: Stream, ms: int, seq: int, counter: int, nam
     if stream.share is not None or stream.key not in keyspace.dirty:
         keyspace.touch(stream)
     changes = keyspace.changes
-    changes.added_keys.add(stream.key)
-    changes.changed_keys.add(stream.key)
+    changes.added_keys[stream.key] = None
+    changes.changed_keys[stream.key] = None
     return opened
 
 
@@ -131,7 +131,7 @@ def apply_add_run(keyspace: Keyspace, stream: Stream, effect: fx.AddRun, origin:
     )
     stream.header[origin] = (last_counter, (effect.last_ms << 64) | effect.last_seq)
     stream.entries_added += effect.count
-    keyspace.changes.added_keys.add(stream.key)
+    keyspace.changes.added_keys[stream.key] = None
 
 
 def apply_add_idempotent(keyspace: Keyspace, stream: Stream, effect: fx.AddIdempotent, dot: Dot, held_ms: int) -> None:
@@ -142,7 +142,7 @@ def apply_add_idempotent(keyspace: Keyspace, stream: Stream, effect: fx.AddIdemp
     stream.log(dot[0]).append(entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF, dot[1], effect.names, effect.values)
     stream.header[dot[0]] = (dot[1], entry_id)
     stream.entries_added += 1
-    keyspace.changes.added_keys.add(stream.key)
+    keyspace.changes.added_keys[stream.key] = None
     stream.pairs.add(Pair(effect.pid, effect.iid, dot, entry_id, effect.recorded_ms, effect.vector, held_ms))
     stream.iids_added += 1
     keyspace.changes.pairs.append((stream.key, effect.pid, effect.iid))
@@ -199,7 +199,7 @@ def apply_remove_observed(keyspace: Keyspace, stream: Stream, effect: fx.RemoveO
             _drop_creates(keyspace, stream, name, dots)
     if effect.with_deadlines:
         stream.deadlines = {dot: at_ms for dot, at_ms in stream.deadlines.items() if not covers(vector, *dot)}
-        keyspace.changes.deadlines.add(stream.key)
+        keyspace.changes.deadlines[stream.key] = None
 
 
 # -- groups (delete-wins) --------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def apply_create_group(keyspace: Keyspace, stream: Stream, effect: fx.CreateGrou
     if is_buried([*stream.tombstones_of(effect.group), keyspace.flush_tombstone], effect.vector):
         return
     stream.add_create(effect.group, dot, Create(effect.start()))
-    keyspace.changes.added_keys.add(stream.key)
+    keyspace.changes.added_keys[stream.key] = None
 
 
 def apply_destroy_group(keyspace: Keyspace, stream: Stream, effect: fx.DestroyGroup, origin: int, counter: int) -> None:
@@ -245,7 +245,7 @@ def apply_set_deadline(keyspace: Keyspace, stream: Stream, effect: fx.SetDeadlin
     for replaced in effect.replaces:
         stream.deadlines.pop(replaced, None)
     stream.deadlines[dot] = effect.at_ms
-    keyspace.changes.deadlines.add(stream.key)
+    keyspace.changes.deadlines[stream.key] = None
 
 
 def apply_configure(stream: Stream, effect: fx.Configure, dot: Dot) -> None:

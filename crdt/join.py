@@ -46,7 +46,7 @@ def _join_stream(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stre
     their_vector = other.vector
     for region_id in {**ours.logs, **theirs.logs}:
         if join_log(ours, region_id, theirs.logs.get(region_id), our_vector.get(region_id, 0), their_vector.get(region_id, 0)):
-            keyspace.changes.added_keys.add(ours.key)
+            keyspace.changes.added_keys[ours.key] = None
         _count_late(keyspace, ours, region_id, our_vector.get(region_id, 0))
     heads = join_dotted(
         {(region_id, head[0]): head[1] for region_id, head in ours.header.items()},
@@ -57,7 +57,7 @@ def _join_stream(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stre
     ours.header = {dot[0]: (dot[1], entry_id) for dot, entry_id in heads.items()}
     if ours.deadlines or theirs.deadlines:
         ours.deadlines = join_dotted(ours.deadlines, theirs.deadlines, our_vector, their_vector)
-        keyspace.changes.deadlines.add(ours.key)
+        keyspace.changes.deadlines[ours.key] = None
     ours.configurations = join_dotted(ours.configurations, theirs.configurations, our_vector, their_vector)
     for name in {**ours.groups, **theirs.groups}:
         _join_group(keyspace, ours, other, theirs, name)
@@ -188,7 +188,7 @@ def _join_group(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Strea
         keyspace.acknowledgeable.pop((ours.key, name), None)
         return
     if not before:
-        keyspace.changes.added_keys.add(ours.key)
+        keyspace.changes.added_keys[ours.key] = None
     ours.groups[name] = group
     for region_id in group.acked_regions():
         new = group.acked(region_id).minus(acked_before.get(region_id, Spans()))

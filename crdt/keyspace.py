@@ -18,14 +18,17 @@ from crdt.vector import Vector
 
 
 class Changes:
-    """What a step did that somebody may wait for; the engine empties it after each step."""
+    """What a step did that somebody may wait for; the engine empties it after each step.
+
+    Keys stand in the order in which they changed, so that who wakes first is no matter of hashing.
+    """
 
     def __init__(self) -> None:
-        self.added_keys: set[bytes] = set()  # entries came: readers may wake
-        self.changed_keys: set[bytes] = set()  # anything a client could notice
+        self.added_keys: dict[bytes, None] = {}  # entries came: readers may wake
+        self.changed_keys: dict[bytes, None] = {}  # anything a client could notice
         self.gone_groups: list[tuple[bytes, bytes]] = []  # (key, group): local state was dropped (S6.5)
         self.pairs: list[tuple[bytes, bytes, bytes]] = []  # (key, pid, iid) merged: conflicts may be here (S9.2)
-        self.deadlines: set[bytes] = set()  # keys whose deadlines changed
+        self.deadlines: dict[bytes, None] = {}  # keys whose deadlines changed
 
 
 class Keyspace:

@@ -92,7 +92,7 @@ def set_id(core: Core, session: Session, argv: list[bytes]) -> Reply:
         if counter:
             record.items.append(Item(region_id, counter, log.id_at(counter)))
     core.record(record)
-    core.keyspace.changes.added_keys.add(stream.key)
+    core.keyspace.changes.added_keys[stream.key] = None
     return OK
 
 
