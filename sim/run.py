@@ -39,9 +39,15 @@ def run_seed(seed: int, regions: int = 3, ops: int = 300, allowed: Optional[Coll
 
 def run_plan(plan: Plan, judges: Sequence[type[Checker]] = ALL, tell: Optional[Callable[[tuple[Any, ...]], None]] = None) -> Result:
     """Runs a plan; an exception of the code under test is a violation like any other."""
-    world = World(plan, list(judges), tell)
+    return run_world(World(plan, list(judges), tell))
+
+
+def run_world(world: World) -> Result:
+    """Runs a world that has not begun, and closes it."""
     try:
-        _live(world)
+        world.begin()
+        world.scheduler.run_until(EPOCH_MS + world.plan.load_ms)
+        conclude(world)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         world.fault_found(f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
@@ -50,12 +56,11 @@ def run_plan(plan: Plan, judges: Sequence[type[Checker]] = ALL, tell: Optional[C
     violations.sort(key=lambda violation: violation.at_ms)
     trace_hash = world.trace.digest()
     world.close()
-    return Result(plan.seed, violations, trace_hash, world.scheduler.now_ms - EPOCH_MS, dict(world.counters))
+    return Result(world.plan.seed, violations, trace_hash, world.scheduler.now_ms - EPOCH_MS, dict(world.counters))
 
 
-def _live(world: World) -> None:
-    world.begin()
-    world.scheduler.run_until(EPOCH_MS + world.plan.load_ms)
+def conclude(world: World) -> None:
+    """What follows the safety phase: healing, convergence, groups read to their ends, and the judges' last look."""
     world.note(0, "heals")
     faults.heal(world)
     for judge in world.judges:

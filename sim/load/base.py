@@ -105,6 +105,9 @@ class Client:
         else:
             self.succeeded(operation, reply)
 
+    def framed(self, argv: Words, reply: Reply) -> None:
+        """What frames a transaction or is queued in it, of which no operation is made, was answered at once."""
+
     def lost(self, operation: Operation) -> None:
         """No reply will come: the connection is gone, or was given up."""
         if operation.region == self.region:  # else it had left that region itself

@@ -104,16 +104,18 @@ class Clients:
         name = argv[0].upper()
         reply = engine.execute(session, list(argv), now_ms)
         if session.queued is not None and not isinstance(reply, Waiting):  # in a transaction: one operation at its EXEC
-            if name == b"MULTI":
+            if name == b"MULTI" and isinstance(reply, SimpleString):
                 line.transaction = []
             elif line.transaction is not None and isinstance(reply, SimpleString):
                 line.transaction.append(argv)
+            line.client.framed(argv, reply)
             return
         queued: tuple[Words, ...] = ()
         if name == b"EXEC" and line.transaction is not None:
             queued = tuple(line.transaction)
         line.transaction = None
         if name in _FRAMES:
+            line.client.framed(argv, reply)
             return
         operation = world.operation(line.client.number, region, argv, queued, before, now_ms)
         line.unanswered.append(operation)

@@ -27,6 +27,19 @@ class Scheduler:
         """Calls `action` at a time, or at once if that has passed."""
         self.after(max(0, at_ms - self.now_ms), action, *arguments)
 
+    def mark(self) -> int:
+        """A place among events of the same time: after all that were made so far."""
+        return self._made
+
+    def run_before(self, at_ms: int, mark: int) -> None:
+        """Runs all events before a time, and of those at that time the ones made before the mark; it is that time then."""
+        queue = self._queue
+        while queue and (queue[0][0] < at_ms or (queue[0][0] == at_ms and queue[0][1] <= mark)):
+            self.now_ms, _, action, arguments = heapq.heappop(queue)
+            self.events += 1
+            action(*arguments)
+        self.now_ms = max(at_ms, self.now_ms)
+
     def run_until(self, at_ms: int) -> None:
         """Runs all events up to a time; it is that time then."""
         queue = self._queue

@@ -23,7 +23,7 @@ from sim.world.scheduler import Scheduler
 from sim.world.trace import Trace
 
 EPOCH_MS: Final = 1_700_000_000_000
-NAMES: Final = ("us", "eu", "ap", "sa", "af", "oc", "me", "in")
+NAMES: Final = ("us", "eu", "ap", "sa", "af", "oc", "me", "in", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "r16")
 SHOW_EVERY_MS: Final = 97
 FIGURES: Final = (
     "effects_merged", "snapshots_joined", "snapshots_cut", "gaps", "forks", "divergences", "idmp_conflicts", "idmp_evicted_early",
@@ -34,7 +34,14 @@ FIGURES: Final = (
 class World:
     """`judges` watch; `counters` count what happened, for the table of a sweep and for the rules."""
 
-    def __init__(self, plan: Plan, judges: list[type[Checker]], tell: Optional[Callable[[tuple[Any, ...]], None]] = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        judges: list[type[Checker]],
+        tell: Optional[Callable[[tuple[Any, ...]], None]] = None,
+        keys: tuple[bytes, ...] = (),
+    ) -> None:
+        """`keys`: those that are used, besides the clients' own."""
         self.plan = plan
         self.scheduler = Scheduler(EPOCH_MS)
         self.trace = Trace(tell)
@@ -59,7 +66,7 @@ class World:
         self.operations = 0
         self.undo: list[Callable[[], None]] = []  # what ends the faults that are states
         self._cuts: dict[int, tuple[str, int, Callable[[Disk], None] | None]] = {}
-        self.keys = tuple(sorted({key for one in plan.clients for key in one.keys}))
+        self.keys = tuple(sorted({*keys, *(key for one in plan.clients for key in one.keys)}))
         setup = Setup(plan.seed, plan.regions, {one: _all_settings(plan.settings[one]) for one in plan.regions}, self.keys, self.ask)
         self.judges = [judge(setup) for judge in judges]
         self.judge_began = self._judge("began")
@@ -87,11 +94,12 @@ class World:
         """Starts all regions and puts the plan's steps into the schedule."""
         for region in self.regions.values():
             region.start("first")
+        self.steps_mark = self.scheduler.mark()
         for step in self.plan.steps:
             if isinstance(step, Intent):
                 self.scheduler.at(EPOCH_MS + step.at_ms, self._intend, step)
             else:
-                self.scheduler.at(EPOCH_MS + step.at_ms, self._strike, step)
+                self.scheduler.at(EPOCH_MS + step.at_ms, self.strike, step)
         self.scheduler.after(SHOW_EVERY_MS, self._show)
 
     def close(self) -> None:
@@ -215,7 +223,8 @@ class World:
 
     # -- faults ------------------------------------------------------------------------------------------------------
 
-    def _strike(self, fault: Fault) -> None:
+    def strike(self, fault: Fault) -> None:
+        """A fault happens now."""
         self.counters[f"fault:{fault.kind}"] += 1
         self.note(0, "fault", fault.kind, list(fault.regions), fault.duration_ms)
         faults.strike(self, fault)
