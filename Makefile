@@ -12,7 +12,7 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 	print(*p['dependencies'], *p['optional-dependencies']['dev'], sep='\n')
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-pure test-long lint fmt bench docs clean redis-server
+.PHONY: help up test test-pure test-long test-mutants lint fmt bench docs clean redis-server
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -29,6 +29,13 @@ test-pure: $(VENV)/.installed redis-server ## the same with the interpreted modu
 
 test-long: $(VENV)/.installed redis-server ## everything, the tests that take many minutes included
 	$(PYTEST) --timeout=3600 $(ARGS)
+
+test-mutants: $(VENV)/.dev $(VENV)/.stubs ## bugs put in on purpose, by hand and mechanically: are they seen? ARGS="--jobs 4" passes flags on
+	@mkdir -p build
+	@failed=0; \
+	$(BIN)/python -m sim.mutants run $(ARGS) || failed=1; \
+	$(BIN)/python -m sim.mutants mechanical --sample 300 --seed 1 --out build/mutants.jsonl $(ARGS) || failed=1; \
+	exit $$failed
 
 lint: $(VENV)/.dev $(VENV)/.stubs ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from sim.mutants import equivalent, mechanical
+from sim.mutants import run as planted
 
 
 def _mechanical(options: argparse.Namespace) -> int:
@@ -28,9 +29,25 @@ def _mechanical(options: argparse.Namespace) -> int:
     return 1 if survivors else 0
 
 
+def _run(options: argparse.Namespace) -> int:
+    outcomes: list[planted.Outcome] = []
+    for outcome in planted.run(options.only, options.first, options.seeds, options.jobs):
+        outcomes.append(outcome)
+        print(planted.one_line(outcome), flush=True)
+    lines, missed = planted.table(outcomes, options.first)
+    print("\n".join(["", *lines]))
+    return 1 if missed or not outcomes else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m sim.mutants", description=__doc__)
     commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("run", help="the planted bugs, against the simulator")
+    command.add_argument("--seeds", type=int, default=planted.SEEDS, help="how many a bug may take")
+    command.add_argument("--first", type=int, default=0, help="the first seed")
+    command.add_argument("--only", default="", help="a number, a part of a name, or several of them with commas between")
+    command.add_argument("--jobs", type=int, default=2)
+    command.set_defaults(act=_run)
     command = commands.add_parser("mechanical", help="small changes of crdt, region/engine and region/storage, against tests and simulator")
     command.add_argument("--sample", type=int, default=300)
     command.add_argument("--seed", type=int, default=1)

@@ -1,0 +1,75 @@
+"""Planted bugs: `planted/NN-name.patch`, each a plausible mistake in a few lines of the product, as a unified diff under a header.
+
+Rule: S6.2                       the rule that it breaks
+Layer: tombstone collection      where
+Story: …                         one sentence: what goes wrong for a user
+
+--- a/region/…                   `patch -p1` applies it to the tree
+"""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sim.mutants.tree import forget_compiled
+
+FOLDER: Final = Path(__file__).parent / "planted"
+LINES_MAX: Final = 6
+
+
+@dataclass(frozen=True)
+class Planted:
+    """One bug. `files`: what it changes; `lines`: how many lines it removes and adds."""
+
+    name: str
+    rule: str
+    layer: str
+    story: str
+    files: tuple[str, ...]
+    lines: int
+    path: Path
+
+    @property
+    def number(self) -> str:
+        return self.name.partition("-")[0]
+
+
+def read(path: Path) -> Planted:
+    """A patch file; ValueError when its header is not complete."""
+    head, _, diff = path.read_text(encoding="utf-8").partition("\n\n")
+    fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
+    if list(fields) != ["Rule", "Layer", "Story"] or not all(fields.values()):
+        raise ValueError(f"{path.name}: a header has Rule, Layer and Story, in this order")
+    files = tuple(line.removeprefix("+++ b/").strip() for line in diff.splitlines() if line.startswith("+++ "))
+    changed = [line for line in diff.splitlines() if line[:1] in "+-" and not line.startswith(("+++", "---"))]
+    return Planted(path.stem, fields["Rule"], fields["Layer"], fields["Story"], files, len(changed), path)
+
+
+def everything(only: str = "") -> list[Planted]:
+    """All planted bugs by number; `only`: a number, a part of a name, or several with commas between."""
+    wanted = [text for text in only.split(",") if text]
+    found = [read(path) for path in sorted(FOLDER.glob("*.patch"), key=lambda path: int(path.name.partition("-")[0]))]
+    return [bug for bug in found if not wanted or any(text == bug.number or (not text.isdigit() and text in bug.name) for text in wanted)]
+
+
+def plant(bug: Planted, tree: Path) -> None:
+    """Applies it to a copy of the tree; RuntimeError when it does not fit any more."""
+    _patch(bug, tree, "--forward")
+
+
+def pull_out(bug: Planted, tree: Path) -> None:
+    """Undoes `plant`."""
+    _patch(bug, tree, "--reverse")
+
+
+def _patch(bug: Planted, tree: Path, direction: str) -> None:
+    # Where lines have moved it still fits; where they have changed it does not.
+    command = ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "--silent", direction, "-i", str(bug.path)]
+    ended = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if ended.returncode:
+        raise RuntimeError(f"{bug.name} does not apply: {ended.stdout.decode('utf-8', 'replace').strip()}")
+    for name in bug.files:
+        forget_compiled(tree / name)

@@ -1,0 +1,83 @@
+"""Planted bugs against the simulator: in how many seeds is each one caught, and by whom?"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from threading import Lock
+from typing import Final, Optional
+
+from sim.mutants.planted import Planted, everything, plant, pull_out
+from sim.mutants.seeds import Caught, Sound, first_caught
+from sim.mutants.tree import copy_tree
+
+SEEDS: Final = 2000
+SEED_LIMIT_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`caught` None: not within the seeds tried."""
+
+    bug: Planted
+    caught: Optional[Caught]
+
+
+class Runner:
+    """`jobs` copies of the tree, and one without a bug, by which a seed must pass to count."""
+
+    def __init__(self, scratch: Path, jobs: int) -> None:
+        self._trees = [copy_tree(scratch / str(number)) for number in range(jobs)]
+        self.sound = Sound(copy_tree(scratch / "sound"), SEED_LIMIT_S)
+        self._lock = Lock()
+
+    def run(self, bug: Planted, seeds: range) -> Outcome:
+        with self._lock:
+            tree = self._trees.pop()
+        try:
+            plant(bug, tree)
+            try:
+                return Outcome(bug, first_caught(tree, seeds, self.sound, SEED_LIMIT_S))
+            finally:
+                pull_out(bug, tree)
+        finally:
+            with self._lock:
+                self._trees.append(tree)
+
+
+def run(only: str, first: int, seeds: int, jobs: int) -> Iterator[Outcome]:
+    """Each bug in turn, seeds from `first` upward, until one catches it."""
+    bugs = everything(only)
+    with tempfile.TemporaryDirectory(prefix="planted-") as scratch:
+        runner = Runner(Path(scratch), jobs)
+        with ThreadPoolExecutor(jobs) as pool:
+            yield from pool.map(lambda bug: runner.run(bug, range(first, first + seeds)), bugs)
+        if runner.sound.failing():
+            print(f"seeds that fail without any bug, and were passed over: {runner.sound.failing()}", flush=True)
+
+
+def one_line(outcome: Outcome) -> str:
+    caught = outcome.caught
+    verdict = "NOT CAUGHT" if caught is None else f"seed {caught.seed:4}  {caught.checker}"
+    return f"{outcome.bug.name:48} {outcome.bug.rule:6} {verdict}"
+
+
+def table(outcomes: list[Outcome], first: int) -> tuple[list[str], int]:
+    """The closing table, and how many were not caught."""
+    lines = [f"{'bug':48} {'rule':6} {'seeds':>5}  caught by"]
+    needed: list[int] = []
+    for outcome in outcomes:
+        caught = outcome.caught
+        if caught is None:
+            lines.append(f"{outcome.bug.name:48} {outcome.bug.rule:6} {'-':>5}  nobody")
+            continue
+        needed.append(caught.seed - first + 1)
+        lines.append(f"{outcome.bug.name:48} {outcome.bug.rule:6} {needed[-1]:>5}  {caught.text[:120]}")
+    missed = len(outcomes) - len(needed)
+    middle = f", median {median(needed):g} seeds, most {max(needed)}" if needed else ""
+    lines.append(f"{len(needed)} of {len(outcomes)} caught{middle}")
+    return lines, missed

@@ -1,0 +1,204 @@
+"""The tool that makes mechanical mutants: what it changes, what it leaves alone, that it repeats itself, and how verdicts are kept."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from sim.mutants import equivalent
+from sim.mutants.mechanical import Judged, Results, report, sample
+from sim.mutants.operators import Mutant, mutants_of
+from sim.mutants.seeds import Caught
+from sim.mutants.suite import TESTS_OF, package_of
+from sim.mutants.tree import ROOT, environment, forget_compiled, write_source
+
+
+def mutated(source: str) -> list[str]:
+    """The lines that mutants change, as they read afterwards."""
+    return [mutant.after for mutant in mutants_of("m.py", source)]
+
+
+def test_comparisons_change_at_the_boundary_and_to_their_negation() -> None:
+    assert mutated("x = a < b\n") == ["x = a <= b", "x = a >= b"]
+    assert mutated("x = a is not None\n") == ["x = a is None"]
+    assert mutated("x = a not  in b\n") == ["x = a in b"]
+    assert sorted(mutated("x = a <= b < c\n")) == ["x = a < b < c", "x = a <= b <= c", "x = a <= b >= c", "x = a > b < c"]
+
+
+def test_arithmetic_and_constants() -> None:
+    assert sorted(mutated("x = a + 1\n")) == ["x = a + 0", "x = a - 1"]
+    assert sorted(mutated("x = 5\ny = 0\n")) == ["x = 6", "y = 1"]
+    assert mutated("x <<= y\n") == ["x >>= y"]
+    assert mutated("x = -y\n") == ["x = y"]
+    assert mutated("x = True\n") == ["x = False"]
+
+
+def test_logic() -> None:
+    assert mutated("x = a and b\n") == ["x = a or b"]
+    assert mutated("x = not a\n") == ["x = a"]
+    assert mutated("if ready:\n    f()\n") == ["if not ready:"]
+    assert mutated("x = min(a, b)\n") == ["x = max(a, b)"]
+    assert mutated("x = a if b() else c\n") == ["x = a if not b() else c"]
+
+
+def test_statements_are_left_out() -> None:
+    source = "def f(self):\n    a = g()\n    a = h()\n    self.b = a\n    self.c(a)\n    a += b\n    raise a\n"
+    assert sorted(mutated(source)) == ["a -= b", "pass", "pass", "pass", "pass", "pass"]
+    left_out = [mutant.before for mutant in mutants_of("m.py", source) if mutant.after == "pass"]
+    assert left_out == ["a = h()", "self.b = a", "self.c(a)", "a += b", "raise a"], "the first binding stays"
+    assert mutated("class A:\n    def __init__(self):\n        self.b = c\n") == []
+
+
+def test_loops_and_returned_values() -> None:
+    assert mutated("for a in b:\n    continue\n") == ["break"]
+    assert mutated("def f() -> bool:\n    return a(b)\n") == ["return False", "return True"]
+    assert mutated("def f() -> int:\n    return a(b)\n") == ["return 0"]
+    assert mutated("def f() -> Optional[X]:\n    return a(b)\n") == ["return None"]
+    assert mutated("def f() -> list[int]:\n    return []\n") == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""A docstring."""\n',
+        'def f(a: int | None) -> "int | str":\n    """A docstring of 1 < 2."""\n',
+        "def f():\n    _log.info(1 + 1)\n",
+        "def f():\n    assert a < b\n",
+        "class A:\n    __slots__ = ('a',)\n    b: dict[int, int | None]\n",
+        "from a import b\n",
+        "x = f'{1 + 1}'\n",
+        "if TYPE_CHECKING:\n    x = 1\n",
+        "def f():\n    super().__init__()\n",
+    ],
+)
+def test_what_decides_nothing_is_left_alone(source: str) -> None:
+    assert mutated(source) == []
+
+
+def test_columns_are_characters() -> None:
+    assert mutated('x = f("…", "→", a < b)\n') == ['x = f("…", "→", a <= b)', 'x = f("…", "→", a >= b)']
+
+
+@pytest.mark.parametrize("path", ["crdt/spans.py", "region/engine/lifecycle.py", "region/storage/checkpoint.py"])
+def test_mutants_of_the_product_are_other_programs_by_one_line(path: str) -> None:
+    source = (ROOT / path).read_text(encoding="utf-8")
+    found = mutants_of(path, source)
+    assert len(found) > 50
+    assert len({mutant.key() for mutant in found}) == len(found)
+    for mutant in found[::5]:
+        changed = mutant.apply(source)
+        assert mutant.is_another(source) == (ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source)))
+        before, after = source.splitlines(), changed.splitlines()
+        assert [number for number, (one, other) in enumerate(zip(before, after, strict=True), 1) if one != other] == [mutant.line]
+        assert (before[mutant.line - 1].strip(), after[mutant.line - 1].strip()) == (mutant.before, mutant.after)
+
+
+def test_what_does_not_compile_is_no_mutant() -> None:
+    mutant = Mutant("m.py", 1, 0, 1, "(", "comparison", "module", "x = 1", "( = 1", 1)
+    assert not mutant.is_another("x = 1\n")
+    assert not Mutant("m.py", 1, 4, 5, "1", "constant", "module", "x = 1", "x = 1", 1).is_another("x = 1\n")
+
+
+def test_two_lines_that_read_the_same_are_numbered() -> None:
+    found = mutants_of("m.py", "def f():\n    a()\n    a()\ndef g():\n    a()\n")
+    assert [(mutant.where, mutant.nth) for mutant in found] == [("f", 1), ("f", 2), ("g", 1)]
+
+
+def tree(folder: Path) -> Path:
+    for name, count in {"crdt/a.py": 40, "crdt/b.py": 10, "region/engine/c.py": 50, "region/storage/d.py": 0}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("".join(f"x{number} = True\n" for number in range(count)), encoding="utf-8")
+    return folder
+
+
+def test_a_sample_repeats_itself_and_is_in_proportion(tmp_path: Path) -> None:
+    tree(tmp_path)
+    chosen = sample(20, 7, tmp_path)
+    assert chosen == sample(20, 7, tmp_path)
+    assert chosen != sample(20, 8, tmp_path)
+    assert sorted(mutant.path for mutant in chosen) == ["crdt/a.py"] * 8 + ["crdt/b.py"] * 2 + ["region/engine/c.py"] * 10
+    assert len({mutant.key() for mutant in chosen}) == 20
+
+
+def test_verdicts_are_kept(tmp_path: Path) -> None:
+    chosen = sample(3, 1, tree(tmp_path))
+    path = tmp_path / "out.jsonl"
+    results = Results(path)
+    assert results.of(chosen[0]).tests == ""
+    results.keep(Judged(chosen[0], "survived", "", "", "", -1, 1.5))
+    results.keep(Judged(chosen[1], "killed", "test_x", "assert 1"))
+    results.keep(Judged(chosen[0], "survived", "vectors", "no", "killed", 17))
+    again = Results(path)
+    assert again.of(chosen[0]) == Judged(chosen[0], "survived", "vectors", "no", "killed", 17)
+    assert again.of(chosen[1]) == Judged(chosen[1], "killed", "test_x", "assert 1")
+    assert again.of(chosen[2]).tests == ""
+
+
+def test_the_report_counts_and_shows_survivors(tmp_path: Path) -> None:
+    chosen = [mutant for mutant in sample(20, 1, tree(tmp_path)) if mutant.path == "crdt/a.py"][:5]
+    verdicts = [("killed", ""), ("survived", "killed"), ("survived", "survived"), ("uncovered", "survived"), ("survived", "survived")]
+    judged = [Judged(mutant, tests, seeds=seeds) for mutant, (tests, seeds) in zip(chosen, verdicts, strict=True)]
+    lines, survivors = report(judged, [equivalent.Equivalent(chosen[2].key(), "the same, because …")])
+    assert survivors == 2
+    text = "\n".join(lines)
+    assert chosen[3].diff() in text and chosen[4].diff() in text and chosen[2].diff() not in text
+    assert lines[-1].split() == ["all", "5", "1", "1", "1", "2", "50.0%"]
+
+
+def test_equivalent_mutants_are_read() -> None:
+    text = "# a comment\n\nm.py f #2\n- x = 1\n+ x = 2\n= nobody reads x\n= at all\n"
+    assert equivalent.read(text) == [equivalent.Equivalent(("m.py", "f", 2, "x = 1", "x = 2"), "nobody reads x at all")]
+    with pytest.raises(ValueError, match="not complete"):
+        equivalent.read("m.py f\n- x = 1\n+ x = 2\n")
+
+
+def test_stale_ones_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("def f():\n    x = 1\n", encoding="utf-8")
+    good = equivalent.Equivalent(("m.py", "f", 1, "x = 1", "x = 0"), "nobody reads x")
+    other = equivalent.Equivalent(("m.py", "f", 1, "x = 1", "x = 7"), "no operator does that")
+    gone = equivalent.Equivalent(("gone.py", "f", 1, "x = 1", "x = 0"), "the file is gone")
+    assert equivalent.stale([good, other, gone], tmp_path) == [other, gone]
+    assert equivalent.stale([good, good], tmp_path) == [good], "named twice"
+
+
+def test_the_equivalent_mutants_of_this_tree_are_not_stale() -> None:
+    assert equivalent.stale(equivalent.read(equivalent.FILE.read_text(encoding="utf-8"))) == []
+
+
+def test_bytecode_of_a_mutated_module_is_forgotten(tmp_path: Path) -> None:
+    """A mutant has the size, and often the second, of what it replaces."""
+    cached = tmp_path / "__pycache__" / "m.cpython-311.pyc"
+    cached.parent.mkdir()
+    cached.write_bytes(b"old")
+    other = tmp_path / "__pycache__" / "mm.cpython-311.pyc"
+    other.write_bytes(b"old")
+    write_source(tmp_path / "m.py", "x = 1\n")
+    assert not cached.exists() and other.exists()
+    forget_compiled(tmp_path / "m.py")
+
+
+def test_a_copy_runs_interpreted_and_alone() -> None:
+    found = environment(Path("/copy"))
+    assert found["PYTHONPATH"] == "/copy" and found["ANABRANCH_PURE"] == "1"
+
+
+def test_every_mutated_package_has_tests() -> None:
+    assert package_of("crdt/spans.py") == "crdt" and package_of("region/engine/commands/keys.py") == "region/engine"
+    assert all((ROOT / folder).is_dir() for folders in TESTS_OF.values() for folder in folders)
+
+
+def test_a_seed_that_fails_without_the_bug_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sim.mutants import seeds
+
+    def run_seeds(tree: Path, first: int, end: int, limit_s: float) -> tuple[Caught | None, int]:
+        failing = [3, 12] if tree.name == "sound" else [3, 12, 25]
+        caught = next((seed for seed in failing if first <= seed < end), None)
+        return (None, end) if caught is None else (Caught(caught, "vectors", "wrong"), caught + 1)
+
+    monkeypatch.setattr(seeds, "run_seeds", run_seeds)
+    sound = seeds.Sound(Path("sound"), 1.0)
+    assert seeds.first_caught(Path("planted"), range(100), sound, 1.0) == Caught(25, "vectors", "wrong")
+    assert seeds.first_caught(Path("planted"), range(20), sound, 1.0) is None
+    assert sound.failing() == [3, 12]

@@ -1,0 +1,69 @@
+"""The planted bugs are what they say: each applies to the tree as it is, changes a few lines, compiles, and has its header."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sim.mutants import planted
+from sim.mutants.planted import LINES_MAX, Planted, everything, plant, pull_out, read
+from sim.mutants.tree import ROOT
+
+BUGS = everything()
+PLACES = (
+    "crdt/", "region/engine/", "region/storage/", "region/database.py", "region/starting.py", "region/held.py", "region/checkpointing.py",
+    "sync/",
+)  # fmt: skip
+NOT_SANS_IO = ("sync/carrier.py", "sync/manager.py")
+
+
+def test_there_are_many_over_all_sections() -> None:
+    assert len(BUGS) >= 36
+    sections = {int(re.match(r"S(\d+)", bug.rule)[1]) for bug in BUGS}  # type: ignore[index]
+    assert sections >= set(range(1, 14))
+    assert [int(bug.number) for bug in BUGS] == list(range(1, len(BUGS) + 1))
+    assert len({bug.name.partition("-")[2] for bug in BUGS}) == len(BUGS)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_it_applies_and_compiles(bug: Planted, tmp_path: Path) -> None:
+    assert 1 <= bug.lines <= LINES_MAX
+    assert bug.files and all(name.startswith(PLACES) and name not in NOT_SANS_IO for name in bug.files)
+    assert bug.story.endswith(".") and len(bug.story) > 20
+    before: dict[str, str] = {}
+    for name in bug.files:
+        before[name] = (ROOT / name).read_text(encoding="utf-8")
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(before[name], encoding="utf-8")
+    plant(bug, tmp_path)
+    for name in bug.files:
+        after = (tmp_path / name).read_text(encoding="utf-8")
+        assert after != before[name]
+        compile(after, name, "exec")
+    pull_out(bug, tmp_path)
+    assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in bug.files} == before
+
+
+def test_a_patch_that_fits_no_more_is_an_error(tmp_path: Path) -> None:
+    bug = BUGS[0]
+    (tmp_path / bug.files[0]).parent.mkdir(parents=True)
+    (tmp_path / bug.files[0]).write_text("nothing = 1\n" * 30, encoding="utf-8")
+    with pytest.raises(RuntimeError, match="does not apply"):
+        plant(bug, tmp_path)
+
+
+def test_a_header_must_be_complete(tmp_path: Path) -> None:
+    path = tmp_path / "01-some.patch"
+    path.write_text("Rule: S1\nStory: it fails\n\n--- a/crdt/x.py\n+++ b/crdt/x.py\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="Layer"):
+        read(path)
+
+
+def test_bugs_are_chosen_by_number_or_name() -> None:
+    assert [bug.number for bug in everything("01")] == ["01"]
+    assert [bug.number for bug in everything("02,01")] == ["01", "02"]
+    word = BUGS[2].name.rpartition("-")[2]
+    assert BUGS[2] in everything(word)
+    assert planted.FOLDER.is_dir() and everything("no such bug") == []
