@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Optional, TypeVar
 
+from crdt.block import Block
 from region import starting
 from region.checkpointing import Checkpoints, Step, Truncate, UntilCommitted, Write
 from region.config import Address, RegionConfig
@@ -55,7 +56,7 @@ class SimulatedRegion:
         self.world = world
         self.region_id = region_id
         self.name = name
-        self.values = values
+        self.values = dict(values)
         self.draw = draw
         self.disk = Disk(f"{world.disk_prefix}{region_id}")
         self.disk.checkpoint_pages = draw.choice([4, 20, 1000])
@@ -66,6 +67,7 @@ class SimulatedRegion:
         self.paused = False
         self.down_for = 0  # faults that keep the process from starting
         self.restores = 0  # backups put back
+        self.told = 0  # counter of the newest effect of its own that judges were told is on the disk
         self.clients = Clients(self)
         self.peers: list[int] = []
         self.engine: Engine
@@ -123,8 +125,23 @@ class SimulatedRegion:
         self.hub = Hub(engine, self.settings, self.peers, self.now_ms())
         world.note(self.region_id, "starts", how, engine.life, dict(engine.vector))
         world.judge_began(Began(self.region_id, self.starts, how, engine.life, dict(engine.vector), world.scheduler.now_ms))
+        self._tell_found()
         self.stepped("tick")
         world.scheduler.after(self.draw.randint(1, world.tick_ms), self._tick, self.starts)
+
+    def _tell_found(self) -> None:
+        """The former process may have died when its last commit was on the disk and it had not heard of that."""
+        blocks: list[Block] = []
+        found = self.engine.vector.get(self.region_id, 0)
+        while self.told < found:
+            block = run(self.database.block_with(self.region_id, self.told + 1))
+            assert block is not None
+            blocks.append(block)
+            self.told = block.last
+        self.told = found
+        if blocks:
+            now_ms = self.world.scheduler.now_ms
+            self.world.judge_committed(Committed(self.region_id, self.starts, dict(self.engine.vector), blocks, now_ms))
 
     def _failed_start(self, how: str, restored: bool, error: StorageError) -> None:
         world = self.world
@@ -197,6 +214,7 @@ class SimulatedRegion:
         commit = self._take_commit()
         if commit is not None:
             run(self.database.commit(commit))
+            self._tell_written(commit)
             self._committed(commit)
 
     # -- the turn ----------------------------------------------------------------------------------------------------
@@ -364,6 +382,15 @@ class SimulatedRegion:
         self._in_flight = commit
         run(self.database.commit(commit))
         self._in_flight = None
+        if not self.disk.is_dead():
+            self._tell_written(commit)
+
+    def _tell_written(self, commit: Commit) -> None:
+        """It is on the disk, whether the process hears of it or not: peers may be sent it from now on."""
+        blocks = [row.block for row in commit.rows if row.block is not None and row.source == 0]
+        self.told = commit.vector.get(self.region_id, 0)
+        now_ms = self.world.scheduler.now_ms
+        self.world.judge_committed(Committed(self.region_id, self.starts, dict(commit.vector), blocks, now_ms))
 
     def _write_failed(self, error: str) -> None:
         """A commit is tried again until it succeeds (S13.4); a checkpoint's step is given up with it."""
@@ -393,9 +420,7 @@ class SimulatedRegion:
         """The order of `Region._commit`: the engine, clients that waited, then whoever ships."""
         now_ms = self.now_ms()
         world = self.world
-        blocks = [row.block for row in commit.rows if row.block is not None and row.source == 0]
         world.note(self.region_id, "commits", commit.position, dict(commit.vector))
-        world.judge_committed(Committed(self.region_id, self.starts, dict(commit.vector), blocks, world.scheduler.now_ms))
         self.engine.committed(commit.position, now_ms)
         self.clients.released(commit.position)
         self.step(self.hub.committed, commit.position, now_ms)
