@@ -76,7 +76,7 @@ def draw_plan(seed: int, regions: int = 3, ops: int = 300, faults: Optional[Coll
         raise ValueError(f"there is no fault '{unknown[0]}'; there are: {', '.join(FAULTS)}")
     draw = Random((seed << 16) + (regions << 8) + 1)
     ids = tuple(range(1, regions + 1))
-    load_ms = int(ops * draw.choice([4, 10, 20]))
+    load_ms = int(ops * draw.choice([3, 6, 14]))
     clients = _clients(draw, ids)
     steps: list[Step] = [*_intents(draw, clients, ops, load_ms), *_faults(draw, ids, load_ms, faults)]
     steps.sort(key=lambda step: step.at_ms)
@@ -90,7 +90,7 @@ def draw_plan(seed: int, regions: int = 3, ops: int = 300, faults: Optional[Coll
         steps=tuple(steps),
         links=_links(draw, ids),
         load_ms=load_ms,
-        tick_ms=draw.choice([10, 25, 50]),
+        tick_ms=draw.choice([15, 30, 60]),
         delay_ms=draw.choice([quick, quick, (5, 30)]),
         loss=draw.choice([0.0, 0.0, 0.02, 0.1]),
         clock_offsets_ms={one: draw.randint(-2000, 2000) if apart else 0 for one in ids},
@@ -164,7 +164,7 @@ def _settings(draw: Random, regions: tuple[int, ...]) -> dict[int, dict[str, str
         "stream-idmp-duration": pick(["1", "1", "2", "10"]),
         "stream-idmp-maxsize": pick(["1", "2", "100"]),
         "crdt-expiry-grace-ms": pick(["20", "200", "1000"]),
-        "crdt-heartbeat-interval-ms": pick(["30", "60", "120"]),
+        "crdt-heartbeat-interval-ms": pick(["40", "80", "160"]),
         "crdt-sync-interval-ms": pick(["0", "5", "20"]),
         "crdt-start-patience-ms": pick(["0", "50", "500"]),
         "crdt-snapshot-patience-ms": pick(["50", "200", "600"]),
