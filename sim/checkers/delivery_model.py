@@ -153,6 +153,7 @@ class RegionModel:
         self.came: dict[Dot, Add] = {}
         self.went: dict[Dot, Add] = {}
         self.turned: set[Name] = set()  # groups that went, or began anew
+        self.is_loose = False  # it merged several effects, in one go or not: that cannot be seen
         self.xread_highest: dict[bytes, int] = {}  # the highest ID that an XREAD has returned, by key (S7.2)
         self.late_arrivals = 0
         self.late_is_exact = True
@@ -204,6 +205,7 @@ class RegionModel:
 
     def begin_step(self) -> None:
         """Forgets what the step before this one brought."""
+        self.is_loose = False
         if self.came:
             self.came = {}
         if self.went:
@@ -226,6 +228,7 @@ class RegionModel:
         for fact in facts:
             self.apply(fact, issued=fact[1] == self.region and not remerged)
         if is_merge and len(facts) > 1:
+            self.is_loose = True
             self._unsettle_ambiguous(facts)
 
     def apply(self, fact: Fact, issued: bool, joined: bool = False) -> None:
@@ -338,6 +341,7 @@ class RegionModel:
         if facts is None:
             self.is_blind = True
             return
+        self.is_loose = True
         self.late_is_exact = False  # what came and went again before the snapshot was cut, nobody sees here
         before: dict[Name, set[Dot]] = {}
         acked: dict[Name, set[Dot]] = {}

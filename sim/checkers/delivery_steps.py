@@ -51,10 +51,10 @@ def walk(expected: list[Add], entries: list[Reply], count: int, optional: frozen
     taken: list[Add] = []
     for add in expected:
         at = len(taken)
+        if 0 < count <= at and taken[-1].entry_id != add.entry_id:
+            return None, taken
         if at < len(entries) and entries[at] == add.shown:
             taken.append(add)
-        elif 0 < count <= at == len(entries) and taken[-1].entry_id != add.entry_id:
-            return None, taken
         elif (add.region, add.counter) not in optional:
             return add, taken
     return None, taken
@@ -83,7 +83,7 @@ def deliver(
         extra = entries[len(taken)]
         wrong = "" if any(add.shown == extra for add in expected) else _why_not(key, local, extra)
         if wrong or left_out is None:
-            return wrong or f"{ids_of([extra])} is out of order", taken
+            return wrong or f"{ids_of([extra])} is out of order, or more than COUNT", taken
     if left_out is not None:
         return f"skipped {text_of(left_out)} (token {left_out.token().decode()}): handed out {ids_of(list(entries))}", taken
     return "", taken

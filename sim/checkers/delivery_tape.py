@@ -96,6 +96,7 @@ class TapeChecker(Checker):
     facts: Facts = field(default_factory=Facts)
     tapes: dict[int, Tape] = field(default_factory=dict)
     now_ms: int = 0
+    _beginning: dict[int, Began] = field(default_factory=dict)  # starts that found effects which are told of next
 
     # -- what they override ------------------------------------------------------------------------------------------
 
@@ -116,7 +117,7 @@ class TapeChecker(Checker):
     def executed(self, operation: Operation) -> None:
         """Puts it on the tape; a read that had waited may belong further up."""
         assert operation.after is not None
-        tape = self.tapes[operation.region]
+        tape = self._tape(operation.region)
         item = tape.add(operation, operation.after)
         if operation.waited:
             _note_wakes(tape, item)
@@ -124,7 +125,7 @@ class TapeChecker(Checker):
             self.now_ms = operation.at_ms
 
     def moved(self, event: Moved) -> None:
-        tape = self.tapes[event.region]
+        tape = self._tape(event.region)
         item = tape.add(event, event.after)
         own = event.after.get(event.region, 0)
         # A commit tells of own effects after they were issued; what is known before has come back from others.
@@ -142,19 +143,35 @@ class TapeChecker(Checker):
 
     def committed(self, event: Committed) -> None:
         self.facts.take(event)
-        tape = self.tapes[event.region]
+        tape = self._tape(event.region)
         certain = max(tape.settle(sum(event.vector.values())), tape.mark)
         self._tell(event.region, tape.take(certain))
         tape.mark = len(tape.waiting)
         self.now_ms = event.at_ms
 
     def stopped(self, event: Stopped) -> None:
+        tape = self._tape(event.region)
         if event.how == "clean":  # everything is committed before it ends
-            for item in self.tapes[event.region].waiting:
+            for item in tape.waiting:
                 item.is_sure = True
 
     def began(self, event: Began) -> None:
+        """A process that died after its commit was on the disk, and before anybody heard of it, leaves effects that are told of next."""
         self.now_ms = event.at_ms
+        if self.facts.known(event.region) < event.vector.get(event.region, 0):
+            self._beginning[event.region] = event
+        else:
+            self.begin(event)
+
+    def _tape(self, region: int) -> Tape:
+        if self._beginning:
+            event = self._beginning.pop(region, None)
+            if event is not None:
+                self.begin(event)
+        return self.tapes[region]
+
+    def begin(self, event: Began) -> None:
+        """A process begins; what it found on its disk says how far the tape goes."""
         tape = self.tapes.get(event.region)
         if tape is None:
             tape = self.tapes[event.region] = Tape()

@@ -45,12 +45,11 @@ class GroupReads(TapeChecker):
 
     # -- the tape ----------------------------------------------------------------------------------------------------
 
-    def began(self, event: Began) -> None:
+    def begin(self, event: Began) -> None:
         if event.region not in self.models:
             self.models[event.region] = RegionModel(event.region, self.facts)
-        super().began(event)
-        model = self.models[event.region]
-        model.forget_reads()
+        super().begin(event)
+        self.models[event.region].forget_reads()
 
     def happened(self, region: int, item: Item) -> None:
         model = self.models[region]
@@ -139,7 +138,7 @@ class GroupReads(TapeChecker):
                 for words in operation.queued:
                     self._unsettle(model, words)
             elif not model.is_blind:
-                self._judge(model, operation, operation.argv, operation.reply, True)
+                self._judge(model, operation, operation.argv, operation.reply, model.is_loose)
             return
         model.begin_step()
         model.advance(operation.before, True, False)
@@ -393,7 +392,7 @@ class GroupReads(TapeChecker):
     def finish(self, end: End) -> None:
         """Everything is read to its end: nothing may be left undelivered, and nothing left to be announced."""
         for region in self.setup.regions:
-            tape = self.tapes[region]
+            tape = self._tape(region)
             for item in tape.take(len(tape.waiting)):
                 self.happened(region, item)
             model = self.models[region]

@@ -1,0 +1,676 @@
+"""The judges of delivery and time (invariants 7, 8, 11, 12): silent on a right history, and each seen failing on wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Optional
+
+import pytest
+
+from crdt.block import Block, BlockWriter, chain_after
+from crdt.effects import Acknowledge, CreateGroup, Delete, DestroyGroup, Effect, RemoveEntries, Trim
+from crdt.ids import parse
+from crdt.node import encode_names, encode_values
+from crdt.spans import Spans
+from region.engine.replies import NULL_ARRAY, OK, ErrorReply, MapReply, Reply
+from sim.checkers.group_reads import GroupReads
+from sim.checkers.liveness import Liveness
+from sim.checkers.redelivery import Redelivery
+from sim.checkers.same_trace import compare
+from sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector
+
+KEY = b"jobs"
+NOTHING = NULL_ARRAY
+
+
+def entry(text: str, token: int) -> list[Reply]:
+    return [text.encode(), [b"t", b"%d" % token]]
+
+
+def read(*entries: list[Reply]) -> Reply:
+    """XREADGROUP's or XREAD's reply."""
+    return [[KEY, list(entries)]]
+
+
+A, B, C, D = entry("10-1", 1), entry("20-1", 2), entry("30-2", 3), entry("40-1", 4)
+
+
+class Story:
+    """A history made by hand: what regions did, told to one judge. What a region does is on its disk at once, unless `holds`."""
+
+    def __init__(self, judge: type[Checker], regions: int = 2) -> None:
+        self.late_arrivals = 0
+        ids = tuple(range(1, regions + 1))
+        settings = {one: {"crdt-start-patience-ms": "100"} for one in ids}
+        self.judge = judge(Setup(0, ids, settings, (KEY,), lambda *_: b"crdt_xread_late_arrivals:%d\r\n" % self.late_arrivals))
+        self.vectors: dict[int, Vector] = {one: {} for one in ids}
+        self.starts = {one: 1 for one in ids}
+        self.unsaved: dict[int, list[Block]] = {one: [] for one in ids}
+        self.holds = False
+        self.at_ms = 1000
+        self.number = 0
+        for one in ids:
+            self.judge.began(Began(one, 1, "first", 1, {}, self.at_ms))
+
+    def _issue(self, region: int, effects: list[Effect], adds: list[tuple[str, int]]) -> Vector:
+        """The vector after them."""
+        vector = dict(self.vectors[region])
+        writer = BlockWriter(region, vector.get(region, 0) + 1, 100, 4096)
+        for text, token in adds:
+            entry_id = parse(text.encode())
+            writer.add(KEY, entry_id >> 64, entry_id & (1 << 64) - 1, encode_names([b"t"]), encode_values([b"%d" % token]))
+        for effect in effects:
+            writer.put(effect)
+        if writer.last >= writer.first:
+            body = writer.body()
+            self.unsaved[region].append(Block(region, writer.first, writer.last, body, chain_after(bytes(16), body)))
+            vector[region] = writer.last
+        return vector
+
+    def run(
+        self, region: int, words: str, reply: Reply, *effects: Effect, adds: Optional[list[tuple[str, int]]] = None,
+        queued: tuple[str, ...] = (), waited: bool = False, always: bool = False, answered: bool = True, number: int = 0,
+    ) -> Operation:  # fmt: skip
+        """One command with what it answered and issued."""
+        self.at_ms += 10
+        self.number += 1
+        before = self.vectors[region]
+        split = [tuple(one.encode().split()) for one in (words, *queued)]
+        operation = Operation(
+            number or self.number, 1, region, self.starts[region], split[0], tuple(split[1:]), self.at_ms, self.at_ms, before, always
+        )
+        operation.after = self.vectors[region] = self._issue(region, list(effects), adds or [])
+        operation.reply, operation.has_reply, operation.waited = reply, True, waited
+        self.judge.executed(operation)
+        if not self.holds:
+            self.commit(region)
+        if answered:
+            operation.answered_ms = self.at_ms
+            self.judge.answered(operation)
+        return operation
+
+    def add(self, region: int, text: str, token: int) -> None:
+        self.run(region, f"XADD jobs * t {token}", text.encode(), adds=[(text, token)])
+
+    def create(self, region: int, start: str = "0") -> None:
+        vector = dict(self.vectors[region])
+        effect = CreateGroup(KEY, b"g", 0 if start == "$" else parse(start.encode()), start == "$", vector)
+        self.run(region, f"XGROUP CREATE jobs g {start}", OK, effect)
+
+    def take(self, region: int, reply: Reply, consumer: str = "c", more: str = "", **how: bool) -> Operation:
+        return self.run(region, f"XREADGROUP GROUP g {consumer} {more} STREAMS jobs >", reply, **how)
+
+    def ack(self, region: int, ids: str, reply: int, **how: bool) -> Operation:
+        return self.run(region, f"XACK jobs g {ids}", reply, **how)
+
+    def tick(self, region: int, *effects: Effect) -> None:
+        """What a region issues by itself."""
+        self._move(region, "tick", self._issue(region, list(effects), []))
+
+    def announce(self, region: int, origin: int, start: int, end: int, creates: Optional[list[tuple[int, int]]] = None) -> None:
+        spans = Spans()
+        spans.add(start, end, 0)
+        self.tick(region, Acknowledge(KEY, b"g", creates or [(1, 1)], {origin: spans}))
+
+    def merge(self, region: int, how: str = "merge") -> None:
+        """It gets all that the others have on their disks."""
+        vector = dict(self.vectors[region])
+        for other in self.vectors.values():
+            for origin, counter in other.items():
+                vector[origin] = max(counter, vector.get(origin, 0))
+        self._move(region, how, vector)
+
+    def _move(self, region: int, how: str, after: Vector) -> None:
+        self.at_ms += 10
+        before, self.vectors[region] = self.vectors[region], after
+        self.judge.moved(Moved(region, self.starts[region], how, before, after, self.at_ms, self.at_ms))
+        if not self.holds:
+            self.commit(region)
+
+    def commit(self, region: int) -> None:
+        blocks, self.unsaved[region] = self.unsaved[region], []
+        vector = dict(self.vectors[region])
+        for _ in range(2):  # what was done before the former commit ended is certain with the next one
+            self.judge.committed(Committed(region, self.starts[region], vector, blocks, self.at_ms))
+            blocks = []
+
+    def restart(self, region: int, how: str, vector: Vector) -> None:
+        self.at_ms += 10
+        self.judge.stopped(Stopped(region, self.starts[region], how, vector, self.at_ms))
+        self.starts[region] += 1
+        self.vectors[region] = dict(vector)
+        self.unsaved[region] = []
+        self.judge.began(Began(region, self.starts[region], how, 2, dict(vector), self.at_ms))
+
+    def end(self, converged_ms: Optional[int] = 50) -> list[str]:
+        """What the judge found wrong."""
+        self.at_ms += 2000
+        shown = {one: Shown(one, dict(vector), b"", self.at_ms) for one, vector in self.vectors.items()}
+        self.judge.finish(End(converged_ms, 20_000, self.at_ms, shown, "because"))
+        return [violation.text for violation in self.judge.violations]
+
+
+def begun(judge: type[Checker] = GroupReads) -> Story:
+    """A group at 0 (its create is dot (1, 1)); A is (1, 2), B is (1, 3), C of region 2 is (2, 1); both regions have all."""
+    story = Story(judge)
+    story.create(1)
+    story.add(1, "10-1", 1)
+    story.add(1, "20-1", 2)
+    story.merge(2)
+    story.add(2, "30-2", 3)
+    story.merge(1)
+    return story
+
+
+# -- 7: the right histories ------------------------------------------------------------------------------------------
+
+
+def test_what_is_read_acknowledged_and_announced_as_it_must_be() -> None:
+    story = begun()
+    story.take(1, read(A, B), more="COUNT 2")
+    story.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read(A, B))
+    story.run(1, "XPENDING jobs g", [2, b"10-1", b"20-1", [[b"c", b"2"]]])
+    story.ack(1, "10-1", 1)
+    story.announce(1, 1, 0, 2)
+    story.merge(2)
+    story.take(2, read(B, C), more="NOACK")  # A is acknowledged; B is not, and is handed out here, too
+    story.announce(2, 1, 2, 3)
+    story.announce(2, 2, 0, 1)
+    story.merge(1)
+    story.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read())  # B left the PEL with region 2's announcement
+    story.take(1, NOTHING)
+    story.take(2, NOTHING)
+    assert story.end() == []
+
+
+def test_claims_and_consumers_move_pending_entries() -> None:
+    story = begun()
+    story.take(1, read(A, B, C))
+    idle = story.at_ms
+    story.run(1, "XCLAIM jobs g d 0 10-1 20-1 RETRYCOUNT 5", [A, B])
+    story.run(1, "XPENDING jobs g - + 9", [[b"10-1", b"d", 10, 5], [b"20-1", b"d", 10, 5], [b"30-2", b"c", story.at_ms + 10 - idle, 1]])
+    story.run(1, "XAUTOCLAIM jobs g e 0 - COUNT 2 JUSTID", [b"30-2", [b"10-1", b"20-1"], []])
+    story.run(1, "XAUTOCLAIM jobs g e 5000 -", [b"0-0", [], []])
+    story.run(1, "XDEL jobs 10-1", 1, RemoveEntries(KEY, [(1, 2)]))
+    story.run(1, "XREADGROUP GROUP g e STREAMS jobs 0", read([b"10-1", NOTHING], B))
+    story.run(1, "XAUTOCLAIM jobs g f 0 -", [b"0-0", [B, C], [b"10-1"]])
+    story.run(1, "XGROUP DELCONSUMER jobs g f", 2)
+    story.run(1, "XPENDING jobs g", [0, None, None, NOTHING])
+    story.run(1, "XCLAIM jobs g f 99 20-1 FORCE JUSTID", [b"20-1"])
+    story.run(1, "XINFO GROUPS jobs", [MapReply([b"name", b"g", b"consumers", 4, b"pending", 1, b"lag", 0])])
+    story.merge(2)
+    story.take(2, read(B, C))
+    assert story.end() == []
+
+
+def test_setid_and_lastid_jump_and_go_back() -> None:
+    story = begun()
+    story.run(1, "XGROUP SETID jobs g 10-1", OK)
+    story.take(1, read(B), more="COUNT 1")
+    story.run(1, "XCLAIM jobs g c 0 20-1 LASTID 30-2", [B])
+    story.take(1, NOTHING)
+    story.run(1, "XGROUP SETID jobs g 0", OK)
+    story.take(1, read(A, B, C))
+    story.take(2, read(A, B, C))
+    assert story.end() == []
+
+
+def test_a_group_begins_anew_once_none_of_its_creates_is_left() -> None:
+    story = begun()
+    story.take(1, read(A, B, C))
+    story.run(1, "XGROUP DESTROY jobs g", 1, DestroyGroup(KEY, b"g"))
+    story.take(1, ErrorReply("NOGROUP No such key 'jobs' or consumer group 'g'"))
+    story.create(1)
+    story.take(1, read(A, B, C))
+    story.merge(2, "join")
+    story.take(2, read(A, B, C))
+    assert story.end() == []
+
+
+def test_a_reader_that_waited_may_be_told_after_the_command_that_followed_the_one_that_woke_it() -> None:
+    story = begun()
+    story.take(1, read(A, B, C))
+    story.number += 1
+    waiting = story.number
+    story.holds = True
+    story.run(1, "XADD jobs * t 4", b"40-1", adds=[("40-1", 4)])
+    story.at_ms -= 10
+    story.take(1, NOTHING)  # by the client that added it, in the same pipeline: the reader had it
+    story.run(1, "XREADGROUP GROUP g d BLOCK 99 STREAMS jobs >", read(D), waited=True, number=waiting)
+    story.holds = False
+    story.commit(1)
+    story.run(1, "XREADGROUP GROUP g d STREAMS jobs 0", read(D))
+    assert story.judge.violations == []
+
+
+def test_a_transaction_acknowledges_before_it_deletes() -> None:
+    story = begun()
+    story.take(1, read(A, B, C))
+    vector = dict(story.vectors[1])
+    again = CreateGroup(KEY, b"g", 0, False, {**vector, 1: vector[1] + 1})
+    story.run(
+        1, "EXEC", [1, 1, OK, 0], Delete(KEY, vector), again,
+        queued=("XACK jobs g 10-1", "DEL jobs", "XGROUP CREATE jobs g 0 MKSTREAM", "XACK jobs g 20-1"),
+    )  # fmt: skip
+    story.merge(2)
+    assert story.end() == []
+
+
+# -- 7: the wrong ones -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reply", "what"),
+    [
+        (read(A, C), "skipped 20-1 (token 2)"),
+        (read(B, C), "skipped 10-1 (token 1)"),
+        (NOTHING, "skipped 10-1 (token 1)"),
+        (read(A, B), "skipped 30-2 (token 3)"),
+        (read(A, C, B), "skipped 20-1 (token 2)"),
+        (read(A, B, C, C), "repeated 30-2"),
+        (read(A, B, entry("25-1", 9), C), "25-1, which is not in the stream"),
+        (ErrorReply("NOGROUP No such key 'jobs' or consumer group 'g'"), "every group is live"),
+    ],
+)
+def test_a_wrong_reply_to_a_group_read_is_found(reply: Reply, what: str) -> None:
+    story = begun()
+    story.take(1, reply)
+    found = story.end()
+    assert found
+    assert what in found[0] or (what.startswith("repeated") and "out of order" in found[0])
+
+
+def test_a_repeat_is_found() -> None:
+    story = begun()
+    story.take(1, read(A, B, C))
+    story.take(1, read(B))
+    assert "repeated 20-1 (token 2)" in story.end()[0]
+
+
+def test_an_entry_below_the_floor_is_found() -> None:
+    story = begun()
+    story.run(1, "XGROUP SETID jobs g 20-1", OK)
+    story.take(1, read(B, C))
+    assert "20-1 (token 2), which lies below the floor" in story.end()[0]
+
+
+def test_an_entry_acknowledged_elsewhere_is_not_handed_out() -> None:
+    story = begun()
+    story.take(1, read(A, B, C), more="NOACK")
+    story.announce(1, 1, 0, 3)
+    story.merge(2)
+    story.take(2, read(A, B, C))
+    assert "repeated 10-1" in story.end()[0]
+
+
+@pytest.mark.parametrize(("end", "what"), [(2, "which is pending for c"), (3, "which nobody was handed"), (9, "does not have")])
+def test_a_false_announcement_is_found(end: int, what: str) -> None:
+    story = begun()
+    story.take(1, read(A), more="COUNT 1")
+    story.announce(1, 1, 0, 2) if end == 2 else None
+    if end == 3:
+        story.ack(1, "10-1", 1)
+        story.announce(1, 1, 0, 3)
+    if end == 9:
+        story.ack(1, "10-1", 1)
+        story.announce(1, 1, 0, 2)
+        story.add(2, "35-2", 5)
+        story.announce(1, 2, 1, 2)
+    assert any(what in text for text in story.end())
+
+
+def test_an_announcement_of_what_went_with_its_consumer_is_found() -> None:
+    story = begun()
+    story.take(1, read(A, B, C))
+    story.run(1, "XGROUP DELCONSUMER jobs g c", 3)
+    story.announce(1, 1, 0, 2)
+    assert "went with its consumer" in story.end()[0]
+
+
+def test_an_acknowledgement_that_is_never_announced_is_found() -> None:
+    story = begun()
+    story.take(1, read(A, B, C))
+    story.ack(1, "10-1", 1)
+    story.take(2, read(A, B, C))
+    assert story.end() == ["group g of jobs: 10-1 acknowledged here, and never announced"]
+
+
+def test_an_entry_that_is_never_handed_out_is_found() -> None:
+    story = begun()
+    story.take(1, read(A, B, C))
+    assert story.end() == ["group g of jobs: 10-1 was never handed out, and nobody acknowledged it"]
+
+
+Wrong = Callable[[Story], object]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        (lambda s: s.run(1, "XREADGROUP GROUP g d STREAMS jobs 0", read(A)), "pending for d are none"),
+        (lambda s: s.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read(A, C)), "pending for c are 10-1 20-1 30-2"),
+        (lambda s: s.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read(A, C, B)), "pending for c is 20-1, shown is 30-2"),
+        (lambda s: s.run(1, "XPENDING jobs g", [2, b"10-1", b"20-1", [[b"c", b"2"]]]), "the summary of what is pending"),
+        (lambda s: s.run(1, "XPENDING jobs g", [0, None, None, NOTHING]), "the summary of what is pending"),
+        (lambda s: s.run(1, "XPENDING jobs g - + 9 d", [[b"10-1", b"d", 10, 1]]), "what is pending is"),
+        (lambda s: s.run(1, "XPENDING jobs g - + 1", [[b"10-1", b"c", 10, 2]]), "what is pending is"),
+        (lambda s: s.ack(1, "10-1 20-1", 1), "1 acknowledged where 2 were pending"),
+        (lambda s: s.ack(1, "11-1", 1), "1 acknowledged where 0 were pending"),
+        (lambda s: s.run(1, "XCLAIM jobs g d 0 10-1 20-1", [A]), "claimed 10-1 where 10-1 20-1"),
+        (lambda s: s.run(1, "XCLAIM jobs g d 5000 10-1", [A]), "claimed 10-1 where nothing"),
+        (lambda s: s.run(1, "XAUTOCLAIM jobs g d 0 - COUNT 1", [b"0-0", [A], []]), "where it was"),
+        (lambda s: s.run(1, "XGROUP DELCONSUMER jobs g c", 1), "where 3 were pending for it"),
+        (lambda s: s.run(1, "XINFO CONSUMERS jobs g", [MapReply([b"name", b"c", b"pending", 2])]), "pending for consumers"),
+        (lambda s: s.run(1, "XINFO GROUPS jobs", [MapReply([b"name", b"g", b"pending", 3, b"lag", 1])]), "lag is 1, not 0"),
+        (lambda s: s.run(1, "XINFO GROUPS jobs", []), "groups [] shown where"),
+        (lambda s: s.run(1, "XPENDING jobs h", [0, None, None, NOTHING]), "does not live here"),
+        (lambda s: s.run(1, "XACK jobs h 10-1", 1), "does not live here"),
+    ],
+)
+def test_a_wrong_reply_about_what_is_pending_is_found(wrong: Wrong, what: str) -> None:
+    story = begun()
+    story.take(1, read(A, B, C))
+    wrong(story)
+    assert what in story.end()[0]
+
+
+def test_delref_takes_pending_entries_along() -> None:
+    for keeps in (False, True):
+        story = begun()
+        story.take(2, read(A, B, C))
+        story.run(1, "XTRIM jobs MAXLEN 2 DELREF", 1, Trim(KEY, {1: 2}, True))
+        story.merge(2)
+        left = [3, b"10-1"] if keeps else [2, b"20-1"]
+        story.run(2, "XPENDING jobs g", [*left, b"30-2", [[b"c", b"%d" % left[0]]]])  # type: ignore[str-bytes-safe]
+        assert bool(story.judge.violations) == keeps
+
+
+def test_a_reader_that_is_not_woken_is_found() -> None:
+    story = begun()
+    story.take(1, read(A, B, C))
+    story.add(1, "40-1", 4)
+    story.run(1, "XREADGROUP GROUP g d BLOCK 99 STREAMS jobs >", NOTHING, waited=True, number=1)
+    assert "skipped 40-1" in story.end()[0]
+
+
+# -- 7: crashes and backups ------------------------------------------------------------------------------------------
+
+
+def crashed(always: bool) -> Story:
+    """Region 1 has handed out A and B, and acknowledged A, when it is killed."""
+    story = begun()
+    vector = dict(story.vectors[1])
+    story.holds = True
+    story.take(1, read(A, B), more="COUNT 2", always=always)
+    story.ack(1, "10-1", 1, always=always)
+    story.restart(1, "kill", vector)
+    story.holds = False
+    return story
+
+
+@pytest.mark.parametrize(
+    ("reply", "pending"),
+    [
+        (read(A, B, C), [3, b"10-1", b"30-2", [[b"c", b"3"]]]),  # nothing was on disk
+        (read(C), [3, b"10-1", b"30-2", [[b"c", b"3"]]]),  # the delivery was
+        (read(C), [2, b"20-1", b"30-2", [[b"c", b"2"]]]),  # both were
+    ],
+)
+def test_a_crash_may_take_the_last_local_records(reply: Reply, pending: Reply) -> None:
+    story = crashed(False)
+    story.take(1, reply)
+    story.run(1, "XPENDING jobs g", pending)
+    assert story.judge.violations == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "pending"),
+    [
+        (NOTHING, None),  # C was never handed out
+        (read(B, C), None),  # of one delivery either both are left or none
+        (read(A, B, C), [2, b"20-1", b"30-2", [[b"c", b"2"]]]),  # the acknowledgement is left, the delivery before it is not
+    ],
+)
+def test_a_crash_takes_no_more_than_the_last_ones(reply: Reply, pending: Reply) -> None:
+    story = crashed(False)
+    story.take(1, reply)
+    if pending:
+        story.run(1, "XPENDING jobs g", pending)
+    assert story.judge.violations
+
+
+def test_what_was_answered_under_always_is_not_handed_out_again() -> None:
+    story = crashed(True)
+    story.take(1, read(A, B, C))
+    assert "repeated 10-1" in story.judge.violations[0].text
+    story = crashed(True)
+    story.take(1, read(C))
+    story.run(1, "XPENDING jobs g", [2, b"20-1", b"30-2", [[b"c", b"2"]]])
+    assert story.judge.violations == []
+
+
+def test_a_clean_stop_takes_nothing() -> None:
+    story = begun()
+    vector = dict(story.vectors[1])
+    story.holds = True
+    story.take(1, read(A, B, C))
+    story.restart(1, "clean", vector)
+    story.holds = False
+    story.take(1, read(A, B, C))
+    assert "repeated 10-1" in story.judge.violations[0].text
+
+
+@pytest.mark.parametrize("announced", [False, True])
+def test_a_restored_region_has_what_the_backup_had_and_hears_its_own_announcements_as_others(announced: bool) -> None:
+    story = begun()
+    vector = dict(story.vectors[1])
+    story.take(1, read(A, B, C))
+    story.ack(1, "10-1", 1)
+    story.announce(1, 1, 0, 2)
+    story.merge(2)
+    story.restart(1, "backup", vector)
+    if announced:
+        story.merge(1)
+    story.take(1, read(B, C) if announced else read(A, B, C))
+    assert story.judge.violations == []
+
+
+def test_a_restored_region_skips_nothing() -> None:
+    story = begun()
+    vector = dict(story.vectors[1])
+    story.add(1, "40-1", 4)
+    story.merge(2)
+    story.take(1, read(A, B, C, D))
+    story.restart(1, "backup", vector)
+    story.merge(1)
+    story.take(1, read(A, B, C))
+    assert "skipped 40-1" in story.judge.violations[0].text
+
+
+# -- 7: XREAD --------------------------------------------------------------------------------------------------------
+
+
+def test_xread_shows_what_lies_above_the_id_and_counts_what_comes_below() -> None:
+    story = begun()
+    story.run(1, "XREAD STREAMS jobs 10-1", read(B, C))
+    story.run(1, "XREAD COUNT 1 STREAMS jobs 0", read(A))
+    story.run(1, "XREAD STREAMS jobs 30-2", NOTHING)
+    story.run(1, "XREAD STREAMS jobs +", read(C))
+    story.add(2, "30-5", 7)
+    story.add(2, "30-7", 8)
+    story.merge(1)
+    story.run(1, "XREAD BLOCK 9 STREAMS jobs $", read(entry("30-5", 7), entry("30-7", 8)), waited=True)
+    story.run(2, "XREAD STREAMS jobs 30-2", read(entry("30-5", 7), entry("30-7", 8)))
+    story.add(1, "30-6", 9)
+    story.merge(2)
+    for region in (1, 2):
+        story.take(region, read(A, B, C, entry("30-5", 7), entry("30-6", 9), entry("30-7", 8)))
+    judge = story.judge
+    assert isinstance(judge, GroupReads)
+    story.end()
+    assert judge.models[2].late_arrivals == 1
+    assert [violation.region for violation in judge.violations] == [2]  # INFO shows 0
+    assert "counted are 0" in judge.violations[0].text
+
+
+@pytest.mark.parametrize(
+    ("words", "reply"),
+    [
+        ("XREAD STREAMS jobs 10-1", read(C)),
+        ("XREAD STREAMS jobs 10-1", read(A, B, C)),
+        ("XREAD STREAMS jobs 10-1", NOTHING),
+        ("XREAD COUNT 2 STREAMS jobs 0", read(A, B, C)),
+        ("XREAD STREAMS jobs +", read(B, C)),
+        ("XREAD STREAMS jobs $", read(C)),
+        ("XREAD STREAMS none 0", [[b"none", [A]]]),
+    ],
+)
+def test_a_wrong_xread_is_found(words: str, reply: Reply) -> None:
+    story = begun()
+    story.run(1, words, reply)
+    assert len(story.judge.violations) == 1
+
+
+# -- 8 ---------------------------------------------------------------------------------------------------------------
+
+
+def acknowledged() -> Story:
+    """A and B were acknowledged in region 1, C is pending."""
+    story = begun(Redelivery)
+    story.take(1, read(A, B, C))
+    story.ack(1, "10-1 20-1", 2)
+    return story
+
+
+def test_what_was_acknowledged_does_not_come_again() -> None:
+    story = acknowledged()
+    story.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read(C))
+    story.run(1, "XPENDING jobs g - + 9", [[b"30-2", b"c", 0, 1]])
+    story.take(2, read(A, B, C))  # another region may not have heard of it
+    story.restart(1, "kill", story.vectors[1])
+    story.take(1, NOTHING)
+    assert story.end() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "reply"),
+    [
+        ("XREADGROUP GROUP g c STREAMS jobs >", read(A)),
+        ("XREADGROUP GROUP g c STREAMS jobs 0", read(B, C)),
+        ("XCLAIM jobs g d 0 10-1", [A]),
+        ("XAUTOCLAIM jobs g d 0 -", [b"0-0", [A, C], []]),
+        ("XPENDING jobs g - + 9", [[b"10-1", b"c", 0, 1]]),
+    ],
+)
+def test_a_redelivery_is_found(words: str, reply: Reply) -> None:
+    for restarts in (False, True):
+        story = acknowledged()
+        if restarts:
+            story.restart(1, "kill", story.vectors[1])
+        story.run(1, words, reply)
+        assert len(story.end()) == 1
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        lambda s: s.run(1, "XGROUP SETID jobs g 0", OK),
+        lambda s: s.run(1, "XCLAIM jobs g c 0 10-1 FORCE", [A]),
+        lambda s: s.run(1, "XGROUP DESTROY jobs g", 1, DestroyGroup(KEY, b"g")),
+        lambda s: s.run(1, "DEL jobs", 1, Delete(KEY, s.vectors[1])),
+        lambda s: s.restart(1, "backup", {1: 3, 2: 1}),
+    ],
+)
+def test_what_comes_again_for_a_reason_is_right(reason: Wrong) -> None:
+    story = acknowledged()
+    reason(story)
+    story.run(1, "XREADGROUP GROUP g c STREAMS jobs >", read(A))
+    assert story.end() == []
+
+
+def test_a_crash_may_take_an_acknowledgement() -> None:
+    story = begun(Redelivery)
+    story.take(1, read(A, B, C))
+    story.holds = True
+    story.ack(1, "10-1", 1)
+    story.restart(1, "power", story.vectors[1])
+    story.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read(A, B, C))
+    assert story.end() == []
+
+
+# -- 11 --------------------------------------------------------------------------------------------------------------
+
+
+def busy(story: Story, for_ms: int, every_ms: int = 10) -> None:
+    """Region 1 works on other things."""
+    until_ms = story.at_ms + for_ms
+    while story.at_ms < until_ms:
+        story.at_ms += every_ms - 10
+        story.run(1, "PING", b"PONG")
+
+
+def waiting(story: Story, words: str) -> Operation:
+    """A command that waits."""
+    return Operation(900, 1, 1, story.starts[1], tuple(words.encode().split()), (), story.at_ms, story.at_ms, {}, False)
+
+
+def test_regions_converge() -> None:
+    assert Story(Liveness).end() == []
+    assert "no convergence within 20000 ms" in Story(Liveness).end(None)[0]
+    assert "convergence took 30000 ms" in Story(Liveness).end(30_000)[0]
+
+
+@pytest.mark.parametrize("words", ["XADD jobs * t 1", "XREADGROUP GROUP g c BLOCK 50 STREAMS jobs >", "WAIT 1 50", "CRDT.SYNC 50"])
+def test_a_command_that_waits_for_ever_is_found(words: str) -> None:
+    for is_late in (False, True):
+        story = Story(Liveness)
+        operation = waiting(story, words)
+        busy(story, 800 if is_late else 300)
+        story.judge.lost(operation)
+        assert [("gave no answer" in text) for text in story.end()] == [True] * is_late
+
+
+def test_a_late_answer_is_found_and_one_of_a_paused_region_is_not() -> None:
+    for is_awake in (True, False):
+        story = Story(Liveness)
+        operation = waiting(story, "XREAD BLOCK 50 STREAMS jobs $")
+        busy(story, 1000, 20 if is_awake else 200)
+        operation.has_reply = operation.waited = True
+        operation.reply = NULL_ARRAY
+        story.judge.executed(operation)
+        operation.answered_ms = story.at_ms
+        story.judge.answered(operation)
+        assert bool(story.end()) == is_awake
+
+
+def test_what_may_wait_for_ever_does() -> None:
+    story = Story(Liveness)
+    operation = waiting(story, "XREAD BLOCK 0 STREAMS jobs $")
+    busy(story, 9000)
+    story.judge.lost(operation)
+    assert story.end() == []
+
+
+def test_a_reply_that_never_leaves_is_found() -> None:
+    story = Story(Liveness)
+    story.run(1, "XADD jobs * t 1", b"10-1", adds=[("10-1", 1)], answered=False)
+    assert "computed a reply and never gave it" in story.end()[0]
+
+
+def test_only_a_restored_region_refuses_writes() -> None:
+    for restored in (False, True):
+        story = Story(Liveness)
+        if restored:
+            story.restart(1, "backup", {})
+        story.run(1, "XADD jobs * t 1", ErrorReply("READONLY region us is in recovery, waiting for eu"))
+        assert bool(story.end()) != restored
+
+
+# -- 12 --------------------------------------------------------------------------------------------------------------
+
+
+def test_traces_are_compared() -> None:
+    assert compare(7, "abc", "abc") is None
+    violation = compare(7, "abc", "abd")
+    assert violation is not None
+    assert "seed 7" in str(violation)
