@@ -14,19 +14,23 @@ from sim.history import Checker, Operation, Violation, Words
 from sim.load.client import Client
 from sim.plan import ClientPlan, Fault, Plan
 from sim.run import Result, run_plan, run_world
-from sim.shrink import Budget, ddmin, failure
+from sim.shrink import Budget, ddmin, failure, settings_to_drop, simpler_worlds, without_settings
 from sim.world.draining import FIRST_NUMBER
 from sim.world.world import EPOCH_MS, World
 
 
 @dataclass(frozen=True)
 class Command:
-    """What a client sends at `at_ms`: one command, or a whole transaction. `made`: the ID that an XADD with `*` returned when recorded."""
+    """What a client sends at `at_ms`: one command, or a whole transaction.
+
+    `anew`: on a new connection, for it has given up the former one. `made`: the ID that an XADD with `*` returned when recorded.
+    """
 
     at_ms: int
     client: int
     region: int
     commands: tuple[Words, ...]
+    anew: bool = False
     made: Optional[bytes] = None
 
 
@@ -41,8 +45,8 @@ class Script:
     commands: tuple[Command, ...]
 
     def acts(self) -> list[Act]:
-        """Commands and faults by time, faults first where it is the same."""
-        return sorted([*self.plan.faults(), *self.commands], key=lambda act: act.at_ms)
+        """Commands and faults by time, commands first where it is the same, as in plans."""
+        return sorted([*self.commands, *self.plan.faults()], key=lambda act: act.at_ms)
 
     def with_acts(self, acts: Sequence[Act]) -> Script:
         """The same world with these commands and faults."""
@@ -56,7 +60,7 @@ class Script:
 
 def record(plan: Plan, judges: Sequence[type[Checker]]) -> tuple[Script, Result]:
     """Runs a plan and notes what its clients send."""
-    found: dict[int, Command] = {}
+    found: dict[int, Operation] = {}
 
     class Recorder(Checker):
         """Notes each operation once: when it was executed, or when it was lost before that."""
@@ -64,23 +68,26 @@ def record(plan: Plan, judges: Sequence[type[Checker]]) -> tuple[Script, Result]
         name = "recorder"
 
         def executed(self, operation: Operation) -> None:
-            note(operation)
+            found[operation.number] = operation
 
         def lost(self, operation: Operation) -> None:
-            note(operation)
-
-    def note(operation: Operation) -> None:
-        if operation.number not in found and operation.client < FIRST_NUMBER:
-            found[operation.number] = _command(operation)
+            found[operation.number] = operation
 
     result = run_plan(plan, [*judges, Recorder])
-    commands = tuple(found[number] for number in sorted(found))
-    return Script(plan.with_steps(tuple(plan.faults())), commands), result
+    last: dict[int, Operation] = {}  # by client
+    commands: list[Command] = []
+    for number in sorted(found):
+        operation = found[number]
+        if operation.client < FIRST_NUMBER:
+            before = last.get(operation.client)
+            commands.append(_command(operation, before is not None and before.lost))
+            last[operation.client] = operation
+    return Script(plan.with_steps(tuple(plan.faults())), tuple(commands)), result
 
 
 def run_script(script: Script, judges: Sequence[type[Checker]]) -> Result:
     """Runs a script, healing, convergence and verdict included."""
-    world = World(script.plan, list(judges))
+    world = World(script.plan.with_steps(()), list(judges))
     _prepare(world, script)
     return run_world(world)
 
@@ -88,32 +95,38 @@ def run_script(script: Script, judges: Sequence[type[Checker]]) -> Result:
 def shrink_script(script: Script, wanted: str, judges: Sequence[type[Checker]], budget: Budget) -> Script:
     """The smallest script found that fails in the same way (`sim.shrink.failure`). The script fails so itself."""
 
-    def fails(acts: Sequence[Act]) -> bool:
-        return budget.take() and is_failure(run_script(script.with_acts(acts), judges).violations, wanted)
+    def is_smaller(smaller: Script) -> bool:
+        nonlocal script
+        if not budget.take() or not is_failure(run_script(smaller, judges).violations, wanted):
+            return False
+        script = smaller
+        return True
 
-    acts = script.acts()
-    commands: list[Act] = [act for act in acts if isinstance(act, Command)]
-    faults: list[Act] = [act for act in acts if isinstance(act, Fault)]
-    faults = ddmin(faults, lambda some: fails([*some, *commands]))
-    commands = ddmin(commands, lambda some: fails([*faults, *some]))
-    acts = ddmin(script.with_acts([*faults, *commands]).acts(), fails)
-    return _plain_words(script.with_acts(acts), wanted, judges, budget)
+    def fails(acts: Sequence[Act]) -> bool:
+        return is_smaller(script.with_acts(acts))
+
+    commands = list(script.commands)
+    ddmin(script.plan.faults(), lambda some: fails([*some, *commands]))
+    faults = script.plan.faults()
+    ddmin(commands, lambda some: fails([*faults, *some]))
+    ddmin(script.acts(), fails)
+    for place in range(len(script.commands)):
+        while any(is_smaller(_with_command(script, place, shorter)) for shorter in _shorter(script.commands[place])):
+            pass
+    for simpler in simpler_worlds(script.plan):
+        is_smaller(replace(script, plan=simpler(script.plan)))
+    names = settings_to_drop(script.plan, wanted)
+    ddmin(names, lambda left: is_smaller(replace(script, plan=without_settings(script.plan, set(names) - set(left)))))
+    return script
+
+
+def _with_command(script: Script, place: int, command: Command) -> Script:
+    return replace(script, commands=(*script.commands[:place], command, *script.commands[place + 1 :]))
 
 
 def is_failure(violations: Sequence[Violation], wanted: str) -> bool:
     """Whether one of them is of this kind."""
     return any(failure(violation) == wanted for violation in violations)
-
-
-def _plain_words(script: Script, wanted: str, judges: Sequence[type[Checker]], budget: Budget) -> Script:
-    """Commands shorter where that changes nothing: a transaction of fewer commands, an entry of one field."""
-    for place, command in enumerate(script.commands):
-        for shorter in _shorter(command):
-            smaller = replace(script, commands=(*script.commands[:place], shorter, *script.commands[place + 1 :]))
-            if budget.take() and is_failure(run_script(smaller, judges).violations, wanted):
-                script = smaller
-                break
-    return script
 
 
 def _shorter(command: Command) -> list[Command]:
@@ -129,12 +142,12 @@ def _shorter(command: Command) -> list[Command]:
     return []
 
 
-def _command(operation: Operation) -> Command:
+def _command(operation: Operation, anew: bool) -> Command:
     commands = operation.commands()
     if operation.queued:
         commands = ((b"MULTI",), *commands, (b"EXEC",))
     made = operation.reply if isinstance(operation.reply, bytes) and _generates(operation.argv) else None
-    return Command(operation.at_ms - EPOCH_MS, operation.client, operation.region, commands, made)
+    return Command(operation.at_ms - EPOCH_MS, operation.client, operation.region, commands, anew, made)
 
 
 def _generates(argv: Words) -> bool:
@@ -166,35 +179,37 @@ class _Scripted(Client):
 
 
 def _prepare(world: World, script: Script) -> None:
-    """Puts scripted clients in the place of those that the plan made."""
+    """Puts scripted clients in the place of those that the plan made, and their commands and the faults into the schedule."""
     made: dict[bytes, bytes] = {}
     recorded = {words: command.made for command in script.commands if command.made is not None for words in command.commands}
-    plans = {one.number: one for one in script.plan.clients}
-    for command in script.commands:
-        plan = plans.get(command.client, ClientPlan(command.client, "scripted", command.region, world.keys, 0))
-        client = world.clients.get(command.client)
-        if not isinstance(client, _Scripted):
-            world.clients[command.client] = _Scripted(plan, made, recorded)
-    for place, command in enumerate(script.commands):
-        before = script.commands[place - 1] if place else None
-        if before is not None and (before.at_ms, before.client, before.region) == (command.at_ms, command.client, command.region):
-            continue  # goes with the one before, in one pipeline
-        pipeline = [command]
-        for after in script.commands[place + 1 :]:
-            if (after.at_ms, after.client, after.region) != (command.at_ms, command.client, command.region):
-                break
-            pipeline.append(after)
-        words = [each for one in pipeline for each in one.commands]
-        world.scheduler.at(EPOCH_MS + command.at_ms, _send, world, command.client, command.region, words, made)
+    for plan in script.plan.clients:
+        world.clients[plan.number] = _Scripted(plan, made, recorded)
+    world.scheduler.at(EPOCH_MS, _schedule, world, script, made)
 
 
-def _send(world: World, number: int, region: int, commands: list[Words], made: dict[bytes, bytes]) -> None:
-    """A client that still waits for something gives up first, as all do."""
-    client = world.clients[number]
-    client.region = region
-    if world.unanswered(client):
-        world.break_line(number)
-    world.send(client, [tuple(_now(word, made) for word in words) for words in commands])
+def _schedule(world: World, script: Script, made: dict[bytes, bytes]) -> None:
+    """Called when the regions have been started, so that steps stand where a plan's steps do among what happens at the same time."""
+    pipelines: list[list[Command]] = []
+    for act in script.acts():
+        if isinstance(act, Fault):
+            world.scheduler.at(EPOCH_MS + act.at_ms, world.strike, act)
+            continue
+        before = pipelines[-1][-1] if pipelines else None
+        if before is not None and not act.anew and (before.at_ms, before.client, before.region) == (act.at_ms, act.client, act.region):
+            pipelines[-1].append(act)
+            continue
+        pipelines.append([act])
+        world.scheduler.at(EPOCH_MS + act.at_ms, _send, world, pipelines[-1], made)
+
+
+def _send(world: World, pipeline: list[Command], made: dict[bytes, bytes]) -> None:
+    """One client sends what it sends at one moment."""
+    first = pipeline[0]
+    client = world.clients[first.client]
+    client.region = first.region
+    if first.anew:
+        world.break_line(first.client)
+    world.send(client, [tuple(_now(word, made) for word in words) for one in pipeline for words in one.commands])
 
 
 def _now(word: bytes, made: dict[bytes, bytes]) -> bytes:

@@ -135,14 +135,8 @@ class _Shrinker:
 
     def _simplify(self) -> None:
         """One simple world for all that can be had so."""
-        if self.plan.traits:
-            self._try(replace(self.plan, traits=frozenset()))
-        if self.plan.loss:
-            self._try(replace(self.plan, loss=0.0))
-        if any(self.plan.clock_offsets_ms.values()):
-            self._try(replace(self.plan, clock_offsets_ms={}))
-        if self.plan.delay_ms != (0, 0):
-            self._try(replace(self.plan, delay_ms=(0, 0)))
+        for simpler in simpler_worlds(self.plan):
+            self._try(simpler(self.plan))
         if self.plan.links != _mesh(self.plan.regions):
             self._try(replace(self.plan, links=_mesh(self.plan.regions)))
         keys = sorted({key for client in self.plan.clients for key in client.keys})
@@ -157,12 +151,9 @@ class _Shrinker:
                 any(self._try(_with_regions(self.plan, left, home)) for home in (0, *left))
 
     def _settings(self) -> None:
-        """Settings go back to their defaults, in all regions or in some."""
-        kept = sorted(
-            {name for values in self.plan.settings.values() for name in values if self.failure in PUNCTUAL and name.endswith("-ms")}
-        )
-        names = sorted({name for values in self.plan.settings.values() for name in values if name not in kept})
-        ddmin(names, lambda left: self._try(_with_settings(self.plan, {*left, *kept})))
+        """Settings go back to their defaults."""
+        names = settings_to_drop(self.plan, self.failure)
+        ddmin(names, lambda left: self._try(without_settings(self.plan, set(names) - set(left))))
 
     def _shorten(self) -> None:
         """Faults that last shorter."""
@@ -220,12 +211,30 @@ def _with_regions(plan: Plan, regions: tuple[int, ...], home: int) -> Plan:
     return _with_clients(smaller, clients)
 
 
-def _with_settings(plan: Plan, names: set[str]) -> Plan:
-    """The plan with these settings, and all others at their defaults."""
-    return replace(
-        plan,
-        settings={region: {name: value for name, value in values.items() if name in names} for region, values in plan.settings.items()},
-    )
+def simpler_worlds(plan: Plan) -> list[Callable[[Plan], Plan]]:
+    """What may be taken from the plan's world, one thing at a time."""
+    ways: list[Callable[[Plan], Plan]] = []
+    if plan.traits:
+        ways.append(lambda one: replace(one, traits=frozenset()))
+    if plan.loss:
+        ways.append(lambda one: replace(one, loss=0.0))
+    if any(plan.clock_offsets_ms.values()):
+        ways.append(lambda one: replace(one, clock_offsets_ms={}))
+    if plan.delay_ms != (0, 0):
+        ways.append(lambda one: replace(one, delay_ms=(0, 0)))
+    return ways
+
+
+def settings_to_drop(plan: Plan, wanted: str) -> list[str]:
+    """Names of the settings that may go back to their defaults while a plan fails in this way (`failure`)."""
+    names = sorted({name for values in plan.settings.values() for name in values})
+    return [name for name in names if not (wanted in PUNCTUAL and name.endswith("-ms"))]
+
+
+def without_settings(plan: Plan, names: set[str]) -> Plan:
+    """The plan with these settings at their defaults."""
+    left = {region: {name: value for name, value in values.items() if name not in names} for region, values in plan.settings.items()}
+    return replace(plan, settings=left)
 
 
 def _mesh(regions: tuple[int, ...]) -> tuple[tuple[int, int], ...]:

@@ -1,0 +1,55 @@
+"""Seeds to run besides those that somebody asks for: every seed that ever failed, and those that a commit chooses."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Optional
+
+FILE: Final = Path(__file__).parent / "failed.txt"
+_COMMIT_SEEDS: Final = 1 << 40
+"""Commits choose among so many, so that two never choose the same."""
+
+
+@dataclass(frozen=True)
+class FailedSeed:
+    """A seed that failed once: `remark` says how, and what mended it."""
+
+    seed: int
+    regions: int
+    ops: int
+    remark: str
+
+
+class SeedsError(Exception):
+    """A list or range of seeds that cannot be read."""
+
+
+def failed(path: Path = FILE) -> list[FailedSeed]:
+    """All seeds of the list: a line each, ``seed regions ops remark``; # begins a comment."""
+    found: list[FailedSeed] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        words = line.partition("#")[0].split(None, 3)
+        if not words:
+            continue
+        if len(words) < 4 or not all(word.isdigit() for word in words[:3]):
+            raise SeedsError(f"{path.name}:{number}: a line is 'seed regions ops remark', not '{line.strip()}'")
+        found.append(FailedSeed(int(words[0]), int(words[1]), int(words[2]), words[3]))
+    return found
+
+
+def chosen_by(text: str, count: int) -> range:
+    """As many consecutive seeds as asked for, other ones for every text: a commit's name, say."""
+    first = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % _COMMIT_SEEDS
+    return range(first, first + count)
+
+
+def in_range(text: str) -> tuple[int, Optional[int]]:
+    """(first, end) of ``FIRST:END``; None: without end, as ``FIRST:`` says. A number alone is that seed."""
+    first, colon, end = text.partition(":")
+    if not first.isdigit() or not (end.isdigit() or not end) or (end and int(end) <= int(first)):
+        raise SeedsError(f"seeds are FIRST:END, or one number, not '{text}'")
+    if not colon:
+        return int(first), int(first) + 1
+    return int(first), int(end) if end else None

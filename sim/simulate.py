@@ -1,0 +1,163 @@
+"""A sweep for people: progress, the closing table, and a story for each new kind of failure. `cli.simulate` and `sim.ci` call it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Optional
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.text import Text
+
+from sim.replay import relative
+from sim.run import Result
+from sim.shrink import failure
+from sim.story import Shrinking, Story
+from sim.sweep import LIMIT_S, Died, Task, in_processes, sweep
+from sim.tally import Tally, known_names, show
+
+STORIES_MAX: Final = 3
+"""Stories of one sweep: the first seed of so many kinds of failure is made small."""
+SHOWN_MAX: Final = 5
+"""Violations of one seed that are shown."""
+_PLAIN_EVERY_S: Final = 10.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a sweep is done. `shrink_s`: seconds for making one failure small, 0: none is; `stories`: where they are written."""
+
+    task: Task = field(default_factory=Task)
+    jobs: int = 1
+    limit_s: float = LIMIT_S
+    minutes: Optional[float] = None
+    shrink_s: float = 120.0
+    stories: Path = Path("simulated")
+
+
+def run(seeds: Iterable[int], total: Optional[int], asked: Asked, console: Console) -> Tally:
+    """Sweeps the seeds, tells of each failure at once, prints the table, then writes stories. `total`: how many seeds, if known."""
+    tally = sweep_shown(seeds, total, asked, console)
+    show(tally, console, known_names())
+    if tally.failed and asked.shrink_s > 0:
+        write_stories(tally.failed, asked, console)
+    if tally.failed:
+        listed = " ".join(str(each.seed) for each in sorted(tally.failed, key=lambda one: one.seed)[:20])
+        console.print(Text(f"{len(tally.failed)} of {tally.seeds} seeds FAILED: {listed}", style="bold red"))
+    else:
+        console.print(f"{tally.seeds} seeds, no violation", highlight=False)
+    return tally
+
+
+def sweep_shown(seeds: Iterable[int], total: Optional[int], asked: Asked, console: Console) -> Tally:
+    """The sums of a sweep, with its progress shown and its failures told as they come."""
+    tally = Tally()
+    progress = _Progress(tally, total, console)
+    until_s = time.monotonic() + 60 * asked.minutes if asked.minutes is not None else None
+    with progress:
+        for result in sweep(seeds, asked.task, asked.jobs, asked.limit_s, until_s):
+            tally.add(result)
+            if result.violations:
+                _tell(result, asked.task, console)
+            progress.moved()
+    return tally
+
+
+def options_of(task: Task) -> str:
+    """The command line's options of a task, as far as they are not the usual ones; " --regions 5", say."""
+    usual = Task()
+    words = [f" --regions {task.regions}" if task.regions != usual.regions else "", f" --ops {task.ops}" if task.ops != usual.ops else ""]
+    if task.faults is not None:
+        words.append(f' --faults "{",".join(task.faults) or "none"}"')
+    return "".join(words)
+
+
+def _tell(result: Result, task: Task, console: Console) -> None:
+    console.print(Text(f"seed {result.seed} FAILED", style="bold red"))
+    for violation in result.violations[:SHOWN_MAX]:
+        console.print(Text(f"  {relative(str(violation))}"), soft_wrap=True)
+    if len(result.violations) > SHOWN_MAX:
+        console.print(f"  … and {len(result.violations) - SHOWN_MAX} more")
+    console.print(Text(f"  anabranch simulate --replay {result.seed}{options_of(task)}"), soft_wrap=True)
+
+
+def write_stories(failed: list[Result], asked: Asked, console: Console) -> None:
+    """Makes the first seed of each kind of failure small, and writes what is left of it as a scenario file."""
+    first: dict[str, int] = {}
+    for result in sorted(failed, key=lambda one: one.seed):
+        kind = failure(result.violations[0])
+        if kind not in ("crash", "hang"):  # such a seed is not run here
+            first.setdefault(kind, result.seed)
+    for kind in list(first)[STORIES_MAX:]:
+        del first[kind]
+    kinds = {seed: kind for kind, seed in first.items()}
+    if kinds:
+        console.print(f"making {len(kinds)} failure{'s' if len(kinds) > 1 else ''} small …", highlight=False)
+    for seed, story in in_processes(kinds, Shrinking(asked.task, asked.shrink_s), asked.jobs, 3 * asked.shrink_s + asked.limit_s):
+        if isinstance(story, Died):
+            console.print(Text(f"seed {seed} ({kinds[seed]}) could not be made small: {story.text}"), soft_wrap=True)
+        else:
+            _write_story(seed, kinds[seed], story, asked.stories, console)
+
+
+def _write_story(seed: int, kind: str, story: Story, directory: Path, console: Console) -> None:
+    name = kind.partition(":")[0].replace("_", "-")
+    if not story.text:
+        console.print(Text(f"seed {seed} ({kind}): {story.remark}"), soft_wrap=True)
+        return
+    path = directory / f"{name}-{seed}.md"
+    directory.mkdir(parents=True, exist_ok=True)
+    path.write_text(story.text, encoding="utf-8")
+    size = f"{story.commands} commands and {story.faults} faults are left of {story.commands_before} and {story.faults_before}"
+    console.print(Text(f"seed {seed} ({kind}): {size}; {story.remark}"), soft_wrap=True)
+    console.print(Text(f"  anabranch scenario run {path}"), soft_wrap=True)
+
+
+class _Progress:
+    """How far the sweep is: a bar in a terminal, else a line now and then."""
+
+    def __init__(self, tally: Tally, total: Optional[int], console: Console) -> None:
+        self._tally = tally
+        self._total = total
+        self._console = console
+        self._began_s = self._said_s = time.monotonic()
+        self._bar: Optional[Progress] = None
+        self._row = TaskID(0)
+
+    def __enter__(self) -> _Progress:
+        if self._console.is_terminal:
+            columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}")
+            self._bar = Progress(*columns, console=self._console)
+            self._row = self._bar.add_task("seeds", total=self._total, speed="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        else:
+            self._say()
+            return
+        self._console.print(self._speed(), highlight=False)
+
+    def moved(self) -> None:
+        """One more seed is done."""
+        if self._bar is not None:
+            self._bar.update(self._row, completed=self._tally.seeds, speed=self._speed())
+        elif time.monotonic() - self._said_s >= _PLAIN_EVERY_S:
+            self._said_s = time.monotonic()
+            self._say()
+
+    def _say(self) -> None:
+        of_all = f" of {self._total}" if self._total is not None else ""
+        failed = f", {len(self._tally.failed)} FAILED" if self._tally.failed else ""
+        self._console.print(f"{self._tally.seeds}{of_all} seeds{failed}; {self._speed()}", highlight=False, soft_wrap=True)
+
+    def _speed(self) -> str:
+        """Seeds a second, and how much faster than the clock virtual time runs."""
+        passed_s = max(time.monotonic() - self._began_s, 0.001)
+        hours = self._tally.virtual_ms / 1000 / passed_s
+        return f"{self._tally.seeds / passed_s:.1f} seeds/s, {hours:.0f} simulated hours per hour"
