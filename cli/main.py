@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import anabranch_build  # Chooses the build before anything of it is imported.
-from cli import bench, diff, explain, links, members, scenario, serve, status, up
+from cli import bench, diff, explain, links, members, scenario, serve, simulate, status, up
 from cli.errors import CliError
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ app.add_typer(member_app, name="member")
 app.command("explain")(explain.explain)
 app.command("diff")(diff.diff)
 app.add_typer(scenario_app, name="scenario")
+app.command("simulate")(simulate.simulate)
 app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench.bench)
 link_app.command("cut")(links.cut)
 link_app.command("heal")(links.heal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Optional
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from sim import seeds as seeds_module
 from sim.replay import relative
 from sim.run import Result
 from sim.shrink import failure
@@ -50,6 +51,19 @@ def run(seeds: Iterable[int], total: Optional[int], asked: Asked, console: Conso
     else:
         console.print(f"{tally.seeds} seeds, no violation", highlight=False)
     return tally
+
+
+def run_failed(asked: Asked, console: Console, path: Path = seeds_module.FILE) -> bool:
+    """Runs every seed of the list of those that failed once, each with its own regions and operations; whether all pass."""
+    passes = True
+    by_scale: dict[tuple[int, int], list[int]] = {}
+    for one in seeds_module.failed(path):
+        by_scale.setdefault((one.regions, one.ops), []).append(one.seed)
+    for (regions, ops), seeds in by_scale.items():
+        console.print(f"{len(seeds)} seeds that failed once, of {regions} regions and {ops} operations", highlight=False)
+        task = replace(asked.task, regions=regions, ops=ops)
+        passes = not sweep_shown(seeds, len(seeds), replace(asked, task=task), console).failed and passes
+    return passes
 
 
 def sweep_shown(seeds: Iterable[int], total: Optional[int], asked: Asked, console: Console) -> Tally:
