@@ -11,6 +11,7 @@ from sim.checkers import ALL
 from sim.draw import draw_plan
 from sim.history import Checker, End, Violation
 from sim.plan import Plan
+from sim.rules.witness import Witness
 from sim.world import faults
 from sim.world.draining import drain
 from sim.world.world import EPOCH_MS, World
@@ -38,12 +39,15 @@ def run_seed(seed: int, regions: int = 3, ops: int = 300, allowed: Optional[Coll
 
 
 def run_plan(plan: Plan, judges: Sequence[type[Checker]] = ALL, tell: Optional[Callable[[tuple[Any, ...]], None]] = None) -> Result:
-    """Runs a plan; an exception of the code under test is a violation like any other."""
-    return run_world(World(plan, list(judges), tell))
+    """Runs a plan; an exception of the code under test is a violation like any other. Rules and conflicts are counted besides."""
+    return run_world(World(plan, [*judges, Witness], tell))
 
 
 def run_world(world: World) -> Result:
     """Runs a world that has not begun, and closes it."""
+    witnesses = [judge for judge in world.judges if isinstance(judge, Witness)]
+    for witness in witnesses:
+        witness.watch(world)
     try:
         world.begin()
         world.scheduler.run_until(EPOCH_MS + world.plan.load_ms)
@@ -56,6 +60,8 @@ def run_world(world: World) -> Result:
     violations.sort(key=lambda violation: violation.at_ms)
     trace_hash = world.trace.digest()
     world.close()
+    for witness in witnesses:
+        world.counters.update(witness.counted(world.counters))
     return Result(world.plan.seed, violations, trace_hash, world.scheduler.now_ms - EPOCH_MS, dict(world.counters))
 
 

@@ -1,0 +1,150 @@
+"""What only a look into a region tells: how entries lie in nodes, what was collected, what a start found, which life it lives."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from crdt import effects as fx
+from crdt.encoding import Reader
+from crdt.node import PackedNode
+from crdt.region_log import RegionLog
+from region.engine.engine import Engine
+from region.engine.lifecycle import RECOVERY, SERVING
+from sim.history import Began, Moved, Vector
+from sim.rules import past as p
+from sim.rules.conflicts import Count
+from sim.rules.past import Past
+
+
+class Inside:
+    """Looks into engines, and never changes them."""
+
+    def __init__(self, count: Count) -> None:
+        self.count = count
+        self._lives: dict[int, int] = {}  # the life in which a region's process began
+        self._recovering: set[int] = set()
+        self._relayed = False
+        self.lost_ms: dict[int, int] = {}  # region said to be lost → when
+
+    # -- while it goes on --------------------------------------------------------------------------------------------
+
+    def began(self, event: Began, engine: Engine, clock_ms: int) -> None:
+        """A process has loaded what is on its disk."""
+        self._lives[event.region] = event.life
+        if event.life > clock_ms:
+            self.count("rule:S1.3")
+        if 0 < engine.saved_position < engine.journal.position:
+            self.count("rule:S13.1")
+
+    def lived(self, region: int, engine: Engine) -> None:
+        """Whether its life or its state is another than it was."""
+        lifecycle = engine.lifecycle
+        if lifecycle.life != self._lives.get(region, lifecycle.life):
+            self._lives[region] = lifecycle.life
+            self.count("rule:S1.3")
+        if lifecycle.state == RECOVERY:
+            self._recovering.add(region)
+        elif region in self._recovering and lifecycle.state == SERVING:
+            self._recovering.discard(region)
+            self.count("rule:S13.7")
+
+    def moved(self, event: Moved, engine: Engine) -> None:
+        """Blocks came, or a snapshot: they are in rows that wait for a commit."""
+        if event.how == "join":
+            self.count("rule:S11.2")
+            for row in reversed(engine.journal.rows):
+                if row.snapshot:
+                    if _differ(Reader(row.body).vector(), event.before):
+                        self.count("rule:S11.3")
+                    break
+        elif not self._relayed and event.how == "merge":
+            for row in engine.journal.rows:
+                if row.block is not None and row.source not in (0, row.block.origin):
+                    self._relayed = True
+                    self.count("rule:S2.1")
+                    break
+
+    def look(self, engine: Engine) -> None:
+        """Now and then: keys that exist without entries."""
+        for key in sorted(engine.keyspace.keys):
+            stream = engine.keyspace.keys[key]
+            if stream.header and not stream.length() and stream.exists_at(engine.clock_ms):
+                self.count("rule:S3.1")
+
+    # -- at the end --------------------------------------------------------------------------------------------------
+
+    def conclude(self, past: Past, engines: dict[int, Engine]) -> None:
+        """What the regions hold when all is over."""
+        for region in sorted(engines):
+            self._nodes(past, engines[region])
+            self._collected(past, engines[region])
+        self._alike(engines)
+
+    def _nodes(self, past: Past, engine: Engine) -> None:
+        for key, stream in engine.keyspace.keys.items():
+            if any(len(log.rax.nodes) > 1 for log in stream.logs.values()):
+                self.count("rule:S12.1")
+            for dot in past.dots(key, p.REMOVE):
+                effect = past.at(dot)
+                assert isinstance(effect, fx.RemoveEntries)
+                for region, counter in effect.dots:
+                    log = stream.logs.get(region)
+                    if log is not None and _was_rewritten(log, counter):
+                        self.count("rule:S12.2")
+
+    def _collected(self, past: Past, engine: Engine) -> None:
+        """Tombstones that were made and are no more (S6.2)."""
+        vector: Vector = engine.vector
+        for key in past.by_key:
+            stream = engine.keyspace.keys.get(key)
+            newest: dict[tuple[int, bytes], int] = {}
+            for dot in past.dots(key, p.DESTROY):
+                effect = past.at(dot)
+                assert isinstance(effect, fx.DestroyGroup)
+                newest[(dot[0], effect.group)] = dot[1]
+            for (region, group), counter in newest.items():
+                kept = {} if stream is None else stream.tombstones.get(group, {})
+                if kept.get(region, 0) < counter <= vector.get(region, 0):
+                    self.count("rule:S6.2")
+
+    def _alike(self, engines: dict[int, Engine]) -> None:
+        """The same bytes in two regions' nodes (S12.3), other statistics of the same entries (S3.4)."""
+        regions = sorted(engines)
+        for one, other in pairwise(regions):
+            keys = engines[other].keyspace.keys
+            for key, stream in engines[one].keyspace.keys.items():
+                twin = keys.get(key)
+                if twin is None:
+                    continue
+                if stream.entries_added != twin.entries_added:
+                    self.count("rule:S3.4")
+                for origin, log in stream.logs.items():
+                    if origin in twin.logs and _share_bytes(log, twin.logs[origin]):
+                        self.count("rule:S12.3")
+
+
+def _differ(one: Vector, other: Vector) -> bool:
+    """Whether each holds something that the other lacks."""
+    ahead = any(counter > other.get(region, 0) for region, counter in one.items())
+    return ahead and any(counter > one.get(region, 0) for region, counter in other.items())
+
+
+def _was_rewritten(log: RegionLog, counter: int) -> bool:
+    """Whether a node spans a removed entry's counter, and does not hold it, not even marked as deleted (S12.2)."""
+    index = log.rax.index_by_counter(counter)
+    if index < 0 or log.rax.nodes[index].last_counter < counter:
+        return False
+    scan = log.rax.nodes[index].scan()
+    while scan.step():
+        if scan.counter == counter:
+            return False
+    return True
+
+
+def _share_bytes(log: RegionLog, twin: RegionLog) -> bool:
+    nodes: dict[int, PackedNode] = {node.base_counter: node for node in log.rax.nodes}
+    for node in twin.rax.nodes:
+        same = nodes.get(node.base_counter)
+        if same is not None and same.count == node.count > 1 and same.data == node.data:
+            return True
+    return False
