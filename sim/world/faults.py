@@ -50,15 +50,16 @@ def _ends(world: World, fault: Fault, end: Callable[[], None]) -> None:
 
 def heal(world: World) -> None:
     """Ends whatever is still going on, and starts what does not run."""
+    for region in world.regions.values():
+        region.disk.failing = ""
+        region.disk.call_off()
     undo, world.undo = world.undo, []
     for end in undo:
         end()
     for region in world.regions.values():
-        region.disk.failing = ""
-        region.disk.call_off()
         if not region.running:
             region.down_for = 0
-            region.start_if_stopped("kill")
+            region.start_if_stopped()
     world.network.cuts.clear()
     world.network.slow_ms.clear()
     world.network.resume()
@@ -174,13 +175,13 @@ def _link_down(world: World, fault: Fault, draw: Random) -> None:
 # -- processes -------------------------------------------------------------------------------------------------------
 
 
-def _down(world: World, region: SimulatedRegion, fault: Fault, how: str, restored: bool = False) -> None:
+def _down(world: World, region: SimulatedRegion, fault: Fault) -> None:
     """Keeps a region that has just stopped from starting, for the fault's duration."""
     region.down_for += 1
 
     def end() -> None:
         region.down_for = max(0, region.down_for - 1)
-        region.start_if_stopped(how, restored)
+        region.start_if_stopped()
 
     _ends(world, fault, end)
 
@@ -190,7 +191,7 @@ def _kill(world: World, fault: Fault, draw: Random) -> None:
     region = world.regions[fault.regions[0]]
     if region.running:
         region.stop("kill")
-        _down(world, region, fault, "kill")
+        _down(world, region, fault)
 
 
 @_kind("kill in a write")
@@ -210,7 +211,7 @@ def _power_cut(world: World, fault: Fault, draw: Random) -> None:
     region = world.regions[fault.regions[0]]
     if region.running:
         region.stop("power", silently=True, power=_power(draw))
-        _down(world, region, fault, "power")
+        _down(world, region, fault)
 
 
 @_kind("power cut in a write")
@@ -226,7 +227,7 @@ def _blackout(world: World, fault: Fault, draw: Random) -> None:
     for region in world.regions.values():
         if region.running:
             region.stop("power", silently=True, power=_power(draw))
-            _down(world, region, fault, "power")
+            _down(world, region, fault)
 
 
 @_kind("clean restart")
@@ -234,7 +235,7 @@ def _clean_restart(world: World, fault: Fault, draw: Random) -> None:
     region = world.regions[fault.regions[0]]
     if region.running and not region.paused:
         region.stop_cleanly()
-        _down(world, region, fault, "clean")
+        _down(world, region, fault)
 
 
 @_kind("long absence")
@@ -242,7 +243,7 @@ def _absence(world: World, fault: Fault, draw: Random) -> None:
     region = world.regions[fault.regions[0]]
     if region.running:
         region.stop("kill")
-        _down(world, region, fault, "kill")
+        _down(world, region, fault)
 
 
 @_kind("old backup")
@@ -266,10 +267,10 @@ def _restore(world: World, fault: Fault, draw: Random) -> None:
         region.restores += 1
         region.stop("backup")
         region.disk.restore(backup)
-        patience = region.values["crdt-start-patience-ms"]
-        region.values["crdt-start-patience-ms"] = patience if says else PATIENCE_MS
-        region.start_if_stopped("backup", says)
-        region.values["crdt-start-patience-ms"] = patience
+        region.ended = "backup"
+        region.is_restored = says
+        region.patience_ms = "" if says else PATIENCE_MS
+        region.start_if_stopped()
 
     _ends(world, fault, put_back)
 

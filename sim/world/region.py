@@ -67,6 +67,9 @@ class SimulatedRegion:
         self.paused = False
         self.down_for = 0  # faults that keep the process from starting
         self.restores = 0  # backups put back
+        self.ended = "first"  # how the former process ended, as `Began` says it
+        self.is_restored = False  # the next start is told that files were put back
+        self.patience_ms = ""  # the next start waits so long for others (S13.6); "": as set
         self.told = 0  # counter of the newest effect of its own that judges were told is on the disk
         self.clients = Clients(self)
         self.peers: list[int] = []
@@ -84,12 +87,13 @@ class SimulatedRegion:
 
     # -- start and stop ----------------------------------------------------------------------------------------------
 
-    def start(self, how: str, restored: bool = False) -> None:
-        """A process starts on what is on the disk. `how`: the end of the former one, as `Began` says it."""
+    def start(self) -> None:
+        """A process starts on what is on the disk."""
         world = self.world
+        how, restored = self.ended, self.is_restored
         self.disk.revive()
         self.opener = Opener(self.disk)
-        self.settings = Settings(dict(self.values))
+        self.settings = Settings({**self.values, **({"crdt-start-patience-ms": self.patience_ms} if self.patience_ms else {})})
         config = RegionConfig(
             cluster="simulated", members=world.members, name=self.name, resp=_NOWHERE, sync=_NOWHERE, http=None, peers={},
             data=Path("data"), restored=restored, settings=self.settings,
@@ -99,7 +103,7 @@ class SimulatedRegion:
         try:
             self.engine, checkpointer = run(starting.start(config, self.database, self.now_ms()))
         except StorageError as error:
-            self._failed_start(how, restored, error)
+            self._failed_start(error)
             return
         if self.disk.is_dead():  # the power went during the start
             self.running = True
@@ -107,6 +111,8 @@ class SimulatedRegion:
             return
         engine = self.engine
         self.running = True
+        self.is_restored = False
+        self.patience_ms = ""
         self.vector: Vector = dict(engine.vector)
         checkpointer.step_max_bytes = self.draw.choice([1, 1 << 20])
         self.checkpoints = Checkpoints(engine, checkpointer, self.database.log_bytes)
@@ -143,7 +149,7 @@ class SimulatedRegion:
             now_ms = self.world.scheduler.now_ms
             self.world.judge_committed(Committed(self.region_id, self.starts, dict(self.engine.vector), blocks, now_ms))
 
-    def _failed_start(self, how: str, restored: bool, error: StorageError) -> None:
+    def _failed_start(self, error: StorageError) -> None:
         world = self.world
         self.opener.close()
         world.note(self.region_id, "cannot start", str(error))
@@ -151,11 +157,11 @@ class SimulatedRegion:
             world.fault_found(f"region {self.region_id} cannot start from its disk: {error}")
         self.disk.errors = 0
         if not self.down_for:
-            world.scheduler.after(RETRY_MS * 5, self.start_if_stopped, how, restored)
+            world.scheduler.after(RETRY_MS * 5, self.start_if_stopped)
 
-    def start_if_stopped(self, how: str, restored: bool = False) -> None:
+    def start_if_stopped(self) -> None:
         if not self.running and not self.down_for:
-            self.start(how, restored)
+            self.start()
 
     def stop(self, how: str, silently: bool = False, power: Optional[Callable[[Disk], None]] = None) -> None:
         """The process ends, here and now. `silently`: its machine, too, so that nobody hears of it. `power`: what that does to the disk."""
@@ -164,6 +170,7 @@ class SimulatedRegion:
         world = self.world
         self.running = False
         self.paused = False
+        self.ended = how
         world.note(self.region_id, "stops", how)
         self.disk.detach()
         self.opener.close()

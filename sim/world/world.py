@@ -93,7 +93,7 @@ class World:
     def begin(self) -> None:
         """Starts all regions and puts the plan's steps into the schedule."""
         for region in self.regions.values():
-            region.start("first")
+            region.start()
         self.steps_mark = self.scheduler.mark()
         for step in self.plan.steps:
             if isinstance(step, Intent):
@@ -239,7 +239,7 @@ class World:
         how, restart_ms, power = self._cuts.pop(region.region_id, ("kill", 50, None))
         self.counters[f"died in a write: {how}"] += 1
         region.stop(how, silently=how == "power", power=power)
-        self.scheduler.after(restart_ms, region.start_if_stopped, how)
+        self.scheduler.after(restart_ms, region.start_if_stopped)
 
     # -- what the world shows ----------------------------------------------------------------------------------------
 
