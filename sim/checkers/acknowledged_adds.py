@@ -85,13 +85,22 @@ class AcknowledgedAdds(OracleJudge):
         adds: list[Add] = []
         for operation in self._acknowledged:
             for add in self.oracle.added.get(operation.number, ()):
-                if self.oracle.log.get(add.region, add.counter) is add:
-                    adds.append(add)
+                if self._is_lost(add, end):
+                    self.taken_back += 1
                 else:
-                    self.taken_back += 1  # with a restored disk: `vectors` judges whether nobody else had it
+                    adds.append(add)
         for region in sorted(end.shown):
             if can_look(self.oracle, region, end.shown[region].vector):
                 self._look(region, adds, end)
+
+    def _is_lost(self, add: Add, end: End) -> bool:
+        """Whether a restored disk took it from its region while nobody else had it: then it is gone, or its dot stands for another effect.
+
+        That no other region had a dot that stands for another effect now is for `vectors` to judge.
+        """
+        if self.oracle.log.get(add.region, add.counter) is not add:
+            return True
+        return add.region in self.oracle.restored and all(shown.vector.get(add.region, 0) < add.counter for shown in end.shown.values())
 
     def _look(self, region: int, adds: list[Add], end: End) -> None:
         follower = self.oracle.followers[region]

@@ -210,9 +210,9 @@ def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional
     wanted = exact(state, request)
     effect = follower.next()
     loose = request.approximate or request.references == b"ACKED"
-    if not isinstance(effect, fx.Trim) or effect.key != key or (removed == 0 and loose):
+    if not wanted or not isinstance(effect, fx.Trim) or effect.key != key or (removed == 0 and loose):
         if wanted and not loose:
-            raise Wrong(f"trimming must remove {len(wanted)} entries, and removed none")
+            raise Wrong(f"trimming must remove {_ids(wanted)}, and removed nothing")
         if removed:
             raise Wrong(f"XTRIM answered {removed}, and removed nothing")
         return

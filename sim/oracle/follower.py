@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Judge = Callable[["Follower", Words, Reply], None]
+Step = tuple[Union[Operation, Moved], bool, dict[int, Vector]]  # what, whether own effects came back, the other regions' vectors
 
 
 class Wrong(Exception):
@@ -50,9 +51,9 @@ class Follower:
         self.blind = False  # effects that nobody saw committed: nothing can be said until the next start
         self.trusted = 0  # up to this counter the region's own effects are known
         self.op: Optional[Operation] = None  # under judgement
-        self._queue: deque[tuple[Union[Operation, Moved], bool, dict[int, Vector]]] = deque()
+        self.before: Vector = {}  # the vector before the step under judgement
+        self._queue: deque[Step] = deque()
         self._limit = 0  # the last own effect of the step under judgement
-        self._muddled = 0  # commands that waited and issued up to here cannot be told apart
         self.reset_settings()
 
     # -- events ------------------------------------------------------------------------------------------------------
@@ -81,6 +82,8 @@ class Follower:
             queue.popleft()
             if isinstance(event, Operation):
                 self._operation(event)
+            elif event.how == "waited":
+                self._waited(event, others)
             else:
                 self._moved(event, relearned, others)
 
@@ -95,11 +98,10 @@ class Follower:
         self._queue.clear()
         self.blind = False
         self.state = State()
-        self._muddled = 0
         self.reset_settings()
         for region in sorted(event.vector):
             self._apply_foreign(region, event.vector[region], None)
-        self._no_twins()
+        self._no_twins(event.at_ms)
 
     def go_blind(self, why: str) -> None:
         self.blind = True
@@ -110,24 +112,50 @@ class Follower:
 
     def _operation(self, op: Operation) -> None:
         assert op.after is not None
+        if op.before != self.state.vector:
+            self._advance(op.before, op, own=True)
+        if not self.blind:
+            self._limit = op.after.get(self.region, 0)
+            self._judge(op)
+            if self._behind():
+                self._own_effects(op.at_ms, {})
+
+    def _judge(self, op: Operation) -> bool:
+        """Judges a command; False when its effects are taken as they are, for good or ill."""
         self.op = op
+        self.before = op.before
         self.clock_ms = op.clock_ms
-        if op.waited:
-            self._advance(op.after, own=False)
-        elif op.before != self.state.vector:
-            self._advance(op.before, own=True)
-        if self.blind:
-            return
-        self._limit = op.after.get(self.region, 0)
-        if op.waited and self._limit == self._muddled:
-            return
         try:
             self.oracle.judge_operation(self, op)
         except (Wrong, Unsure) as trouble:
             self._give_up(trouble, op)
-        if not op.waited and self.state.vector.get(self.region, 0) < self._limit:
-            self._own_effects({})
-        self._no_twins()
+            return False
+        finally:
+            self._no_twins(op.at_ms)
+        return True
+
+    def _waited(self, event: Moved, others: dict[int, Vector]) -> None:
+        """Commands ran that had waited for the end of the start; they were told of after this, among what the same clients said next."""
+        ran: list[Operation] = []
+        rest: list[Step] = []
+        while self._queue and isinstance(self._queue[0][0], Operation):
+            step = self._queue.popleft()
+            if isinstance(step[0], Operation) and step[0].waited:
+                ran.append(step[0])
+            else:
+                rest.append(step)
+        self._queue.extendleft(reversed(rest))
+        self._advance(event.before, event, own=True)
+        self.before = event.before
+        self._advance(event.after, event, own=False)
+        if self.blind:
+            return
+        self._limit = event.after.get(self.region, 0)
+        for op in ran:
+            if not self._judge(op):
+                break  # which effects are the next one's cannot be told
+        if self._behind():
+            self._own_effects(event.at_ms, others)
 
     def _give_up(self, trouble: Union[Wrong, Unsure], op: Operation) -> None:
         """The rest of the step's effects are taken as they are."""
@@ -136,35 +164,39 @@ class Follower:
             self.oracle.find(trouble.checker, op.at_ms, self.region, f"{trouble.text} (operation {op.number}: {readable(words)})")
         else:
             self.oracle.counts[str(trouble)] += 1
-        if op.waited:
-            self._muddled = self._limit
-        while self.state.vector.get(self.region, 0) < self._limit:
+        while self._behind():
             self._blindly()
 
+    def _behind(self) -> bool:
+        """Whether the step under judgement issued more."""
+        return self.state.vector.get(self.region, 0) < self._limit
+
     def _moved(self, event: Moved, relearned: bool, others: dict[int, Vector]) -> None:
+        if event.before != self.state.vector:
+            self._advance(event.before, event, own=True)
+        self.before = event.before
+        self._advance(event.after, event, own=False)
+        if relearned:
+            self._apply_foreign(self.region, event.after[self.region], event.clock_ms)
+        if not self.blind:
+            self._limit = event.after.get(self.region, 0)
+            if self._behind():
+                self._own_effects(event.at_ms, others)
+            self._no_twins(event.at_ms)
+
+    def _advance(self, vector: Vector, event: Union[Operation, Moved], own: bool) -> None:
+        """Brings the state to a vector; `own`: with what the region issued by itself on the way."""
         self.op = None
         self.clock_ms = event.clock_ms
-        if event.before != self.state.vector:
-            self._advance(event.before, own=True)
-        self._limit = event.after.get(self.region, 0)
-        self._advance(event.after, own=relearned, judged=False)
-        if not self.blind and event.how != "waited" and self.state.vector.get(self.region, 0) < self._limit:
-            self._own_effects(others, event)
-        self._no_twins()
-
-    def _advance(self, vector: Vector, own: bool, judged: bool = True) -> None:
-        """Brings the state to a vector; `judged`: own effects on the way are what the region issued by itself."""
         state = self.state
         for region, counter in vector.items():
             if counter <= state.vector.get(region, 0):
                 continue
             if region != self.region:
-                self._apply_foreign(region, counter, self.clock_ms)
-            elif own and judged:
-                self._limit = counter
-                self._own_effects({})
+                self._apply_foreign(region, counter, event.clock_ms)
             elif own:
-                self._apply_foreign(region, counter, self.clock_ms)
+                self._limit = counter
+                self._own_effects(event.at_ms, {})
 
     def _apply_foreign(self, region: int, counter: int, held_ms: Optional[int]) -> None:
         state = self.state
@@ -178,10 +210,9 @@ class Follower:
                 self.held[(region, number)] = held_ms
             state.apply(region, number, effect)
 
-    def _own_effects(self, others: dict[int, Vector], event: Optional[Moved] = None) -> None:
+    def _own_effects(self, at_ms: int, others: dict[int, Vector]) -> None:
         """What the region issued by itself, up to the step's last effect."""
-        at_ms = event.at_ms if event is not None else (self.op.at_ms if self.op is not None else 0)
-        while self.state.vector.get(self.region, 0) < self._limit:
+        while self._behind():
             try:
                 self.oracle.judge_own(self, others)
             except Wrong as wrong:
@@ -197,7 +228,7 @@ class Follower:
             self.held[(self.region, counter)] = effect.recorded_ms
         self.state.apply(self.region, counter, effect)
 
-    def _no_twins(self) -> None:
+    def _no_twins(self, at_ms: int) -> None:
         """Of two entries present at once under one key and one ID one must be a client's or a RENAME's making (S4.1, S10.1)."""
         twins = self.state.twins
         if not twins:
@@ -205,7 +236,6 @@ class Follower:
         self.state.twins = []
         for one, other in twins:
             if one.kind == other.kind == "generated":
-                at_ms = self.op.at_ms if self.op is not None else 0
                 text = f"{readable(one.key)} holds {readable(one.shown_id)} twice: of region {one.region} and of region {other.region}"
                 self.oracle.find("unique_ids", at_ms, self.region, text)
             else:

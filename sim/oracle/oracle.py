@@ -31,12 +31,15 @@ class Oracle:
         self.added: dict[int, list[Add]] = {}  # the adds that an operation made, by its number
         self.counts: defaultdict[str, int] = defaultdict(int)
         self.restores = 0  # backups put back so far
+        self.restored: dict[int, None] = {}  # the regions whose disks were put back
         self.names = {name: number for number, name in enumerate(NAMES, 1)}
         self.least_maxsize = min(int(settings["stream-idmp-maxsize"]) for settings in setup.settings.values())
         self.now: dict[int, Vector] = {region: {} for region in setup.regions}  # every region's vector; on its disk while it is down
         self.stale: dict[int, Vector] = {region: {} for region in setup.regions}  # what it must not bring back from its disk
         self.blind = False  # a gap in what was told of commits: effects are not known any more
         self.down: dict[int, bool] = dict.fromkeys(setup.regions, True)
+        self._chains: dict[tuple[int, int], bytes] = {}  # the chain value after the block that begins with that counter
+        self._found: dict[int, Began] = {}  # starts that found more than was told of
         self.followers = {region: Follower(self, region) for region in setup.regions}
 
     @staticmethod
@@ -75,6 +78,9 @@ class Oracle:
         follower = self.followers[event.region]
         for block in event.blocks:
             region = block.origin
+            if self._chains.get((region, block.first)) == block.chain and block.last <= self.log.last(region):
+                continue  # told of already
+            self._chains[(region, block.first)] = block.chain
             if block.first <= self.log.last(region):
                 self._written_again(event, block.first)
             if block.first != self.log.last(region) + 1:
@@ -83,7 +89,11 @@ class Oracle:
                 return
             self.fresh += self.log.append(block)
             follower.trusted = block.last
-        follower.drain()
+        found = self._found.pop(event.region, None)
+        if found is not None:
+            follower.begin(found)
+        else:
+            follower.drain()
 
     def _written_again(self, event: Committed, first: int) -> None:
         """Legal only for what a restored backup lost and nobody else had (S13.3, S13.7)."""
@@ -105,6 +115,7 @@ class Oracle:
         region = event.region
         if event.how == "backup":
             self.restores += 1
+            self.restored[region] = None
         for origin, first in self.stale[region].items():
             if event.vector.get(origin, 0) >= first:
                 text = f"brought back effects of region {origin} from {first} on, which that region had issued anew"
@@ -112,7 +123,10 @@ class Oracle:
         self.stale[region] = {}
         self.down[region] = False
         self.now[region] = event.vector
-        self.followers[region].begin(event)
+        if event.vector.get(region, 0) > self.log.last(region):
+            self._found[region] = event  # a commit of which the former process never heard is told of next
+        else:
+            self.followers[region].begin(event)
 
     # -- judgement ---------------------------------------------------------------------------------------------------
 

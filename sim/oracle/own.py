@@ -42,8 +42,13 @@ def is_loser(follower: Follower, effect: Logged | None) -> bool:
     if state is None or not isinstance(own, Add) or not own.pid or effect.dots[0] not in state.adds:
         return False
     durations = [configuration(follower, state)[0], *state.durations_s]
-    others = state.open_pairs(own.pid, own.iid)
-    return any(order(other) < order(own) and is_conflict(own, other, max(durations) * 1000) for other in others)
+    for other in state.pairs[(own.pid, own.iid)]:
+        if order(other) < order(own) and is_conflict(own, other, max(durations) * 1000):
+            # A winner that is cleared as soon as it came (S9.4) has won all the same: the loser's removal stands (S9.2).
+            came_now = not covers(follower.before, other.region, other.counter)
+            if came_now or not covers(state.pairs_cleared, other.region, other.counter):
+                return True
+    return False
 
 
 def _loser(follower: Follower, effect: fx.RemoveEntries) -> None:
