@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sim.draw import FAULTS
+from sim.rules.conflicts import CONFLICTS
+from sim.rules.table import NOT_SIMULATED, RULES
 from sim.run import Result
 
 RARE_PERCENT: Final = 1.0
@@ -20,6 +22,7 @@ SECTIONS: Final = (
     ("rule", "Rules exercised"),
     ("error", "Errors that clients were told"),
     ("message", "Messages between regions"),
+    ("question", "Questions to the logs"),
     ("figure", "Figures of the regions"),
     ("sync", "Figures of sync"),
     ("", "Other"),
@@ -75,8 +78,8 @@ class Tally:
 
 
 def known_names() -> dict[str, Sequence[str]]:
-    """What a table shows even if it never happened: every kind of fault."""
-    return {"fault": (*FAULTS, "answer lost")}
+    """What a table shows even if it never happened: every kind of fault, conflict and rule."""
+    return {"fault": (*FAULTS, "answer lost"), "conflict": CONFLICTS, "rule": [rule for rule in RULES if rule not in NOT_SIMULATED]}
 
 
 def show(tally: Tally, console: Console, known: dict[str, Sequence[str]]) -> None:

@@ -66,7 +66,7 @@ RULES: Final[dict[str, str]] = {
     "S13.2": "an answer waited for the disk under always",
     "S13.3": "a crash took effects that were on no disk yet",
     "S13.4": "a commit failed",
-    "S13.5": "two regions compared the chain values of different vectors in a handshake",
+    "S13.5": "a handshake compared a peer's chain values with the log",
     "S13.6": "a command waited for the end of a start",
     "S13.7": "a recovery was entered and left",
     "S13.8": "a write was refused in recovery",

@@ -89,6 +89,8 @@ class Network:
         for pipe, end in region.pipes:
             if pipe.numbers[end] == number:
                 self._leave(pipe, end)
+                if any(other.open[end] and other.regions == pipe.regions for other in self.pipes):
+                    self.world.counters["connection replaced"] += 1
                 self._tell(pipe, 1 - end, "closed by the peer")
                 return
 

@@ -27,6 +27,7 @@ from sim.world.clients import Clients
 from sim.world.disk import Disk, Opener
 from sync import questions
 from sync.hub import Hub
+from sync.sender import CheckChains, Locate, ReadBlock, ReadLog
 
 if TYPE_CHECKING:
     from sim.world.network import Pipe
@@ -37,6 +38,8 @@ T = TypeVar("T")
 MERGE_BYTES: Final = 64 << 10
 RETRY_MS: Final = 20
 _NOWHERE: Final = Address("127.0.0.1", 0)
+# The counter of each question to the log.
+_QUESTIONS: Final[dict[type, str]] = {kind: f"question:{kind.__name__}" for kind in (Locate, ReadLog, ReadBlock, CheckChains)}
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -327,6 +330,7 @@ class SimulatedRegion:
     def _answer(self, start: int, number: int, request: Any) -> None:
         if not self.is_running(start):
             return
+        self.world.counters[_QUESTIONS[type(request)]] += 1
         try:
             result = run(questions.answer(self.database, request))
         except Exception as error:
