@@ -1,24 +1,28 @@
 """Scenario files: Markdown tables of what each region is told and must answer (DESIGN, "scenario"; docs/scenarios.md).
 
-Read in this order: `model` (a parsed scenario, as values), `expectation` (what a reply is compared with), `cells` and `parser` (text to
-model), `shape` (replies to what a table writes of them), `cluster` (what a scenario runs on), `runner` (the model against a cluster);
-then `wire`, `processes` and `live`, which run it against real regions.
+Read in this order: `model` (a parsed scenario, as values), `expectation` (what a reply is compared with), `trouble`, `cells`, `header` and
+`parser` (text to model), `shape` (replies to what a table writes of them), `cluster` (what a scenario runs on), `runner` (the model
+against a cluster); then `virtual`, which runs it in the simulator's world; `wire`, `processes`, `outages` and `live`, which run it
+against real regions; `running`, which does so with files; last `recording` and `writing`: a run of the simulator told as a file.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 
-def main(paths: Sequence[str], addresses: Sequence[str] | None = None) -> int:
-    """Runs files and directories live, prints each outcome, and returns an exit status: 0 if all passed.
+def main(paths: Sequence[str], addresses: Sequence[str] | None = None, live: bool = False) -> int:
+    """Runs files and directories, prints each outcome, and returns an exit status: 0 if all passed.
 
-    `addresses` (HOST:PORT of every region) names an existing, empty cluster; without them, regions are started for the purpose.
+    They run in virtual time, or `live`: on regions started for the purpose, or on those at `addresses` (HOST:PORT of every region of an
+    existing, empty cluster).
     """
     from sim.scenario.cluster import ClusterError
-    from sim.scenario.live import Outcome, run
+    from sim.scenario.running import Outcome, run, run_virtually
 
     ran = 0
+    begun = time.monotonic()
 
     def report(outcome: Outcome) -> None:
         nonlocal ran
@@ -26,9 +30,9 @@ def main(paths: Sequence[str], addresses: Sequence[str] | None = None) -> int:
         print(outcome, flush=True)
 
     try:
-        failed = run(paths, addresses, report)
+        failed = run(paths, addresses, report) if live or addresses else run_virtually(paths, report)
     except ClusterError as error:
         print(f"scenarios cannot run: {error}")
         return 2
-    print(f"{ran} scenarios, {failed} failed")
+    print(f"{ran} scenarios, {failed} failed, {time.monotonic() - begun:.1f} s")
     return 1 if failed else 0

@@ -1,4 +1,4 @@
-"""The text of one cell: commands in backticks, arrows, and the directives Sync, Cut, Heal and wait.
+"""The text of one cell: commands in backticks, arrows, labels of clients, faults, and the directives Sync, Cut, Heal and wait.
 
 A cell is scanned once, left to right, into `Token`s; what is none of them is an error that shows the text.
 """
@@ -9,10 +9,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sim.scenario.expectation import Between, ErrorPrefix, Expectation, Items, Nil, Word
+from sim.scenario.expectation import Anything, Between, ErrorPrefix, Expectation, Items, Nil, Word
+from sim.scenario.model import CLIENT_MAX
+from sim.scenario.trouble import Trouble, trouble_of
 
 _DIRECTIVE = re.compile(r"(?:[—–-]\s*)?(sync|cut|heal)\b\s*[—–-]?\s*[,:;]?\s*(.*)", re.IGNORECASE | re.DOTALL)
 _WAIT = re.compile(r"(?:[—–-]\s*)?wait\s+(\d+)\s*(ms|s)\s*[—–-]?", re.IGNORECASE)
+_HANG_UP = re.compile(r"(?:[—–-]\s*)?hang up\b\s*[—–-]?", re.IGNORECASE)
+_LABEL = re.compile(r"(\d+):\s*")
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _EMPHASIS = re.compile(r"\*\*|(?<![\w*])[_*](?=[—–-])|(?<=[—–-])[_*](?!\w)")
 _EFFECT = re.compile(r"([\w-]+)\s*=\s*(\d+)")
@@ -48,7 +52,19 @@ class Pause:
     duration_ms: int
 
 
-Token = Command | Arrow | Directive | Pause
+@dataclass(frozen=True)
+class Label:
+    """``3:``, who speaks from here to the next label or the cell's end; 0 is the region's own client."""
+
+    client: int
+
+
+@dataclass(frozen=True)
+class Leave:
+    """``hang up``"""
+
+
+Token = Command | Arrow | Directive | Pause | Label | Leave | Trouble
 
 
 def tokens_of(cell: str) -> list[Token]:
@@ -57,6 +73,9 @@ def tokens_of(cell: str) -> list[Token]:
     directive = _DIRECTIVE.fullmatch(bare)
     if directive is not None:
         return [Directive(directive[1].lower(), _effects(directive[1].lower(), directive[2]))]
+    trouble = trouble_of(bare)
+    if trouble is not None:
+        return [trouble]
     found: list[Token] = []
     rest = cell.strip()
     while rest:
@@ -81,7 +100,15 @@ def _next(rest: str) -> tuple[Token | None, str]:
     pause = _WAIT.match(rest)
     if pause is not None:
         return Pause(int(pause[1]) * (1000 if pause[2].lower() == "s" else 1)), rest[pause.end() :]
-    raise ValueError(f"text outside backticks that is neither an arrow, Sync, Cut, Heal nor wait: '{rest}'")
+    label = _LABEL.match(rest)
+    if label is not None:
+        if int(label[1]) > CLIENT_MAX:
+            raise ValueError(f"a client's label is a number up to {CLIENT_MAX}, not {label[1]}")
+        return Label(int(label[1])), rest[label.end() :]
+    leave = _HANG_UP.match(rest)
+    if leave is not None:
+        return Leave(), rest[leave.end() :]
+    raise ValueError(f"text outside backticks that is neither an arrow, a label, Sync, Cut, Heal, wait, hang up nor a fault: '{rest}'")
 
 
 def _arrow(rest: str) -> tuple[Token, str]:
@@ -89,7 +116,7 @@ def _arrow(rest: str) -> tuple[Token, str]:
         end = rest.find("`", 1)
         written, rest = (rest[1:end], rest[end + 1 :]) if end > 0 else ("", "")
     else:
-        ends = re.search(r"`|→|<br\s*/?>", rest, re.IGNORECASE)
+        ends = re.search(r"`|→|<br\s*/?>|(?<=\s)\d+:\s*(?=[`→h])", rest, re.IGNORECASE)
         stop = ends.start() if ends else len(rest)
         written, rest = rest[:stop], rest[stop:]
     written = written.strip().removesuffix("**").strip()
@@ -201,6 +228,8 @@ def _map_fields(items: Sequence[Expectation]) -> tuple[Expectation, ...]:
 def _scalar(written: str) -> Expectation:
     if not written:
         raise ValueError("an empty item in what must be returned")
+    if written in ("…", "..."):
+        return Anything()
     if written in ("nil", "(nil)"):
         return Nil()
     if written.startswith("(error)"):

@@ -1,41 +1,85 @@
-"""What a scenario runs on: real regions (`sim.scenario.live`) or simulated ones. The runner knows no more of them than this."""
+"""What a scenario runs on: real regions (`live`) or simulated ones (`virtual`). The runner knows no more of them than this."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from sim.scenario.model import Scenario
+from sim.plan import Fault
+from sim.scenario.model import Link, Scenario
 from sim.scenario.shape import Reply
-
-Link = tuple[int, int]
-"""(receiver, sender), region_ids: a link has one direction."""
 
 
 class ClusterError(Exception):
     """The cluster cannot do what a scenario needs: a region died, a link did not open, nothing answers."""
 
 
+class Ticket:
+    """A command on its way, and what has become of it.
+
+    `reply` counts once `has_reply` is set; `is_open` until the client has it, or knows that it never will: it was `refused` (the region
+    could not be reached), or `lost` with the connection. A lost command may have a reply all the same, if somebody looked on.
+    """
+
+    __slots__ = ("has_reply", "is_open", "lost", "refused", "reply")
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.has_reply = False
+        self.reply: Reply = None
+        self.lost = False
+        self.refused = False
+
+    def computed(self, reply: Reply) -> None:
+        """This is the reply; its client may not have it yet."""
+        self.reply = reply
+        self.has_reply = True
+
+    def answered(self) -> None:
+        """The client has it."""
+        self.is_open = False
+
+    def lose(self) -> None:
+        """The client will never have it."""
+        if self.is_open:
+            self.is_open = False
+            self.lost = True
+
+    def refuse(self) -> None:
+        """It was never sent."""
+        self.is_open = False
+        self.refused = True
+
+
 class ScenarioCluster(Protocol):
-    """Regions by region_id. One client connection a region carries the scenario's commands: MULTI, WATCH and BLOCK work."""
+    """Regions by region_id. A client has one connection: MULTI, WATCH and BLOCK work. It moves when it speaks to another region.
+
+    Clients are known by their labels; 0 is the region's own, one for each.
+    """
 
     def prepare(self, scenario: Scenario) -> None:
-        """Leaves regions that hold nothing, with the scenario's mode and settings and all links closed."""
+        """Leaves regions that hold nothing, with the scenario's mode and settings, and its links closed, or open. Time begins here."""
 
-    def execute(self, region: int, argv: Sequence[bytes]) -> Reply:
-        """The reply of a command."""
+    def post(self, region: int, client: int, argv: Sequence[bytes], at_once: bool) -> Ticket:
+        """Sends a command. If the region cannot be reached, it is refused where it is to be sent `at_once`, else that is waited for."""
 
-    def begin(self, region: int, argv: Sequence[bytes]) -> None:
-        """Sends a command whose reply `finish` gives."""
+    def settle(self, ticket: Ticket) -> None:
+        """Waits until the ticket is not open any more, within patience."""
 
-    def waits(self, region: int) -> bool:
-        """Whether the command begun is still without a reply."""
+    def is_blocked(self, ticket: Ticket) -> bool:
+        """Whether the command is still without a reply after a moment."""
 
-    def finish(self, region: int) -> Reply:
-        """The reply of the command begun."""
+    def gather(self, wanted: Sequence[Ticket]) -> None:
+        """Takes in what has been answered; where time is real, waits a moment for those that are wanted."""
 
-    def open_links(self, links: Iterable[Link]) -> None:
-        """Opens them; returns when each receives."""
+    def hang_up(self, region: int, client: int) -> None:
+        """Closes a client's connection."""
+
+    def strike(self, fault: Fault) -> None:
+        """A fault begins now; states end by themselves after their duration."""
+
+    def open_links(self, links: Iterable[Link], waits: bool) -> None:
+        """Opens them; if it `waits`, returns when each receives."""
 
     def close_links(self, links: Iterable[Link]) -> None:
         """Closes them; nothing more comes over them once this has returned."""
@@ -48,3 +92,9 @@ class ScenarioCluster(Protocol):
 
     def sleep(self, duration_ms: int) -> None:
         """Lets time pass in all regions."""
+
+    def until(self, at_ms: int) -> None:
+        """Lets time pass until so long after the beginning; nothing that happens at that time itself has happened yet."""
+
+    def conclude(self, judged: bool) -> list[tuple[str, str]]:
+        """The end: (judge, what it found). If it is `judged`, after faults have ended and all regions have come to hold the same."""

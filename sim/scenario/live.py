@@ -1,32 +1,32 @@
-"""Scenarios against real regions: an existing cluster, or three processes (more where a file asks for them) started for the purpose.
+"""Scenarios against real regions, over TCP.
 
-All files share one cluster. Between two files every link is opened, everything is flushed and shipped, settings are put back, and links
-are closed again. What a flush leaves behind are deadlines (S3.3), which go later, by an effect of their own (S10.6). So files that set
-deadlines run last; a file that names such a key again, or counts effects after such a file, gets a new cluster, and is refused on an
-existing one.
+Between two files every link is opened, everything is flushed and shipped, settings are put back, and links are closed again. What a flush
+leaves behind are deadlines (S3.3), which go later, by an effect of their own (S10.6): so a cluster refuses a file that names such a key
+again, or counts effects after such a file (`LiveCluster.fits`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from sim.scenario.cluster import ClusterError, Link
-from sim.scenario.expectation import ErrorText
-from sim.scenario.model import Call, Scenario, ScenarioError, Sync
-from sim.scenario.parser import load
+from sim.plan import Fault
+from sim.scenario.cluster import ClusterError, Ticket
+from sim.scenario.model import Call, Link, Scenario, Sync, connection
+from sim.scenario.outages import Outages, only_simulated
 from sim.scenario.processes import ProcessCluster, vector_of
-from sim.scenario.runner import ROUNDS_MAX, Mismatch, run_scenario
+from sim.scenario.runner import ROUNDS_MAX
 from sim.scenario.shape import Reply
 from sim.scenario.wire import Wire, WireError
 
-NAMES = ("us", "eu", "ap")
 MODE_SETTING = "crdt-xadd-id-uniqueness-mode"
 SYNC_PATIENCE_MS = 2000
 LINK_PATIENCE_S = 20.0
 ANSWER_PATIENCE_S = 30.0
+BINDING_PATIENCE_S = 2.0
+"""How long an answer is waited for whose ID a later command names."""
 BLOCKED_PROOF_S = 0.15
 """A command that has not answered for so long is taken to be blocked."""
 _DEADLINE_COMMANDS = (b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT", b"PERSIST")
@@ -42,36 +42,45 @@ class Endpoint:
     port: int
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """One file, run. `mismatches` is empty when all is as the table says."""
+class _Line:
+    """A client's connection."""
 
-    path: str
-    title: str
-    mismatches: tuple[Mismatch, ...]
-    duration_ms: int
+    def __init__(self, region: int, wire: Wire) -> None:
+        self.region = region
+        self.wire = wire
+        self.tickets: deque[Ticket] = deque()  # unanswered, in order
+        self.is_closed = False
 
-    @property
-    def passed(self) -> bool:
-        """Whether everything was as expected."""
-        return not self.mismatches
+    def close(self) -> None:
+        """Ends it; what was to come will not."""
+        self.is_closed = True
+        self.wire.close()
+        while self.tickets:
+            self.tickets.popleft().lose()
 
-    def __str__(self) -> str:
-        state = "passed" if self.passed else "FAILED"
-        return "\n".join([f"{state} {self.path} ({self.title}, {self.duration_ms} ms)", *(f"  {one}" for one in self.mismatches)])
-
-
-Report = Callable[[Outcome], None]
+    def take_in(self, patience_s: float) -> None:
+        """Reads the replies that come within this time: all that are there, or the first."""
+        try:
+            while self.tickets and self.wire.readable(patience_s):
+                self.tickets[0].computed(self.wire.read())
+                self.tickets.popleft().answered()
+                patience_s = 0.0
+        except WireError:
+            self.close()
 
 
 class LiveCluster:
-    """A `ScenarioCluster` over TCP. Per region one connection carries the scenario's commands and one the runner's own."""
+    """A `ScenarioCluster` over TCP. Besides the clients' connections, one to each region is the runner's own."""
 
-    def __init__(self, endpoints: Mapping[int, Endpoint]) -> None:
+    def __init__(self, endpoints: Mapping[int, Endpoint], processes: ProcessCluster | None = None) -> None:
         self.endpoints = dict(endpoints)
-        self._clients: dict[int, Wire] = {}
+        self._clients: dict[int, _Line] = {}
         self._admins: dict[int, Wire] = {}
         self._originals: dict[tuple[int, str], str] = {}
+        self._outages = Outages(processes, self._stopped, self._started)
+        self._scenario: Scenario | None = None
+        self._closed: dict[Link, None] = {}
+        self._zero_s = 0.0
         self.deadline_keys: set[bytes] = set()
         self.broken = False
 
@@ -88,67 +97,130 @@ class LiveCluster:
 
     def prepare(self, scenario: Scenario) -> None:
         """See `ScenarioCluster`."""
+        impossible = only_simulated(scenario)
+        if impossible:
+            raise ClusterError(f"only the simulator can do this: {', '.join(impossible)}")
         why = self.fits(scenario)
         if why:
             raise ClusterError(why)
         self.clear()
-        inside = [word.decode().lower() for call in scenario.calls() for word in _settings_named(call)]
-        outside = [(MODE_SETTING, scenario.id_mode), *scenario.settings]
+        names = [word.decode().lower() for call in scenario.calls() for word in _settings_named(call)]
         for region in self.endpoints:
-            for name in [*inside, *(name for name, _ in outside)]:
+            for name in [*names, MODE_SETTING, *scenario.settings_of(region)]:
                 self._originals.setdefault((region, name), self._setting(region, name))
-            for name, value in outside:
-                self._admin_ok(region, "CONFIG", "SET", name, value)
-        self.close_links(self._all_links())
-        self.deadline_keys |= _deadline_keys(scenario)
+        self._scenario = scenario
+        for region in self.endpoints:
+            self._set_up(region)
+        self._outages.start_alone = not scenario.links_open
+        self.close_links([link for link in self._all_links() if not (scenario.links_open and link in scenario.links)])
+        self.deadline_keys |= deadline_keys(scenario)
+        self._zero_s = time.monotonic()
+
+    def _set_up(self, region: int) -> None:
+        """The scenario's settings; those of others that were in force stay."""
+        assert self._scenario is not None
+        for name, value in {MODE_SETTING: self._scenario.id_mode, **self._scenario.settings_of(region)}.items():
+            self._admin_ok(region, "CONFIG", "SET", name, value)
 
     def clear(self) -> None:
         """Links open, settings as they were, nothing held, in all regions."""
+        self._scenario = None
+        self._closed = {}
+        self._outages.finish()
         self._drop_clients()
         for (region, name), value in self._originals.items():
             self._admin_ok(region, "CONFIG", "SET", name, value)
         self._originals = {}
-        self.open_links(self._all_links())
-        self._level()
+        self.open_links(self._all_links(), waits=True)
+        self._level(sorted(self.endpoints))
         self._admin_ok(min(self.endpoints), "FLUSHALL")
-        self._level()
+        self._level(sorted(self.endpoints))
         for region in self.endpoints:
             held = self._admin_call(region, "DBSIZE")
             if held != 0:
                 raise ClusterError(f"region {self.endpoints[region].name} holds {held!r} keys after FLUSHALL and sync")
 
-    def execute(self, region: int, argv: Sequence[bytes]) -> Reply:
-        """See `ScenarioCluster`."""
-        self.begin(region, argv)
-        return self.finish(region)
-
-    def begin(self, region: int, argv: Sequence[bytes]) -> None:
-        """See `ScenarioCluster`."""
+    def conclude(self, judged: bool) -> list[tuple[str, str]]:
+        """See `ScenarioCluster`. The one judge that there is compares digests."""
+        if not judged:
+            return []
+        assert self._scenario is not None
+        regions = self._scenario.regions
+        self._closed = {}
+        self._outages.finish()
+        self.open_links(self._scenario.links, waits=True)
         try:
-            if region not in self._clients:
-                self._clients[region] = self._connect(region)
-            self._clients[region].send(argv)
+            self._level(regions)
+        except ClusterError as error:
+            return [("convergence", str(error))]
+        digests = {self.endpoints[region].name: self._admin_call(region, "CRDT.DIGEST") for region in regions}
+        return [] if len({str(digest) for digest in digests.values()}) == 1 else [("digests", f"they differ: {digests}")]
+
+    # -- clients -----------------------------------------------------------------------------------------------------
+
+    def post(self, region: int, client: int, argv: Sequence[bytes], at_once: bool) -> Ticket:
+        """See `ScenarioCluster`."""
+        self._outages.pump()
+        ticket = Ticket()
+        if not self._outages.is_reachable(region):
+            if at_once:
+                ticket.refuse()
+                return ticket
+            self._outages.await_reachable(region)
+        whose = connection(region, client)
+        line = self._clients.get(whose)
+        if line is not None and (line.region != region or line.is_closed):
+            line.close()
+            line = None
+        try:
+            if line is None:
+                line = self._clients[whose] = _Line(region, self._connect(region))
+            line.wire.send(argv)
         except WireError as error:
             raise self._broke(error) from error
+        line.tickets.append(ticket)
+        return ticket
 
-    def waits(self, region: int) -> bool:
+    def settle(self, ticket: Ticket) -> None:
         """See `ScenarioCluster`."""
-        return not self._clients[region].readable(BLOCKED_PROOF_S)
+        self._settle(ticket, ANSWER_PATIENCE_S)
 
-    def finish(self, region: int) -> Reply:
+    def is_blocked(self, ticket: Ticket) -> bool:
         """See `ScenarioCluster`."""
-        try:
-            return self._clients[region].read()
-        except WireError as error:
-            raise self._broke(error) from error
+        self._settle(ticket, BLOCKED_PROOF_S)
+        return ticket.is_open
 
-    def open_links(self, links: Iterable[Link]) -> None:
+    def gather(self, wanted: Sequence[Ticket]) -> None:
+        """See `ScenarioCluster`."""
+        self._outages.pump()
+        for line in self._clients.values():
+            line.take_in(0.0)
+        for ticket in wanted:
+            self._settle(ticket, BINDING_PATIENCE_S)
+
+    def hang_up(self, region: int, client: int) -> None:
+        """See `ScenarioCluster`."""
+        line = self._clients.pop(connection(region, client), None)
+        if line is not None:
+            line.close()
+
+    def _settle(self, ticket: Ticket, patience_s: float) -> None:
+        line = next((each for each in self._clients.values() if ticket in each.tickets), None)
+        deadline = time.monotonic() + patience_s
+        while line is not None and ticket.is_open and (left_s := deadline - time.monotonic()) > 0:
+            line.take_in(self._outages.pause_s(left_s))
+            self._outages.pump()
+
+    # -- links -------------------------------------------------------------------------------------------------------
+
+    def open_links(self, links: Iterable[Link], waits: bool) -> None:
         """See `ScenarioCluster`."""
         wanted = list(links)
-        for receiver, sender in wanted:
-            self._admin_ok(receiver, "CRDT.LINK", self.endpoints[sender].name, "UP")
+        for link in wanted:
+            self._closed.pop(link, None)
+            self._admin_ok(link[0], "CRDT.LINK", self.endpoints[link[1]].name, "UP")
         deadline = time.monotonic() + LINK_PATIENCE_S
-        waiting = wanted
+        waiting = wanted if waits else []
         while waiting:
             states = {receiver: self._links(receiver) for receiver, _ in waiting}
             waiting = [link for link in waiting if states[link[0]].get(link[1]) != "up"]
@@ -161,11 +233,14 @@ class LiveCluster:
 
     def close_links(self, links: Iterable[Link]) -> None:
         """See `ScenarioCluster`."""
-        for receiver, sender in links:
-            self._admin_ok(receiver, "CRDT.LINK", self.endpoints[sender].name, "DOWN")
+        for link in links:
+            self._closed[link] = None
+            self._admin_ok(link[0], "CRDT.LINK", self.endpoints[link[1]].name, "DOWN")
 
     def sync(self, regions: Sequence[int]) -> bool:
         """See `ScenarioCluster`."""
+        for region in regions:
+            self._outages.await_reachable(region)
         try:
             for region in regions:
                 self._admin(region).send(("CRDT.SYNC", SYNC_PATIENCE_MS))
@@ -175,6 +250,8 @@ class LiveCluster:
 
     def vectors(self, regions: Sequence[int]) -> dict[int, dict[int, int]]:
         """See `ScenarioCluster`."""
+        for region in regions:
+            self._outages.await_reachable(region)
         try:
             return {region: vector_of(self._admin(region)) for region in regions}
         except WireError as error:
@@ -182,7 +259,37 @@ class LiveCluster:
 
     def sleep(self, duration_ms: int) -> None:
         """See `ScenarioCluster`."""
-        time.sleep(duration_ms / 1000)
+        self._sleep_until(time.monotonic() + duration_ms / 1000)
+
+    def until(self, at_ms: int) -> None:
+        """See `ScenarioCluster`."""
+        self._sleep_until(self._zero_s + at_ms / 1000)
+
+    def _sleep_until(self, end_s: float) -> None:
+        while (left_s := end_s - time.monotonic()) > 0:
+            time.sleep(self._outages.pause_s(left_s))
+            self._outages.pump()
+
+    def strike(self, fault: Fault) -> None:
+        """See `ScenarioCluster`."""
+        self._outages.pump()
+        self._outages.strike(fault)
+
+    def _stopped(self, region: int) -> None:
+        """A process has ended, with all connections to it."""
+        for whose in [whose for whose, line in self._clients.items() if line.region == region]:
+            self._clients.pop(whose).close()
+        admin = self._admins.pop(region, None)
+        if admin is not None:
+            admin.close()
+
+    def _started(self, region: int) -> None:
+        """It answers again: what it forgot is said once more."""
+        for receiver, sender in self._closed:
+            if receiver == region:
+                self._admin_ok(receiver, "CRDT.LINK", self.endpoints[sender].name, "DOWN")
+        if self._scenario is not None:
+            self._set_up(region)
 
     def disconnect(self) -> None:
         """Ends all connections."""
@@ -191,8 +298,8 @@ class LiveCluster:
             wire.close()
         self._admins = {}
 
-    def _level(self) -> None:
-        regions = sorted(self.endpoints)
+    def _level(self, regions: Sequence[int]) -> None:
+        vectors: list[dict[int, int]] = []
         for _ in range(ROUNDS_MAX):
             answered = self.sync(regions)
             vectors = list(self.vectors(regions).values())
@@ -218,6 +325,7 @@ class LiveCluster:
             raise ClusterError(f"region {self.endpoints[region].name}: {' '.join(argv)} answered {reply!r}")
 
     def _admin_call(self, region: int, *argv: str) -> Reply:
+        self._outages.await_reachable(region)
         try:
             return self._admin(region).call(*argv)
         except WireError as error:
@@ -233,8 +341,8 @@ class LiveCluster:
         return Wire(endpoint.host, endpoint.port, ANSWER_PATIENCE_S)
 
     def _drop_clients(self) -> None:
-        for wire in self._clients.values():
-            wire.close()
+        for line in self._clients.values():
+            line.close()
         self._clients = {}
 
     def _broke(self, error: WireError) -> ClusterError:
@@ -257,129 +365,13 @@ def peers_of(reply: Reply) -> list[tuple[str, int, str]]:
     return found
 
 
-def discover(addresses: Sequence[str]) -> dict[int, Endpoint]:
-    """region_id → endpoint of the regions at these HOST:PORT addresses. Who is who follows from whom each calls its peers."""
-    peers: dict[str, set[tuple[str, int]]] = {}
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdigit():
-            raise ClusterError(f"an address is HOST:PORT, not '{address}'")
-        try:
-            with Wire(host, int(port), ANSWER_PATIENCE_S) as wire:
-                reply, held = wire.call("CRDT.PEERS"), wire.call("DBSIZE")
-        except WireError as error:
-            raise ClusterError(str(error)) from error
-        if isinstance(reply, ErrorText):
-            raise ClusterError(f"{address}: {reply.text}")
-        if held != 0:
-            raise ClusterError(f"{address} holds {held!r} keys: scenarios flush the cluster that they run on, so give them an empty one")
-        peers[address] = {(name, region_id) for name, region_id, _ in peers_of(reply)}
-    everybody = set().union(*peers.values())
-    endpoints: dict[int, Endpoint] = {}
-    for address, known in peers.items():
-        own = everybody - known
-        if len(own) != 1:
-            raise ClusterError(
-                f"{address}: which region this is cannot be told from what its peers call it; give all addresses of one cluster"
-            )
-        name, region_id = own.pop()
-        host, _, port = address.rpartition(":")
-        endpoints[region_id] = Endpoint(name, host, int(port))
-    if len(endpoints) < len(addresses) or sorted(endpoints) != list(range(1, len(endpoints) + 1)):
-        raise ClusterError(f"scenarios need regions with the ids 1, 2, 3 …; these addresses are of {sorted(endpoints)}")
-    return endpoints
-
-
-def scenario_files(paths: Iterable[str | Path]) -> list[Path]:
-    """The files themselves, and the ``*.md`` files of directories by name; README.md is prose."""
-    found: list[Path] = []
-    for path in map(Path, paths):
-        found += sorted(one for one in path.glob("*.md") if one.name != "README.md") if path.is_dir() else [path]
-    return found
-
-
-def run(paths: Iterable[str | Path], addresses: Sequence[str] | None, report: Report) -> int:
-    """Runs scenario files and directories of them, on the cluster at `addresses` (HOST:PORT each), or on one of its own.
-
-    `report` is told each file's `Outcome` as it ends; ``print`` will do. Returns how many files failed. Raises `ClusterError` where no
-    scenario can run at all: no file, an address that does not answer or is not empty, a region that does not start.
-    """
-    files = scenario_files(paths)
-    if not files:
-        raise ClusterError("no scenario file there")
-    failed = 0
-    scenarios = []
-    for path in files:
-        try:
-            scenarios.append(load(path))
-        except ScenarioError as error:
-            failed += 1
-            mismatch = Mismatch(str(path), error.line, "reading", "file", "", "a scenario", error.text)
-            report(Outcome(str(path), path.stem, (mismatch,), 0))
-    scenarios.sort(key=lambda scenario: bool(_deadline_keys(scenario)))
-    runner = _Existing(discover(addresses)) if addresses else _Own(max([len(NAMES), *(each.members for each in scenarios)]))
-    try:
-        for scenario in scenarios:
-            begun = time.monotonic()
-            mismatches = run_scenario(scenario, runner.cluster_for(scenario))
-            failed += bool(mismatches)
-            report(Outcome(scenario.path, scenario.title, tuple(mismatches), int(1000 * (time.monotonic() - begun))))
-    finally:
-        runner.close()
-    return failed
-
-
-class _Existing:
-    """The cluster that was named: used for all, left empty and linked."""
-
-    def __init__(self, endpoints: Mapping[int, Endpoint]) -> None:
-        self._cluster = LiveCluster(endpoints)
-
-    def cluster_for(self, scenario: Scenario) -> LiveCluster:
-        """The one there is."""
-        return self._cluster
-
-    def close(self) -> None:
-        """Clears the cluster, if it still answers."""
-        if not self._cluster.broken:
-            self._cluster.clear()
-        self._cluster.disconnect()
-
-
-class _Own:
-    """Processes started here; new ones where the old would disturb a scenario."""
-
-    def __init__(self, members: int) -> None:
-        self._names = [*NAMES, *(f"r{region}" for region in range(len(NAMES) + 1, members + 1))]
-        self._processes: ProcessCluster | None = None
-        self._cluster: LiveCluster | None = None
-
-    def cluster_for(self, scenario: Scenario) -> LiveCluster:
-        """A cluster that fits the scenario."""
-        if self._cluster is None or self._cluster.fits(scenario):
-            self.close()
-            self._processes = ProcessCluster(self._names)
-            self._processes.start_all()
-            regions = self._processes.regions.values()
-            self._cluster = LiveCluster({one.region_id: Endpoint(one.name, "127.0.0.1", one.resp_port) for one in regions})
-        return self._cluster
-
-    def close(self) -> None:
-        """Ends the processes."""
-        if self._cluster is not None:
-            self._cluster.disconnect()
-        if self._processes is not None:
-            self._processes.stop()
-        self._cluster = self._processes = None
-
-
 def _settings_named(call: Call) -> tuple[bytes, ...]:
     """What a cell's CONFIG SET names."""
     argv = call.argv
     return argv[2::2] if argv[0].upper() == b"CONFIG" and len(argv) > 3 and argv[1].upper() == b"SET" else ()
 
 
-def _deadline_keys(scenario: Scenario) -> set[bytes]:
+def deadline_keys(scenario: Scenario) -> set[bytes]:
     """Keys on which the scenario may leave deadlines."""
     calls = scenario.calls()
     keys = {call.argv[1] for call in calls if call.argv[0].upper() in _DEADLINE_COMMANDS and len(call.argv) > 1}

@@ -10,14 +10,31 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sim.scenario.cells import Arrow, Command, Directive, Pause, Token, tokens_of
-from sim.scenario.model import DEFAULT_NAMES, ID_MODES, Answer, Call, Cut, Heal, Scenario, ScenarioError, Step, Sync, Wait
+from sim.plan import Fault
+from sim.scenario.cells import Arrow, Command, Directive, Label, Leave, Pause, Token, tokens_of
+from sim.scenario.header import LINE, Header, HeaderError
+from sim.scenario.model import (
+    MEMBERS_MAX,
+    Answer,
+    Call,
+    Cut,
+    HangUp,
+    Heal,
+    Scenario,
+    ScenarioError,
+    Step,
+    Strike,
+    Sync,
+    Until,
+    Wait,
+    connection,
+)
+from sim.scenario.trouble import Trouble
 
 _TIME_COLUMNS = ("time", "when", "t")
 _PROSE_COLUMNS = ("explanation", "why", "note", "notes", "rule", "rules")
 _SEPARATOR = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?")
-_HEADER_LINE = re.compile(r"(id-mode|regions|names|set\s+[\w-]+)\s*:\s*(.+)")
-_MEMBERS_MAX = 16
+_AT = re.compile(r"(\d+)\s*(ms|s)")
 
 
 @dataclass
@@ -25,18 +42,21 @@ class _Draft:
     """What has been read so far."""
 
     path: str
-    title: str = ""
-    id_mode: str = "strict"
-    members: int = 0
-    names: tuple[str, ...] = DEFAULT_NAMES
-    settings: list[tuple[str, str]] = field(default_factory=list)
+    header: Header = field(default_factory=Header)
     columns: tuple[int, ...] = ()
     steps: list[Step] = field(default_factory=list)
     blocked: dict[int, int] = field(default_factory=dict)
-    """region_id → line of the command that its client still waits for."""
+    """connection → line of the command that its client still waits for."""
 
     def wrong(self, line: int, text: str) -> ScenarioError:
         return ScenarioError(self.path, line, text)
+
+    def take(self, key: str, value: str, line: int) -> None:
+        """A line of the header."""
+        try:
+            self.header.take(key, value, line)
+        except HeaderError as error:
+            raise self.wrong(error.line, error.text) from error
 
 
 def load(path: Path) -> Scenario:
@@ -66,18 +86,38 @@ def parse(text: str, path: str = "scenario") -> Scenario:
             at += 1
     if not tables:
         raise draft.wrong(len(lines), "no scenario: no table whose first column is Time and that has columns Region 1, Region 2 …")
-    for region, line in draft.blocked.items():
-        raise draft.wrong(line, f"nothing says what the blocked command of region {region} returns in the end")
-    return _scenario(draft)
+    for whose, line in draft.blocked.items():
+        raise draft.wrong(line, f"nothing says what the blocked command of {_speaker(whose)} returns in the end")
+    try:
+        return _scenario(draft)
+    except HeaderError as error:
+        raise draft.wrong(error.line, error.text) from error
 
 
 def _scenario(draft: _Draft) -> Scenario:
-    members = max([draft.members, *draft.columns])
-    if draft.members and draft.members < max(draft.columns):
-        raise draft.wrong(1, f"regions: {draft.members}, but there is a column of region {max(draft.columns)}")
-    words = frozenset(word for step in draft.steps if isinstance(step, Call) for word in step.argv[1:])
-    title = draft.title or Path(draft.path).stem
-    return Scenario(draft.path, title, tuple(draft.steps), draft.columns, draft.id_mode, members, draft.names, tuple(draft.settings), words)
+    header = draft.header
+    regions = header.regions(draft.columns)
+    for step in draft.steps:
+        if isinstance(step, Strike) and not set(step.fault.regions) <= set(regions):
+            raise draft.wrong(step.line, "the fault strikes a region that is not there")
+    return Scenario(
+        path=draft.path,
+        title=header.title or Path(draft.path).stem,
+        steps=tuple(draft.steps),
+        columns=draft.columns,
+        id_mode=header.id_mode,
+        members=max(regions),
+        names=header.names,
+        settings=tuple(header.settings),
+        words=frozenset(word for step in draft.steps if isinstance(step, Call) for word in step.argv[1:]),
+        own_settings=header.own_settings(),
+        regions=regions,
+        links_open=header.links_open,
+        links=header.links(regions),
+        judged=header.judged,
+        until_ms=header.until_ms,
+        surroundings=header.surroundings(),
+    )
 
 
 def _front_matter(draft: _Draft, lines: list[str]) -> int:
@@ -91,38 +131,17 @@ def _front_matter(draft: _Draft, lines: list[str]) -> int:
             key, colon, value = lines[at].partition(":")
             if not colon:
                 raise draft.wrong(at + 1, f"the header takes `key: value` lines, not '{lines[at].strip()}'")
-            _setting(draft, key.strip(), value.strip(), at + 1)
+            draft.take(" ".join(key.split()), value.strip(), at + 1)
     raise draft.wrong(1, "the header that begins with --- has no end")
 
 
 def _prose(draft: _Draft, line: str, number: int) -> None:
     heading = re.match(r"#+\s+(.*)", line)
-    if heading is not None and not draft.title:
-        draft.title = heading[1].strip()
-    known = _HEADER_LINE.fullmatch(line.strip())
+    if heading is not None and not draft.header.title:
+        draft.header.title = heading[1].strip()
+    known = LINE.fullmatch(line.strip())
     if known is not None:
-        _setting(draft, known[1], known[2].strip(), number)
-
-
-def _setting(draft: _Draft, key: str, value: str, line: int) -> None:
-    if key == "id-mode":
-        if value not in ID_MODES:
-            raise draft.wrong(line, f"id-mode is one of {', '.join(ID_MODES)}, not '{value}'")
-        draft.id_mode = value
-    elif key == "regions":
-        if not value.isdigit() or not 2 <= int(value) <= _MEMBERS_MAX:
-            raise draft.wrong(line, f"regions is a number from 2 to {_MEMBERS_MAX}, not '{value}'")
-        draft.members = int(value)
-    elif key == "names":
-        draft.names = tuple(name.strip() for name in value.split(","))
-        if not all(re.fullmatch(r"[\w-]+", name) for name in draft.names) or len(set(draft.names)) < len(draft.names):
-            raise draft.wrong(line, f"names are different words with commas between them, not '{value}'")
-    elif key == "title":
-        draft.title = value
-    elif key.startswith("set ") and value:
-        draft.settings.append((key.removeprefix("set ").strip(), value))
-    else:
-        raise draft.wrong(line, f"the header knows id-mode, regions, names, title and `set NAME`, not '{key}'")
+        draft.take(" ".join(known[1].split()), known[2].strip(), number)
 
 
 def _after_fence(lines: list[str], at: int) -> int:
@@ -172,11 +191,11 @@ def _column(draft: _Draft, head: str, line: int) -> int:
     if bare in _PROSE_COLUMNS:
         return 0
     numbered = re.fullmatch(r"region\s+(\d+)", bare)
-    if numbered is not None and 1 <= int(numbered[1]) <= _MEMBERS_MAX:
+    if numbered is not None and 1 <= int(numbered[1]) <= MEMBERS_MAX:
         return int(numbered[1])
-    if bare in draft.names:
-        return draft.names.index(bare) + 1
-    raise draft.wrong(line, f"a column is 'Region N', a name out of {', '.join(draft.names)}, or 'Explanation', not '{head}'")
+    if bare in draft.header.names:
+        return draft.header.names.index(bare) + 1
+    raise draft.wrong(line, f"a column is 'Region N', a name out of {', '.join(draft.header.names)}, or 'Explanation', not '{head}'")
 
 
 def _row(draft: _Draft, line: int, time: str, cells: dict[int, str]) -> None:
@@ -186,6 +205,9 @@ def _row(draft: _Draft, line: int, time: str, cells: dict[int, str]) -> None:
             read[region] = tokens_of(cell)
         except ValueError as error:
             raise draft.wrong(line, f"region {region}: {error}") from error
+    at = _AT.fullmatch(time)
+    if at is not None:
+        draft.steps.append(Until(line, time, int(at[1]) * (1000 if at[2] == "s" else 1)))
     directives = {region: token for region, tokens in read.items() for token in tokens if isinstance(token, Directive)}
     if directives:
         if any(tokens for region, tokens in read.items() if region not in directives):
@@ -193,7 +215,7 @@ def _row(draft: _Draft, line: int, time: str, cells: dict[int, str]) -> None:
         draft.steps.append(_directive(draft, line, time, directives))
         return
     for region, tokens in read.items():
-        _cell(draft, line, time, region, tokens)
+        _Cell(draft, line, time, region, at is not None).read(tokens)
 
 
 def _directive(draft: _Draft, line: int, time: str, directives: dict[int, Directive]) -> Step:
@@ -209,39 +231,72 @@ def _directive(draft: _Draft, line: int, time: str, directives: dict[int, Direct
         return Heal(line, time, regions)
     effects = {}
     for name, number in (effect for directive in directives.values() for effect in directive.effects):
-        effects[_region_of(draft, line, name)] = number
+        effects[_region_of(draft, line, name, "effects of")] = number
     return Sync(line, time, regions, tuple(effects.items()))
 
 
-def _region_of(draft: _Draft, line: int, name: str) -> int:
-    if name.isdigit() and 1 <= int(name) <= _MEMBERS_MAX:
-        return int(name)
-    if name in draft.names:
-        return draft.names.index(name) + 1
-    raise draft.wrong(line, f"effects of '{name}': no such region among {', '.join(draft.names)}")
+def _region_of(draft: _Draft, line: int, name: str, what: str) -> int:
+    region = draft.header.region_of(name)
+    if not region:
+        raise draft.wrong(line, f"{what} '{name}': no such region among {', '.join(draft.header.names)}")
+    return region
 
 
-def _cell(draft: _Draft, line: int, time: str, region: int, tokens: list[Token]) -> None:
-    """Appends the steps of one cell: commands with their arrows, answers of blocked commands, pauses."""
-    at = 0
-    while at < len(tokens):
-        token = tokens[at]
-        arrow = tokens[at + 1] if at + 1 < len(tokens) else None
+def _speaker(whose: int) -> str:
+    return f"client {whose}" if whose > 0 else f"region {-whose}"
+
+
+class _Cell:
+    """Appends the steps of one cell: commands with their arrows, answers of blocked commands, pauses, faults."""
+
+    def __init__(self, draft: _Draft, line: int, time: str, region: int, at_once: bool) -> None:
+        self.draft = draft
+        self.line = line
+        self.time = time
+        self.region = region
+        self.at_once = at_once
+        self.client = 0
+
+    def read(self, tokens: list[Token]) -> None:
+        """All of it."""
+        at = 0
+        while at < len(tokens):
+            arrow = tokens[at + 1] if at + 1 < len(tokens) else None
+            at += self._token(tokens[at], arrow if isinstance(arrow, Arrow) else None)
+
+    def _token(self, token: Token, arrow: Arrow | None) -> int:
+        """One token, and the arrow behind a command; how many they are."""
+        steps, line, time, region = self.draft.steps, self.line, self.time, self.region
         if isinstance(token, Command):
-            if region in draft.blocked:
-                raise draft.wrong(line, f"region {region} is told a command while one is blocked since line {draft.blocked[region]}")
-            expected = arrow.expected if isinstance(arrow, Arrow) else None
-            blocks = isinstance(arrow, Arrow) and arrow.expected is None
-            draft.steps.append(Call(line, time, region, token.argv, expected, blocks))
-            if blocks:
-                draft.blocked[region] = line
-            at += 2 if isinstance(arrow, Arrow) else 1
-            continue
+            self._command(token, arrow)
+            return 1 if arrow is None else 2
         if isinstance(token, Pause):
-            draft.steps.append(Wait(line, time, token.duration_ms))
+            steps.append(Wait(line, time, token.duration_ms))
+        elif isinstance(token, Label):
+            self.client = token.client
+        elif isinstance(token, Leave):
+            steps.append(HangUp(line, time, region, self.client))
+            self.draft.blocked.pop(connection(region, self.client), None)
+        elif isinstance(token, Trouble):
+            regions = (region, _region_of(self.draft, line, token.to, "a fault to")) if token.to else (region,)
+            steps.append(Strike(line, time, Fault(0, token.kind, regions, token.duration_ms, token.draw)))
         elif isinstance(token, Arrow):
-            if region not in draft.blocked or token.expected is None:
-                raise draft.wrong(line, f"region {region}: an arrow without a command before it")
-            del draft.blocked[region]
-            draft.steps.append(Answer(line, time, region, token.expected))
-        at += 1
+            whose = connection(region, self.client)
+            if whose not in self.draft.blocked or token.expected is None:
+                raise self.draft.wrong(line, f"region {region}: an arrow without a command before it")
+            del self.draft.blocked[whose]
+            steps.append(Answer(line, time, region, token.expected, self.client))
+        return 1
+
+    def _command(self, token: Command, arrow: Arrow | None) -> None:
+        draft, line = self.draft, self.line
+        whose = connection(self.region, self.client)
+        if whose in draft.blocked:
+            raise draft.wrong(line, f"{_speaker(whose)} is told a command while one is blocked since line {draft.blocked[whose]}")
+        expected = arrow.expected if arrow is not None else None
+        blocks = arrow is not None and arrow.expected is None
+        if blocks and self.at_once:
+            raise draft.wrong(line, "in a row with a time in ms nobody waits for answers: leave (blocked) out")
+        draft.steps.append(Call(line, self.time, self.region, token.argv, expected, blocks, self.client, self.at_once))
+        if blocks:
+            draft.blocked[whose] = line

@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -173,6 +174,19 @@ class ProcessCluster:
         process.kill()
         process.wait(STOP_PATIENCE_S)
 
+    def pause(self, name: str) -> None:
+        """SIGSTOP: the process stands still until `resume`."""
+        self._signal(name, signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT"""
+        self._signal(name, signal.SIGCONT)
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        process = self.regions[name].process
+        assert process is not None, f"{name} was never started"
+        process.send_signal(number)
+
     def terminate(self, name: str) -> None:
         """SIGTERM; SIGKILL if the region does not end in time, which is an error."""
         process = self.regions[name].process
@@ -190,6 +204,7 @@ class ProcessCluster:
         """Ends every region and removes temporary files."""
         for region in self.regions.values():
             if region.process is not None and region.process.poll() is None:
+                region.process.send_signal(signal.SIGCONT)  # one that is paused would not hear the other
                 region.process.terminate()
         for region in self.regions.values():
             if region.process is not None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sim.scenario.cluster import ClusterError, Link, ScenarioCluster
-from sim.scenario.expectation import Bindings, ErrorText, Expectation, Shape, matches, render
-from sim.scenario.model import Answer, Call, Cut, Heal, Scenario, Step, Sync, Wait
+from sim.scenario.cluster import ClusterError, ScenarioCluster, Ticket
+from sim.scenario.expectation import Bindings, ErrorText, Expectation, Shape, matches, render, words_in
+from sim.scenario.model import Answer, Call, Cut, HangUp, Heal, Link, Scenario, Step, Strike, Sync, Until, Wait, connection
 from sim.scenario.shape import Reply, shape, shape_of_transaction
 
 ROUNDS_MAX = 50
@@ -32,7 +32,8 @@ class Mismatch:
     got: str
 
     def __str__(self) -> str:
-        where = f"{self.path}:{self.line}: {self.time}, {self.region}: {self.command}"
+        place = f"{self.path}:{self.line}" if self.line else self.path
+        where = f"{place}: {self.time}, {self.region}" + (f": {self.command}" if self.command else "")
         return f"{where}\n    expected {self.expected}\n    got      {self.got}"
 
 
@@ -41,8 +42,17 @@ def run_scenario(scenario: Scenario, cluster: ScenarioCluster) -> list[Mismatch]
     return _Run(scenario, cluster).run()
 
 
+@dataclass(frozen=True)
+class _Posted:
+    """A command that nobody has waited for."""
+
+    call: Call
+    argv: list[bytes]
+    ticket: Ticket
+
+
 class _Run:
-    """One run: bindings, cut links and open transactions."""
+    """One run: bindings, cut links, open transactions, and commands without an answer."""
 
     def __init__(self, scenario: Scenario, cluster: ScenarioCluster) -> None:
         self.scenario = scenario
@@ -50,7 +60,8 @@ class _Run:
         self.bindings = Bindings()
         self.cut: set[frozenset[int]] = set()
         self.queued: dict[int, list[tuple[bytes, ...]]] = {}
-        self.waiting: dict[int, Call] = {}
+        self.waiting: dict[int, _Posted] = {}  # by connection: what the table says is blocked
+        self.posted: list[_Posted] = []  # of rows with a time in ms, in order
         self.mismatches: list[Mismatch] = []
 
     def run(self) -> list[Mismatch]:
@@ -60,53 +71,135 @@ class _Run:
             for each in self.scenario.steps:
                 step = each
                 self._step(step)
+            self._end()
         except ClusterError as error:
             line, time = (step.line, step.time) if step is not None else (0, "before the first row")
             self.mismatches.append(Mismatch(self.scenario.path, line, time, "cluster", "", "to go on", str(error)))
+        self.mismatches.sort(key=lambda mismatch: mismatch.line or 1 << 30)
         return self.mismatches
 
     def _step(self, step: Step) -> None:
+        cluster = self.cluster
         if isinstance(step, Call):
-            self._call(step)
+            if step.at_once:
+                self._post(step)
+            else:
+                self._call(step)
         elif isinstance(step, Answer):
-            call = self.waiting.pop(step.region)
-            self._compare(step, call.argv, step.expected, shape(call.argv, self.cluster.finish(step.region)))
+            waiting = self.waiting.pop(connection(step.region, step.client))
+            cluster.settle(waiting.ticket)
+            self._compare(step, waiting.call.argv, step.expected, self._outcome(waiting))
+        elif isinstance(step, HangUp):
+            cluster.hang_up(step.region, step.client)
+            self.waiting.pop(connection(step.region, step.client), None)
         elif isinstance(step, Sync):
             self._sync(step)
-        elif isinstance(step, Cut):
-            self.cut |= _pairs(step.regions)
-        elif isinstance(step, Heal):
-            self.cut -= _pairs(step.regions)
+        elif isinstance(step, (Cut, Heal)):
+            self._cut(step)
+        elif isinstance(step, Until):
+            cluster.until(step.at_ms)
+        elif isinstance(step, Strike):
+            cluster.strike(step.fault)
         else:
             assert isinstance(step, Wait)
-            self.cluster.sleep(step.duration_ms)
+            cluster.sleep(step.duration_ms)
+
+    # -- commands ----------------------------------------------------------------------------------------------------
 
     def _call(self, call: Call) -> None:
+        self._gather([])
         argv = self.bindings.substitute(call.argv)
+        posted = _Posted(call, argv, self.cluster.post(call.region, call.client, argv, at_once=False))
         if call.blocks:
-            self.cluster.begin(call.region, argv)
-            self.waiting[call.region] = call
-            if not self.cluster.waits(call.region):
+            self.waiting[connection(call.region, call.client)] = posted
+            if not self.cluster.is_blocked(posted.ticket):
                 self._note(call, call.argv, "no answer yet", "an answer at once")
             return
-        reply = self.cluster.execute(call.region, argv)
-        self._compare(call, call.argv, call.expected, self._shape(call, argv, reply))
+        self.cluster.settle(posted.ticket)
+        self._compare(call, call.argv, call.expected, self._outcome(posted))
+
+    def _post(self, call: Call) -> None:
+        named = {word.decode("utf-8", "replace").removeprefix("(") for word in call.argv}
+        self._gather(
+            [one.ticket for one in self.posted if one.call.expected is not None and not named.isdisjoint(words_in(one.call.expected))]
+        )
+        argv = self.bindings.substitute(call.argv)
+        self.posted.append(_Posted(call, argv, self.cluster.post(call.region, call.client, argv, at_once=True)))
+
+    def _gather(self, wanted: Sequence[Ticket]) -> None:
+        """Takes in the replies that are there, of each connection in order."""
+        if not self.posted:
+            return
+        self.cluster.gather(wanted)
+        left: list[_Posted] = []
+        behind: set[int] = set()
+        for one in self.posted:
+            whose = connection(one.call.region, one.call.client)
+            if whose in behind or (one.ticket.is_open and not one.ticket.has_reply):
+                behind.add(whose)
+                left.append(one)
+            else:
+                self._take_in(one)
+        self.posted = left
+
+    def _take_in(self, one: _Posted) -> None:
+        """A reply that was lost on its way binds what it brings, and need not be right: nobody saw it."""
+        call, ticket = one.call, one.ticket
+        if ticket.lost:
+            if ticket.has_reply:
+                got = self._shape(call, one.argv, ticket.reply)
+                if call.expected is not None:
+                    matches(call.expected, got, self.bindings)
+            self.queued.pop(connection(call.region, call.client), None)
+        elif ticket.refused:
+            if call.expected is not None:
+                self._note(call, call.argv, str(call.expected), "(refused: the region does not run)")
+        else:
+            got = self._shape(call, one.argv, ticket.reply)
+            if call.expected is not None:
+                self._compare(call, call.argv, call.expected, got)
+
+    def _outcome(self, posted: _Posted) -> Shape:
+        """What came back, in its shape; an error of its own if nothing did."""
+        ticket = posted.ticket
+        if ticket.is_open:
+            raise ClusterError("no answer")
+        if ticket.lost or ticket.refused:
+            self.queued.pop(connection(posted.call.region, posted.call.client), None)
+            return ErrorText("(the connection was lost)")
+        return self._shape(posted.call, posted.argv, ticket.reply)
+
+    def _end(self) -> None:
+        """The last time, the judges, and answers that are still out."""
+        if self.scenario.until_ms:
+            self.cluster.until(self.scenario.until_ms)
+        self._gather([])
+        for judge, text in self.cluster.conclude(self.scenario.judged):
+            self.mismatches.append(Mismatch(self.scenario.path, 0, "the end", judge, "", "nothing to be found", text))
+        for one in self.posted:
+            if one.call.expected is not None and one.ticket.is_open:
+                self.cluster.settle(one.ticket)
+        self._gather([])
+        for one in self.posted:
+            if one.call.expected is not None:
+                self._note(one.call, one.call.argv, str(one.call.expected), "no answer")
 
     def _shape(self, call: Call, argv: Sequence[bytes], reply: Reply) -> Shape:
         """The reply's shape; notes IDs that the region generated, and what a transaction queues."""
         name = argv[0].upper()
+        whose = connection(call.region, call.client)
         if name == b"EXEC":
-            queued = self.queued.pop(call.region, [])
+            queued = self.queued.pop(whose, [])
             if isinstance(reply, list) and len(reply) == len(queued):
                 for each, one in zip(queued, reply, strict=True):
                     self._note_generated(call, each, one)
             return shape_of_transaction(queued, reply)
         if name == b"MULTI":
-            self.queued[call.region] = []
+            self.queued[whose] = []
         elif name in (b"DISCARD", b"RESET"):
-            self.queued.pop(call.region, None)
-        elif call.region in self.queued and reply == b"QUEUED":
-            self.queued[call.region].append(tuple(argv))
+            self.queued.pop(whose, None)
+        elif whose in self.queued and reply == b"QUEUED":
+            self.queued[whose].append(tuple(argv))
         else:
             self._note_generated(call, argv, reply)
         return shape(argv, reply)
@@ -117,12 +210,30 @@ class _Run:
             if wrong is not None:
                 self._note(call, call.argv, "an ID that fits the region", wrong)
 
+    # -- links -------------------------------------------------------------------------------------------------------
+
+    def _cut(self, step: Cut | Heal) -> None:
+        pairs = {frozenset((a, b)) for a in step.regions for b in step.regions if a != b}
+        links = [link for link in self.scenario.links if frozenset(link) in pairs]
+        if isinstance(step, Cut):
+            self.cut |= pairs
+            if self.scenario.links_open:
+                self.cluster.close_links(links)
+        else:
+            self.cut -= pairs
+            if self.scenario.links_open:
+                self.cluster.open_links(links, waits=False)
+
     def _sync(self, step: Sync) -> None:
-        links = [link for link in _links(step.regions) if frozenset(link) not in self.cut]
+        among = [link for link in self.scenario.links if set(link) <= set(step.regions)]
+        links = [link for link in among if frozenset(link) not in self.cut]
+        self._gather([])
         before = self.cluster.vectors(step.regions)
-        self.cluster.open_links(links)
+        if not self.scenario.links_open:
+            self.cluster.open_links(links, waits=True)
         after = self._level(step, links)
-        self.cluster.close_links(links)
+        if not self.scenario.links_open:
+            self.cluster.close_links(links)
         for region, number in step.effects:
             least = min(vector.get(region, 0) for vector in before.values())
             carried = max(vector.get(region, 0) for vector in after.values()) - least
@@ -144,6 +255,8 @@ class _Run:
         shown = "; ".join(f"{self.scenario.name_of(region)} {vector}" for region, vector in last.items())
         raise ClusterError(f"the regions did not level in {ROUNDS_MAX} rounds of CRDT.SYNC: {shown}")
 
+    # -- differences -------------------------------------------------------------------------------------------------
+
     def _compare(self, step: Call | Answer, argv: Sequence[bytes], expected: Expectation | None, got: Shape) -> None:
         if expected is None:
             if isinstance(got, ErrorText):
@@ -155,14 +268,6 @@ class _Run:
         region = self.scenario.name_of(step.region) if isinstance(step, (Call, Answer)) else "Sync"
         command = " ".join(word.decode("utf-8", "backslashreplace") for word in argv)
         self.mismatches.append(Mismatch(self.scenario.path, step.line, step.time, region, command, expected, got))
-
-
-def _pairs(regions: Sequence[int]) -> set[frozenset[int]]:
-    return {frozenset((a, b)) for a in regions for b in regions if a != b}
-
-
-def _links(regions: Sequence[int]) -> list[Link]:
-    return [(receiver, sender) for receiver in regions for sender in regions if receiver != sender]
 
 
 def _connected(regions: Sequence[int], links: Sequence[Link]) -> list[list[int]]:

@@ -8,9 +8,9 @@ import pytest
 
 from sim.scenario.cells import Arrow, Command, Directive, Pause, tokens_of, words_of
 from sim.scenario.expectation import Between, ErrorPrefix, Items, Nil, Word
-from sim.scenario.live import scenario_files
 from sim.scenario.model import Answer, Call, Cut, Heal, ScenarioError, Sync, Wait
 from sim.scenario.parser import load, parse
+from sim.scenario.running import scenario_files
 
 FILES = Path(__file__).resolve().parents[2] / "sim" / "scenarios"
 

@@ -6,44 +6,65 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from sim.scenario.cluster import ClusterError, Link
+from sim.plan import Fault
+from sim.scenario.cluster import ClusterError, Ticket
 from sim.scenario.expectation import Bindings, ErrorText, Row, matches
-from sim.scenario.model import Scenario
+from sim.scenario.model import Link, Scenario
 from sim.scenario.parser import parse
 from sim.scenario.runner import run_scenario
 from sim.scenario.shape import Reply, shape
 
 
 class Scripted:
-    """Answers by (region, command line); a list of answers is given one by one."""
+    """Answers by (region, command line); a list of answers is given one by one. What is posted at once is answered by `later`."""
 
     def __init__(self, replies: dict[tuple[int, str], list[Reply]], vectors: list[dict[int, dict[int, int]]] | None = None) -> None:
         self.replies = replies
         self.later_vectors = vectors or []
         self.log: list[str] = []
         self.open: set[Link] = set()
-        self.begun: dict[int, Sequence[bytes]] = {}
+        self.out: list[tuple[Ticket, Reply]] = []
+        self.down: set[int] = set()
+        self.found: list[tuple[str, str]] = []
 
     def prepare(self, scenario: Scenario) -> None:
         self.log.append("prepare")
 
-    def execute(self, region: int, argv: Sequence[bytes]) -> Reply:
+    def post(self, region: int, client: int, argv: Sequence[bytes], at_once: bool) -> Ticket:
         line = b" ".join(argv).decode()
-        self.log.append(f"{region}: {line}")
+        self.log.append(f"{region}: {line}" if not client else f"{region}/{client}: {line}")
         if (region, line) not in self.replies:
             raise ClusterError(f"no answer to {line}")
-        return self.replies[region, line].pop(0)
+        ticket = Ticket()
+        if region in self.down:
+            ticket.refuse()
+        else:
+            self.out.append((ticket, self.replies[region, line].pop(0)))
+        return ticket
 
-    def begin(self, region: int, argv: Sequence[bytes]) -> None:
-        self.begun[region] = argv
+    def settle(self, ticket: Ticket) -> None:
+        for one, reply in self.out:
+            if one is ticket and reply != b"never":
+                one.computed(reply)
+                one.answered()
 
-    def waits(self, region: int) -> bool:
-        return region in self.begun
+    def is_blocked(self, ticket: Ticket) -> bool:
+        return True
 
-    def finish(self, region: int) -> Reply:
-        return self.execute(region, self.begun.pop(region))
+    def gather(self, wanted: Sequence[Ticket]) -> None:
+        for ticket in wanted:
+            self.log.append("awaits")
+            self.settle(ticket)
 
-    def open_links(self, links: Iterable[Link]) -> None:
+    def hang_up(self, region: int, client: int) -> None:
+        self.log.append(f"{region}/{client} hangs up")
+        for ticket, _ in self.out:
+            ticket.lose()
+
+    def strike(self, fault: Fault) -> None:
+        self.log.append(f"{fault.kind} {fault.regions} {fault.duration_ms} {fault.draw}")
+
+    def open_links(self, links: Iterable[Link], waits: bool) -> None:
         self.open |= set(links)
         self.log.append(f"open {sorted(self.open)}")
 
@@ -61,10 +82,17 @@ class Scripted:
     def sleep(self, duration_ms: int) -> None:
         self.log.append(f"sleep {duration_ms}")
 
+    def until(self, at_ms: int) -> None:
+        self.log.append(f"until {at_ms}")
 
-def scenario_of(*rows: str, regions: int = 2) -> Scenario:
+    def conclude(self, judged: bool) -> list[tuple[str, str]]:
+        self.log.append(f"judged {judged}")
+        return self.found
+
+
+def scenario_of(*rows: str, regions: int = 2, above: str = "") -> Scenario:
     heads = "| Time |" + "".join(f" Region {region + 1} |" for region in range(regions))
-    return parse("\n".join([heads, "|" + " --- |" * (regions + 1), *rows]), "f.md")
+    return parse("\n".join([*above.splitlines(), heads, "|" + " --- |" * (regions + 1), *rows]), "f.md")
 
 
 def test_generated_ids_bind_at_their_first_use_and_are_put_into_commands() -> None:
@@ -172,7 +200,7 @@ def test_a_sync_row_runs_until_nothing_moves_and_counts_effects() -> None:
     cluster = Scripted({}, [before, moving, rest, rest])
     mismatches = run_scenario(scenario_of("| t1 | — Sync — effects us=3 eu=2 | — Sync — |"), cluster)
     assert [(one.expected, one.got) for one in mismatches] == [("effects eu=2", "effects eu=1")]
-    assert cluster.log == ["prepare", "open [(1, 2), (2, 1)]", "sync [1, 2]", "sync [1, 2]", "sync [1, 2]"]
+    assert cluster.log == ["prepare", "open [(1, 2), (2, 1)]", "sync [1, 2]", "sync [1, 2]", "sync [1, 2]", "judged False"]
     assert not cluster.open
 
 
@@ -206,3 +234,53 @@ def test_blocked_commands() -> None:
     rows = ["| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |", "| t2 | → [1-1] | |"]
     cluster = Scripted({(1, "XREAD BLOCK 0 STREAMS x $"): [[[b"x", [[b"1-1", [b"a", b"b"]]]]]]})
     assert run_scenario(scenario_of(*rows), cluster) == []
+
+
+def test_a_row_with_a_time_waits_for_no_answer_and_binds_what_comes() -> None:
+    cluster = Scripted({(1, "XADD m * a 1"): [b"700-1"], (2, "XDEL m 700-1"): [1], (2, "XLEN m"): [ErrorText("ERR no")]})
+    rows = ["| 10 ms | 3: `XADD m * a 1` → 5-1 | |", "| 20 ms | | 4: `XDEL m 5-1` → 1 `XLEN m` |"]
+    assert run_scenario(scenario_of(*rows), cluster) == []
+    assert cluster.log == [
+        "prepare", "until 10", "1/3: XADD m * a 1", "until 20", "awaits", "2/4: XDEL m 700-1", "2/4: XLEN m", "judged False",
+    ]  # fmt: skip
+
+
+def test_what_never_comes_differs_only_where_something_is_expected() -> None:
+    replies: dict[tuple[int, str], list[Reply]] = {
+        (1, "XREAD BLOCK 0 STREAMS x $"): [b"never"],
+        (2, "XREAD BLOCK 0 STREAMS x $"): [b"never"],
+    }
+    rows = ["| 10 ms | `XREAD BLOCK 0 STREAMS x $` | `XREAD BLOCK 0 STREAMS x $` → [1-1] |"]
+    (mismatch,) = run_scenario(scenario_of(*rows), Scripted(replies))
+    assert (mismatch.region, mismatch.got) == ("eu", "no answer")
+
+
+def test_a_lost_answer_need_not_be_right_and_a_refused_command_must() -> None:
+    cluster = Scripted({(1, "XADD m * a 1"): [b"700-1"], (2, "XLEN m"): [1]})
+    cluster.down = {2}
+    rows = ["| 10 ms | `XADD m * a 1` → 5-2 | |", "| 20 ms | hang up | `XLEN m` → 1 |"]
+    (mismatch,) = run_scenario(scenario_of(*rows), cluster)
+    assert mismatch.line == 4 and "refused" in mismatch.got
+    assert "1/0 hangs up" in cluster.log
+
+
+def test_faults_are_handed_on_and_what_judges_find_differs() -> None:
+    cluster = Scripted({})
+    cluster.found = [("digests", "they differ")]
+    rows = [
+        "| 10 ms | — Kill 300 ms — | _— Fault: one-way cut to us 1 s draw 7 —_ |",
+        "| t2 | — Cut — | — Cut — |",
+        "| t3 | — Heal — | — Heal — |",
+    ]
+    above = "---\nlinks: open\njudges: all\nuntil: 400 ms\n---"
+    (mismatch,) = run_scenario(scenario_of(*rows, above=above), cluster)
+    assert str(mismatch) == "f.md: the end, digests\n    expected nothing to be found\n    got      they differ"
+    assert cluster.log == [
+        "prepare", "until 10", "kill (1,) 300 0", "one-way cut (2, 1) 1000 7", "open [(1, 2), (2, 1)]", "until 400", "judged True",
+    ]  # fmt: skip
+
+
+def test_a_sync_row_leaves_open_links_as_they_are() -> None:
+    cluster = Scripted({}, [{1: {1: 1}, 2: {1: 1}}] * 3)
+    assert run_scenario(scenario_of("| t1 | — Sync — | — Sync — |", above="links: open"), cluster) == []
+    assert not any(line.startswith("open") for line in cluster.log)

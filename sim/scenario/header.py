@@ -1,0 +1,186 @@
+"""The header of a scenario file: ``key: value`` lines, and what they mean."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from sim.scenario.model import DEFAULT_NAMES, ID_MODES, MEMBERS_MAX, Link, Surroundings
+
+LINE = re.compile(r"(id-mode|regions|names|links|dials|judges|until|seed|delay|tick|loss|traits|set\s+[\w -]+|clock\s+[\w-]+)\s*:\s*(.+)")
+"""A line outside the front matter that is taken for one of the header."""
+_KNOWN = (
+    "id-mode, regions, names, title, links, dials, judges, until, `set NAME`, `set REGION NAME`, "
+    "and seed, delay, tick, loss, traits, `clock REGION`"
+)
+SHAPES = ("mesh", "line", "ring", "star")
+
+
+class HeaderError(Exception):
+    """A wrong line of the header."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
+        self.text = text
+
+
+@dataclass
+class Header:
+    """What the header says; names of regions are resolved by `resolve`, when all of it has been read."""
+
+    title: str = ""
+    id_mode: str = "strict"
+    names: tuple[str, ...] = DEFAULT_NAMES
+    settings: list[tuple[str, str]] = field(default_factory=list)
+    links_open: bool = False
+    judged: bool = False
+    until_ms: int = 0
+    seed: int = 0
+    delay_ms: tuple[int, int] = Surroundings.delay_ms
+    tick_ms: int = Surroundings.tick_ms
+    loss: float = 0.0
+    traits: tuple[str, ...] = ()
+    _regions: tuple[int, str] = (0, "")
+    _dials: tuple[int, str] = (0, "mesh")
+    _own: list[tuple[int, str, str, str]] = field(default_factory=list)  # (line, region, setting, value)
+    _clocks: list[tuple[int, str, int]] = field(default_factory=list)
+
+    def take(self, key: str, value: str, line: int) -> None:
+        """Reads one line; HeaderError if it is wrong."""
+        first, _, rest = key.partition(" ")
+        if first == "set" and rest and value:
+            region, _, name = rest.strip().rpartition(" ")
+            if region:
+                self._own.append((line, region.strip(), name, value))
+            else:
+                self.settings.append((name, value))
+        elif first == "clock" and rest:
+            self._clocks.append((line, rest.strip(), _milliseconds(line, key, value, r"[+-]?\d+")))
+        elif not (self._take_scene(key, value, line) or self._take_surroundings(key, value, line)):
+            raise HeaderError(line, f"the header knows {_KNOWN}, not '{key}'")
+
+    def _take_scene(self, key: str, value: str, line: int) -> bool:
+        """What both kinds of cluster follow; False if it is none of that."""
+        if key == "title":
+            self.title = value
+        elif key == "id-mode":
+            if value not in ID_MODES:
+                raise HeaderError(line, f"id-mode is one of {', '.join(ID_MODES)}, not '{value}'")
+            self.id_mode = value
+        elif key == "regions":
+            self._regions = line, value
+        elif key == "names":
+            self.names = tuple(name.strip() for name in value.split(","))
+            if not all(re.fullmatch(r"[\w-]+", name) for name in self.names) or len(set(self.names)) < len(self.names):
+                raise HeaderError(line, f"names are different words with commas between them, not '{value}'")
+        elif key == "links":
+            if value not in ("open", "closed"):
+                raise HeaderError(line, f"links are open or closed, not '{value}'")
+            self.links_open = value == "open"
+        elif key == "dials":
+            self._dials = line, value
+        elif key == "judges":
+            if value not in ("all", "none"):
+                raise HeaderError(line, f"judges are all or none, not '{value}'")
+            self.judged = value == "all"
+        elif key == "until":
+            self.until_ms = _milliseconds(line, key, value, r"\d+")
+        else:
+            return False
+        return True
+
+    def _take_surroundings(self, key: str, value: str, line: int) -> bool:
+        """What only the simulator follows; False if it is none of that."""
+        if key == "seed":
+            self.seed = int(_matched(line, key, value, r"(\d+)", "a number"))
+        elif key == "tick":
+            self.tick_ms = max(1, _milliseconds(line, key, value, r"\d+"))
+        elif key == "delay":
+            found = re.fullmatch(r"(\d+)(?:\.\.(\d+))? ms", value)
+            if found is None or int(found[1]) > int(found[2] or found[1]):
+                raise HeaderError(line, f"delay is a range of milliseconds such as `0..2 ms`, not '{value}'")
+            self.delay_ms = int(found[1]), int(found[2] or found[1])
+        elif key == "loss":
+            self.loss = float(_matched(line, key, value, r"(0?\.\d+|0|1)", "a share such as 0.02"))
+        elif key == "traits":
+            self.traits = tuple(word.strip() for word in value.split(","))
+        else:
+            return False
+        return True
+
+    # -- names of regions --------------------------------------------------------------------------------------------
+
+    def region_of(self, name: str) -> int:
+        """The region of that name or number; 0 if there is none."""
+        if name.isdigit() and 1 <= int(name) <= MEMBERS_MAX:
+            return int(name)
+        return self.names.index(name) + 1 if name in self.names else 0
+
+    def _known(self, line: int, name: str) -> int:
+        region = self.region_of(name)
+        if not region:
+            raise HeaderError(line, f"'{name}' is no region: they are {', '.join(self.names)}")
+        return region
+
+    def regions(self, columns: tuple[int, ...]) -> tuple[int, ...]:
+        """Those that there are, ascending: as many as said, those named, or as many as the columns need."""
+        line, value = self._regions
+        if not value:
+            return tuple(range(1, max(columns) + 1))
+        if value.isdigit():
+            if not 2 <= int(value) <= MEMBERS_MAX:
+                raise HeaderError(line, f"regions is a number from 2 to {MEMBERS_MAX}, not '{value}'")
+            regions = tuple(range(1, int(value) + 1))
+        else:
+            regions = tuple(sorted({self._known(line, name.strip()) for name in value.split(",")}))
+        for column in columns:
+            if column not in regions:
+                raise HeaderError(line, f"regions: {value}, but there is a column of region {column}")
+        return regions
+
+    def links(self, regions: tuple[int, ...]) -> tuple[Link, ...]:
+        """Who receives from whom, in the order in which they dial."""
+        line, value = self._dials
+        if value in SHAPES:
+            return shape_of(value, regions)
+        links: list[Link] = []
+        for part in value.split(","):
+            found = re.fullmatch(r"\s*([\w-]+)\s+from\s+([\w-]+)\s*", part)
+            if found is None:
+                raise HeaderError(line, f"dials is one of {', '.join(SHAPES)}, or `us from eu, eu from us`, not '{value}'")
+            links.append((self._known(line, found[1]), self._known(line, found[2])))
+        return tuple(links)
+
+    def own_settings(self) -> tuple[tuple[int, str, str], ...]:
+        """(region_id, name, value)."""
+        return tuple((self._known(line, region), name, value) for line, region, name, value in self._own)
+
+    def surroundings(self) -> Surroundings:
+        """What only the simulator has."""
+        clocks = tuple((self._known(line, region), offset_ms) for line, region, offset_ms in self._clocks)
+        return Surroundings(self.seed, self.delay_ms, self.tick_ms, self.loss, self.traits, clocks)
+
+
+def shape_of(shape: str, regions: tuple[int, ...]) -> tuple[Link, ...]:
+    """The links of a mesh, line, ring (of one direction) or star (around the first), as `sim.draw` makes them."""
+    if shape == "line":
+        pairs = list(pairwise(regions))
+        return tuple(pairs + [(b, a) for a, b in pairs])
+    if shape == "ring":
+        return tuple((one, regions[place - 1]) for place, one in enumerate(regions))
+    if shape == "star":
+        return tuple([(regions[0], a) for a in regions[1:]] + [(a, regions[0]) for a in regions[1:]])
+    return tuple((a, b) for a in regions for b in regions if a != b)
+
+
+def _matched(line: int, key: str, value: str, pattern: str, what: str) -> str:
+    found = re.fullmatch(pattern, value)
+    if found is None:
+        raise HeaderError(line, f"{key} is {what}, not '{value}'")
+    return found[1]
+
+
+def _milliseconds(line: int, key: str, value: str, number: str) -> int:
+    return int(_matched(line, key, value, rf"({number})\s*ms", "a time such as `300 ms`"))

@@ -1,0 +1,184 @@
+"""Files and directories of scenarios, run in virtual time or on live regions.
+
+Live, all files share one cluster: an existing one, or processes started for the purpose. Files that set deadlines run last; a file that the
+former ones would disturb gets a new cluster, and is refused on an existing one (`live`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sim.scenario.cluster import ClusterError
+from sim.scenario.expectation import ErrorText
+from sim.scenario.live import ANSWER_PATIENCE_S, Endpoint, LiveCluster, deadline_keys, peers_of
+from sim.scenario.model import DEFAULT_NAMES, Scenario, ScenarioError
+from sim.scenario.parser import load
+from sim.scenario.processes import HOST, ProcessCluster
+from sim.scenario.runner import Mismatch, run_scenario
+from sim.scenario.wire import Wire, WireError
+
+_MEMBERS_AT_LEAST = 3
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One file, run. `mismatches` is empty when all is as the table says."""
+
+    path: str
+    title: str
+    mismatches: tuple[Mismatch, ...]
+    duration_ms: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything was as expected."""
+        return not self.mismatches
+
+    def __str__(self) -> str:
+        state = "passed" if self.passed else "FAILED"
+        return "\n".join([f"{state} {self.path} ({self.title}, {self.duration_ms} ms)", *(f"  {one}" for one in self.mismatches)])
+
+
+Report = Callable[[Outcome], None]
+
+
+def scenario_files(paths: Iterable[str | Path]) -> list[Path]:
+    """The files themselves, and the ``*.md`` files of directories by name; README.md is prose."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        found += sorted(one for one in path.glob("*.md") if one.name != "README.md") if path.is_dir() else [path]
+    return found
+
+
+def run_virtually(paths: Iterable[str | Path], report: Report) -> int:
+    """Runs scenario files and directories of them in virtual time, each in a world of its own. Returns how many failed, as `run` does."""
+    from sim.scenario import virtual
+
+    scenarios, failed = _loaded(paths, report)
+    for scenario in scenarios:
+        begun = time.monotonic()
+        mismatches, _ = virtual.run_virtually(scenario)
+        failed += _tell(report, scenario, mismatches, begun)
+    return failed
+
+
+def run(paths: Iterable[str | Path], addresses: Sequence[str] | None, report: Report) -> int:
+    """Runs scenario files and directories of them, on the cluster at `addresses` (HOST:PORT each), or on one of its own.
+
+    `report` is told each file's `Outcome` as it ends; ``print`` will do. Returns how many files failed. Raises `ClusterError` where no
+    scenario can run at all: no file, an address that does not answer or is not empty, a region that does not start.
+    """
+    scenarios, failed = _loaded(paths, report)
+    scenarios.sort(key=lambda scenario: bool(deadline_keys(scenario)))
+    runner = _Existing(discover(addresses)) if addresses else _Own(max([_MEMBERS_AT_LEAST, *(each.members for each in scenarios)]))
+    try:
+        for scenario in scenarios:
+            begun = time.monotonic()
+            failed += _tell(report, scenario, run_scenario(scenario, runner.cluster_for(scenario)), begun)
+    finally:
+        runner.close()
+    return failed
+
+
+def _loaded(paths: Iterable[str | Path], report: Report) -> tuple[list[Scenario], int]:
+    """The scenarios that can be read, and how many cannot."""
+    files = scenario_files(paths)
+    if not files:
+        raise ClusterError("no scenario file there")
+    scenarios: list[Scenario] = []
+    failed = 0
+    for path in files:
+        try:
+            scenarios.append(load(path))
+        except ScenarioError as error:
+            failed += 1
+            mismatch = Mismatch(str(path), error.line, "reading", "file", "", "a scenario", error.text)
+            report(Outcome(str(path), path.stem, (mismatch,), 0))
+    return scenarios, failed
+
+
+def _tell(report: Report, scenario: Scenario, mismatches: list[Mismatch], begun: float) -> bool:
+    """Reports a file that was run; whether it failed."""
+    report(Outcome(scenario.path, scenario.title, tuple(mismatches), int(1000 * (time.monotonic() - begun))))
+    return bool(mismatches)
+
+
+def discover(addresses: Sequence[str]) -> dict[int, Endpoint]:
+    """region_id → endpoint of the regions at these HOST:PORT addresses. Who is who follows from whom each calls its peers."""
+    peers: dict[str, set[tuple[str, int]]] = {}
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit():
+            raise ClusterError(f"an address is HOST:PORT, not '{address}'")
+        try:
+            with Wire(host, int(port), ANSWER_PATIENCE_S) as wire:
+                reply, held = wire.call("CRDT.PEERS"), wire.call("DBSIZE")
+        except WireError as error:
+            raise ClusterError(str(error)) from error
+        if isinstance(reply, ErrorText):
+            raise ClusterError(f"{address}: {reply.text}")
+        if held != 0:
+            raise ClusterError(f"{address} holds {held!r} keys: scenarios flush the cluster that they run on, so give them an empty one")
+        peers[address] = {(name, region_id) for name, region_id, _ in peers_of(reply)}
+    everybody = set().union(*peers.values())
+    endpoints: dict[int, Endpoint] = {}
+    for address, known in peers.items():
+        own = everybody - known
+        if len(own) != 1:
+            raise ClusterError(
+                f"{address}: which region this is cannot be told from what its peers call it; give all addresses of one cluster"
+            )
+        name, region_id = own.pop()
+        host, _, port = address.rpartition(":")
+        endpoints[region_id] = Endpoint(name, host, int(port))
+    if len(endpoints) < len(addresses) or sorted(endpoints) != list(range(1, len(endpoints) + 1)):
+        raise ClusterError(f"scenarios need regions with the ids 1, 2, 3 …; these addresses are of {sorted(endpoints)}")
+    return endpoints
+
+
+class _Existing:
+    """The cluster that was named: used for all, left empty and linked."""
+
+    def __init__(self, endpoints: Mapping[int, Endpoint]) -> None:
+        self._cluster = LiveCluster(endpoints)
+
+    def cluster_for(self, scenario: Scenario) -> LiveCluster:
+        """The one there is."""
+        return self._cluster
+
+    def close(self) -> None:
+        """Clears the cluster, if it still answers."""
+        if not self._cluster.broken:
+            self._cluster.clear()
+        self._cluster.disconnect()
+
+
+class _Own:
+    """Processes started here; new ones where the old would disturb a scenario."""
+
+    def __init__(self, members: int) -> None:
+        self._names = DEFAULT_NAMES[:members]
+        self._processes: ProcessCluster | None = None
+        self._cluster: LiveCluster | None = None
+
+    def cluster_for(self, scenario: Scenario) -> LiveCluster:
+        """A cluster that fits the scenario."""
+        if self._cluster is None or self._cluster.fits(scenario):
+            self.close()
+            self._processes = ProcessCluster(self._names)
+            self._processes.start_all()
+            regions = self._processes.regions.values()
+            endpoints = {one.region_id: Endpoint(one.name, HOST, one.resp_port) for one in regions}
+            self._cluster = LiveCluster(endpoints, self._processes)
+        return self._cluster
+
+    def close(self) -> None:
+        """Ends the processes."""
+        if self._cluster is not None:
+            self._cluster.disconnect()
+        if self._processes is not None:
+            self._processes.stop()
+        self._cluster = self._processes = None

@@ -1,0 +1,62 @@
+"""Faults in a cell: ``Kill 300 ms``, ``Fault: one-way cut to eu 300 ms draw 12345``, between dashes or not.
+
+The cell's region is the one that is struck; `to` names the other, where a fault has two. A state ends after its time; `draw` decides
+what the fault leaves to chance.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Optional
+
+from sim.plan import Fault
+
+SHORT: Final = {"kill": "kill", "restart": "clean restart", "pause": "pause", "power cut": "power cut"}
+"""What is written without ``Fault:``, and the kind that it is."""
+OF_TWO: Final = frozenset({"cut", "one-way cut", "flapping", "slow link", "reset", "half-open", "link down"})
+"""Kinds that strike two regions."""
+_WRITTEN: Final = re.compile(
+    r"(?:fault:\s*(?P<kind>\S.*?)|(?P<short>kill|restart|pause|power cut))"
+    r"(?:\s+to\s+(?P<to>[\w-]+))?(?:\s+(?P<number>\d+)\s*(?P<unit>ms|s))?(?:\s+draw\s+(?P<draw>\d+))?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A fault as a cell writes it; `to` is a region's name, or empty."""
+
+    kind: str
+    to: str
+    duration_ms: int
+    draw: int
+
+
+def trouble_of(cell: str) -> Optional[Trouble]:
+    """What a cell without emphasis says; None if it is no fault. ValueError for a kind that does not exist."""
+    found = _WRITTEN.fullmatch(cell.strip().strip("—–-").strip())
+    if found is None:
+        return None
+    from sim.world.faults import KINDS
+
+    kind = SHORT[found["short"].lower()] if found["short"] else found["kind"]
+    if kind not in KINDS:
+        raise ValueError(f"there is no fault '{kind}'; there are: {', '.join(KINDS)}")
+    if (kind in OF_TWO) != bool(found["to"]):
+        raise ValueError(f"'{kind}' strikes two regions: say `to NAME`" if kind in OF_TWO else f"'{kind}' strikes one region: no `to`")
+    duration_ms = int(found["number"] or 0) * (1000 if (found["unit"] or "").lower() == "s" else 1)
+    return Trouble(kind, found["to"] or "", duration_ms, int(found["draw"] or 0))
+
+
+def written(fault: Fault, name_of_other: str) -> str:
+    """A fault as a cell writes it; `name_of_other` is the second region's, if it has one."""
+    short = next((word for word, kind in SHORT.items() if kind == fault.kind), "")
+    words = [short.capitalize() if short else f"Fault: {fault.kind}"]
+    if fault.kind in OF_TWO:
+        words.append(f"to {name_of_other}")
+    if fault.duration_ms:
+        words.append(f"{fault.duration_ms} ms")
+    if fault.draw and fault.kind not in ("kill", "clean restart", "pause"):
+        words.append(f"draw {fault.draw}")
+    return f"— {' '.join(words)} —"

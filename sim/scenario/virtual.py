@@ -1,0 +1,364 @@
+"""Scenarios in virtual time: a `ScenarioCluster` on the world of the simulator, with the real engine, sync and storage of every region.
+
+Steps with a time fall exactly where a plan's would: after what was due earlier, and after what the regions' starts had set for that very
+moment, but before all else that happens then. So a run of the simulator told as a file goes on as that run did.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Final, Optional
+
+from region.engine.commands.introspection import keys_of
+from region.engine.registry import commands
+from region.engine.replies import CommandError, ErrorReply, MapReply, NullArray, SetReply, SimpleString, VerbatimText
+from region.engine.replies import Reply as EngineReply
+from region.resp.encoder import format_double
+from sim.checkers import ALL
+from sim.history import Began, Checker, Operation, Violation, Words
+from sim.load.client import Client
+from sim.plan import ClientPlan, Fault, Plan
+from sim.run import conclude
+from sim.scenario.cluster import ClusterError, Ticket
+from sim.scenario.expectation import ErrorText
+from sim.scenario.model import CLIENT_MAX, Link, Scenario
+from sim.scenario.runner import Mismatch, run_scenario
+from sim.scenario.shape import Reply
+from sim.world import faults
+from sim.world.world import EPOCH_MS, World
+
+SYNC_PATIENCE_MS: Final = 2000
+PATIENCE_MS: Final = 30_000
+"""How long an answer, a link or a region is waited for."""
+BLOCKED_PROOF_MS: Final = 150
+"""A command that has not answered for so long is taken to be blocked."""
+_ADMINISTRATORS: Final = CLIENT_MAX + 101  # their numbers: this and the region_id; below, the regions' own clients
+_STEP_MS: Final = 5
+
+Tell = Optional[Callable[[tuple[Any, ...]], None]]
+
+
+class _Speaker(Client):
+    """A client of the table: it says what it is told to say, and keeps a ticket for each command."""
+
+    def __init__(self, number: int, region: int) -> None:
+        super().__init__(ClientPlan(number, "speaker", region, (), 0), (region,), lambda _: "strict")
+        self.to_run: deque[Ticket] = deque()  # sent and not computed, in order
+        self.tickets: dict[int, Ticket] = {}  # by operation: computed, on its way
+
+    def framed(self, argv: Words, reply: EngineReply) -> None:
+        """The next command's reply, at once."""
+        ticket = self.to_run.popleft()
+        ticket.computed(plain(reply))
+        ticket.answered()
+
+    def computed(self, operation: Operation) -> None:
+        """A region has the reply to the next command."""
+        ticket = self.to_run.popleft()
+        ticket.computed(plain(operation.reply))
+        self.tickets[operation.number] = ticket
+
+    def answered(self, operation: Operation) -> None:
+        """It has come."""
+        self.tickets.pop(operation.number).answered()
+
+    def lost(self, operation: Operation) -> None:
+        """It will not: the connection is gone, with all that was sent over it."""
+        self.lose()
+
+    def lose(self) -> None:
+        """Nothing that is out will be answered."""
+        for ticket in (*self.tickets.values(), *self.to_run):
+            ticket.lose()
+        self.tickets = {}
+        self.to_run.clear()
+
+
+class _Onlooker(Checker):
+    """Sees what the regions compute, and that they start."""
+
+    name = "onlooker"
+    cluster: VirtualCluster
+
+    def began(self, event: Began) -> None:
+        """See `Checker`."""
+        self.cluster.began(event)
+
+    def executed(self, operation: Operation) -> None:
+        """See `Checker`."""
+        client = self.cluster.world.clients.get(operation.client)
+        if isinstance(client, _Speaker):
+            client.computed(operation)
+
+
+class VirtualCluster:
+    """A world for one scenario: `prepare` makes it."""
+
+    world: World
+
+    def __init__(self, judges: Sequence[type[Checker]] = ALL, tell: Tell = None) -> None:
+        self._judges = list(judges)
+        self._tell = tell
+        self._zero_ms = EPOCH_MS
+        self._mark = 0
+        self._kept_closed = False
+        self._open: dict[Link, None] = {}  # of a scenario with closed links: those that are open now
+        self.violations: list[Violation] = []
+
+    # -- the beginning and the end -----------------------------------------------------------------------------------
+
+    def prepare(self, scenario: Scenario) -> None:
+        """See `ScenarioCluster`."""
+        try:
+            self.world = World(plan_of(scenario), [_Onlooker, *(self._judges if scenario.judged else [])], self._tell, keys_named(scenario))
+        except (KeyError, ValueError) as error:
+            raise ClusterError(f"a setting is wrong: {error}") from error
+        onlooker = self.world.judges[0]
+        assert isinstance(onlooker, _Onlooker)
+        onlooker.cluster = self
+        for number in sorted({call.client for call in scenario.calls() if call.client}):
+            self.world.clients[number] = _Speaker(number, scenario.regions[0])
+        self.world.begin()
+        self._mark = self.world.steps_mark
+        if not scenario.links_open:
+            self._await(lambda: self.world.is_level() and all(self._is_up(link) for link in scenario.links), "the regions to start")
+            self._kept_closed = True
+            self.close_links(scenario.links)
+            self._mark = self.world.scheduler.mark()
+            self._zero_ms = self.world.scheduler.now_ms
+
+    def close(self) -> None:
+        """Nothing of the world is left."""
+        self.world.close()
+
+    def conclude(self, judged: bool) -> list[tuple[str, str]]:
+        """See `ScenarioCluster`."""
+        world = self.world
+        self._kept_closed = False
+        if judged:
+            closed = [
+                (region, peer) for region in world.regions.values() for peer in region.peers if self._is_down((region.region_id, peer))
+            ]
+            if closed:
+                faults.heal(world)
+                self.open_links([(region.region_id, peer) for region, peer in closed], waits=False)
+            conclude(world)
+        self.violations = world.found + [violation for judge in world.judges for violation in judge.violations]
+        self.violations.sort(key=lambda violation: violation.at_ms)
+        return [(one.checker, str(one)) for one in self.violations]
+
+    def began(self, event: Began) -> None:
+        """A start opens all links: in a scenario with closed ones they are closed again before anything comes over them."""
+        region = self.world.regions[event.region]
+        for peer in region.peers if self._kept_closed else ():
+            if (event.region, peer) not in self._open:
+                self.world.ask(event.region, (b"CRDT.LINK", b"%d" % peer, b"DOWN"))
+
+    # -- clients -----------------------------------------------------------------------------------------------------
+
+    def post(self, region: int, client: int, argv: Sequence[bytes], at_once: bool) -> Ticket:
+        """See `ScenarioCluster`."""
+        speaker = self._speaker(client or CLIENT_MAX + region, region)
+        if not at_once:
+            self.sleep(1)  # as quick as a client is
+            self._await(lambda: self._is_reachable(region), f"region {region} to run")
+        return self._send(speaker, region, argv)
+
+    def settle(self, ticket: Ticket) -> None:
+        """See `ScenarioCluster`."""
+        self._let_pass(lambda: not ticket.is_open, PATIENCE_MS)
+
+    def is_blocked(self, ticket: Ticket) -> bool:
+        """See `ScenarioCluster`."""
+        self._let_pass(lambda: not ticket.is_open, BLOCKED_PROOF_MS)
+        return ticket.is_open
+
+    def gather(self, wanted: Sequence[Ticket]) -> None:
+        """See `ScenarioCluster`."""
+
+    def hang_up(self, region: int, client: int) -> None:
+        """See `ScenarioCluster`."""
+        speaker = self._speaker(client or CLIENT_MAX + region, region)
+        self.world.break_line(speaker.number)
+        speaker.lose()
+
+    def _speaker(self, number: int, region: int) -> _Speaker:
+        speaker = self.world.clients.setdefault(number, _Speaker(number, region))
+        assert isinstance(speaker, _Speaker)
+        return speaker
+
+    def _send(self, speaker: _Speaker, region: int, argv: Sequence[bytes]) -> Ticket:
+        world = self.world
+        if speaker.region != region or speaker.number not in world.lines:
+            speaker.region = region
+            world.break_line(speaker.number)
+            speaker.lose()
+        ticket = Ticket()
+        speaker.to_run.append(ticket)
+        world.send(speaker, [tuple(argv)])
+        if speaker.number not in world.lines and ticket.is_open and not ticket.has_reply:
+            speaker.to_run.pop()
+            ticket.refuse()
+        return ticket
+
+    def _is_reachable(self, region: int) -> bool:
+        return self.world.regions[region].running and not self.world.regions[region].paused
+
+    def _administer(self, region: int, *argv: bytes) -> Ticket:
+        self._await(lambda: self._is_reachable(region), f"region {region} to run")
+        return self._send(self._speaker(_ADMINISTRATORS + region, region), region, argv)
+
+    # -- links -------------------------------------------------------------------------------------------------------
+
+    def open_links(self, links: Iterable[Link], waits: bool) -> None:
+        """See `ScenarioCluster`."""
+        wanted = dict.fromkeys(links)
+        self._open.update(wanted)
+        for link in wanted:
+            self._switch(link, b"UP")
+        if waits:
+            self._await(lambda: all(self._is_up(link) for link in wanted), "links to open")
+
+    def close_links(self, links: Iterable[Link]) -> None:
+        """See `ScenarioCluster`."""
+        for link in links:
+            self._open.pop(link, None)
+            self._switch(link, b"DOWN")
+
+    def _switch(self, link: Link, state: bytes) -> None:
+        """Says so to the receiver, if it runs; one that starts is told then, and opens by itself."""
+        receiver, sender = link
+        region = self.world.regions[receiver]
+        if region.running:
+            self.world.ask(receiver, (b"CRDT.LINK", b"%d" % sender, state))
+            region.stepped("tick")
+
+    def _is_up(self, link: Link) -> bool:
+        region = self.world.regions[link[0]]
+        return region.running and region.engine.links[link[1]].state == "up" and not region.engine.links[link[1]].is_down
+
+    def _is_down(self, link: Link) -> bool:
+        region = self.world.regions[link[0]]
+        return region.running and region.engine.links[link[1]].is_down
+
+    def sync(self, regions: Sequence[int]) -> bool:
+        """See `ScenarioCluster`."""
+        tickets = [self._administer(region, b"CRDT.SYNC", b"%d" % SYNC_PATIENCE_MS) for region in regions]
+        return [self._answer(ticket) for ticket in tickets] == [1] * len(tickets)
+
+    def vectors(self, regions: Sequence[int]) -> dict[int, dict[int, int]]:
+        """See `ScenarioCluster`."""
+        tickets = {region: self._administer(region, b"CRDT.VECTOR") for region in regions}
+        found: dict[int, dict[int, int]] = {}
+        for region, ticket in tickets.items():
+            reply = self._answer(ticket)
+            numbers = [one for one in reply if isinstance(one, int)] if isinstance(reply, list) else []
+            found[region] = dict(zip(numbers[0::2], numbers[1::2], strict=True))
+        return found
+
+    def _answer(self, ticket: Ticket) -> Reply:
+        """The reply; None if there is none."""
+        self.settle(ticket)
+        return None if ticket.is_open or ticket.lost or ticket.refused else ticket.reply
+
+    # -- time and faults ---------------------------------------------------------------------------------------------
+
+    def strike(self, fault: Fault) -> None:
+        """See `ScenarioCluster`."""
+        self.world.strike(fault)
+
+    def sleep(self, duration_ms: int) -> None:
+        """See `ScenarioCluster`."""
+        self.world.scheduler.run_until(self.world.scheduler.now_ms + duration_ms)
+
+    def until(self, at_ms: int) -> None:
+        """See `ScenarioCluster`."""
+        if self._zero_ms + at_ms >= self.world.scheduler.now_ms:
+            self.world.scheduler.run_before(self._zero_ms + at_ms, self._mark)
+
+    def _let_pass(self, done: Callable[[], bool], patience_ms: int) -> bool:
+        """Lets time pass until it is done, or patience is over; whether it is done."""
+        scheduler = self.world.scheduler
+        end_ms = scheduler.now_ms + patience_ms
+        scheduler.run_until(scheduler.now_ms)  # what is due now
+        while not done() and scheduler.now_ms < end_ms:
+            scheduler.run_until(scheduler.now_ms + 1)
+        return done()
+
+    def _await(self, done: Callable[[], bool], what: str) -> None:
+        if not done() and not self._let_pass(done, PATIENCE_MS):
+            raise ClusterError(f"waited {PATIENCE_MS} ms for {what}, in vain: {self.world.why_not_level()}")
+
+
+def plan_of(scenario: Scenario) -> Plan:
+    """The world of a scenario, as a plan without clients and steps."""
+    around = scenario.surroundings
+    return Plan(
+        seed=around.seed,
+        regions=scenario.regions,
+        settings={region: scenario.settings_of(region) for region in scenario.regions},
+        clients=(),
+        steps=(),
+        links=scenario.links,
+        load_ms=scenario.until_ms,
+        tick_ms=around.tick_ms,
+        delay_ms=around.delay_ms,
+        loss=around.loss,
+        clock_offsets_ms=dict(around.clocks),
+        traits=frozenset(around.traits),
+    )
+
+
+def keys_named(scenario: Scenario) -> tuple[bytes, ...]:
+    """The keys that the scenario's commands name."""
+    table = commands()
+    found: set[bytes] = set()
+    for call in scenario.calls():
+        command = table.get(call.argv[0].upper())
+        if command is not None and command.subcommands:
+            command = command.subcommands.get(call.argv[1].upper()) if len(call.argv) > 1 else None
+        if command is not None:
+            with suppress(CommandError):  # a wrong command names none
+                found.update(keys_of(command, list(call.argv)))
+    return tuple(sorted(found))
+
+
+def run_virtually(scenario: Scenario, judges: Sequence[type[Checker]] = ALL, tell: Tell = None) -> tuple[list[Mismatch], list[Violation]]:
+    """Runs a scenario in a world of its own: what differed, and what judges found (which is among what differed).
+
+    An exception of the code under test differs, too.
+    """
+    cluster = VirtualCluster(judges, tell)
+    try:
+        mismatches = run_scenario(scenario, cluster)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+        violation = Violation("world", cluster.world.scheduler.now_ms, 0, text)
+        return [Mismatch(scenario.path, 0, "while it ran", "world", "", "no exception", text)], [*cluster.world.found, violation]
+    finally:
+        if hasattr(cluster, "world"):
+            cluster.close()
+    return mismatches, cluster.violations
+
+
+def plain(reply: EngineReply) -> Reply:
+    """A reply as RESP2 carries it."""
+    if reply is None or isinstance(reply, (bytes, NullArray)):
+        return reply if isinstance(reply, bytes) else None
+    if isinstance(reply, (bool, int)):
+        return int(reply)
+    if isinstance(reply, list):
+        return [plain(item) for item in reply]
+    if isinstance(reply, ErrorReply):
+        return ErrorText(reply.message)
+    if isinstance(reply, (SimpleString, VerbatimText)):
+        return reply.text
+    if isinstance(reply, MapReply):
+        return [plain(item) for item in reply.flat]
+    if isinstance(reply, SetReply):
+        return [plain(item) for item in reply.items]
+    return format_double(reply) if isinstance(reply, float) else None
