@@ -37,8 +37,11 @@ _LAST: Final[dict[bytes, type]] = {
 """The effect that ends what a command issues; before it may stand the clean slate of a write that creates a key (S10.5)."""
 
 
-def owned(words: Words, reply: Reply, facts: list[Fact], begin: int) -> int:
-    """Up to where in `facts`, from `begin` on, the effects are those of this command."""
+Said = list[tuple[Words, Reply]]
+
+
+def owned(words: Words, reply: Reply, facts: list[Fact], begin: int, later: Said) -> int:
+    """Up to where in `facts`, from `begin` on, the effects are those of this command; -1: that cannot be told. `later`: those after it."""
     name = name_of(words)
     last = _LAST.get(name)
     if last is None or isinstance(reply, ErrorReply):
@@ -48,10 +51,9 @@ def owned(words: Words, reply: Reply, facts: list[Fact], begin: int) -> int:
     if name in (b"DEL", b"UNLINK"):
         for _ in words[2:]:
             end = _through(last, keys, name, reply, facts, end)
-    elif name == b"XADD" and end > begin and end < len(facts) and _has_trim(words):
-        effect = facts[end][3]
-        end += isinstance(effect, Trim) and effect.key == words[1]
-    elif name[:6] == b"RENAME" and end > begin and end < len(facts):
+    elif name == b"XADD" and begin < end < len(facts) and _has_trim(words):
+        return _after_trim(words[1], facts, end, later)
+    elif name[:6] == b"RENAME" and begin < end < len(facts):
         effect = facts[end][3]
         end += isinstance(effect, SetDeadline) and effect.key == words[2]  # the source's deadline goes with it
     return end
@@ -69,6 +71,19 @@ def _through(last: type, keys: Words, name: bytes, reply: Reply, facts: list[Fac
         if not isinstance(effect, before):
             return begin
     return begin
+
+
+def _after_trim(key: bytes, facts: list[Fact], end: int, later: Said) -> int:
+    """After the Trim of an XADD, if it trimmed: its reply does not say so, those of XTRIMs do."""
+    effect = facts[end][3]
+    if not isinstance(effect, Trim) or effect.key != key:
+        return end
+    trims = sum(isinstance(fact[3], Trim) and fact[3].key == key for fact in facts[end:])
+    certain = sum(name_of(words) == b"XTRIM" and words[1] == key and reply != 0 for words, reply in later)
+    possible = sum(name_of(words) == b"XADD" and words[1] == key and _has_trim(words) for words, _ in later)
+    if trims <= certain:
+        return end
+    return end + 1 if trims > certain + possible else -1
 
 
 def _has_trim(words: Words) -> bool:

@@ -154,16 +154,17 @@ class GroupReads(TapeChecker):
         """The commands of a transaction, one after the other, each with its own effects (S1.2)."""
         assert operation.after is not None
         facts: Optional[list[Fact]] = self.facts.between(model.state.vector, operation.after)
-        if facts is None or len(replies) != len(operation.queued):
-            for words in operation.queued:
-                self._unsettle(model, words)
-            return
+        said = list(zip(operation.queued, replies, strict=True))
         done = 0
-        for words, reply in zip(operation.queued, replies, strict=True):
+        for index, (words, reply) in enumerate(said):
             if name_of(words) in LOCAL:
                 self._judge(model, operation, words, reply, False)
                 continue
-            end = owned(words, reply, facts, done)
+            end = -1 if facts is None else owned(words, reply, facts, done, said[index + 1 :])
+            if facts is None or end < 0:
+                for unclear, _ in said[index:]:
+                    self._unsettle(model, unclear)
+                return
             for fact in facts[done:end]:
                 model.apply(fact, True)
             done = end
@@ -252,6 +253,8 @@ class GroupReads(TapeChecker):
             if group is None:
                 if isinstance(reply, ErrorReply):
                     return ""
+                if operation.waited and is_null(reply) and model.group(name) is not None:
+                    return ""  # its time was over at the very moment at which a deadline began to hide the key
                 return "" if relaxed and name in model.turned else wrong
             groups.append(group)
         if isinstance(reply, ErrorReply):

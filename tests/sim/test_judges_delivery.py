@@ -44,7 +44,7 @@ class Story:
         settings = {one: {"crdt-start-patience-ms": "100"} for one in ids}
         self.judge = judge(Setup(0, ids, settings, (KEY,), lambda *_: b"crdt_xread_late_arrivals:%d\r\n" % self.late_arrivals))
         self.vectors: dict[int, Vector] = {one: {} for one in ids}
-        self.starts = {one: 1 for one in ids}
+        self.starts = dict.fromkeys(ids, 1)
         self.unsaved: dict[int, list[Block]] = {one: [] for one in ids}
         self.holds = False
         self.at_ms = 1000
@@ -97,11 +97,11 @@ class Story:
         effect = CreateGroup(KEY, b"g", 0 if start == "$" else parse(start.encode()), start == "$", vector)
         self.run(region, f"XGROUP CREATE jobs g {start}", OK, effect)
 
-    def take(self, region: int, reply: Reply, consumer: str = "c", more: str = "", **how: bool) -> Operation:
-        return self.run(region, f"XREADGROUP GROUP g {consumer} {more} STREAMS jobs >", reply, **how)
+    def take(self, region: int, reply: Reply, more: str = "", always: bool = False) -> Operation:
+        return self.run(region, f"XREADGROUP GROUP g c {more} STREAMS jobs >", reply, always=always)
 
-    def ack(self, region: int, ids: str, reply: int, **how: bool) -> Operation:
-        return self.run(region, f"XACK jobs g {ids}", reply, **how)
+    def ack(self, region: int, ids: str, reply: int, always: bool = False) -> Operation:
+        return self.run(region, f"XACK jobs g {ids}", reply, always=always)
 
     def tick(self, region: int, *effects: Effect) -> None:
         """What a region issues by itself."""
@@ -380,8 +380,8 @@ def test_delref_takes_pending_entries_along() -> None:
         story.take(2, read(A, B, C))
         story.run(1, "XTRIM jobs MAXLEN 2 DELREF", 1, Trim(KEY, {1: 2}, True))
         story.merge(2)
-        left = [3, b"10-1"] if keeps else [2, b"20-1"]
-        story.run(2, "XPENDING jobs g", [*left, b"30-2", [[b"c", b"%d" % left[0]]]])  # type: ignore[str-bytes-safe]
+        count, first = (3, b"10-1") if keeps else (2, b"20-1")
+        story.run(2, "XPENDING jobs g", [count, first, b"30-2", [[b"c", b"%d" % count]]])
         assert bool(story.judge.violations) == keeps
 
 
