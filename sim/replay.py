@@ -217,6 +217,8 @@ def _words(what: str, details: list[Any]) -> str:
         struck = regions if kind in PAIRS else [] if kind in EVERYWHERE else regions[:1]
         where = ": " + ", ".join(name_of(region) for region in struck) if struck else ""
         return f"FAULT {kind}{where}{f' for {duration_ms} ms' if duration_ms else ''}"
+    if what == "frames":
+        return f"client {details[0]}: {words(details[1])} → {shown_reply(plain(details[2]))}"
     if what == "waits":
         return f"{words(details[1:])} waits"
     if what == "heals":

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Optional, Union
+from typing import Any, Final, Optional, Union
 
+from region.engine.replies import ErrorReply
 from sim.history import Checker, Operation, Violation, Words
 from sim.load.client import Client
 from sim.plan import ClientPlan, Fault, Plan
@@ -35,6 +36,9 @@ class Command:
 
 
 Act = Union[Command, Fault]
+
+_DISCARDED: Final = ((b"MULTI",), (b"DISCARD",))
+"""What is left of a transaction that was given up, or held a wrong command: it ends a WATCH."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +77,22 @@ def record(plan: Plan, judges: Sequence[type[Checker]]) -> tuple[Script, Result]
         def lost(self, operation: Operation) -> None:
             found[operation.number] = operation
 
-    result = run_plan(plan, [*judges, Recorder])
+    def framed(line: tuple[Any, ...]) -> None:
+        if line[2] == "frames" and line[4][0].upper() == b"DISCARD":
+            discarded.append((max(found, default=0), Command(line[0], line[3], line[1], _DISCARDED)))
+
+    discarded: list[tuple[int, Command]] = []  # after which operation, and what
+    result = run_plan(plan, [*judges, Recorder], framed)
     last: dict[int, Operation] = {}  # by client
-    commands: list[Command] = []
+    commands: list[tuple[int, Command]] = []
     for number in sorted(found):
         operation = found[number]
         if operation.client < FIRST_NUMBER:
             before = last.get(operation.client)
-            commands.append(_command(operation, before is not None and before.lost))
+            commands.append((number, _command(operation, before is not None and before.lost)))
             last[operation.client] = operation
-    return Script(plan.with_steps(tuple(plan.faults())), tuple(commands)), result
+    commands = sorted([*commands, *discarded], key=lambda pair: pair[0])
+    return Script(plan.with_steps(tuple(plan.faults())), tuple(command for _, command in commands)), result
 
 
 def run_script(script: Script, judges: Sequence[type[Checker]]) -> Result:
@@ -131,7 +141,7 @@ def is_failure(violations: Sequence[Violation], wanted: str) -> bool:
 
 def _shorter(command: Command) -> list[Command]:
     """Simpler forms of a command, the simplest first."""
-    if len(command.commands) > 2:  # MULTI … EXEC
+    if len(command.commands) > 1:  # MULTI … EXEC, or MULTI and DISCARD
         inside = command.commands[1:-1]
         alone = [replace(command, commands=(words,)) for words in inside]
         return alone if len(inside) > 1 else alone[:1]
@@ -146,6 +156,8 @@ def _command(operation: Operation, anew: bool) -> Command:
     commands = operation.commands()
     if operation.queued:
         commands = ((b"MULTI",), *commands, (b"EXEC",))
+    if isinstance(operation.reply, ErrorReply) and operation.reply.message.startswith("EXECABORT"):
+        commands = _DISCARDED
     made = operation.reply if isinstance(operation.reply, bytes) and _generates(operation.argv) else None
     return Command(operation.at_ms - EPOCH_MS, operation.client, operation.region, commands, anew, made)
 

@@ -108,14 +108,14 @@ class Clients:
                 line.transaction = []
             elif line.transaction is not None and isinstance(reply, SimpleString):
                 line.transaction.append(argv)
-            line.client.framed(argv, reply)
+            self._framed(line, argv, reply)
             return
         queued: tuple[Words, ...] = ()
         if name == b"EXEC" and line.transaction is not None:
             queued = tuple(line.transaction)
         line.transaction = None
         if name in _FRAMES:
-            line.client.framed(argv, reply)
+            self._framed(line, argv, reply)
             return
         operation = world.operation(line.client.number, region, argv, queued, before, now_ms)
         line.unanswered.append(operation)
@@ -125,6 +125,12 @@ class Clients:
             return
         region.vector = dict(engine.vector)
         self._replied(line, operation, reply, before)
+
+    def _framed(self, line: Line, argv: Words, reply: Reply) -> None:
+        """A command of which no operation is made has been answered."""
+        line.client.framed(argv, reply)
+        if self.region.world.trace.is_told:
+            self.region.world.aside(self.region.region_id, "frames", line.client.number, argv, reply)
 
     def _replied(self, line: Line, operation: Operation, reply: Reply, before: dict[int, int]) -> None:
         region = self.region
