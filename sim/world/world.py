@@ -157,6 +157,7 @@ class World:
             if now_ms - self.sent_ms[client.number] < client.patience_ms:
                 self.counters["client busy"] += 1
                 return
+            self.trace.aside(now_ms - EPOCH_MS, client.region, "gives up", client.number)
             self.break_line(client.number)
         commands = client.act(Random(intent.draw), now_ms)
         if commands:
@@ -177,6 +178,8 @@ class World:
             line = self.lines[client.number] = region.clients.connect(client)
         self.sent_ms[client.number] = self.scheduler.now_ms
         self.counters["commands"] += len(commands)
+        if self.trace.is_told:
+            self.aside(region.region_id, "posts", client.number, commands)
         region.clients.send(line, commands)
         region.stepped("tick")
 
