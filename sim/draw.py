@@ -56,6 +56,7 @@ FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {
     "blackout": (0.06, 1, 1, 300),
     "clean restart": (0.15, 2, 1, 200),
     "long absence": (0.12, 1, 1500, 4000),
+    "gone for good": (0.08, 1, 50, 1000),
     "old backup": (0.15, 2, 200, 3000),
     "pause": (0.15, 2, 20, 800),
     "I/O errors": (0.1, 1, 20, 500),

@@ -78,7 +78,10 @@ class Began:
 
 
 class Stopped:
-    """A region's process has ended. `on_disk` is the vector of its last commit that it knew to be on disk."""
+    """A region's process has ended. `on_disk` is the vector of its last commit that it knew to be on disk.
+
+    `how`: clean, kill, power, backup, end (the run is over), or gone: for good, and what only it held is lost (S13.8).
+    """
 
     __slots__ = ("at_ms", "how", "on_disk", "region", "start")
 

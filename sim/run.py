@@ -90,7 +90,7 @@ def _converge(world: World) -> Optional[int]:
     last: object = None
     while world.scheduler.now_ms < began_ms + BOUND_MS:
         world.scheduler.run_until(world.scheduler.now_ms + _LOOK_MS)
-        vectors = [region.engine.vector for region in world.regions.values()] if world.is_level() else None
+        vectors = [region.engine.vector for region in world.remaining()] if world.is_level() else None
         shown = [sorted(vector.items()) for vector in vectors] if vectors is not None else None
         quiet = quiet + 1 if shown is not None and shown == last else 0
         last = shown

@@ -13,7 +13,10 @@ from sim.oracle.looking import can_look, clock_ms
 
 
 class AcknowledgedAdds(OracleJudge):
-    """`present`, `removed` and `taken_back` count the adds that were acknowledged, by what became of them."""
+    """`present`, `removed`, `taken_back` and `gone` count the adds that were acknowledged, by what became of them.
+
+    What only a region held that is gone for good is lost with it.
+    """
 
     name = "acknowledged_adds"
 
@@ -22,6 +25,7 @@ class AcknowledgedAdds(OracleJudge):
         self.present = 0
         self.removed = 0
         self.taken_back = 0
+        self.gone = 0
         self._disk: dict[int, Vector] = {region: {} for region in self.setup.regions}
         self._promised: dict[int, Vector] = {region: {} for region in self.setup.regions}  # answered under `always`
         self._changed: dict[int, bool] = {}  # whether `appendfsync` was changed since the start
@@ -108,6 +112,9 @@ class AcknowledgedAdds(OracleJudge):
         shown: dict[bytes, list[object]] = {}
         for add in adds:
             if follower.state.vector.get(add.region, 0) < add.counter:
+                if add.region in self.oracle.gone:
+                    self.gone += 1
+                    continue
                 self.fail(end.at_ms, region, f"has not heard of {_named(add)}, which was acknowledged")
                 continue
             state = follower.existing(add.key)

@@ -60,6 +60,8 @@ class IdempotentOnce(OracleJudge):
             return "S9.3: a pair may have been evicted"
         if any(covers(state.pairs_cleared, add.region, add.counter) for add in (one, other)):
             return "S9.4: a pair was cleared"
+        if max(one, other, key=lambda add: (add.entry_id, add.region)).region in self.oracle.gone:
+            return "S9.2: the region that would remove the loser is gone for good"
         if self.oracle.restores:
             return "S13.7: a restored disk had lost the pair, or the removal"
         return ""

@@ -35,6 +35,7 @@ class Oracle:
         self.names = {name: number for number, name in enumerate(NAMES, 1)}
         self.least_maxsize = min(int(settings["stream-idmp-maxsize"]) for settings in setup.settings.values())
         self.now: dict[int, Vector] = {region: {} for region in setup.regions}  # every region's vector; on its disk while it is down
+        self.gone: dict[int, None] = {}  # regions that are gone for good (S13.8)
         self.stale: dict[int, Vector] = {region: {} for region in setup.regions}  # what it must not bring back from its disk
         self.blind = False  # a gap in what was told of commits: effects are not known any more
         self.down: dict[int, bool] = dict.fromkeys(setup.regions, True)
@@ -108,7 +109,11 @@ class Oracle:
     def stopped(self, event: Stopped) -> None:
         """A process has ended."""
         self.down[event.region] = True
-        self.now[event.region] = event.on_disk
+        if event.how == "gone":
+            self.gone[event.region] = None
+            del self.now[event.region]
+        else:
+            self.now[event.region] = event.on_disk
 
     def began(self, event: Began) -> None:
         """A process has started."""

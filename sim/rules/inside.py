@@ -24,7 +24,7 @@ class Inside:
         self._lives: dict[int, int] = {}  # the life in which a region's process began
         self._recovering: set[int] = set()
         self._relayed = False
-        self.lost_ms: dict[int, int] = {}  # region said to be lost → when
+        self.gone: dict[int, Vector] = {}  # region gone for good → what it had on its disk
 
     # -- while it goes on --------------------------------------------------------------------------------------------
 
@@ -78,6 +78,7 @@ class Inside:
         for region in sorted(engines):
             self._nodes(past, engines[region])
             self._collected(past, engines[region])
+            self._goes_on_without(engines[region])
         self._alike(engines)
 
     def _nodes(self, past: Past, engine: Engine) -> None:
@@ -106,6 +107,12 @@ class Inside:
                 kept = {} if stream is None else stream.tombstones.get(group, {})
                 if kept.get(region, 0) < counter <= vector.get(region, 0):
                     self.count("rule:S6.2")
+
+    def _goes_on_without(self, engine: Engine) -> None:
+        """What the lost never had is known to be on every disk (S1.1)."""
+        for lost, had in self.gone.items():
+            if engine.members[lost].lost and any(counter > had.get(region, 0) for region, counter in engine.stable_vector().items()):
+                self.count("rule:S1.1")
 
     def _alike(self, engines: dict[int, Engine]) -> None:
         """The same bytes in two regions' nodes (S12.3), other statistics of the same entries (S3.4)."""

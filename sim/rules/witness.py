@@ -54,6 +54,8 @@ class Witness(Checker):
             self.inside.began(event, region.engine, region.now_ms())
 
     def stopped(self, event: Stopped) -> None:
+        if event.how == "gone":
+            self.inside.gone[event.region] = event.on_disk
         if self.world is not None:
             engine = self.world.regions[event.region].engine
             self.inside.lived(event.region, engine)

@@ -30,7 +30,7 @@ class Drainer(Client):
 
 def drain(world: World) -> None:
     """Reads every group that exists to its end, in every region."""
-    for region_id in world.regions:
+    for region_id in [region.region_id for region in world.remaining()]:
         drainer = Drainer(FIRST_NUMBER + region_id, region_id)
         world.clients[drainer.number] = drainer
         for key in world.keys:

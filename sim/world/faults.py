@@ -57,7 +57,7 @@ def heal(world: World) -> None:
     for end in undo:
         end()
     for region in world.regions.values():
-        if not region.running:
+        if not region.running and not region.is_gone:
             region.down_for = 0
             region.start_if_stopped()
     world.network.cuts.clear()
@@ -244,6 +244,38 @@ def _absence(world: World, fault: Fault, draw: Random) -> None:
     if region.running:
         region.stop("kill")
         _down(world, region, fault)
+
+
+@_kind("gone for good")
+def _gone(world: World, fault: Fault, draw: Random) -> None:
+    """A region is lost with all that only it held; after the fault's duration every other one is told so (S13.8), again if it forgot."""
+    region = world.regions[fault.regions[0]]
+    if not region.running or world.gone or not world.is_connected_without(region.region_id):
+        return
+    region.is_gone = True
+    region.stop("gone", silently=draw.random() < 0.5)
+    _ends(world, fault, lambda: _give_up(world, region))
+
+
+def _give_up(world: World, region: SimulatedRegion) -> None:
+    """Nothing of it is on its way any more when it is said to be lost."""
+    for pipe in list(world.network.pipes):
+        if region in pipe.regions:
+            for end in (0, 1):
+                world.network.closed(pipe, end, "gone for good")
+    world.gone.append(region)
+    say_lost(world)
+
+
+def say_lost(world: World) -> None:
+    """Tells every region that does not know it yet, or any more, who is gone for good."""
+    for region in world.regions.values():
+        for gone in world.gone:
+            if region.running and not region.paused and not region.engine.members[gone.region_id].lost:
+                session = region.engine.connect("operator", "", region.now_ms())
+                region.engine.execute(session, [b"CRDT.MEMBER", b"LOST", gone.name.encode()], region.now_ms())
+                region.engine.disconnect(session)
+                region.stepped("tick")
 
 
 @_kind("old backup")

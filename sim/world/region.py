@@ -69,6 +69,7 @@ class SimulatedRegion:
         self.running = False
         self.paused = False
         self.down_for = 0  # faults that keep the process from starting
+        self.is_gone = False  # for good: it never starts again
         self.restores = 0  # backups put back
         self.ended = "first"  # how the former process ended, as `Began` says it
         self.is_restored = False  # the next start is told that files were put back
@@ -163,7 +164,7 @@ class SimulatedRegion:
             world.scheduler.after(RETRY_MS * 5, self.start_if_stopped)
 
     def start_if_stopped(self) -> None:
-        if not self.running and not self.down_for:
+        if not self.running and not self.down_for and not self.is_gone:
             self.start()
 
     def stop(self, how: str, silently: bool = False, power: Optional[Callable[[Disk], None]] = None) -> None:

@@ -65,6 +65,7 @@ class World:
         self.sent_ms: dict[int, int] = {}  # by client: when it last sent something
         self.operations = 0
         self.undo: list[Callable[[], None]] = []  # what ends the faults that are states
+        self.gone: list[SimulatedRegion] = []  # for good, and the others are told so
         self._cuts: dict[int, tuple[str, int, Callable[[Disk], None] | None]] = {}
         self.keys = tuple(sorted({*keys, *(key for one in plan.clients for key in one.keys)}))
         setup = Setup(plan.seed, plan.regions, {one: _all_settings(plan.settings[one]) for one in plan.regions}, self.keys, self.ask)
@@ -248,7 +249,24 @@ class World:
 
     def _show(self) -> None:
         self.judge_shown(self.shown())
+        if self.gone:
+            faults.say_lost(self)
         self.scheduler.after(SHOW_EVERY_MS, self._show)
+
+    def remaining(self) -> list[SimulatedRegion]:
+        """The regions that are not gone for good."""
+        return [region for region in self.regions.values() if not region.is_gone]
+
+    def is_connected_without(self, lost: int) -> bool:
+        """Whether everything still gets everywhere when a region is gone."""
+        rest = [region_id for region_id in self.plan.regions if region_id != lost]
+        for start in rest:
+            reached = [start]
+            for one in reached:
+                reached += [peer for dialler, peer in self.plan.links if dialler == one and peer != lost and peer not in reached]
+            if len(reached) < len(rest):
+                return False
+        return bool(rest)
 
     def shown(self) -> dict[int, Shown]:
         """Vector and digest of every running region."""
@@ -270,9 +288,9 @@ class World:
         return reply
 
     def is_level(self) -> bool:
-        """Whether all regions run, serve, and hold the same, on their disks, with nothing left to write."""
+        """Whether all regions run, serve, and hold the same, on their disks, with nothing left to write; those gone for good aside."""
         first: Optional[Vector] = None
-        for region in self.regions.values():
+        for region in self.remaining():
             if not region.running:
                 return False
             engine = region.engine
@@ -287,7 +305,7 @@ class World:
     def why_not_level(self) -> str:
         """For people."""
         parts: list[str] = []
-        for region in self.regions.values():
+        for region in self.remaining():
             if not region.running:
                 parts.append(f"{region.name} does not run")
                 continue
