@@ -225,7 +225,9 @@ def _words(what: str, details: list[Any]) -> str:
         return "HEALED: no more faults, no more load"
     if what == "ends":
         return f"LEVEL after {details[0]} ms" if details[0] is not None else f"NOT LEVEL: {details[1]}"
-    if what == "runs":
+    if what == "gives up":
+        return f"client {details[0]} waits no longer and hangs up"
+    if what in ("runs", "posts"):
         return ""
     return " ".join([what, *(str(detail) for detail in details)])
 

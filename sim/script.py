@@ -7,10 +7,9 @@ answer it was: what they send is what that XADD has returned in the run at hand.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Optional, Union
+from dataclasses import dataclass, field, replace
+from typing import Any, Optional, Union
 
-from region.engine.replies import ErrorReply
 from sim.history import Checker, Operation, Violation, Words
 from sim.load.client import Client
 from sim.plan import ClientPlan, Fault, Plan
@@ -24,29 +23,30 @@ from sim.world.world import EPOCH_MS, World
 class Command:
     """What a client sends at `at_ms`: one command, or a whole transaction.
 
-    `anew`: on a new connection, for it has given up the former one. `made`: the ID that an XADD with `*` returned when recorded.
+    `post`: commands of one client with the same number go in one pipeline. `anew`: on a new connection, for it has given up the former one.
     """
 
     at_ms: int
     client: int
     region: int
     commands: tuple[Words, ...]
+    post: int = 0
     anew: bool = False
-    made: Optional[bytes] = None
 
 
 Act = Union[Command, Fault]
 
-_DISCARDED: Final = ((b"MULTI",), (b"DISCARD",))
-"""What is left of a transaction that was given up, or held a wrong command: it ends a WATCH."""
-
 
 @dataclass(frozen=True)
 class Script:
-    """`plan` has the world and the faults; its clients do nothing by themselves."""
+    """`plan` has the world and the faults; its clients do nothing by themselves.
+
+    `made`: token of an XADD → the IDs that it returned, one each time that it was executed.
+    """
 
     plan: Plan
     commands: tuple[Command, ...]
+    made: dict[bytes, list[bytes]] = field(default_factory=dict)
 
     def acts(self) -> list[Act]:
         """Commands and faults by time, commands first where it is the same, as in plans."""
@@ -55,7 +55,7 @@ class Script:
     def with_acts(self, acts: Sequence[Act]) -> Script:
         """The same world with these commands and faults."""
         faults = tuple(act for act in acts if isinstance(act, Fault))
-        return Script(self.plan.with_steps(faults), tuple(act for act in acts if isinstance(act, Command)))
+        return Script(self.plan.with_steps(faults), tuple(act for act in acts if isinstance(act, Command)), self.made)
 
     def size(self) -> int:
         """How many commands it has; those of a transaction count each."""
@@ -63,42 +63,85 @@ class Script:
 
 
 def record(plan: Plan, judges: Sequence[type[Checker]]) -> tuple[Script, Result]:
-    """Runs a plan and notes what its clients send."""
-    found: dict[int, Operation] = {}
+    """Runs a plan and notes what its clients send, and the IDs that they are given."""
+    commands: list[Command] = []
+    made: dict[bytes, list[bytes]] = {}
+    gave_up: set[int] = set()  # clients, until they send again
+    posts = 0
 
     class Recorder(Checker):
-        """Notes each operation once: when it was executed, or when it was lost before that."""
+        """Notes IDs."""
 
         name = "recorder"
 
         def executed(self, operation: Operation) -> None:
-            found[operation.number] = operation
+            for token, entry_id in ids_made(operation).items():
+                made.setdefault(token, []).append(entry_id)
 
-        def lost(self, operation: Operation) -> None:
-            found[operation.number] = operation
+    def told(line: tuple[Any, ...]) -> None:
+        nonlocal posts
+        at_ms, region, what, *details = line
+        if what == "gives up":
+            gave_up.add(details[0])
+        elif what == "posts" and details[0] < FIRST_NUMBER:
+            client, words = details
+            posts += 1
+            for unit in _units(words):
+                commands.append(Command(at_ms, client, region, unit, posts, client in gave_up))
+                gave_up.discard(client)
 
-    def framed(line: tuple[Any, ...]) -> None:
-        if line[2] == "frames" and line[4][0].upper() == b"DISCARD":
-            discarded.append((max(found, default=0), Command(line[0], line[3], line[1], _DISCARDED)))
+    result = run_plan(plan, [*judges, Recorder], told)
+    return Script(plan.with_steps(tuple(plan.faults())), tuple(commands), made), result
 
-    discarded: list[tuple[int, Command]] = []  # after which operation, and what
-    result = run_plan(plan, [*judges, Recorder], framed)
-    last: dict[int, Operation] = {}  # by client
-    commands: list[tuple[int, Command]] = []
-    for number in sorted(found):
-        operation = found[number]
-        if operation.client < FIRST_NUMBER:
-            before = last.get(operation.client)
-            commands.append((number, _command(operation, before is not None and before.lost)))
-            last[operation.client] = operation
-    commands = sorted([*commands, *discarded], key=lambda pair: pair[0])
-    return Script(plan.with_steps(tuple(plan.faults())), tuple(command for _, command in commands)), result
+
+def _units(pipeline: Sequence[Words]) -> list[tuple[Words, ...]]:
+    """A pipeline's commands, each alone, and its transactions, each whole."""
+    units: list[tuple[Words, ...]] = []
+    begun: list[Words] = []
+    for words in pipeline:
+        name = words[0].upper()
+        if begun or name == b"MULTI":
+            begun.append(words)
+            if name in (b"EXEC", b"DISCARD"):
+                units.append(tuple(begun))
+                begun = []
+        else:
+            units.append((words,))
+    return [*units, tuple(begun)] if begun else units
+
+
+def ids_made(operation: Operation) -> dict[bytes, bytes]:
+    """By token, the IDs that the region generated for a command, or for those of a transaction."""
+    replies = operation.reply if operation.queued and isinstance(operation.reply, list) else [operation.reply]
+    found: dict[bytes, bytes] = {}
+    for words, reply in zip(operation.commands(), replies, strict=False):
+        token = token_of(words)
+        if token is not None and isinstance(reply, bytes):
+            found[token] = reply
+    return found
+
+
+def token_of(words: Words) -> Optional[bytes]:
+    """The token of an XADD whose ID the region generates (`sim.load`: field t, another value in each); None for anything else."""
+    if words[0].upper() != b"XADD" or b"*" not in words[2:] or b"t" not in words[:-1]:
+        return None
+    return words[words.index(b"t") + 1]
 
 
 def run_script(script: Script, judges: Sequence[type[Checker]]) -> Result:
     """Runs a script, healing, convergence and verdict included."""
-    world = World(script.plan.with_steps(()), list(judges))
-    _prepare(world, script)
+    ids = _Ids(script.made)
+
+    class Reader(Checker):
+        """Learns IDs as soon as regions have made them."""
+
+        name = "reader"
+
+        def executed(self, operation: Operation) -> None:
+            ids.learn(operation)
+
+    world = World(script.plan.with_steps(()), [*judges, Reader])
+    _prepare(world, script, ids)
     return run_world(world)
 
 
@@ -141,44 +184,45 @@ def is_failure(violations: Sequence[Violation], wanted: str) -> bool:
 
 def _shorter(command: Command) -> list[Command]:
     """Simpler forms of a command, the simplest first."""
-    if len(command.commands) > 1:  # MULTI … EXEC, or MULTI and DISCARD
+    if len(command.commands) > 1:
         inside = command.commands[1:-1]
-        alone = [replace(command, commands=(words,)) for words in inside]
-        return alone if len(inside) > 1 else alone[:1]
+        fewer = [(command.commands[0], *inside[:place], *inside[place + 1 :], command.commands[-1]) for place in range(len(inside))]
+        return [replace(command, commands=some) for some in [*((words,) for words in inside), *(fewer if len(inside) > 1 else [])]]
     words = command.commands[0]
-    for place, word in enumerate(words[2:], 2):
-        if words[0].upper() == b"XADD" and word == b"t" and len(words) > place + 2:
-            return [replace(command, commands=(words[: place + 2],))]
+    token = token_of(words)
+    if token is not None and words[-1] != token:
+        return [replace(command, commands=(words[: words.index(token) + 1],))]
     return []
 
 
-def _command(operation: Operation, anew: bool) -> Command:
-    commands = operation.commands()
-    if operation.queued:
-        commands = ((b"MULTI",), *commands, (b"EXEC",))
-    if isinstance(operation.reply, ErrorReply) and operation.reply.message.startswith("EXECABORT"):
-        commands = _DISCARDED
-    made = operation.reply if isinstance(operation.reply, bytes) and _generates(operation.argv) else None
-    return Command(operation.at_ms - EPOCH_MS, operation.client, operation.region, commands, anew, made)
+class _Ids:
+    """IDs of the run at hand for recorded ones: `now` is for all clients together."""
 
+    def __init__(self, made: dict[bytes, list[bytes]]) -> None:
+        self._to_come = {token: list(reversed(ids)) for token, ids in made.items()}
+        self._now: dict[bytes, bytes] = {}
 
-def _generates(argv: Words) -> bool:
-    return argv[0].upper() == b"XADD" and b"*" in argv[2:]
+    def learn(self, operation: Operation) -> None:
+        """An XADD returns its ID."""
+        for token, entry_id in ids_made(operation).items():
+            if self._to_come.get(token):
+                self._now[self._to_come[token].pop()] = entry_id
+
+    def now(self, word: bytes) -> bytes:
+        """A word of a command as it is to be sent."""
+        if word[:1] == b"(":
+            return b"(" + self._now.get(word[1:], word[1:])
+        return self._now.get(word, word)
 
 
 class _Scripted(Client):
-    """Sends what it is told. `made`: recorded ID → the ID that the same XADD has returned now, for all clients together."""
+    """Sends what it is told, and nothing else."""
 
-    def __init__(self, plan: ClientPlan, made: dict[bytes, bytes], recorded: dict[Words, bytes]) -> None:
+    def __init__(self, plan: ClientPlan) -> None:
         super().__init__(plan, (plan.home,), lambda _: "strict")
-        self.made = made
-        self.recorded = recorded
 
     def answered(self, operation: Operation) -> None:
-        """Learns an ID. Every add has a token of its own, so its words say which it was."""
-        recorded = self.recorded.get(operation.argv)
-        if recorded is not None and isinstance(operation.reply, bytes):
-            self.made[recorded] = operation.reply
+        """Nothing to learn."""
 
     def lost(self, operation: Operation) -> None:
         """Nothing to do."""
@@ -190,41 +234,31 @@ class _Scripted(Client):
         """Nothing to forget."""
 
 
-def _prepare(world: World, script: Script) -> None:
+def _prepare(world: World, script: Script, ids: _Ids) -> None:
     """Puts scripted clients in the place of those that the plan made, and their commands and the faults into the schedule."""
-    made: dict[bytes, bytes] = {}
-    recorded = {words: command.made for command in script.commands if command.made is not None for words in command.commands}
     for plan in script.plan.clients:
-        world.clients[plan.number] = _Scripted(plan, made, recorded)
-    world.scheduler.at(EPOCH_MS, _schedule, world, script, made)
+        world.clients[plan.number] = _Scripted(plan)
+    world.scheduler.at(EPOCH_MS, _schedule, world, script, ids)
 
 
-def _schedule(world: World, script: Script, made: dict[bytes, bytes]) -> None:
+def _schedule(world: World, script: Script, ids: _Ids) -> None:
     """Called when the regions have been started, so that steps stand where a plan's steps do among what happens at the same time."""
     pipelines: list[list[Command]] = []
     for act in script.acts():
         if isinstance(act, Fault):
             world.scheduler.at(EPOCH_MS + act.at_ms, world.strike, act)
-            continue
-        before = pipelines[-1][-1] if pipelines else None
-        if before is not None and not act.anew and (before.at_ms, before.client, before.region) == (act.at_ms, act.client, act.region):
+        elif act.post and pipelines and pipelines[-1][-1].post == act.post:
             pipelines[-1].append(act)
-            continue
-        pipelines.append([act])
-        world.scheduler.at(EPOCH_MS + act.at_ms, _send, world, pipelines[-1], made)
+        else:
+            pipelines.append([act])
+            world.scheduler.at(EPOCH_MS + act.at_ms, _send, world, pipelines[-1], ids)
 
 
-def _send(world: World, pipeline: list[Command], made: dict[bytes, bytes]) -> None:
+def _send(world: World, pipeline: list[Command], ids: _Ids) -> None:
     """One client sends what it sends at one moment."""
     first = pipeline[0]
     client = world.clients[first.client]
     client.region = first.region
     if first.anew:
         world.break_line(first.client)
-    world.send(client, [tuple(_now(word, made) for word in words) for one in pipeline for words in one.commands])
-
-
-def _now(word: bytes, made: dict[bytes, bytes]) -> bytes:
-    if word[:1] == b"(":
-        return b"(" + made.get(word[1:], word[1:])
-    return made.get(word, word)
+    world.send(client, [tuple(ids.now(word) for word in words) for one in pipeline for words in one.commands])
