@@ -101,7 +101,7 @@ class Vectors(OracleJudge):
             keep = bisect_left(known.issued, before.get(region, 0) + 1)
             del known.issued[keep:], known.rests_on[keep:]
             known.issued.append(own)
-            known.rests_on.append(after)
+            known.rests_on.append(before)  # in a merge it may have issued before all was merged
 
     def _received(self, event: Moved, origin: int, counter: int) -> None:
         """Another region's effects: committed there, to the end of a block, and nothing missing that they rest on."""

@@ -235,6 +235,9 @@ class Follower:
             return
         self.state.twins = []
         for one, other in twins:
+            present = self.state.keys[one.key].adds  # of what came in one step, a removal may have come after both
+            if (one.region, one.counter) not in present or (other.region, other.counter) not in present:
+                continue
             if one.kind == other.kind == "generated":
                 text = f"{readable(one.key)} holds {readable(one.shown_id)} twice: of region {one.region} and of region {other.region}"
                 self.oracle.find("unique_ids", at_ms, self.region, text)

@@ -39,14 +39,16 @@ def is_loser(follower: Follower, effect: Logged | None) -> bool:
         return False
     state = follower.state.keys.get(effect.key)
     own = follower.log.get(*effect.dots[0])
-    if state is None or not isinstance(own, Add) or not own.pid or effect.dots[0] not in state.adds:
+    if state is None or not isinstance(own, Add) or not own.pid:
         return False
+    is_present = effect.dots[0] in state.adds
     durations = [configuration(follower, state)[0], *state.durations_s]
     for other in state.pairs[(own.pid, own.iid)]:
         if order(other) < order(own) and is_conflict(own, other, max(durations) * 1000):
-            # A winner that is cleared as soon as it came (S9.4) has won all the same: the loser's removal stands (S9.2).
+            # What came in one step came one after the other: a winner cleared right afterwards (S9.4) has won all the same, and a loser
+            # removed by somebody else, too, right afterwards was present when it was removed here.
             came_now = not covers(follower.before, other.region, other.counter)
-            if came_now or not covers(state.pairs_cleared, other.region, other.counter):
+            if came_now or (is_present and not covers(state.pairs_cleared, other.region, other.counter)):
                 return True
     return False
 
