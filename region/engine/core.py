@@ -172,6 +172,8 @@ class Core:
         self.blocking = Blocking()
         self.waiters: list[Waiter] = []
         self.is_executing = False  # inside EXEC: nothing blocks
+        # The command or transaction that runs was let in: what it adds itself must not have it refused half-way (S14).
+        self.had_room = False
         # -- facts that the process sets, for INFO
         self.process_facts: dict[str, str] = {}
         self.version = ""
@@ -195,6 +197,8 @@ class Core:
         """Runs a command whose arity is right; client mistakes become error replies."""
         statistics = self.statistics
         statistics.calls[command.name] = statistics.calls.get(command.name, 0) + 1
+        if not self.is_executing:
+            self.had_room = False
         try:
             return command.handler(self, session, argv)
         except CommandError as error:
@@ -292,12 +296,15 @@ class Core:
         self._require_room()
 
     def _require_room(self) -> None:
-        """A disk that is slower than the clients costs memory up to a limit (S14)."""
+        """A disk that is slower than the clients costs memory up to a limit (S14); asked once of a command or an EXEC."""
+        if self.had_room:
+            return
         if self.journal.pending_bytes() > self.uncommitted_max_bytes:
             raise CommandError(
                 f"MISCONF this region takes no writes for now: {self.journal.pending_bytes()} bytes wait for its disk "
                 f"(crdt-uncommitted-max-bytes is {self.uncommitted_max_bytes})"
             )
+        self.had_room = True
 
     def issue(self, effect: Effect) -> int:
         """Issues an effect; its counter. The caller has called `require_issue` before its command changed anything."""

@@ -296,6 +296,7 @@ def _limits(core: Core) -> Lines:
         ("crdt_log_bytes_max", str(settings.integer("crdt-log-max-bytes"))),
         ("crdt_log_effects_max", str(settings.integer("crdt-log-max-effects"))),
         ("crdt_uncommitted_bytes", str(core.journal.pending_bytes())),
+        ("crdt_uncommitted_bytes_max", str(core.uncommitted_max_bytes)),
         ("crdt_block_bytes_max", str(settings.integer("crdt-block-max-bytes"))),
         ("crdt_unit_bytes_max", str(settings.integer("crdt-unit-max-bytes"))),
         ("crdt_unit_bytes_queued", str(sum(one.queued_bytes for one in core.sessions.values()))),

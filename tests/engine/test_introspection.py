@@ -109,7 +109,7 @@ def test_every_limit_has_its_figure(client: Client) -> None:
     for used, bound in [
         ("connected_clients", "maxclients"), ("client_recent_max_input_buffer", "client_query_buffer_limit"),
         ("client_recent_max_output_buffer", "client_output_limit"), ("crdt_log_bytes", "crdt_log_bytes_max"),
-        ("crdt_unit_bytes_queued", "crdt_unit_bytes_max"), ("crdt_uncommitted_bytes", "crdt_block_bytes_max"),
+        ("crdt_unit_bytes_queued", "crdt_unit_bytes_max"), ("crdt_uncommitted_bytes", "crdt_uncommitted_bytes_max"),
     ]:  # fmt: skip
         assert fields[used].isdigit() and fields[bound].isdigit()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from region.engine.lifecycle import RECOVERY
+from region.engine.replies import ErrorReply
 from tests.review.support import carry, cluster, sync
 
 
@@ -66,3 +67,24 @@ def test_what_delconsumer_dropped_is_forgotten_with_its_entries() -> None:
     stream = us.engine.keyspace.get(b"x")
     assert stream is not None
     assert {region: len(counters) for region, counters in stream.groups[b"g"].delivery.dropped.items()} == {1: 2}
+
+
+def test_a_command_that_was_let_in_is_not_refused_half_way() -> None:
+    """S14: an add that takes the last room for what waits for the disk goes on to trim; it told its client that nothing had been done."""
+    us = cluster(1, crdt_uncommitted_max_bytes="200")[0]
+    us.ok("XADD", "x", "*", "f", "1")
+    assert isinstance(us("XADD", "x", "MAXLEN", "1", "*", "f", "y" * 300), bytes)
+    assert us("XLEN", "x") == 1
+    refusal = us("XADD", "x", "MAXLEN", "1", "*", "f", "2")
+    assert isinstance(refusal, ErrorReply) and "wait for its disk" in refusal.message
+    assert us("XLEN", "x") == 1
+
+
+def test_a_transaction_that_was_let_in_is_done_whole() -> None:
+    """S14, S1.2: what a transaction adds itself does not have its last commands refused."""
+    us = cluster(1, crdt_uncommitted_max_bytes="200")[0]
+    us.ok("MULTI")
+    us.ok("XADD", "x", "*", "f", "y" * 300)
+    us.ok("XADD", "x", "*", "f", "2")
+    us.ok("EXEC")
+    assert us("XLEN", "x") == 2
