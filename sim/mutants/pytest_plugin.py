@@ -47,6 +47,8 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     if _LIMITS_S:
         by_id = {item.nodeid: item for item in items}
         items[:] = [by_id[node_id] for node_id in _LIMITS_S if node_id in by_id]
+        for item in items:  # for tests that wait: they use no CPU time
+            item.add_marker(pytest.mark.timeout(30 + 5 * _LIMITS_S[item.nodeid]))
 
 
 @pytest.hookimpl(wrapper=True)

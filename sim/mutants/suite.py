@@ -25,7 +25,8 @@ TESTS_OF: Final = {
 TOTAL_S: Final = 60.0
 _NOT_HERE: Final = "not live and not oracle and not long"
 _MARGIN_S: Final = 3.0
-_SLOWER: Final = 5.0  # than traced, which is slow already
+_SLOWER: Final = 8.0
+_TRACED_S: Final = 15.0  # a test file that takes longer is not traced: it is taken to run every line
 _KILLED: Final = (1, 2)  # pytest's exit statuses: tests failed; a test file cannot be imported
 
 
@@ -58,7 +59,7 @@ class Suite:
         self.tree = tree
         self._memory = memory
         self._plan = tree / "mutants.plan"
-        # test file → {"digest", "seconds": node id → s, "lines": path → line → node ids ("": at import)}
+        # test file → {"digest", "seconds": node id → s, "lines": path → line → node ids ("": at import), or None: every line}
         self._files: dict[str, dict[str, Any]] = json.loads(memory.read_text(encoding="utf-8")) if memory.exists() else {}
 
     # -- which test runs which line ----------------------------------------------------------------------------------
@@ -80,21 +81,27 @@ class Suite:
 
     def _trace(self, name: str) -> dict[str, Any]:
         traces = [str(self.tree / package / "*") for package in TESTS_OF]
+        seconds = self._passes(name, [])["seconds"]
+        if sum(seconds.values()) > _TRACED_S:
+            return {"seconds": seconds, "lines": None}
+        lines: dict[str, dict[str, list[str]]] = {}
+        for path, contexts in self._passes(name, traces).get("lines", {}).items():
+            lines[str(Path(path).relative_to(self.tree))] = contexts
+        return {"seconds": seconds, "lines": lines}
+
+    def _passes(self, name: str, traces: list[str]) -> dict[str, Any]:
         status, found, text = self._pytest([name], {"limits_s": {}, "total_s": 0, "traces": traces})
         if status not in (0, 5):
             raise RuntimeError(f"{name} fails without any mutant:\n{text[-3000:]}")
-        lines: dict[str, dict[str, list[str]]] = {}
-        for path, contexts in found["lines"].items():
-            lines[str(Path(path).relative_to(self.tree))] = contexts
-        return {"seconds": found["seconds"], "lines": lines}
+        return found
 
     def tests_for(self, mutant: Mutant) -> dict[str, float]:
-        """The tests that run the mutant's line, the fastest first: node id → seconds it took traced."""
+        """The tests that run the mutant's line, the fastest first: node id → seconds without a mutant."""
         chosen: dict[str, float] = {}
         for name, known in self._files.items():
             if not name.startswith(tuple(folder + "/" for folder in TESTS_OF[package_of(mutant.path)])):
                 continue
-            contexts = known["lines"].get(mutant.path, {}).get(str(mutant.line), [])
+            contexts = [""] if known["lines"] is None else known["lines"].get(mutant.path, {}).get(str(mutant.line), [])
             if "" in contexts:
                 chosen.update(known["seconds"])
             else:
@@ -120,11 +127,12 @@ class Suite:
         cpu_s = round(sum(found["seconds"].values()), 2)
         if status == 0 or (status in (0, 2) and found["is_over"] and not found["failed"]):
             return Verdict("survived", tests=len(tests), cpu_s=cpu_s, error="time is over" if found["is_over"] else "")
-        if status in _KILLED:
+        if status in _KILLED and found is not _NOTHING:
             return Verdict("killed", found["failed"], found["error"], len(tests), cpu_s)
         if status == 5 or status == 4:
             raise RuntimeError(f"pytest found no tests for {mutant.diff()}:\n{text[-2000:]}")
-        return Verdict("killed", "the process", f"pytest ended with {status}", len(tests), cpu_s)
+        # A test that waits for ever ends the process: pytest-timeout leaves it without another word.
+        return Verdict("killed", "the process", f"pytest ended with {status}: {text.strip()[-200:]}", len(tests), cpu_s)
 
     def _pytest(self, files: list[str], plan: dict[str, Any]) -> tuple[int, dict[str, Any], str]:
         """(exit status, what the plugin found, what pytest wrote)."""
@@ -132,10 +140,17 @@ class Suite:
         findings = self._plan.with_suffix(".found")
         findings.unlink(missing_ok=True)
         command = [python(), "-m", "pytest", "-q", "-x", "-p", "sim.mutants.pytest_plugin", "-p", "no:cacheprovider", "-m", _NOT_HERE]
-        command += ["--timeout=300", "--durations=0", "--durations-min=1000", f"--basetemp={self.tree / 'pytest.tmp'}", *files]
+        command += [
+            "--timeout=120",
+            "--timeout-method=thread",
+            "--durations=0",
+            "--durations-min=1000",
+            f"--basetemp={self.tree / 'pytest.tmp'}",
+            *files,
+        ]
         try:
             ended = subprocess.run(
-                command, cwd=self.tree, env={**environment(self.tree), "ANABRANCH_MUTANTS": str(self._plan)}, timeout=900,
+                command, cwd=self.tree, env={**environment(self.tree), "ANABRANCH_MUTANTS": str(self._plan)}, timeout=1800,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
