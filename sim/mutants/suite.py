@@ -141,7 +141,7 @@ class Suite:
         findings.unlink(missing_ok=True)
         command = [python(), "-m", "pytest", "-q", "-x", "-p", "sim.mutants.pytest_plugin", "-p", "no:cacheprovider", "-m", _NOT_HERE]
         command += [
-            "--timeout=120",
+            "--timeout=1500",
             "--timeout-method=thread",
             "--durations=0",
             "--durations-min=1000",
