@@ -12,7 +12,7 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 	print(*p['dependencies'], *p['optional-dependencies']['dev'], sep='\n')
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-pure test-long test-mutants lint fmt bench docs clean redis-server
+.PHONY: help up test test-pure test-long test-sim test-mutants lint fmt bench docs clean redis-server
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -36,6 +36,9 @@ test-mutants: $(VENV)/.dev $(VENV)/.stubs ## bugs put in on purpose, by hand and
 	$(BIN)/python -m sim.mutants run $(ARGS) || failed=1; \
 	$(BIN)/python -m sim.mutants mechanical --sample 300 --seed 1 --out build/mutants.jsonl $(ARGS) || failed=1; \
 	exit $$failed
+
+test-sim: $(VENV)/.installed ## 1,000 seeds of the simulator that the commit chooses, and every seed that ever failed; ARGS="--seeds 5000" passes flags on
+	$(RUN) -m sim.ci $(ARGS)
 
 lint: $(VENV)/.dev $(VENV)/.stubs ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
