@@ -60,8 +60,8 @@ class ScenarioCluster(Protocol):
     def prepare(self, scenario: Scenario) -> None:
         """Leaves regions that hold nothing, with the scenario's mode and settings, and its links closed, or open. Time begins here."""
 
-    def post(self, region: int, client: int, argv: Sequence[bytes], at_once: bool) -> Ticket:
-        """Sends a command. If the region cannot be reached, it is refused where it is to be sent `at_once`, else that is waited for."""
+    def post(self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool) -> list[Ticket]:
+        """Sends commands, in one go. A region that cannot be reached is waited for; what is to be sent `at_once`, it refuses."""
 
     def settle(self, ticket: Ticket) -> None:
         """Waits until the ticket is not open any more, within patience."""

@@ -8,11 +8,13 @@ from itertools import pairwise
 
 from sim.scenario.model import DEFAULT_NAMES, ID_MODES, MEMBERS_MAX, Link, Surroundings
 
-LINE = re.compile(r"(id-mode|regions|names|links|dials|judges|until|seed|delay|tick|loss|traits|set\s+[\w -]+|clock\s+[\w-]+)\s*:\s*(.+)")
+LINE = re.compile(
+    r"(id-mode|regions|names|links|dials|judges|until|seed|clients|delay|tick|loss|traits|set\s+[\w -]+|clock\s+[\w-]+)\s*:\s*(.+)"
+)
 """A line outside the front matter that is taken for one of the header."""
 _KNOWN = (
     "id-mode, regions, names, title, links, dials, judges, until, `set NAME`, `set REGION NAME`, "
-    "and seed, delay, tick, loss, traits, `clock REGION`"
+    "and seed, delay, tick, loss, traits, clients, `clock REGION`"
 )
 SHAPES = ("mesh", "line", "ring", "star")
 
@@ -42,6 +44,7 @@ class Header:
     tick_ms: int = Surroundings.tick_ms
     loss: float = 0.0
     traits: tuple[str, ...] = ()
+    clients: tuple[int, ...] = ()
     _regions: tuple[int, str] = (0, "")
     _dials: tuple[int, str] = (0, "mesh")
     _own: list[tuple[int, str, str, str]] = field(default_factory=list)  # (line, region, setting, value)
@@ -106,6 +109,9 @@ class Header:
             self.loss = float(_matched(line, key, value, r"(0?\.\d+|0|1)", "a share such as 0.02"))
         elif key == "traits":
             self.traits = tuple(word.strip() for word in value.split(","))
+        elif key == "clients":
+            _matched(line, key, value, r"(\d+(?:\s*,\s*\d+)*)", "labels with commas between them")
+            self.clients = tuple(int(word) for word in value.split(","))
         else:
             return False
         return True
@@ -160,7 +166,7 @@ class Header:
     def surroundings(self) -> Surroundings:
         """What only the simulator has."""
         clocks = tuple((self._known(line, region), offset_ms) for line, region, offset_ms in self._clocks)
-        return Surroundings(self.seed, self.delay_ms, self.tick_ms, self.loss, self.traits, clocks)
+        return Surroundings(self.seed, self.delay_ms, self.tick_ms, self.loss, self.traits, clocks, self.clients)
 
 
 def shape_of(shape: str, regions: tuple[int, ...]) -> tuple[Link, ...]:

@@ -158,14 +158,15 @@ class LiveCluster:
 
     # -- clients -----------------------------------------------------------------------------------------------------
 
-    def post(self, region: int, client: int, argv: Sequence[bytes], at_once: bool) -> Ticket:
+    def post(self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool) -> list[Ticket]:
         """See `ScenarioCluster`."""
         self._outages.pump()
-        ticket = Ticket()
+        tickets = [Ticket() for _ in commands]
         if not self._outages.is_reachable(region):
             if at_once:
-                ticket.refuse()
-                return ticket
+                for ticket in tickets:
+                    ticket.refuse()
+                return tickets
             self._outages.await_reachable(region)
         whose = connection(region, client)
         line = self._clients.get(whose)
@@ -175,11 +176,12 @@ class LiveCluster:
         try:
             if line is None:
                 line = self._clients[whose] = _Line(region, self._connect(region))
-            line.wire.send(argv)
+            for argv in commands:
+                line.wire.send(argv)
         except WireError as error:
             raise self._broke(error) from error
-        line.tickets.append(ticket)
-        return ticket
+        line.tickets.extend(tickets)
+        return tickets
 
     def settle(self, ticket: Ticket) -> None:
         """See `ScenarioCluster`."""

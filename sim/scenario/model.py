@@ -48,6 +48,8 @@ class Call:
     """The client's label, 0 for the region's own."""
     at_once: bool = False
     """The row has a time in ms: nobody waits for the answer before the next step, and without `expected` any will do."""
+    post: int = 0
+    """Commands of a row with the same number go out together."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,8 @@ class Surroundings:
     traits: tuple[str, ...] = ()
     clocks: tuple[tuple[int, int], ...] = ()
     """(region_id, how far its clock is ahead, ms)."""
+    clients: tuple[int, ...] = ()
+    """Labels of clients that are there from the start, for faults that strike any one."""
 
 
 @dataclass(frozen=True)

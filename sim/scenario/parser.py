@@ -256,6 +256,7 @@ class _Cell:
         self.region = region
         self.at_once = at_once
         self.client = 0
+        self.post = 0
 
     def read(self, tokens: list[Token]) -> None:
         """All of it."""
@@ -274,6 +275,7 @@ class _Cell:
             steps.append(Wait(line, time, token.duration_ms))
         elif isinstance(token, Label):
             self.client = token.client
+            self.post += 1
         elif isinstance(token, Leave):
             steps.append(HangUp(line, time, region, self.client))
             self.draft.blocked.pop(connection(region, self.client), None)
@@ -297,6 +299,6 @@ class _Cell:
         blocks = arrow is not None and arrow.expected is None
         if blocks and self.at_once:
             raise draft.wrong(line, "in a row with a time in ms nobody waits for answers: leave (blocked) out")
-        draft.steps.append(Call(line, self.time, self.region, token.argv, expected, blocks, self.client, self.at_once))
+        draft.steps.append(Call(line, self.time, self.region, token.argv, expected, blocks, self.client, self.at_once, self.post))
         if blocks:
             draft.blocked[whose] = line

@@ -61,6 +61,7 @@ class _Run:
         self.cut: set[frozenset[int]] = set()
         self.queued: dict[int, list[tuple[bytes, ...]]] = {}
         self.waiting: dict[int, _Posted] = {}  # by connection: what the table says is blocked
+        self.pipeline: list[Call] = []  # to be sent together
         self.posted: list[_Posted] = []  # of rows with a time in ms, in order
         self.mismatches: list[Mismatch] = []
 
@@ -70,7 +71,12 @@ class _Run:
             self.cluster.prepare(self.scenario)
             for each in self.scenario.steps:
                 step = each
+                if isinstance(step, Call) and step.at_once:
+                    self._collect(step)
+                    continue
+                self._post()
                 self._step(step)
+            self._post()
             self._end()
         except ClusterError as error:
             line, time = (step.line, step.time) if step is not None else (0, "before the first row")
@@ -81,10 +87,7 @@ class _Run:
     def _step(self, step: Step) -> None:
         cluster = self.cluster
         if isinstance(step, Call):
-            if step.at_once:
-                self._post(step)
-            else:
-                self._call(step)
+            self._call(step)
         elif isinstance(step, Answer):
             waiting = self.waiting.pop(connection(step.region, step.client))
             cluster.settle(waiting.ticket)
@@ -109,7 +112,8 @@ class _Run:
     def _call(self, call: Call) -> None:
         self._gather([])
         argv = self.bindings.substitute(call.argv)
-        posted = _Posted(call, argv, self.cluster.post(call.region, call.client, argv, at_once=False))
+        (ticket,) = self.cluster.post(call.region, call.client, [argv], at_once=False)
+        posted = _Posted(call, argv, ticket)
         if call.blocks:
             self.waiting[connection(call.region, call.client)] = posted
             if not self.cluster.is_blocked(posted.ticket):
@@ -118,13 +122,23 @@ class _Run:
         self.cluster.settle(posted.ticket)
         self._compare(call, call.argv, call.expected, self._outcome(posted))
 
-    def _post(self, call: Call) -> None:
-        named = {word.decode("utf-8", "replace").removeprefix("(") for word in call.argv}
-        self._gather(
-            [one.ticket for one in self.posted if one.call.expected is not None and not named.isdisjoint(words_in(one.call.expected))]
-        )
-        argv = self.bindings.substitute(call.argv)
-        self.posted.append(_Posted(call, argv, self.cluster.post(call.region, call.client, argv, at_once=True)))
+    def _collect(self, call: Call) -> None:
+        """Commands behind one label go out together."""
+        before = self.pipeline[-1] if self.pipeline else call
+        if (before.line, before.region, before.client, before.post) != (call.line, call.region, call.client, call.post):
+            self._post()
+        self.pipeline.append(call)
+
+    def _post(self) -> None:
+        """Sends what is collected; before that, the IDs that it names must be known."""
+        calls, self.pipeline = self.pipeline, []
+        if not calls:
+            return
+        named = {word.decode("utf-8", "replace").removeprefix("(") for call in calls for word in call.argv}
+        self._gather([one.ticket for one in self.posted if one.call.expected and not named.isdisjoint(words_in(one.call.expected))])
+        commands = [self.bindings.substitute(call.argv) for call in calls]
+        tickets = self.cluster.post(calls[0].region, calls[0].client, commands, at_once=True)
+        self.posted += [_Posted(*one) for one in zip(calls, commands, tickets, strict=True)]
 
     def _gather(self, wanted: Sequence[Ticket]) -> None:
         """Takes in the replies that are there, of each connection in order."""

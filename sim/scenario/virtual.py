@@ -104,8 +104,7 @@ class VirtualCluster:
         self._tell = tell
         self._zero_ms = EPOCH_MS
         self._mark = 0
-        self._kept_closed = False
-        self._open: dict[Link, None] = {}  # of a scenario with closed links: those that are open now
+        self._closed: dict[Link, None] = {}  # by the table
         self.violations: list[Violation] = []
 
     # -- the beginning and the end -----------------------------------------------------------------------------------
@@ -119,13 +118,12 @@ class VirtualCluster:
         onlooker = self.world.judges[0]
         assert isinstance(onlooker, _Onlooker)
         onlooker.cluster = self
-        for number in sorted({call.client for call in scenario.calls() if call.client}):
+        for number in dict.fromkeys([*scenario.surroundings.clients, *sorted({call.client for call in scenario.calls() if call.client})]):
             self.world.clients[number] = _Speaker(number, scenario.regions[0])
         self.world.begin()
         self._mark = self.world.steps_mark
         if not scenario.links_open:
             self._await(lambda: self.world.is_level() and all(self._is_up(link) for link in scenario.links), "the regions to start")
-            self._kept_closed = True
             self.close_links(scenario.links)
             self._mark = self.world.scheduler.mark()
             self._zero_ms = self.world.scheduler.now_ms
@@ -137,35 +135,31 @@ class VirtualCluster:
     def conclude(self, judged: bool) -> list[tuple[str, str]]:
         """See `ScenarioCluster`."""
         world = self.world
-        self._kept_closed = False
+        world.scheduler.run_until(world.scheduler.now_ms)
         if judged:
-            closed = [
-                (region, peer) for region in world.regions.values() for peer in region.peers if self._is_down((region.region_id, peer))
-            ]
-            if closed:
+            if self._closed:
                 faults.heal(world)
-                self.open_links([(region.region_id, peer) for region, peer in closed], waits=False)
+                self.open_links(list(self._closed), waits=False)
             conclude(world)
         self.violations = world.found + [violation for judge in world.judges for violation in judge.violations]
         self.violations.sort(key=lambda violation: violation.at_ms)
         return [(one.checker, str(one)) for one in self.violations]
 
     def began(self, event: Began) -> None:
-        """A start opens all links: in a scenario with closed ones they are closed again before anything comes over them."""
-        region = self.world.regions[event.region]
-        for peer in region.peers if self._kept_closed else ():
-            if (event.region, peer) not in self._open:
-                self.world.ask(event.region, (b"CRDT.LINK", b"%d" % peer, b"DOWN"))
+        """A start opens all links: those that the table closed are closed again before anything comes over them."""
+        for receiver, sender in self._closed:
+            if receiver == event.region:
+                self.world.ask(receiver, (b"CRDT.LINK", b"%d" % sender, b"DOWN"))
 
     # -- clients -----------------------------------------------------------------------------------------------------
 
-    def post(self, region: int, client: int, argv: Sequence[bytes], at_once: bool) -> Ticket:
+    def post(self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool) -> list[Ticket]:
         """See `ScenarioCluster`."""
         speaker = self._speaker(client or CLIENT_MAX + region, region)
         if not at_once:
             self.sleep(1)  # as quick as a client is
             self._await(lambda: self._is_reachable(region), f"region {region} to run")
-        return self._send(speaker, region, argv)
+        return self._send(speaker, region, commands)
 
     def settle(self, ticket: Ticket) -> None:
         """See `ScenarioCluster`."""
@@ -190,34 +184,36 @@ class VirtualCluster:
         assert isinstance(speaker, _Speaker)
         return speaker
 
-    def _send(self, speaker: _Speaker, region: int, argv: Sequence[bytes]) -> Ticket:
+    def _send(self, speaker: _Speaker, region: int, commands: Sequence[Sequence[bytes]]) -> list[Ticket]:
         world = self.world
         if speaker.region != region or speaker.number not in world.lines:
             speaker.region = region
             world.break_line(speaker.number)
             speaker.lose()
-        ticket = Ticket()
-        speaker.to_run.append(ticket)
-        world.send(speaker, [tuple(argv)])
-        if speaker.number not in world.lines and ticket.is_open and not ticket.has_reply:
-            speaker.to_run.pop()
-            ticket.refuse()
-        return ticket
+        reachable = self._is_reachable(region)
+        tickets = [Ticket() for _ in commands]
+        if reachable:
+            speaker.to_run.extend(tickets)
+        else:
+            for ticket in tickets:
+                ticket.refuse()
+        world.send(speaker, [tuple(argv) for argv in commands])
+        return tickets
 
     def _is_reachable(self, region: int) -> bool:
         return self.world.regions[region].running and not self.world.regions[region].paused
 
     def _administer(self, region: int, *argv: bytes) -> Ticket:
         self._await(lambda: self._is_reachable(region), f"region {region} to run")
-        return self._send(self._speaker(_ADMINISTRATORS + region, region), region, argv)
+        return self._send(self._speaker(_ADMINISTRATORS + region, region), region, [argv])[0]
 
     # -- links -------------------------------------------------------------------------------------------------------
 
     def open_links(self, links: Iterable[Link], waits: bool) -> None:
         """See `ScenarioCluster`."""
         wanted = dict.fromkeys(links)
-        self._open.update(wanted)
         for link in wanted:
+            self._closed.pop(link, None)
             self._switch(link, b"UP")
         if waits:
             self._await(lambda: all(self._is_up(link) for link in wanted), "links to open")
@@ -225,7 +221,7 @@ class VirtualCluster:
     def close_links(self, links: Iterable[Link]) -> None:
         """See `ScenarioCluster`."""
         for link in links:
-            self._open.pop(link, None)
+            self._closed[link] = None
             self._switch(link, b"DOWN")
 
     def _switch(self, link: Link, state: bytes) -> None:
@@ -239,10 +235,6 @@ class VirtualCluster:
     def _is_up(self, link: Link) -> bool:
         region = self.world.regions[link[0]]
         return region.running and region.engine.links[link[1]].state == "up" and not region.engine.links[link[1]].is_down
-
-    def _is_down(self, link: Link) -> bool:
-        region = self.world.regions[link[0]]
-        return region.running and region.engine.links[link[1]].is_down
 
     def sync(self, regions: Sequence[int]) -> bool:
         """See `ScenarioCluster`."""

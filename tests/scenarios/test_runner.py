@@ -30,7 +30,10 @@ class Scripted:
     def prepare(self, scenario: Scenario) -> None:
         self.log.append("prepare")
 
-    def post(self, region: int, client: int, argv: Sequence[bytes], at_once: bool) -> Ticket:
+    def post(self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool) -> list[Ticket]:
+        return [self._post(region, client, argv) for argv in commands]
+
+    def _post(self, region: int, client: int, argv: Sequence[bytes]) -> Ticket:
         line = b" ".join(argv).decode()
         self.log.append(f"{region}: {line}" if not client else f"{region}/{client}: {line}")
         if (region, line) not in self.replies:

@@ -1,0 +1,82 @@
+"""What clients sent in a run of the simulator, when, and which IDs came back: all that a story tells besides the faults."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from region.engine.replies import Reply
+from sim.history import Checker, Operation, Words
+from sim.world.draining import FIRST_NUMBER
+
+ANYTHING: Final = "…"
+
+
+@dataclass
+class Told:
+    """What one client sent at one moment, in one go. No commands: it gave up its connection.
+
+    `returns`: by the place of a command, what it returned as a table writes it, where that holds an ID which the region generated.
+    """
+
+    at_ms: int
+    client: int
+    region: int
+    commands: tuple[Words, ...] = ()
+    returns: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Notes:
+    """Taken while a world runs that is given `judge` among its judges, and `tell`."""
+
+    def __init__(self) -> None:
+        self.told: list[Told] = []
+        self._to_run: defaultdict[int, deque[tuple[Told, int]]] = defaultdict(deque)  # by client, in order
+
+        class Onlooker(Checker):
+            """Sees what the regions compute."""
+
+            name = "onlooker"
+
+            def executed(_, operation: Operation) -> None:
+                self._executed(operation)
+
+        self.judge: type[Checker] = Onlooker
+
+    def tell(self, line: tuple[Any, ...]) -> None:
+        """A line of the trace."""
+        at_ms, region, what, *details = line
+        if what == "posts" and details[0] < FIRST_NUMBER:
+            told = Told(at_ms, details[0], region, tuple(details[1]))
+            self.told.append(told)
+            self._to_run[told.client] += [(told, place) for place in range(len(told.commands))]
+        elif what == "gives up":
+            self.told.append(Told(at_ms, details[0], region))
+        elif what == "frames":
+            self._next(details[0], details[1])
+
+    def _executed(self, operation: Operation) -> None:
+        found = self._next(operation.client, operation.argv)
+        if found is None:
+            return
+        told, place = found
+        commands = operation.commands()
+        replies = operation.reply if operation.queued and isinstance(operation.reply, list) else [operation.reply]
+        shown = tuple(_shown(words, reply) for words, reply in zip(commands, replies, strict=False))
+        if any(each != ANYTHING for each in shown):
+            told.returns[place] = shown
+
+    def _next(self, client: int, argv: Words) -> tuple[Told, int] | None:
+        """Which command this was. What comes before it was lost on its way."""
+        to_run = self._to_run[client]
+        while to_run:
+            told, place = to_run.popleft()
+            if told.commands[place] == argv:
+                return told, place
+        return None
+
+
+def _shown(words: Words, reply: Reply) -> str:
+    generated = words[0].upper() == b"XADD" and b"*" in words[2:] and isinstance(reply, bytes)
+    return reply.decode() if generated and isinstance(reply, bytes) else ANYTHING

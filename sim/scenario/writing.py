@@ -1,0 +1,130 @@
+"""A run of the simulator told as a scenario file: the header is its world, each row what happens at one moment.
+
+Read again and run in virtual time, the file repeats the run: the same world from the same seed, the same commands at the same times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sim.history import Words
+from sim.plan import Fault, Plan
+from sim.scenario.header import SHAPES, shape_of
+from sim.scenario.live import MODE_SETTING
+from sim.scenario.model import DEFAULT_NAMES
+from sim.scenario.recording import ANYTHING, Told
+from sim.scenario.trouble import written
+
+_PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:*$><=~+()[]{}@%^&/,;!?#")
+_QUOTED: Final = _PLAIN | frozenset(b" '")
+
+
+def write_story(plan: Plan, told: Sequence[Told], title: str, prose: str = "") -> str:
+    """The scenario file of a run, all judges watching: the plan's world and faults, and what clients were seen to send (`recording.Notes`).
+
+    `prose` stands between title and table. The plan's clients and what they intend are not looked at.
+    """
+    rows = _Rows(plan.regions)
+    named = {word.removeprefix(b"(").decode("latin-1") for one in told for words in one.commands for word in words}
+    acts: list[Told | Fault] = [*told, *plan.faults()]
+    for act in sorted(acts, key=lambda act: act.at_ms):  # faults last where the time is the same, as in plans
+        if isinstance(act, Fault):
+            rows.put(act.at_ms, act.regions[0], _fault(act), alone=True)
+        else:
+            rows.put(act.at_ms, act.region, _told(act, named), alone=False)
+    until_ms = max([plan.load_ms, *(act.at_ms for act in acts)])
+    heads = ["Time", *(DEFAULT_NAMES[region - 1] for region in plan.regions)]
+    lines = ["---", *_header(plan, until_ms), "---", f"# {title}", ""]
+    lines += [prose.strip(), ""] if prose.strip() else []
+    lines += [_line(heads), _line(["---"] * len(heads)), *(_line(row) for row in rows.cells())]
+    return "\n".join(lines) + "\n"
+
+
+class _Rows:
+    """Rows of the table as they come: a row is full when something would stand left of, or in the cell of, what came before it."""
+
+    def __init__(self, regions: Sequence[int]) -> None:
+        self._place = {region: place for place, region in enumerate(regions)}
+        self._rows: list[tuple[int, list[list[str]]]] = []
+        self._last = -1  # the column that was filled last
+        self._alone = False  # and nothing more may stand in its cell
+
+    def put(self, at_ms: int, region: int, text: str, alone: bool) -> None:
+        """Appends what happens next."""
+        column = self._place[region]
+        taken = column < self._last or (column == self._last and (alone or self._alone))
+        if not self._rows or self._rows[-1][0] != at_ms or taken:
+            self._rows.append((at_ms, [[] for _ in self._place]))
+        self._rows[-1][1][column].append(text)
+        self._last, self._alone = column, alone
+
+    def cells(self) -> list[list[str]]:
+        """All of them."""
+        return [[f"{at_ms} ms", *("<br/>".join(cell) for cell in row)] for at_ms, row in self._rows]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _fault(fault: Fault) -> str:
+    return written(fault, DEFAULT_NAMES[fault.regions[1] - 1] if len(fault.regions) > 1 else "")
+
+
+def _told(told: Told, named: set[str]) -> str:
+    """What a client sends, with the IDs that it was given if a command names them."""
+    parts = [f"{told.client}:"]
+    for place, words in enumerate(told.commands):
+        parts.append(f"`{_words(words)}`")
+        shown = [each if each in named else ANYTHING for each in told.returns.get(place, ())]
+        if any(each != ANYTHING for each in shown):
+            parts.append("→ " + (f"[{', '.join(shown)}]" if words[0].upper() == b"EXEC" else shown[0]))
+    return " ".join(parts) if told.commands else f"{told.client}: hang up"
+
+
+def _words(words: Words) -> str:
+    return " ".join(_word(word) for word in words)
+
+
+def _word(word: bytes) -> str:
+    """A word as `cells.words_of` splits it, without anything that means something in a table."""
+    if word and _PLAIN.issuperset(word):
+        return word.decode()
+    return '"' + "".join(chr(byte) if byte in _QUOTED else f"\\x{byte:02x}" for byte in word) + '"'
+
+
+def _header(plan: Plan, until_ms: int) -> list[str]:
+    lines = ["judges: all", f"seed: {plan.seed}", f"regions: {', '.join(DEFAULT_NAMES[region - 1] for region in plan.regions)}"]
+    lines += ["links: open", *_dials(plan)]
+    lines += [f"delay: {plan.delay_ms[0]}..{plan.delay_ms[1]} ms", f"tick: {plan.tick_ms} ms", f"until: {until_ms} ms"]
+    lines += [f"loss: {plan.loss:f}".rstrip("0")] if plan.loss else []
+    lines += [f"traits: {', '.join(sorted(plan.traits))}"] if plan.traits else []
+    lines += [f"clock {DEFAULT_NAMES[region - 1]}: {offset_ms} ms" for region, offset_ms in plan.clock_offsets_ms.items() if offset_ms]
+    if any(fault.kind == "client crash" for fault in plan.faults()):
+        lines.append(f"clients: {', '.join(str(client.number) for client in plan.clients)}")
+    return [*lines, *_settings(plan)]
+
+
+def _dials(plan: Plan) -> list[str]:
+    for shape in SHAPES:
+        if plan.links == shape_of(shape, plan.regions):
+            return [] if shape == "mesh" else [f"dials: {shape}"]
+    return ["dials: " + ", ".join(f"{DEFAULT_NAMES[one - 1]} from {DEFAULT_NAMES[other - 1]}" for one, other in plan.links)]
+
+
+def _settings(plan: Plan) -> list[str]:
+    """What all regions have alike, and what each has for itself."""
+    lines: list[str] = []
+    names = list(dict.fromkeys(name for region in plan.regions for name in plan.settings[region]))
+    for name in names:
+        values = [plan.settings[region].get(name) for region in plan.regions]
+        if None not in values and len(set(values)) == 1:
+            lines.append(f"id-mode: {values[0]}" if name == MODE_SETTING else f"set {name}: {values[0]}")
+        else:
+            lines += [
+                f"set {DEFAULT_NAMES[region - 1]} {name}: {value}"
+                for region, value in zip(plan.regions, values, strict=True)
+                if value is not None
+            ]
+    return lines
