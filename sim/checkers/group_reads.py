@@ -40,6 +40,7 @@ class GroupReads(TapeChecker):
     models: dict[int, RegionModel] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     name = "group_reads"
+    _refused: set[tuple[int, Name]] = field(default_factory=set)  # groups whose last read was refused (S13.4, S14): not drained
     _told: set[int] = field(default_factory=set)  # reads that were woken further up the tape than they were told
     _is_muted: bool = False
 
@@ -243,10 +244,15 @@ class GroupReads(TapeChecker):
     def _read(self, model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool, trying: bool) -> str:
         if words[0].upper() == b"XREAD":
             return self._xread(model, operation, words, reply, relaxed)
-        if isinstance(reply, ErrorReply) and not reply.message.startswith("NOGROUP"):
+        if isinstance(reply, ErrorReply) and not reply.message.startswith(("NOGROUP", "MISCONF")):
             return ""
         request = ReadRequest(words)
         names = [(key, request.group) for key in request.keys]
+        at = [(model.region, name) for name in names]
+        if isinstance(reply, ErrorReply) and reply.message.startswith("MISCONF"):
+            self._refused.update(at)
+            return ""
+        self._refused.difference_update(at)
         groups: list[Group] = []
         for name in names:
             group, wrong = self._group(model, name, reply if not isinstance(reply, ErrorReply) else None, operation.clock_ms)
@@ -410,7 +416,7 @@ class GroupReads(TapeChecker):
 
     def _finish_group(self, end: End, model: RegionModel, name: Name) -> None:
         group = model.group(name)
-        if group is None or group.is_unsure:
+        if group is None or group.is_unsure or (model.region, name) in self._refused:
             self.counts["groups not judged at the end"] += 1
             return
         self.counts["groups judged at the end"] += 1
