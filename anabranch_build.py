@@ -1,4 +1,4 @@
-"""Which build of the hot modules runs: compiled, or their Python source. `crdt` and `region` import this before anything else.
+"""Which build of the hot modules runs: compiled, or their Python source. The packages that it serves import this before anything else.
 
 `pip install .` compiles the modules that setup.py lists, and installs their source beside them. Python prefers the
 compiled one. With ``ANABRANCH_PURE=1`` in the environment the source is taken instead: directories of the compiled packages get
@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _ROOT = os.path.dirname(os.path.abspath(__file__))
-_PACKAGES = ("crdt", "region")
+_PACKAGES = ("crdt", "region", "sync", "sim")
 # Any module that setup.py always compiles: it stands for all of them.
 _WITNESS = "crdt.vector"
 

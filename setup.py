@@ -23,8 +23,20 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 # The modules that are compiled (a benchmark justifies each, STYLE 12), and those among them that are not.
-COMPILED = ["crdt/**/*.py", "region/engine/**/*.py", "region/resp/**/*.py", "region/server.py", "region/connection.py", "region/held.py"]
-INTERPRETED: set[str] = set()
+COMPILED = [
+    "crdt/**/*.py",
+    "region/engine/**/*.py",
+    "region/resp/**/*.py",
+    "region/server.py",
+    "region/connection.py",
+    "region/held.py",
+    "sync/*.py",
+    "sim/world/*.py",
+]
+INTERPRETED = {
+    *("sync/carrier.py", "sync/generate.py", "sync/manager.py", "sync/questions.py"),
+    *("sim/world/disk.py", "sim/world/draining.py", "sim/world/faults.py"),
+}
 OPT_LEVEL = os.environ.get("ANABRANCH_OPT_LEVEL", "3")
 
 ROOT = Path(__file__).resolve().parent

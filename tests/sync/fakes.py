@@ -110,6 +110,9 @@ class FakeLog:
     async def rows_after(self, position: int, bytes_max: int) -> list[FakeRow]:
         return self.read(position, bytes_max)
 
+    def reaches_back(self, vector: dict[int, int]) -> bool:
+        return self.locate(vector) is not None
+
     async def position_for(self, vector: dict[int, int]) -> Optional[int]:
         return self.locate(vector)
 
