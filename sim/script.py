@@ -6,7 +6,7 @@ answer it was: what they send is what that XADD has returned in the run at hand.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Union
 
@@ -128,8 +128,8 @@ def token_of(words: Words) -> Optional[bytes]:
     return words[words.index(b"t") + 1]
 
 
-def run_script(script: Script, judges: Sequence[type[Checker]]) -> Result:
-    """Runs a script, healing, convergence and verdict included."""
+def run_script(script: Script, judges: Sequence[type[Checker]], tell: Optional[Callable[[tuple[Any, ...]], None]] = None) -> Result:
+    """Runs a script, healing, convergence and verdict included. `tell`: as of `sim.run.run_plan`."""
     ids = _Ids(script.made)
 
     class Reader(Checker):
@@ -140,7 +140,7 @@ def run_script(script: Script, judges: Sequence[type[Checker]]) -> Result:
         def executed(self, operation: Operation) -> None:
             ids.learn(operation)
 
-    world = World(script.plan.with_steps(()), [*judges, Reader])
+    world = World(script.plan.with_steps(()), [*judges, Reader], tell)
     _prepare(world, script, ids)
     return run_world(world)
 
@@ -166,6 +166,8 @@ def shrink_script(script: Script, wanted: str, judges: Sequence[type[Checker]], 
     for place in range(len(script.commands)):
         while any(is_smaller(_with_command(script, place, shorter)) for shorter in _shorter(script.commands[place])):
             pass
+    speakers = {command.client for command in script.commands}
+    is_smaller(replace(script, plan=replace(script.plan, clients=tuple(one for one in script.plan.clients if one.number in speakers))))
     for simpler in simpler_worlds(script.plan):
         is_smaller(replace(script, plan=simpler(script.plan)))
     names = settings_to_drop(script.plan, wanted)

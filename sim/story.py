@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sim.history import Checker
+from sim.replay import relative
 from sim.run import run_plan
-from sim.script import is_failure, record, run_script, shrink_script
+from sim.scenario.model import ScenarioError
+from sim.scenario.parser import parse
+from sim.scenario.recording import Notes
+from sim.scenario.virtual import run_virtually
+from sim.scenario.writing import write_story
+from sim.script import Script, is_failure, record, run_script, shrink_script
 from sim.shrink import Budget, failure, shrink
 from sim.sweep import Task
 
@@ -34,12 +42,38 @@ class Shrinking:
         judges = self.task.judged_by()
         result = run_plan(plan, judges)
         if not result.violations:
-            return Story("does not fail when it is run again: the run is not deterministic, or a worker was out of order")
+            return Story("it does not fail when it is run again: not deterministic")
         wanted = failure(result.violations[0])
         small = shrink(plan, result.violations, judges, Budget(seconds_max=self.seconds / 2))
         script, again = record(small, judges)
         assert is_failure(again.violations, wanted)
         if not is_failure(run_script(script, judges).violations, wanted):
-            return Story("fails only while its clients react; replay it")
+            return Story("it fails only while its clients react, so that no file tells it")
         script = shrink_script(script, wanted, judges, Budget(seconds_max=self.seconds / 2))
-        return Story("", "", script.size(), len(script.plan.faults()), len(plan.intents()), len(plan.faults()))
+        text, fails = told(script, wanted, judges, seed)
+        remark = "the file fails in the same way" if fails else "the file ALONE does not fail"
+        return Story(remark, text, script.size(), len(script.plan.faults()), len(plan.intents()), len(plan.faults()))
+
+
+def told(script: Script, wanted: str, judges: Sequence[type[Checker]], seed: int) -> tuple[str, bool]:
+    """The scenario file of a script that fails in this way (`sim.shrink.failure`), and whether the file does when it is run."""
+    notes = Notes()
+    found = run_script(script, [*judges, notes.judge], notes.tell).violations
+    violation = next((each for each in found if failure(each) == wanted), None)
+    what = relative(str(violation)) if violation is not None else wanted
+    prose = f"What is left of seed {seed}. The judges said:\n\n    {what}"
+    title = f"Seed {seed}: {wanted}"
+    text = write_story(script.plan, notes.told, title, prose)
+    if file_fails(text, wanted, judges):
+        return text, True
+    prose += "\n\nThe seed fails so. This file alone, run in virtual time, does not: replay the seed."
+    return write_story(script.plan, notes.told, title, prose), False
+
+
+def file_fails(text: str, wanted: str, judges: Sequence[type[Checker]]) -> bool:
+    """Whether a scenario file, run in virtual time, fails in this way."""
+    try:
+        _, violations = run_virtually(parse(text, "story"), judges)
+    except ScenarioError:
+        return False
+    return is_failure(violations, wanted)

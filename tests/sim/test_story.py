@@ -1,0 +1,92 @@
+"""A failure becomes a scenario file: small, readable, and failing in the same way when it is run."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sim import simulate
+from sim.history import Checker, Operation
+from sim.scenario.parser import parse
+from sim.scenario.virtual import run_virtually
+from sim.story import Shrinking, file_fails
+from sim.sweep import Task
+
+# A judge that finds fault with what is right: a DEL in the second process of a region takes a stream away.
+PLANTED = '''
+"""A judge for workers to import."""
+
+from sim.history import Checker
+
+
+class NoDeleteAfterKill(Checker):
+    name = "no_delete_after_kill"
+
+    def executed(self, operation):
+        if operation.argv[0] == b"DEL" and operation.reply == 1 and operation.start > 1:
+            self.fail(operation.at_ms, operation.region, "a DEL after a kill")
+'''
+
+
+class NoDeleteAfterKill(Checker):
+    """The same judge for this process."""
+
+    name = "no_delete_after_kill"
+
+    def executed(self, operation: Operation) -> None:
+        """Looks at DEL."""
+        if operation.argv[0] == b"DEL" and operation.reply == 1 and operation.start > 1:
+            self.fail(operation.at_ms, operation.region, "a DEL after a kill")
+
+
+TASK = Task(3, 60, ("kill",), (NoDeleteAfterKill,))
+
+
+def failing_seed() -> int:
+    """The first seed that fails."""
+    for seed in range(500):
+        plan = TASK.plan(seed)
+        if plan.faults() and any(client.kind == "deleter" for client in plan.clients) and TASK(seed).violations:
+            return seed
+    raise AssertionError("no seed deletes after a kill")
+
+
+def test_a_seed_becomes_a_file_that_fails() -> None:
+    seed = failing_seed()
+    story = Shrinking(TASK, 60.0)(seed)
+    assert story.remark == "the file fails in the same way"
+    assert (story.commands, story.faults) == (2, 1)
+    assert story.commands_before == 60
+    assert f"# Seed {seed}: no_delete_after_kill" in story.text
+    assert "a DEL after a kill" in story.text
+    scenario = parse(story.text)
+    assert [fault.kind for fault in scenario.faults()] == ["kill"]
+    assert [call.argv[0] for call in scenario.calls()][-1] == b"DEL"
+    assert run_virtually(scenario, ())[0] == []  # without what was planted it passes
+    assert file_fails(story.text, "no_delete_after_kill", [NoDeleteAfterKill])
+    assert not file_fails(story.text.replace("Kill", "Pause"), "no_delete_after_kill", [NoDeleteAfterKill])
+    assert not file_fails("no table", "no_delete_after_kill", [NoDeleteAfterKill])
+
+
+def test_a_seed_that_does_not_fail_has_no_story() -> None:
+    story = Shrinking(Task(2, 10, (), (NoDeleteAfterKill,)), 10.0)(1)
+    assert story.text == ""
+    assert story.remark == "it does not fail when it is run again: not deterministic"
+
+
+def test_a_sweep_writes_the_story_of_each_kind_of_failure_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "planted_story.py").write_text(PLANTED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    task = Task(3, 60, ("kill",), (__import__("planted_story").NoDeleteAfterKill,))
+    console = Console(file=io.StringIO(), width=160)
+    first = failing_seed()
+    failed = [result for result in map(task, range(first, first + 12)) if result.violations]
+    simulate.write_stories(failed, simulate.Asked(task, jobs=2, stories=tmp_path / "stories"), console)
+    assert [path.name for path in (tmp_path / "stories").iterdir()] == [f"no-delete-after-kill-{first}.md"]
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "2 commands and 1 faults are left of 60 and " in text
+    assert "anabranch scenario run " in text
