@@ -282,15 +282,17 @@ def say_lost(world: World) -> None:
 def _restore(world: World, fault: Fault, draw: Random) -> None:
     """A backup is taken now, and put back after the fault's duration; whoever does it says so, or forgets to.
 
-    Forgotten, it is found out if the start waits long enough to hear of it (S13.6). A start that waits less forks; that is documented, and
-    no invariant holds then. So the start after a forgotten restore has the patience for it.
+    Forgotten, it is found out if the start hears of it from all others, and waits long enough for that (S13.6). A start that waits less, or
+    that some never talk to, forks; that is documented, and no invariant holds then. So the start after a forgotten restore has the
+    patience for it, and where not all regions dial each other nobody forgets.
     """
     region = world.regions[fault.regions[0]]
     if not region.running or region.disk.is_dead():
         return
     backup = region.disk.backup()
     restores = region.restores
-    says = draw.random() < 0.5
+    is_mesh = len(world.plan.links) == len(world.regions) * (len(world.regions) - 1)
+    says = draw.random() < 0.5 or not is_mesh
 
     def put_back() -> None:
         # Backups taken after a restored one must not be used later (S13.7).
@@ -303,6 +305,8 @@ def _restore(world: World, fault: Fault, draw: Random) -> None:
         region.is_restored = says
         region.patience_ms = "" if says else PATIENCE_MS
         region.start_if_stopped()
+        if draw.random() < 0.3:  # it is back before its network is
+            KINDS["isolation"](world, Fault(0, "isolation", fault.regions, draw.randint(100, 800), 0), draw)
 
     _ends(world, fault, put_back)
 
