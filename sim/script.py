@@ -14,7 +14,7 @@ from sim.history import Checker, Operation, Violation, Words
 from sim.load.client import Client
 from sim.plan import ClientPlan, Fault, Plan
 from sim.run import Result, run_plan, run_world
-from sim.shrink import Budget, ddmin, failure, settings_to_drop, simpler_worlds, without_settings
+from sim.shrink import Budget, Trial, ddmin, failure, settings_to_drop, simpler_worlds, without_settings
 from sim.world.draining import FIRST_NUMBER
 from sim.world.world import EPOCH_MS, World
 
@@ -130,6 +130,11 @@ def token_of(words: Words) -> Optional[bytes]:
 
 def run_script(script: Script, judges: Sequence[type[Checker]], tell: Optional[Callable[[tuple[Any, ...]], None]] = None) -> Result:
     """Runs a script, healing, convergence and verdict included. `tell`: as of `sim.run.run_plan`."""
+    return run_world(world_of(script, judges, tell))
+
+
+def world_of(script: Script, judges: Sequence[type[Checker]], tell: Optional[Callable[[tuple[Any, ...]], None]] = None) -> World:
+    """A world that has not begun, in which the script will be played."""
     ids = _Ids(script.made)
 
     class Reader(Checker):
@@ -140,17 +145,22 @@ def run_script(script: Script, judges: Sequence[type[Checker]], tell: Optional[C
         def executed(self, operation: Operation) -> None:
             ids.learn(operation)
 
-    world = World(script.plan.with_steps(()), [*judges, Reader], tell)
+    world = World(script.plan.with_steps(()), [Reader, *judges], tell)
     _prepare(world, script, ids)
-    return run_world(world)
+    return world
 
 
-def shrink_script(script: Script, wanted: str, judges: Sequence[type[Checker]], budget: Budget) -> Script:
-    """The smallest script found that fails in the same way (`sim.shrink.failure`). The script fails so itself."""
+def shrink_script(script: Script, violation: Violation, judges: Sequence[type[Checker]], budget: Budget) -> Script:
+    """The smallest script found that fails in the same way (`sim.shrink.failure`). `violation` is the script's own."""
+    wanted = failure(violation)
+    before_healing = violation.at_ms < EPOCH_MS + script.plan.load_ms
+    trial = Trial(wanted, [judge for judge in judges if judge.name == violation.checker], before_healing)
+    if not trial.fails(lambda judges: world_of(script, judges)):
+        trial = Trial(wanted, judges, before_healing)
 
     def is_smaller(smaller: Script) -> bool:
         nonlocal script
-        if not budget.take() or not is_failure(run_script(smaller, judges).violations, wanted):
+        if not budget.take() or not trial.fails(lambda judges: world_of(smaller, judges)):
             return False
         script = smaller
         return True

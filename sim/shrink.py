@@ -14,8 +14,8 @@ from typing import Final, Optional, TypeVar
 
 from sim.history import Checker, Violation
 from sim.plan import ClientPlan, Fault, Intent, Plan, Step
-from sim.run import run_plan
-from sim.world.world import EPOCH_MS
+from sim.run import run_world
+from sim.world.world import EPOCH_MS, World
 
 ATTEMPTS_MAX: Final = 1500
 SECONDS_MAX: Final = 120.0
@@ -63,6 +63,66 @@ def ddmin(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
     return left
 
 
+class _Found(BaseException):
+    """What was looked for has happened: the rest of the run does not matter."""
+
+
+class Trial:
+    """Tries whether runs fail as one did (`wanted`: see `failure`), and no longer than it takes to see it.
+
+    `before_healing`: the violation is one of the safety phase, so that nothing after it is run.
+    """
+
+    def __init__(self, wanted: str, judges: Sequence[type[Checker]], before_healing: bool) -> None:
+        self.wanted = wanted
+        self.before_healing = before_healing
+        self.judges = [_stopping(judge, wanted) for judge in judges]
+
+    def fails(self, make: Callable[[list[type[Checker]]], World]) -> bool:
+        """Whether the world that `make` gives for these judges fails so."""
+        world = make(self.judges)
+        try:
+            if self.before_healing:
+                violations = self._safety(world)
+            else:
+                violations = run_world(world).violations
+        except _Found:
+            world.close()
+            return True
+        return any(failure(violation) == self.wanted for violation in violations)
+
+    def fails_plan(self, plan: Plan) -> bool:
+        """Whether a plan fails so."""
+        return self.fails(lambda judges: World(plan, judges))
+
+    def _safety(self, world: World) -> list[Violation]:
+        """The safety phase alone; what is not found out by a judge."""
+        try:
+            world.begin()
+            world.scheduler.run_until(EPOCH_MS + world.plan.load_ms)
+        except Exception as error:
+            world.fault_found(f"{type(error).__name__}: {error}")
+        found = list(world.found)
+        world.close()
+        return found
+
+
+def _stopping(judge: type[Checker], wanted: str) -> type[Checker]:
+    """The judge, ending the run with its first violation if that is what is wanted."""
+    if judge.name != wanted:
+        return judge
+
+    class Stopping(judge):  # type: ignore[valid-type, misc]
+        """Stops at once, and once: whatever ends the world then must not be stopped."""
+
+        def fail(self, at_ms: int, region: int, text: str) -> None:
+            super().fail(at_ms, region, text)
+            if len(self.violations) == 1:
+                raise _Found
+
+    return Stopping
+
+
 def failure(violation: Violation) -> str:
     """What must stay the same: the judge; of what no judge found, also the beginning of the text, without numbers."""
     if violation.checker != "world":
@@ -83,13 +143,14 @@ class _Shrinker:
         self.violation = violation
         self.failure = failure(violation)
         self.budget = budget
-        self.judges = list(judges)
+        self.before_healing = violation.at_ms < EPOCH_MS + plan.load_ms
+        guilty = [judge for judge in judges if judge.name == violation.checker]
+        self.trial = Trial(self.failure, guilty, self.before_healing)
+        if not self.trial.fails_plan(plan):  # other judges' questions have a part in it
+            self.trial = Trial(self.failure, judges, self.before_healing)
 
     def shrink(self) -> Plan:
         """Everything once, largest things first; then steps again, since by then more can go."""
-        guilty = [judge for judge in self.judges if judge.name == self.violation.checker]
-        if len(guilty) < len(self.judges) and fails_so(self.plan, self.failure, guilty):
-            self.judges = guilty
         self._end_early()
         self._clients()
         self._faults()
@@ -107,7 +168,7 @@ class _Shrinker:
 
     def _try(self, plan: Plan) -> bool:
         """Takes a plan if it fails as well."""
-        if not self.budget.take() or not fails_so(plan, self.failure, self.judges):
+        if not self.budget.take() or not self.trial.fails_plan(plan):
             return False
         self.plan = plan
         return True
@@ -118,7 +179,7 @@ class _Shrinker:
         if len(steps) < len(self.plan.steps):
             self._try(self.plan.with_steps(steps))
         last_ms = max((_end_ms(step) for step in self.plan.steps), default=0)
-        for spare_ms in (1, 500):
+        for spare_ms in (1, 50, 500):
             if last_ms + spare_ms < self.plan.load_ms and self._try(replace(self.plan, load_ms=last_ms + spare_ms)):
                 return
 
@@ -162,11 +223,6 @@ class _Shrinker:
                 step = replace(step, duration_ms=step.duration_ms // 2)
                 if not self._try(self.plan.with_steps((*self.plan.steps[:place], step, *self.plan.steps[place + 1 :]))):
                     break
-
-
-def fails_so(plan: Plan, wanted: str, judges: Sequence[type[Checker]]) -> bool:
-    """Whether a plan fails in this way (`failure`)."""
-    return any(failure(violation) == wanted for violation in run_plan(plan, judges).violations)
 
 
 def _end_ms(step: Step) -> int:

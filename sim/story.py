@@ -47,9 +47,10 @@ class Shrinking:
         small = shrink(plan, result.violations, judges, Budget(seconds_max=self.seconds / 2))
         script, again = record(small, judges)
         assert is_failure(again.violations, wanted)
-        if not is_failure(run_script(script, judges).violations, wanted):
+        violation = next((each for each in run_script(script, judges).violations if failure(each) == wanted), None)
+        if violation is None:
             return Story("it fails only while its clients react, so that no file tells it")
-        script = shrink_script(script, wanted, judges, Budget(seconds_max=self.seconds / 2))
+        script = shrink_script(script, violation, judges, Budget(seconds_max=self.seconds / 2))
         text, fails = told(script, wanted, judges, seed)
         remark = "the file fails in the same way" if fails else "the file ALONE does not fail"
         return Story(remark, text, script.size(), len(script.plan.faults()), len(plan.intents()), len(plan.faults()))

@@ -168,11 +168,14 @@ class World:
         """Sends commands to the client's region, on its connection or a new one."""
         region = self.regions[client.region]
         line = self.lines.get(client.number)
-        if line is not None and self.region_of(line) is not region:
+        former = self.region_of(line) if line is not None else None
+        if line is not None and former is not region:
             self.break_line(client.number)
             line = None
         if not region.running or region.paused:
             self.counters["client refused"] += 1
+            if former is not None and former is not region:
+                self.aside(former.region_id, "gives up", client.number)
             client.refused(self.scheduler.now_ms)
             return
         if line is None:

@@ -111,7 +111,7 @@ def test_a_script_does_what_the_plan_did_and_becomes_two_commands() -> None:
     plan, _ = failing()
     script, result = record(plan, [NoDeleteAfterKill])
     assert run_script(script, [NoDeleteAfterKill]).violations == result.violations
-    small = shrink_script(script, "no_delete_after_kill", [NoDeleteAfterKill], Budget())
+    small = shrink_script(script, result.violations[0], [NoDeleteAfterKill], Budget())
     assert [command.commands[0][0] for command in small.commands] == [b"XADD", b"DEL"] or small.size() <= 3
     assert [fault.kind for fault in small.plan.faults()] == ["kill"]
 
