@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
-from random import Random
 from threading import Lock
 from typing import Any, Final, Optional
 
@@ -29,25 +30,27 @@ SEED_LIMIT_S: Final = 60.0
 
 
 def sample(count: int, seed: int, root: Path = ROOT) -> list[Mutant]:
-    """`count` mutants over all files in proportion to how many each has; the same for the same seed and sources."""
-    draw = Random(seed)
-    chosen: list[Mutant] = []
+    """`count` mutants over all files in proportion to how many each has.
+
+    Each mutant has its place in the order of a seed whatever the others are: so a change of the sources changes little of a sample.
+    """
+
+    def place(mutant: Mutant) -> bytes:
+        return sha256(repr((seed, mutant.key())).encode()).digest()
+
     pools: list[tuple[str, list[Mutant]]] = []
     for path in sorted(path for folder in MUTATED for path in (root / folder).rglob("*.py")):
         source = path.read_text(encoding="utf-8")
-        found = mutants_of(str(path.relative_to(root)), source)
-        draw.shuffle(found)
-        pools.append((source, found))
+        pools.append((source, sorted(mutants_of(str(path.relative_to(root)), source), key=place)))
     total = sum(len(found) for _, found in pools)
+    chosen: list[Mutant] = []
     taken = passed = 0
     for source, found in pools:
         passed += len(found)
         quota = round(count * passed / total) - taken
         taken += quota
-        valid = (mutant for mutant in found if mutant.is_another(source))
-        chosen += [mutant for mutant, _ in zip(valid, range(quota), strict=False)]
-    draw.shuffle(chosen)
-    return chosen
+        chosen += islice((mutant for mutant in found if mutant.is_another(source)), quota)
+    return sorted(chosen, key=place)
 
 
 @dataclass
