@@ -64,17 +64,21 @@ class Operation:
 
 
 class Began:
-    """A region's process has started. `how`: first, clean, kill, power, backup. `vector` is what it found on its disk."""
+    """A region's process has started. `how`: first, clean, kill, power, backup. `vector` is what it found on its disk.
 
-    __slots__ = ("at_ms", "how", "life", "region", "start", "vector")
+    `patience_ms`: how long this start waits for the others at most (S13.6).
+    """
 
-    def __init__(self, region: int, start: int, how: str, life: int, vector: Vector, at_ms: int) -> None:
+    __slots__ = ("at_ms", "how", "life", "patience_ms", "region", "start", "vector")
+
+    def __init__(self, region: int, start: int, how: str, life: int, vector: Vector, at_ms: int, patience_ms: int = 0) -> None:
         self.region = region
         self.start = start
         self.how = how
         self.life = life
         self.vector = vector
         self.at_ms = at_ms
+        self.patience_ms = patience_ms
 
 
 class Stopped:

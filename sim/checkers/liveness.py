@@ -38,6 +38,7 @@ class Liveness(Checker):
     name = "liveness"
     _now_ms: int = 0
     _starts: dict[int, tuple[int, int]] = field(default_factory=dict)  # region → (start, at_ms)
+    _patience_ms: dict[int, int] = field(default_factory=dict)  # of that start
     _signs: dict[int, list[int]] = field(default_factory=dict)  # region → times at which its running process did something
     _sizes: dict[int, int] = field(default_factory=dict)  # region → effects on its disk, as far as told
     _restored: dict[int, bool] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class Liveness(Checker):
             self._restored[event.region] = True
         self._sizes[event.region] = size
         self._starts[event.region] = (event.start, event.at_ms)
+        self._patience_ms[event.region] = max(event.patience_ms, int(self.setup.settings[event.region]["crdt-start-patience-ms"]))
         self._signs[event.region] = [event.at_ms]
         self._now_ms = max(self._now_ms, event.at_ms)
 
@@ -115,8 +117,7 @@ class Liveness(Checker):
             return operation.at_ms + DISK_MS
         else:
             self.counts["waited for the start"] += 1
-            patience_ms = int(self.setup.settings[operation.region]["crdt-start-patience-ms"])
-            return max(operation.at_ms, self._starts[operation.region][1] + patience_ms)
+            return max(operation.at_ms, self._starts[operation.region][1] + self._patience_ms[operation.region])
         return operation.at_ms + timeout if timeout else None
 
     def _had_to_answer(self, operation: Operation, due_ms: Optional[int]) -> None:
