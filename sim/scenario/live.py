@@ -278,9 +278,11 @@ class LiveCluster:
         self._outages.strike(fault)
 
     def _stopped(self, region: int) -> None:
-        """A process has ended, with all connections to it."""
+        """A process has ended, with all connections to it: what came before that counts."""
         for whose in [whose for whose, line in self._clients.items() if line.region == region]:
-            self._clients.pop(whose).close()
+            line = self._clients.pop(whose)
+            line.take_in(0.0)
+            line.close()
         admin = self._admins.pop(region, None)
         if admin is not None:
             admin.close()

@@ -101,6 +101,7 @@ class _Run:
             self._cut(step)
         elif isinstance(step, Until):
             cluster.until(step.at_ms)
+            self._gather([])
         elif isinstance(step, Strike):
             cluster.strike(step.fault)
         else:
@@ -145,6 +146,7 @@ class _Run:
         if not self.posted:
             return
         self.cluster.gather(wanted)
+        ready: list[_Posted] = []
         left: list[_Posted] = []
         behind: set[int] = set()
         for one in self.posted:
@@ -153,25 +155,30 @@ class _Run:
                 behind.add(whose)
                 left.append(one)
             else:
-                self._take_in(one)
+                ready.append(one)
         self.posted = left
+        # All shapes first: they say which IDs regions generated, and what waited may show one that was made after it.
+        for one, got in [(one, self._shape_of(one)) for one in ready]:
+            self._take_in(one, got)
 
-    def _take_in(self, one: _Posted) -> None:
+    def _shape_of(self, one: _Posted) -> Shape:
+        """Of what was posted and is not open any more; None if there is no reply."""
+        got = self._shape(one.call, one.argv, one.ticket.reply) if one.ticket.has_reply else None
+        if one.ticket.lost or one.ticket.refused:
+            self.queued.pop(connection(one.call.region, one.call.client), None)
+        return got
+
+    def _take_in(self, one: _Posted, got: Shape) -> None:
         """A reply that was lost on its way binds what it brings, and need not be right: nobody saw it."""
         call, ticket = one.call, one.ticket
-        if ticket.lost:
-            if ticket.has_reply:
-                got = self._shape(call, one.argv, ticket.reply)
-                if call.expected is not None:
-                    matches(call.expected, got, self.bindings)
-            self.queued.pop(connection(call.region, call.client), None)
-        elif ticket.refused:
-            if call.expected is not None:
-                self._note(call, call.argv, str(call.expected), "(refused: the region does not run)")
-        else:
-            got = self._shape(call, one.argv, ticket.reply)
-            if call.expected is not None:
-                self._compare(call, call.argv, call.expected, got)
+        if call.expected is None:
+            return
+        if ticket.refused:
+            self._note(call, call.argv, str(call.expected), "(refused: the region does not run)")
+        elif not ticket.lost:
+            self._compare(call, call.argv, call.expected, got)
+        elif ticket.has_reply:
+            matches(call.expected, got, self.bindings)
 
     def _outcome(self, posted: _Posted) -> Shape:
         """What came back, in its shape; an error of its own if nothing did."""

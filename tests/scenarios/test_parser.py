@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from sim.plan import Fault
 from sim.scenario.cells import Arrow, Command, Directive, Pause, tokens_of, words_of
 from sim.scenario.expectation import Between, ErrorPrefix, Items, Nil, Word
-from sim.scenario.model import Answer, Call, Cut, Heal, ScenarioError, Sync, Wait
+from sim.scenario.model import Answer, Call, Cut, HangUp, Heal, ScenarioError, Strike, Surroundings, Sync, Until, Wait
+from sim.scenario.outages import LIVE
 from sim.scenario.parser import load, parse
 from sim.scenario.running import scenario_files
+from sim.scenario.trouble import OF_TWO, trouble_of, written
+from sim.world.faults import KINDS
 
 FILES = Path(__file__).resolve().parents[2] / "sim" / "scenarios"
 
@@ -174,3 +178,121 @@ def test_every_file_is_read_and_expects_something(path: Path) -> None:
     scenario = load(path)
     assert any(call.expected is not None for call in scenario.calls())
     assert "S" in path.read_text(encoding="utf-8").split("|")[0], "the prose cites the rule that the scenario shows"
+
+
+def test_clients_have_labels_and_hang_up() -> None:
+    scenario = parse(table("| t1 | 3: `MULTI` `PING`<br/>7: `PING` → PONG 0: `ECHO a` | 3: hang up `PING` |"))
+    calls = [(step.region, step.client, step.post) if isinstance(step, Call) else step for step in scenario.steps]
+    assert calls == [(1, 3, 1), (1, 3, 1), (1, 7, 2), (1, 0, 3), HangUp(3, "t1", 2, 3), (2, 3, 1)]
+
+
+def test_blocked_commands_belong_to_a_client() -> None:
+    scenario = parse(table("| t1 | 3: `PING` → (blocked)<br/>4: `PING` | |", "| t2 | `PING` 3: → PONG | |"))
+    assert scenario.steps[-1] == Answer(4, "t2", 1, Word("PONG"), 3)
+
+
+def test_rows_with_a_time_in_ms_wait_for_nobody() -> None:
+    scenario = parse(table("| 120 ms | `PING` | |", "| 2 s | | `PING` |", "| t3 | `PING` | |"))
+    assert [step.at_ms if isinstance(step, Until) else isinstance(step, Call) and step.at_once for step in scenario.steps] == [
+        120, True, 2000, True, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cell", "fault"),
+    [
+        ("— Kill —", Fault(0, "kill", (1,), 0, 0)),
+        ("_— Kill 300 ms —_", Fault(0, "kill", (1,), 300, 0)),
+        ("Restart 1 s", Fault(0, "clean restart", (1,), 1000, 0)),
+        ("— Pause 200 ms —", Fault(0, "pause", (1,), 200, 0)),
+        ("— Power cut 300 ms draw 12345 —", Fault(0, "power cut", (1,), 300, 12345)),
+        ("— Fault: kill in a write 10 ms draw 3 —", Fault(0, "kill in a write", (1,), 10, 3)),
+        ("— Fault: I/O errors 300 ms —", Fault(0, "I/O errors", (1,), 300, 0)),
+        ("— Fault: one-way cut to eu 300 ms draw 9 —", Fault(0, "one-way cut", (1, 2), 300, 9)),
+        ("— Fault: half-open to 2 —", Fault(0, "half-open", (1, 2), 0, 0)),
+    ],
+)
+def test_faults(cell: str, fault: Fault) -> None:
+    scenario = parse(table(f"| t1 | {cell} | `PING` |"))
+    assert scenario.steps[0] == Strike(3, "t1", fault)
+    assert trouble_of(written(fault, "eu")) == trouble_of(cell.strip("_").replace("to 2", "to eu"))
+
+
+def test_every_kind_of_fault_can_be_written_and_read() -> None:
+    for kind in KINDS:
+        fault = Fault(0, kind, (1, 2) if kind in OF_TWO else (1,), 20, 7)
+        (step,) = parse(table(f"| t1 | {written(fault, 'eu')} | |")).steps
+        assert isinstance(step, Strike) and (step.fault.kind, step.fault.regions, step.fault.duration_ms) == (kind, fault.regions, 20)
+    assert set(OF_TWO) <= set(KINDS) and set(KINDS) >= LIVE
+
+
+def test_the_header_of_a_story() -> None:
+    above = """---
+links: open
+judges: all
+seed: 17
+regions: us, ap
+names: us, eu, ap
+dials: us from ap
+delay: 1..5 ms
+tick: 25 ms
+loss: 0.02
+traits: encoded
+until: 900 ms
+clients: 4, 2
+clock ap: -300 ms
+set appendfsync: always
+set ap crdt-log-max-effects: 10
+set us appendfsync: no
+id-mode: liberal
+---
+"""
+    scenario = parse(above + table("| 1 ms | `PING` | |", heads="| Time | us | ap |"))
+    assert (scenario.links_open, scenario.judged, scenario.regions, scenario.links) == (True, True, (1, 3), ((1, 3),))
+    assert (scenario.until_ms, scenario.members) == (900, 3)
+    assert scenario.surroundings == Surroundings(17, (1, 5), 25, 0.02, ("encoded",), ((3, -300),), (4, 2))
+    mode = {"crdt-xadd-id-uniqueness-mode": "liberal"}
+    assert scenario.settings_of(1) == {**mode, "appendfsync": "no"}
+    assert scenario.settings_of(3) == {**mode, "appendfsync": "always", "crdt-log-max-effects": "10"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "links"),
+    [
+        ("mesh", ((1, 2), (1, 3), (2, 1), (2, 3), (3, 1), (3, 2))),
+        ("line", ((1, 2), (2, 3), (2, 1), (3, 2))),
+        ("ring", ((1, 3), (2, 1), (3, 2))),
+        ("star", ((1, 2), (1, 3), (2, 1), (3, 1))),
+    ],
+)
+def test_shapes_of_links(shape: str, links: tuple[tuple[int, int], ...]) -> None:
+    assert parse(table("| t1 | | |", above=f"regions: 3\ndials: {shape}")).links == links
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "part"),
+    [
+        (table("| t1 | 700: `PING` | |"), 3, "a number up to 699"),
+        (table("| t1 | — Fault: flood 3 ms — | |"), 3, "there is no fault 'flood'"),
+        (table("| t1 | — Fault: cut 3 ms — | |"), 3, "strikes two regions"),
+        (table("| t1 | — Fault: pause to eu 3 ms — | |"), 3, "strikes one region"),
+        (table("| t1 | — Fault: cut to mars — | |"), 3, "no such region"),
+        (table("| t1 | — Fault: cut to ap — | |"), 3, "not there"),
+        (table("| 1 ms | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |"), 3, "leave (blocked) out"),
+        (table("| t1 | | |", above="links: ajar"), 1, "open or closed"),
+        (table("| t1 | | |", above="judges: some"), 1, "all or none"),
+        (table("| t1 | | |", above="dials: web"), 1, "dials is one of"),
+        (table("| t1 | | |", above="dials: us from mars"), 1, "is no region"),
+        (table("| t1 | | |", above="regions: us"), 1, "column of region 2"),
+        (table("| t1 | | |", above="delay: 5..1 ms"), 1, "range of milliseconds"),
+        (table("| t1 | | |", above="until: soon"), 1, "a time such as"),
+        (table("| t1 | | |", above="seed: x"), 1, "seed is a number"),
+        (table("| t1 | | |", above="loss: 7"), 1, "a share"),
+        (table("| t1 | | |", above="clock mars: 3 ms"), 1, "is no region"),
+        (table("| t1 | | |", above="set mars appendfsync: no"), 1, "is no region"),
+    ],
+)
+def test_errors_of_stories_name_the_line(text: str, line: int, part: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse(text, "file.md")
+    assert caught.value.line == line and part in caught.value.text, str(caught.value)
