@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.main import app
+from sim.scenario.outages import only_simulated
 from sim.scenario.parser import load, parse
 from sim.scenario.running import scenario_files
 from sim.scenario.virtual import run_virtually
 
-FILES = scenario_files([Path(__file__).resolve().parents[2] / "sim" / "scenarios"])
+ROOT = Path(__file__).resolve().parents[2]
+FILES = scenario_files([ROOT / "sim" / "scenarios"])
+STORIES = scenario_files([ROOT / "sim" / "stories"])
+"""What only the simulator can do."""
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES + STORIES, ids=lambda path: path.stem)
 def test_scenario(path: Path) -> None:
     mismatches, violations = run_virtually(load(path))
     assert not mismatches, "\n".join(map(str, mismatches))
     assert not violations
+
+
+def test_the_command(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.md"
+    wrong.write_text("# Wrong\n\n| Time | us | eu |\n| --- | --- | --- |\n| t1 | `XLEN x` → 1 | |\n", encoding="utf-8")
+    unreadable = tmp_path / "unreadable.md"
+    unreadable.write_text("no table\n", encoding="utf-8")
+    good = CliRunner().invoke(app, ["scenario", "run", str(FILES[0])])
+    assert good.exit_code == 0 and re.search(r"^passed .*\n1 scenarios, 0 failed, \d+\.\d s$", good.output, re.MULTILINE)
+    bad = CliRunner().invoke(app, ["scenario", "run", str(tmp_path)])
+    assert bad.exit_code == 1 and "wrong.md:5: t1, us: XLEN x" in bad.output and "no scenario" in bad.output
+    assert "2 scenarios, 2 failed" in bad.output
+
+
+def test_files_stand_where_they_can_be_run() -> None:
+    assert not [path.stem for path in FILES if only_simulated(load(path))]
+    assert not [path.stem for path in STORIES if not only_simulated(load(path))]
 
 
 def test_a_wrong_table_fails() -> None:

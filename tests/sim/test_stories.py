@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +110,18 @@ def test_every_byte_can_be_written() -> None:
     text = write_story(draw_plan(1, 2, 10).with_steps(()), [Told(5, 1, 1, (words,))], "T")
     (row,) = [line for line in text.splitlines() if line.startswith("| 5 ms")]
     assert tokens_of(_split(row)[1].removeprefix("1: "))[0] == Command(words)
+
+
+def test_the_docs_name_every_fault_and_their_examples_run() -> None:
+    docs = (Path(__file__).resolve().parents[2] / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    rows = dict(line.strip("| ").split(" | ") for line in docs.splitlines() if line.startswith(("| this region", "| all, or")))
+    named = {where: set(re.findall(r"`([^`]+)`", kinds)) for where, kinds in rows.items()}
+    assert named["this region and another"] == set(OF_TWO)
+    assert set.union(*named.values()) == set(KINDS)
+    examples = re.findall(r"^```markdown\n(.*?)^```", docs, re.DOTALL | re.MULTILINE)
+    assert len(examples) == 2
+    for example in examples:
+        assert run_virtually(parse(example)) == ([], [])
 
 
 def test_regions_are_called_as_in_the_world() -> None:
