@@ -265,7 +265,7 @@ class Follower:
     def existing(self, key: bytes) -> Optional[KeyState]:
         """The key as clients must see it: None when it does not exist, or a deadline hides it (S3.1)."""
         found = self.state.keys.get(key)
-        if found is None or not found.is_present() or found.is_hidden(self.clock_ms):
+        if found is None or not (found.groups or found.has_header()) or (found.deadlines and found.is_hidden(self.clock_ms)):
             return None
         return found
 

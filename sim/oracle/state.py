@@ -86,13 +86,19 @@ class KeyState:
         )  # fmt: skip
 
     def has_header(self) -> bool:
-        return any(not covers(self.cleared, region, counter) for region, (counter, _) in self.heads.items())
+        """Whether something of the header is left (S3.1)."""
+        get = self.cleared.get
+        for region, head in self.heads.items():
+            if get(region, 0) < head[0]:
+                return True
+        return False
 
     def last_id(self) -> int:
         """The highest ID of the header (S3.2); 0 without one."""
         highest = 0
+        get = self.cleared.get
         for region, (counter, entry_id) in self.heads.items():
-            if entry_id > highest and not covers(self.cleared, region, counter):
+            if entry_id > highest and get(region, 0) < counter:
                 highest = entry_id
         return highest
 

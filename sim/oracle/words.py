@@ -129,6 +129,10 @@ def trim_request(words: Words) -> TrimRequest:
 def add_request(words: Words) -> AddRequest:
     """XADD's words."""
     request = AddRequest()
+    if words[2] == b"*":
+        request.kind = "*"
+        request.fields = list(words[3:])
+        return request
     trim: list[TrimRequest] = []
     has_strategy = False
     index = 2

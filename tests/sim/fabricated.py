@@ -1,0 +1,247 @@
+"""Histories made by hand for the judges of state: what clients said, what regions answered and issued, right or wrong."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from crdt import effects as fx
+from crdt.block import Block, BlockWriter, chain_after
+from crdt.effects import Effect
+from crdt.ids import parse
+from crdt.node import encode_names, encode_values
+from region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
+from sim.checkers.acknowledged_adds import AcknowledgedAdds
+from sim.checkers.digests import Digests
+from sim.checkers.idempotent_once import IdempotentOnce
+from sim.checkers.no_phantoms import NoPhantoms
+from sim.checkers.no_return import NoReturn
+from sim.checkers.removals import Removals
+from sim.checkers.unique_ids import UniqueIds
+from sim.checkers.vectors import Vectors
+from sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector, Words
+from sim.oracle.oracle import Oracle
+
+SETTINGS = {
+    "crdt-xadd-id-uniqueness-mode": "strict",
+    "appendfsync": "everysec",
+    "stream-idmp-duration": "1",
+    "stream-idmp-maxsize": "100",
+    "crdt-expiry-grace-ms": "1000",
+}
+STATE_JUDGES: list[type[Checker]] = [
+    AcknowledgedAdds, NoPhantoms, IdempotentOnce, UniqueIds, Vectors, Digests, Removals, NoReturn,
+]  # fmt: skip
+OK = SimpleString(b"OK")
+KEY = b"k"
+
+
+class Plain:
+    """A plain add, as the story's region issues it."""
+
+    def __init__(self, entry: str, fields: list[bytes], key: bytes = KEY) -> None:
+        self.entry_id = parse(entry.encode())
+        self.fields = fields
+        self.key = key
+
+
+Issued = Effect | Plain
+
+
+class Story:
+    """Regions, and the judges that hear of them. Time is 1000 ms at first; a step takes none unless `at` is called."""
+
+    def __init__(self, regions: int = 2, judges: Optional[list[type[Checker]]] = None, **settings: str) -> None:
+        values = {**SETTINGS, **{name.replace("_", "-"): value for name, value in settings.items()}}
+        ids = tuple(range(1, regions + 1))
+        self.setup = Setup(1, ids, {region: dict(values) for region in ids}, (KEY,), self.ask)
+        self.judges = [judge(self.setup) for judge in (STATE_JUDGES if judges is None else judges)]
+        self.oracle = Oracle.of(self.setup)
+        self.now_ms = 1000
+        self.vectors: dict[int, Vector] = {region: {} for region in ids}
+        self.disks: dict[int, Vector] = {region: {} for region in ids}
+        self.starts = dict.fromkeys(ids, 0)
+        self.open: dict[int, list[Issued]] = {region: [] for region in ids}
+        self.chains = {region: bytes(16) for region in ids}
+        self.answers: dict[tuple[int, Words], Reply] = {}  # what a region answers when looked at, if it is not the naive truth
+        self.operations = 0
+        for region in ids:
+            self.begin(region, "first", {})
+
+    def tell(self, event: str, value: object) -> None:
+        for judge in self.judges:
+            getattr(judge, event)(value)
+
+    def found(self) -> list[str]:
+        """The names of the judges that found something, each once, ascending."""
+        return sorted({violation.checker for judge in self.judges for violation in judge.violations})
+
+    def texts(self) -> str:
+        return "\n".join(str(violation) for judge in self.judges for violation in judge.violations)
+
+    # -- processes ---------------------------------------------------------------------------------------------------
+
+    def begin(self, region: int, how: str, vector: Vector) -> None:
+        self.starts[region] += 1
+        self.vectors[region] = dict(vector)
+        self.disks[region] = dict(vector)
+        self.open[region] = []
+        self.tell("began", Began(region, self.starts[region], how, self.starts[region], dict(vector), self.now_ms))
+
+    def stop(self, region: int, how: str) -> None:
+        self.tell("stopped", Stopped(region, self.starts[region], how, dict(self.disks[region]), self.now_ms))
+
+    def crash(self, region: int, how: str = "kill", vector: Optional[Vector] = None) -> None:
+        """Ends and starts again, with what was on its disk unless `vector` says otherwise."""
+        self.stop(region, how)
+        self.begin(region, how, self.disks[region] if vector is None else vector)
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def vector(self, region: int) -> Vector:
+        return dict(self.vectors[region])
+
+    def _issue(self, region: int, effects: tuple[Issued, ...]) -> tuple[Vector, Vector]:
+        before = self.vectors[region]
+        after = dict(before)
+        if effects:
+            after[region] = after.get(region, 0) + len(effects)
+        self.vectors[region] = after
+        self.open[region] += effects
+        return before, after
+
+    def command(
+        self, region: int, command: str | Words, reply: Reply, *effects: Issued, queued: tuple[Words, ...] = (), client: int = 1,
+        always: bool = False, answered: bool = True,
+    ) -> Operation:  # fmt: skip
+        """A command that issued these effects, and its answer."""
+        words = tuple(word.encode() for word in command.split()) if isinstance(command, str) else command
+        before, after = self._issue(region, effects)
+        self.operations += 1
+        operation = Operation(self.operations, client, region, self.starts[region], words, queued, self.now_ms, self.now_ms, before, always)
+        operation.after = after
+        operation.reply = reply
+        operation.has_reply = True
+        self.tell("executed", operation)
+        if answered and not always:
+            self.answer(operation)
+        return operation
+
+    def answer(self, operation: Operation) -> None:
+        operation.answered_ms = self.now_ms
+        self.tell("answered", operation)
+
+    def add(self, region: int, entry: str, token: str = "", **options: object) -> Operation:
+        """XADD * that chose this ID."""
+        token = token or entry
+        return self.command(region, f"XADD k * t {token}", entry.encode(), Plain(entry, [b"t", token.encode()]), **options)  # type: ignore[arg-type]
+
+    def tick(self, region: int, *effects: Issued) -> None:
+        """The region issues something by itself."""
+        before, after = self._issue(region, effects)
+        self.tell("moved", Moved(region, self.starts[region], "tick", before, after, self.now_ms, self.now_ms))
+
+    def commit(self, region: int) -> None:
+        """What the region has issued goes to its disk, one block."""
+        blocks: list[Block] = []
+        issued, self.open[region] = self.open[region], []
+        if issued:
+            last = self.vectors[region][region]
+            writer = BlockWriter(region, last - len(issued) + 1, 100, 4096)
+            for effect in issued:
+                if isinstance(effect, Plain):
+                    one = effect.entry_id
+                    names, values = encode_names(effect.fields[::2]), encode_values(effect.fields[1::2])
+                    writer.add(effect.key, one >> 64, one & ((1 << 64) - 1), names, values)
+                else:
+                    writer.put(effect)
+            body = writer.body()
+            self.chains[region] = chain_after(self.chains[region], body)
+            blocks.append(Block(region, writer.first, last, body, self.chains[region]))
+        self.disks[region] = dict(self.vectors[region])
+        self.tell("committed", Committed(region, self.starts[region], dict(self.vectors[region]), blocks, self.now_ms))
+
+    def merge(self, source: int, target: int, how: str = "merge", *effects: Issued) -> None:
+        """Everything on one region's disk comes to another, which issues these effects then."""
+        before = self.vectors[target]
+        after = {
+            region: max(before.get(region, 0), self.disks[source].get(region, 0))
+            for region in sorted({**before, **self.disks[source]})
+        }  # fmt: skip
+        self.vectors[target] = after
+        self._issue(target, effects)
+        self.tell("moved", Moved(target, self.starts[target], how, before, self.vectors[target], self.now_ms, self.now_ms))
+
+    def sync(self) -> None:
+        """Every region commits, and gets what all others have."""
+        for region in self.vectors:
+            self.commit(region)
+        for source in self.vectors:
+            for target in self.vectors:
+                if source != target:
+                    self.merge(source, target)
+                    self.commit(target)
+
+    def at(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    def ask(self, region: int, words: Words) -> Reply:
+        """The naive truth, unless `answers` says otherwise."""
+        if (region, words) in self.answers:
+            return self.answers[(region, words)]
+        return truth(self.oracle, region, words, self.now_ms)
+
+    def show(self, **digests: bytes) -> dict[int, Shown]:
+        """All regions show vector and digest; by default that is the same for the same vector."""
+        shown = {
+            region: Shown(region, dict(vector), digests.get(f"r{region}", repr(sorted(vector.items())).encode()), self.now_ms)
+            for region, vector in self.vectors.items()
+        }
+        self.tell("shown", shown)
+        return shown
+
+    def finish(self) -> list[str]:
+        """The end; the names of the judges that found something."""
+        self.tell("finish", End(10, 1000, self.now_ms, self.show()))
+        return self.found()
+
+
+def truth(oracle: Oracle, region: int, words: Words, now_ms: int) -> Reply:
+    """What a region that is right answers to the commands by which judges look."""
+    name = words[0]
+    if name == b"TIME":
+        return [b"%d" % (now_ms // 1000), b"%d" % (now_ms % 1000 * 1000)]
+    follower = oracle.followers[region]
+    follower.clock_ms = now_ms
+    key = words[2] if name == b"XINFO" else words[1]
+    state = follower.existing(key)
+    if name == b"EXISTS":
+        return int(state is not None)
+    if name == b"XLEN":
+        return 0 if state is None else len(state.stream)
+    if name == b"XRANGE":
+        return [] if state is None else [place[3].shown for place in state.stream]
+    if name == b"PEXPIRETIME":
+        return -2 if state is None else -1
+    if state is None:
+        return ErrorReply("ERR no such key")
+    if words[1] == b"GROUPS":
+        return [MapReply([b"name", group]) for group in sorted(state.groups)]
+    first = state.stream[0][3] if state.stream else None
+    last = state.stream[-1][3] if state.stream else None
+    return MapReply([
+        b"length", len(state.stream), b"last-generated-id", b"%d-%d" % (state.last_id() >> 64, state.last_id() & ((1 << 64) - 1)),
+        b"recorded-first-entry-id", b"0-0" if first is None else first.shown_id, b"groups", len(state.groups),
+        b"first-entry", None if first is None else first.shown, b"last-entry", None if last is None else last.shown,
+    ])  # fmt: skip
+
+
+def idempotent(story: Story, region: int, entry: str, token: str, pid: bytes = b"p", iid: bytes = b"1") -> fx.AddIdempotent:
+    """The effect of XADD … IDMP by that region now."""
+    fields = [b"t", token.encode()]
+    names, values = encode_names(fields[::2]), encode_values(fields[1::2])
+    return fx.AddIdempotent(KEY, parse(entry.encode()), names, values, pid, iid, story.now_ms, story.vector(region))
+
+
+NIL = NullArray()

@@ -1,0 +1,629 @@
+"""The judges of state: each is silent on a history that is right, and speaks up on those that are wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from crdt import effects as fx
+from region.engine.replies import ErrorReply, MapReply
+from sim.history import Committed, Words
+from sim.oracle.state import NEVER
+from tests.sim.fabricated import KEY, NIL, OK, Plain, Story, idempotent
+
+
+def entry(entry_id: str, token: str = "") -> list[object]:
+    """An entry as replies show it."""
+    return [entry_id.encode(), [b"t", (token or entry_id).encode()]]
+
+
+def ordinary_life() -> Story:
+    """Two regions do a bit of everything, rightly."""
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.command(1, "XGROUP CREATE k g 0", OK, fx.CreateGroup(KEY, b"g", 0, False, story.vector(1)))
+    story.add(2, "1000-2", "b")
+    story.sync()
+    story.command(2, "XRANGE k - +", [entry("1000-1", "a"), entry("1000-2", "b")])
+    story.command(2, "XRANGE k - + COUNT 1", [entry("1000-1", "a")])
+    story.command(1, "XREAD STREAMS k 1000-1", [[KEY, [entry("1000-2", "b")]]])
+    story.command(1, "XDEL k 1000-1 7-7", 1, fx.RemoveEntries(KEY, [(1, 1)]))
+    story.command(2, "XLEN k", 2)
+    story.at(1001)
+    story.add(2, "1001-2", "c")
+    story.command(2, "XTRIM k MAXLEN 2", 1, fx.Trim(KEY, {1: 1}, False))
+    story.command(2, "XGROUP DESTROY k g", 1, fx.DestroyGroup(KEY, b"g"))
+    story.sync()
+    story.at(1002)
+    return story
+
+
+def test_all_judges_are_silent_when_regions_are_right() -> None:
+    story = ordinary_life()
+    for region in (1, 2):
+        story.command(region, "XRANGE k - +", [entry("1000-2", "b"), entry("1001-2", "c")])
+        story.command(region, "XINFO GROUPS k", [])
+        story.command(region, "EXISTS k", 1)
+    story.command(1, "DEL k", 1, fx.Delete(KEY, story.vector(1)))
+    story.sync()
+    story.command(2, "EXISTS k", 0)
+    assert story.finish() == [], story.texts()
+
+
+# -- 1: acknowledged adds --------------------------------------------------------------------------------------------
+
+
+def test_an_acknowledged_add_that_a_region_lacks() -> None:
+    story = ordinary_life()
+    story.answers[(1, (b"XRANGE", KEY, b"-", b"+"))] = [entry("1000-2", "b")]
+    assert story.finish() == ["acknowledged_adds", "removals"]
+    assert "lacks 1001-2" in story.texts()
+
+
+def test_an_acknowledged_add_that_a_region_has_not_heard_of() -> None:
+    story = ordinary_life()
+    story.add(1, "1002-1", "d")
+    story.commit(1)
+    assert "acknowledged_adds" in story.finish()
+    assert "has not heard of 1002-1" in story.texts()
+
+
+def test_under_everysec_a_crash_may_take_what_was_not_committed() -> None:
+    story = ordinary_life()
+    story.add(1, "1002-1", "d")
+    story.crash(1)
+    assert story.finish() == [], story.texts()
+
+
+def test_under_always_an_answer_waits_for_the_disk() -> None:
+    story = ordinary_life()
+    operation = story.add(1, "1002-1", "d", always=True)
+    story.commit(1)
+    story.answer(operation)
+    assert story.found() == []
+    story.answer(story.add(1, "1002-1001", "e", always=True))
+    assert story.found() == ["acknowledged_adds"]
+
+
+def test_under_always_a_crash_takes_nothing_that_was_answered() -> None:
+    story = ordinary_life()
+    before = story.vector(1)
+    operation = story.add(1, "1002-1", "d", always=True)
+    story.commit(1)
+    story.answer(operation)
+    story.crash(1, "power", before)
+    assert story.found() == ["acknowledged_adds", "vectors"]
+
+
+def test_a_restored_disk_may_take_what_nobody_else_had() -> None:
+    story = ordinary_life()
+    before = story.vector(1)
+    story.add(1, "1002-1", "d")
+    story.commit(1)
+    story.crash(1, "backup", before)
+    story.sync()
+    assert story.finish() == [], story.texts()
+
+
+# -- 2: phantoms -----------------------------------------------------------------------------------------------------
+
+
+def test_an_entry_that_nobody_added() -> None:
+    story = ordinary_life()
+    story.command(1, "XADD k * t d", b"1002-1", Plain("1002-1", [b"t", b"d"]), Plain("1002-1001", [b"t", b"ghost"]))
+    story.sync()
+    assert story.found() == ["no_phantoms", "removals"]
+
+
+def test_an_entry_of_an_add_that_was_refused() -> None:
+    story = ordinary_life()
+    story.command(1, "XADD k 5-5 t d", ErrorReply("ERR full stream IDs"), Plain("1001-1", [b"t", b"d"]))
+    story.commit(1)
+    assert "no_phantoms" in story.found()
+    assert "was refused" in story.texts()
+
+
+def test_an_entry_with_other_fields_than_were_added() -> None:
+    story = ordinary_life()
+    story.command(1, "XADD k * t d a 1", b"1002-1", Plain("1002-1", [b"t", b"d", b"a", b"2"]))
+    story.commit(1)
+    assert "no_phantoms" in story.found()
+
+
+def test_an_entry_that_is_only_shown() -> None:
+    story = ordinary_life()
+    story.answers[(2, (b"XRANGE", KEY, b"-", b"+"))] = [entry("1000-2", "b"), entry("1001-2", "c"), entry("1002-2", "ghost")]
+    assert story.finish() == ["no_phantoms", "removals"]
+
+
+def test_a_renamed_key_holds_copies_not_phantoms() -> None:
+    story = Story()
+    story.add(1, "1000-1", "a")
+    one = fx.Delete(KEY, story.vector(1))
+    story.command(1, "RENAME k m", OK, one, Plain("1000-1", [b"t", b"a"], b"m"), fx.SetId(b"m", (1000 << 64) + 1))
+    story.sync()
+    assert story.finish() == [], story.texts()
+
+
+# -- 3: idempotent adds ----------------------------------------------------------------------------------------------
+
+
+def retry(story: Story, region: int, token: str, reply: str, *effects: fx.AddIdempotent) -> None:
+    story.command(region, f"XADD k IDMP p 1 * t {token}", reply.encode(), *effects)
+
+
+def test_retries_are_answered_with_the_first_id() -> None:
+    story = Story()
+    retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
+    retry(story, 1, "a", "1000-1")
+    story.sync()
+    retry(story, 2, "a", "1000-1")
+    story.at(2001)
+    retry(story, 1, "a", "2001-1", idempotent(story, 1, "2001-1", "a"))  # the window is over (S9.1)
+    story.sync()
+    assert story.finish() == [], story.texts()
+
+
+def test_a_retry_that_is_added_anew() -> None:
+    story = Story()
+    retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
+    retry(story, 1, "a", "1000-1001", idempotent(story, 1, "1000-1001", "a"))
+    story.sync()
+    assert story.found() == ["idempotent_once"]
+
+
+def test_a_retry_that_is_answered_with_another_id() -> None:
+    story = Story()
+    retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
+    retry(story, 1, "a", "999-1")
+    story.sync()
+    assert story.found() == ["idempotent_once"]
+
+
+def test_a_retry_that_is_answered_after_the_window() -> None:
+    story = Story()
+    retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
+    story.commit(1)
+    story.at(2001)
+    retry(story, 1, "a", "1000-1")
+    assert story.found() == ["idempotent_once"]
+
+
+def conflict() -> Story:
+    """Two regions have added one pair, neither having seen the other."""
+    story = Story()
+    retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
+    retry(story, 2, "a", "1000-2", idempotent(story, 2, "1000-2", "a"))
+    story.commit(1)
+    story.commit(2)
+    story.merge(2, 1)
+    return story
+
+
+def test_a_conflict_that_is_resolved() -> None:
+    story = conflict()
+    story.merge(1, 2, "merge", fx.RemoveEntries(KEY, [(2, 1)]))
+    story.sync()
+    retry(story, 2, "a", "1000-1")
+    assert story.finish() == [], story.texts()
+
+
+def test_a_conflict_of_which_both_stay() -> None:
+    story = conflict()
+    story.merge(1, 2)
+    story.sync()
+    assert story.finish() == ["idempotent_once"]
+
+
+def test_a_conflict_of_which_the_winner_goes() -> None:
+    story = conflict()
+    story.commit(1)
+    story.tick(1, fx.RemoveEntries(KEY, [(1, 1)]))
+    story.commit(1)
+    assert story.found() == ["idempotent_once"]
+
+
+def test_a_conflict_that_the_loser_answers() -> None:
+    story = conflict()
+    story.merge(1, 2, "merge", fx.RemoveEntries(KEY, [(2, 1)]))
+    story.sync()
+    retry(story, 1, "a", "1000-2")
+    assert story.found() == ["idempotent_once"]
+
+
+def test_a_pair_may_be_evicted() -> None:
+    story = Story(stream_idmp_maxsize="1")
+    retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
+    command: Words = (b"XADD", KEY, b"IDMP", b"p", b"2", b"*", b"t", b"b")
+    story.command(1, command, b"1000-1001", idempotent(story, 1, "1000-1001", "b", iid=b"2"))
+    retry(story, 1, "a", "1000-2001", idempotent(story, 1, "1000-2001", "a"))
+    story.sync()
+    assert story.finish() == [], story.texts()
+
+
+# -- 4: unique IDs ---------------------------------------------------------------------------------------------------
+
+
+def test_a_region_that_generates_another_ones_id() -> None:
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.add(2, "1000-1", "b")
+    story.sync()
+    assert story.found() == ["unique_ids"]
+
+
+@pytest.mark.parametrize("entry_id", ["1000-2001", "1001-1", "1000-1", "999-1"])
+def test_an_id_that_the_rule_does_not_give(entry_id: str) -> None:
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.add(1, entry_id, "b")
+    story.commit(1)
+    assert story.found() == ["unique_ids"]
+
+
+def test_a_client_may_give_one_id_twice() -> None:
+    story = Story(crdt_xadd_id_uniqueness_mode="semi-strict")
+    story.command(1, "XADD k 5-5 t a", b"5-5", Plain("5-5", [b"t", b"a"]))
+    story.command(2, "XADD k 5-5 t b", b"5-5", Plain("5-5", [b"t", b"b"]))
+    story.sync()
+    story.command(1, "XDEL k 5-5", 2, fx.RemoveEntries(KEY, [(1, 1), (2, 1)]))
+    story.sync()
+    assert story.finish() == [], story.texts()
+
+
+def test_strict_mode_takes_no_full_id() -> None:
+    story = Story()
+    story.command(1, "XADD k 5-5 t a", b"5-5", Plain("5-5", [b"t", b"a"]))
+    story.commit(1)
+    assert story.found() == ["unique_ids"]
+
+
+# -- 5: vectors ------------------------------------------------------------------------------------------------------
+
+
+def test_a_vector_that_regresses() -> None:
+    story = ordinary_life()
+    story.vectors[1] = {1: 1}
+    story.command(1, "PING", OK)
+    assert story.found() == ["vectors"]
+
+
+def test_a_start_that_finds_less_than_was_on_disk() -> None:
+    story = ordinary_life()
+    story.crash(2, "kill", {2: 1})
+    assert story.found() == ["vectors"]
+
+
+def test_a_clean_end_that_loses_something() -> None:
+    story = ordinary_life()
+    story.add(1, "1002-1", "d")
+    story.crash(1, "clean")
+    assert story.found() == ["vectors"]
+
+
+def test_effects_that_were_never_on_their_regions_disk() -> None:
+    story = ordinary_life()
+    story.add(1, "1002-1", "d")
+    story.disks[1] = story.vector(1)  # shipped before the commit (S13.3)
+    story.merge(1, 2)
+    assert story.found() == ["vectors"]
+
+
+def test_effects_without_those_that_they_rest_on() -> None:
+    story = Story(regions=3)
+    story.add(1, "1000-1", "a")
+    story.commit(1)
+    story.merge(1, 2)
+    story.add(2, "1000-2", "b")
+    story.commit(2)
+    story.disks[2] = {2: 1}  # it ships its own, and leaves out what that rests on (S2.1)
+    story.merge(2, 3)
+    assert story.found() == ["vectors"]
+
+
+def test_half_a_block() -> None:
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.add(1, "1000-1001", "b")
+    story.commit(1)
+    story.disks[1] = {1: 1}
+    story.merge(1, 2)
+    assert story.found() == ["vectors"]
+
+
+def test_counters_that_stand_for_two_contents() -> None:
+    story = ordinary_life()
+    before = {**story.vector(1), 1: 2}
+    story.crash(1, "backup", before)
+    story.add(1, "1002-1", "d")
+    story.commit(1)
+    assert story.found() == ["vectors"]
+
+
+def test_a_wrong_chain() -> None:
+    story = ordinary_life()
+    story.chains[1] = bytes(16)
+    story.add(1, "1002-1", "d")
+    story.commit(1)
+    assert story.found() == ["vectors"]
+
+
+def test_a_gap_between_blocks() -> None:
+    story = ordinary_life()
+    story.vectors[1] = {**story.vector(1), 1: 9}
+    story.add(1, "1002-1", "d")
+    story.commit(1)
+    assert "vectors" in story.found()
+
+
+@pytest.mark.parametrize(
+    ("command", "right", "wrong"),
+    [("CRDT.VECTOR", [1, 3, 2, 4], [1, 4, 2, 4]), ("CRDT.WAIT 10 1 3", 1, None), ("CRDT.WAIT 10 1 4", 0, 1), ("WAIT 1 10", 0, 1)],
+)
+def test_what_is_told_of_disks(command: str, right: object, wrong: object) -> None:
+    story = ordinary_life()
+    story.add(1, "1002-1", "d")
+    story.command(1, command, right)
+    assert story.found() == []
+    if wrong is not None:
+        story.command(1, command, wrong)
+        assert story.found() == ["vectors"]
+
+
+# -- 6: digests ------------------------------------------------------------------------------------------------------
+
+
+def test_equal_vectors_with_unequal_digests() -> None:
+    story = ordinary_life()
+    story.show()
+    assert story.found() == []
+    story.show(r2=b"else")
+    assert story.found() == ["digests"]
+
+
+def test_a_vector_that_shows_another_digest_later() -> None:
+    story = ordinary_life()
+    story.show(r1=b"one", r2=b"one")
+    story.show(r1=b"two", r2=b"two")
+    assert story.found() == ["digests"]
+
+
+def test_counters_that_a_crash_has_taken_back_may_show_another_digest() -> None:
+    story = ordinary_life()
+    story.add(1, "1002-1", "d")
+    story.show(r1=b"one")
+    story.crash(1)
+    story.add(1, "1002-1", "e")
+    story.show(r1=b"two")
+    assert story.found() == []
+
+
+# -- 9: removals -----------------------------------------------------------------------------------------------------
+
+WRONG_STEPS: dict[str, tuple[str, object, list[object]]] = {
+    "removes more than the ID": ("XDEL k 1000-2", 1, [fx.RemoveEntries(KEY, [(2, 1), (2, 2)])]),
+    "removes another entry": ("XDEL k 1000-2", 1, [fx.RemoveEntries(KEY, [(2, 2)])]),
+    "removes nothing": ("XDEL k 1000-2", 1, []),
+    "counts wrongly": ("XDEL k 1000-2", 2, [fx.RemoveEntries(KEY, [(2, 1)])]),
+    "trims too much": ("XTRIM k MAXLEN 1", 2, [fx.Trim(KEY, {2: 2}, False)]),
+    "trims too little": ("XTRIM k MAXLEN 0", 1, [fx.Trim(KEY, {2: 1}, False)]),
+    "trims where there is no excess": ("XTRIM k MAXLEN 2", 1, [fx.Trim(KEY, {2: 1}, False)]),
+    "trims beyond what it had applied": ("XTRIM k MAXLEN 0", 2, [fx.Trim(KEY, {2: 99}, False)]),
+    "forgets DELREF": ("XTRIM k MAXLEN 1 DELREF", 1, [fx.Trim(KEY, {2: 1}, False)]),
+    "trims loosely beyond the bound": ("XTRIM k MAXLEN ~ 1", 2, [fx.Trim(KEY, {2: 2}, False)]),
+    "deletes with an older vector": ("DEL k", 1, [fx.Delete(KEY, {2: 1})]),
+    "deletes what it says is not there": ("DEL k", 0, []),
+    "does not flush": ("FLUSHALL", OK, []),
+    "sets the last ID back": ("XSETID k 1-1", OK, [fx.SetId(KEY, (1 << 64) + 1)]),
+    "replicates a change of nothing": ("XSETID k 1001-2", OK, [fx.SetId(KEY, (1001 << 64) + 2)]),
+    "refuses and does it": ("XDEL k x", ErrorReply("ERR Invalid stream ID"), [fx.RemoveEntries(KEY, [(2, 1)])]),
+    "creates what lives not, at another place": ("XGROUP CREATE k h 0", OK, [fx.CreateGroup(KEY, b"h", 5, False, {1: 3, 2: 4})]),
+    "creates with an older vector": ("XGROUP CREATE k h 0", OK, [fx.CreateGroup(KEY, b"h", 0, False, {1: 1})]),
+    "destroys what does not live": ("XGROUP DESTROY k g", 1, [fx.DestroyGroup(KEY, b"g")]),
+    "another deadline": ("PEXPIRE k 500", 1, [fx.SetDeadline(KEY, 1600, [])]),
+    "no deadline": ("PEXPIRE k 500", 1, []),
+    "a deadline against GT": ("PEXPIRE k 500 GT", 1, [fx.SetDeadline(KEY, 1501, [])]),
+    "persists what has none": ("PERSIST k", 1, [fx.SetDeadline(KEY, NEVER, [])]),
+    "another configuration": ("XCFGSET k IDMP-DURATION 7", OK, [fx.Configure(KEY, 8, 100, [], {1: 3, 2: 4})]),
+    "a rename that leaves entries behind": (
+        "RENAME k m", OK, [fx.Delete(KEY, {1: 3, 2: 4}), Plain("1000-2", [b"t", b"b"], b"m"), fx.SetId(b"m", (1001 << 64) + 2)],
+    ),
+    "an aborted transaction that did something": ("EXEC", NIL, [fx.RemoveEntries(KEY, [(2, 1)])]),
+    "a read that writes": ("XLEN k", 2, [fx.RemoveEntries(KEY, [(2, 1)])]),
+    "a wrong length": ("XLEN k", 3, []),
+    "an entry too few": ("XRANGE k - +", [entry("1000-2", "b")], []),
+    "the wrong order": ("XRANGE k - +", [entry("1001-2", "c"), entry("1000-2", "b")], []),
+    "an entry cut off": ("XREAD STREAMS k 0", [[KEY, [entry("1001-2", "c")]]], []),
+    "no such key": ("XINFO STREAM k", ErrorReply("ERR no such key"), []),
+    "a key that is not there": ("EXISTS k l", 2, []),
+    "a wrong time to live": ("PTTL k", 5, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG_STEPS)
+def test_a_command_that_does_or_says_something_wrong(what: str) -> None:
+    command, reply, effects = WRONG_STEPS[what]
+    story = ordinary_life()
+    story.at(1001)
+    story.command(1, command, reply, *effects)  # type: ignore[arg-type]
+    story.commit(1)
+    assert "removals" in story.found(), story.texts()
+
+
+def test_transactions_are_judged_one_command_after_the_other() -> None:
+    story = ordinary_life()
+    queued: tuple[Words, ...] = ((b"XDEL", KEY, b"1000-2"), (b"XLEN", KEY), (b"XTRIM", KEY, b"MAXLEN", b"0"), (b"XLEN", KEY))
+    effects = (fx.RemoveEntries(KEY, [(2, 1)]), fx.Trim(KEY, {2: 2}, False))
+    story.command(1, "EXEC", [1, 1, 1, 0], *effects, queued=queued)
+    story.commit(1)
+    assert story.found() == [], story.texts()
+    story = ordinary_life()
+    story.command(1, "EXEC", [1, 2, 1, 0], *effects, queued=queued)
+    story.commit(1)
+    assert story.found() == ["removals"]
+
+
+def expiring(writes_later: bool = False) -> Story:
+    """A key with a deadline at 1500, which has passed."""
+    story = ordinary_life()
+    story.command(1, "PEXPIREAT k 1500", 1, fx.SetDeadline(KEY, 1500, []))
+    story.sync()
+    story.at(1501)
+    return story
+
+
+def test_an_expiry() -> None:
+    story = expiring()
+    story.command(2, "EXISTS k", 0)
+    story.tick(1, fx.RemoveObserved(KEY, story.vector(1), False))
+    story.sync()
+    story.tick(1, fx.RemoveObserved(KEY, story.vector(1), True))
+    story.sync()
+    assert story.finish() == [], story.texts()
+
+
+def test_a_write_that_creates_a_hidden_key_begins_with_a_clean_slate() -> None:
+    story = expiring()
+    slate = fx.RemoveObserved(KEY, story.vector(2), True)
+    story.command(2, "XADD k * t z", b"1501-2", slate, fx.SetDeadline(KEY, NEVER, []), Plain("1501-2", [b"t", b"z"]))
+    story.sync()
+    assert story.finish() == [], story.texts()
+    for effects in ([], [slate]):
+        story = expiring()
+        story.command(2, "XADD k * t z", b"1501-2", *effects, Plain("1501-2", [b"t", b"z"]))
+        story.commit(2)
+        assert story.found() == ["removals"]
+
+
+def test_an_expiry_before_its_time() -> None:
+    story = expiring()
+    story.at(1500)
+    story.tick(1, fx.RemoveObserved(KEY, story.vector(1), False))
+    story.commit(1)
+    assert story.found() == ["removals"]
+
+
+def test_an_expiry_by_another_region_within_the_grace_period() -> None:
+    story = expiring()
+    story.tick(2, fx.RemoveObserved(KEY, story.vector(2), False))
+    story.commit(2)
+    assert story.found() == ["removals"]
+
+
+def test_an_expiry_of_which_not_everybody_knows() -> None:
+    story = ordinary_life()
+    story.command(1, "PEXPIREAT k 1500", 1, fx.SetDeadline(KEY, 1500, []))
+    story.commit(1)
+    story.at(1501)
+    story.tick(1, fx.RemoveObserved(KEY, story.vector(1), False))
+    story.commit(1)
+    assert story.found() == ["removals"]
+
+
+def test_leftovers_that_are_none() -> None:
+    story = expiring()
+    story.tick(1, fx.RemoveObserved(KEY, story.vector(1), True))
+    story.commit(1)
+    assert story.found() == ["removals"]
+
+
+def test_what_no_command_asked_for() -> None:
+    story = ordinary_life()
+    story.tick(1, fx.Delete(KEY, story.vector(1)))
+    story.commit(1)
+    assert story.found() == ["removals"]
+
+
+def test_an_announcement_under_a_create_that_does_not_live() -> None:
+    story = ordinary_life()
+    story.tick(1, fx.Acknowledge(KEY, b"g", [(1, 2)], {}))
+    story.commit(1)
+    assert story.found() == ["removals"]
+
+
+def test_a_concurrent_add_survives_and_a_concurrent_create_does_not() -> None:
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.sync()
+    story.command(1, "DEL k", 1, fx.Delete(KEY, story.vector(1)))
+    story.command(2, "XGROUP CREATE k g $", OK, fx.CreateGroup(KEY, b"g", 0, True, story.vector(2)))
+    story.add(2, "1000-2", "b")
+    story.sync()
+    for region in (1, 2):
+        story.command(region, "XRANGE k - +", [entry("1000-2", "b")])
+        story.command(region, "XINFO GROUPS k", [])
+    assert story.finish() == [], story.texts()
+    story.command(1, "XRANGE k - +", [])
+    assert story.found() == ["removals"]
+
+
+def test_looking_finds_what_differs() -> None:
+    for command, reply in (("XLEN k", 7), ("EXISTS k", 0), ("XINFO GROUPS k", ErrorReply("ERR no such key")), ("PEXPIRETIME k", 5)):
+        story = ordinary_life()
+        story.answers[(2, tuple(word.encode() for word in command.split()))] = reply
+        assert story.finish() == ["removals"], command
+
+
+# -- 10: no return ---------------------------------------------------------------------------------------------------
+
+
+def test_an_entry_that_comes_back() -> None:
+    story = ordinary_life()
+    story.command(1, "XRANGE k - +", [entry("1000-1", "a"), entry("1000-2", "b"), entry("1001-2", "c")])
+    assert story.found() == ["no_return"]
+
+
+def test_an_entry_that_is_there_again_at_the_end() -> None:
+    story = ordinary_life()
+    story.answers[(2, (b"XRANGE", KEY, b"-", b"+"))] = [entry("1000-1", "a"), entry("1000-2", "b"), entry("1001-2", "c")]
+    assert story.finish() == ["no_return"]
+
+
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        ("XREADGROUP GROUP g c STREAMS k >", [[KEY, [entry("1000-2", "b")]]]),
+        ("XPENDING k g", [0, None, None, None]),
+        ("XINFO CONSUMERS k g", []),
+        ("XGROUP SETID k g 0", OK),
+        ("XGROUP CREATE k g 0", ErrorReply("BUSYGROUP Consumer Group name already exists")),
+    ],
+)
+def test_a_group_that_comes_back(command: str, reply: object) -> None:
+    story = ordinary_life()
+    story.command(1, command, reply)  # type: ignore[arg-type]
+    assert story.found() == ["no_return"], story.texts()
+
+
+def test_a_group_that_is_there_again_at_the_end() -> None:
+    story = ordinary_life()
+    story.answers[(1, (b"XINFO", b"GROUPS", KEY))] = [MapReply([b"name", b"g"])]
+    assert story.finish() == ["no_return"]
+
+
+# -- the oracle itself -----------------------------------------------------------------------------------------------
+
+
+def test_a_commit_that_only_the_next_start_found() -> None:
+    story = ordinary_life()
+    story.add(1, "1002-1", "d")
+    told: list[Committed] = []
+    tell, story.tell = story.tell, lambda event, value: told.append(value)  # type: ignore[method-assign,assignment,arg-type]
+    story.commit(1)  # on the disk, but the process dies before it hears of it
+    story.tell = tell  # type: ignore[method-assign]
+    story.crash(1)
+    for event in told:
+        story.tell("committed", event)
+    story.merge(1, 2)
+    story.command(2, "XLEN k", 3)
+    assert story.found() == [], story.texts()
+    assert not story.oracle.followers[1].blind
+
+
+def test_what_comes_back_from_others_after_a_restore_is_no_new_effect() -> None:
+    story = ordinary_life()
+    story.crash(1, "backup", {1: 1})
+    story.merge(2, 1)
+    story.command(1, "XRANGE k - +", [entry("1000-2", "b"), entry("1001-2", "c")])
+    story.add(1, "1002-1", "d")
+    story.commit(1)
+    assert "vectors" not in story.found(), story.texts()
