@@ -24,11 +24,12 @@ from sim.checkers.delivery_facts import Fact
 from sim.checkers.delivery_model import Group, Local, Name, RegionModel, text_of
 from sim.checkers.delivery_tape import Doubt, Item, Step, TapeChecker
 from sim.checkers.delivery_transactions import LOCAL, owned
-from sim.checkers.delivery_words import ReadRequest, fields_of_map, is_null, keyed, last_id, readable
+from sim.checkers.delivery_words import ReadRequest, fields_of_map, is_null, keyed, readable
+from sim.checkers.delivery_xread import xread
 from sim.history import Began, End, Moved, Operation, Vector, Words
 from sim.oracle.log import Add
 from sim.oracle.state import NEVER, KeyState
-from sim.oracle.words import MAX_ID, entry_id, name_of
+from sim.oracle.words import entry_id, name_of
 
 _WAITING: Final = (b"XREADGROUP", b"XREAD")
 
@@ -243,7 +244,7 @@ class GroupReads(TapeChecker):
 
     def _read(self, model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool, trying: bool) -> str:
         if words[0].upper() == b"XREAD":
-            return self._xread(model, operation, words, reply, relaxed)
+            return xread(model, operation, words, reply, relaxed)
         if isinstance(reply, ErrorReply) and not reply.message.startswith(("NOGROUP", "MISCONF")):
             return ""
         request = ReadRequest(words)
@@ -302,49 +303,6 @@ class GroupReads(TapeChecker):
                 steps.take(local, group, taken, request, operation.clock_ms)
             group.keep([local for local, _ in right])
         return ""
-
-    def _xread(self, model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool) -> str:
-        """XREAD: whatever lies above the ID, and nothing else (S7.2)."""
-        if isinstance(reply, ErrorReply):
-            return ""
-        request = ReadRequest(words)
-        parts = keyed(reply)
-        for key, text in zip(request.keys, request.ids, strict=True):
-            entries: list[Reply] = []
-            if parts and parts[0][0] == key:
-                entries = parts.pop(0)[1]
-            state = model.state.keys.get(key)
-            if state is None or model.is_hidden(key, operation.clock_ms):
-                if entries and not relaxed:
-                    return f"{steps.ids_of(entries)} read of {key.decode()}, which does not exist"
-                continue
-            wrong = self._read_above(model, state, text, request.count, entries, relaxed, operation.waited)
-            if wrong:
-                return wrong
-            shown = [last_id(entries)] if entries else []
-            model.note_read(key, max([model.xread_highest.get(key, -1), *shown]))
-            if relaxed and entries and len(model.came) > 1:
-                model.late_is_exact = False
-        return f"answered for key {parts[0][0].decode()} out of turn" if parts else ""
-
-    def _read_above(
-        self, model: RegionModel, state: KeyState, text: bytes, count: int, entries: list[Reply], relaxed: bool, waited: bool
-    ) -> str:
-        """One key of XREAD."""
-        above = _above(state, text, entries, waited)
-        if text == b"+" and not waited:
-            count = 0
-        expected = state.between(above + 1, MAX_ID) if above < MAX_ID else []
-        optional = steps.NOTHING
-        if relaxed:
-            passing = {dot: add for dot, add in {**model.came, **model.went}.items() if add.key == state.key}
-            expected += [add for dot, add in passing.items() if dot not in state.adds and add.entry_id > above]
-            expected.sort(key=steps.order)
-            optional = frozenset(passing)
-        left_out, taken = steps.walk(expected, entries, count, optional)
-        if len(taken) < len(entries):
-            return f"read {steps.ids_of([entries[len(taken)]])} where {'nothing' if left_out is None else text_of(left_out)} came next"
-        return "" if left_out is None else f"left out {text_of(left_out)} (token {left_out.token().decode()})"
 
     # -- other commands ----------------------------------------------------------------------------------------------
 
@@ -441,15 +399,6 @@ class GroupReads(TapeChecker):
         self.counts["late arrivals"] += model.late_arrivals
         if shown != model.late_arrivals:
             self._fail(end.at_ms, model.region, f"{model.late_arrivals} entries came below what XREAD had returned; counted are {shown}")
-
-
-def _above(state: KeyState, text: bytes, entries: list[Reply], waited: bool) -> int:
-    """The ID above which XREAD reads. What was the last one when a read began to wait for more cannot be seen: then it is what fits."""
-    if text not in (b"$", b"+"):
-        return entry_id(text)
-    if waited:
-        return last_id(entries[:1]) - 1 if entries else MAX_ID
-    return state.stream[-1][0] - 1 if text == b"+" and state.stream else MAX_ID
 
 
 def _right(
