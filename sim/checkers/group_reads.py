@@ -26,10 +26,13 @@ from sim.checkers.delivery_tape import Doubt, Item, Step, TapeChecker
 from sim.checkers.delivery_transactions import LOCAL, owned
 from sim.checkers.delivery_words import ReadRequest, fields_of_map, is_null, keyed, readable
 from sim.checkers.delivery_xread import xread
-from sim.history import Began, End, Moved, Operation, Vector, Words
+from sim.history import Began, End, Moved, Operation, Shown, Vector, Words
 from sim.oracle.log import Add
 from sim.oracle.state import NEVER, KeyState
 from sim.oracle.words import entry_id, name_of
+
+ROUND_MS: Final = 90
+"""A region from which others receive has begun a round within this time: intervals are at most 20 ms in the simulator."""
 
 _WAITING: Final = (b"XREADGROUP", b"XREAD")
 
@@ -42,6 +45,8 @@ class GroupReads(TapeChecker):
     counts: Counter[str] = field(default_factory=Counter)
     name = "group_reads"
     _refused: set[tuple[int, Name]] = field(default_factory=set)  # groups whose last read was refused (S13.4, S14): not drained
+    _is_healed: bool = False
+    _received_since_ms: dict[int, int] = field(default_factory=dict)  # by region; since it was seen last that nobody did
     _told: set[int] = field(default_factory=set)  # reads that were woken further up the tape than they were told
     _is_muted: bool = False
 
@@ -356,6 +361,21 @@ class GroupReads(TapeChecker):
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
+    def healed(self, at_ms: int) -> None:
+        self._is_healed = True
+
+    def shown(self, shown: dict[int, Shown]) -> None:
+        """Since when somebody has been receiving from each region: without that there are no rounds (S2.5)."""
+        if not self._is_healed:
+            return
+        for region, one in shown.items():
+            peers = self.setup.ask(region, (b"CRDT.PEERS",))
+            assert isinstance(peers, list)
+            if any(fields_of_map(peer)[b"receives_from_here"] for peer in peers):
+                self._received_since_ms.setdefault(region, one.at_ms)
+            else:
+                self._received_since_ms.pop(region, None)
+
     def finish(self, end: End) -> None:
         """Everything is read to its end: nothing may be left undelivered, and nothing left to be announced."""
         for region in self.setup.regions:
@@ -384,7 +404,7 @@ class GroupReads(TapeChecker):
         if all(left):
             self._fail(end.at_ms, model.region, f"{at}: {text_of(left[0][0])} was never handed out, and nobody acknowledged it")
         owed = [steps.announceable(state, group, local) for local in group.locals]
-        if all(owed):
+        if all(owed) and end.at_ms >= self._received_since_ms.get(model.region, end.at_ms) + ROUND_MS:
             texts = " ".join(map(text_of, owed[0]))
             self._fail(end.at_ms, model.region, f"{at}: {texts} acknowledged here, and never announced")
 

@@ -17,7 +17,7 @@ from sim.checkers.group_reads import GroupReads
 from sim.checkers.liveness import Liveness
 from sim.checkers.redelivery import Redelivery
 from sim.checkers.same_trace import compare
-from sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector
+from sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector, Words
 
 KEY = b"jobs"
 NOTHING = NULL_ARRAY
@@ -42,7 +42,8 @@ class Story:
         self.late_arrivals = 0
         ids = tuple(range(1, regions + 1))
         settings = {one: {"crdt-start-patience-ms": "100"} for one in ids}
-        self.judge = judge(Setup(0, ids, settings, (KEY,), lambda *_: b"crdt_xread_late_arrivals:%d\r\n" % self.late_arrivals))
+        self.judge = judge(Setup(0, ids, settings, (KEY,), self.ask))
+        self.is_received = True
         self.vectors: dict[int, Vector] = {one: {} for one in ids}
         self.starts = dict.fromkeys(ids, 1)
         self.unsaved: dict[int, list[Block]] = {one: [] for one in ids}
@@ -51,6 +52,12 @@ class Story:
         self.number = 0
         for one in ids:
             self.judge.began(Began(one, 1, "first", 1, {}, self.at_ms))
+
+    def ask(self, region: int, words: Words) -> Reply:
+        """What judges ask themselves."""
+        if words[0] == b"CRDT.PEERS":
+            return [MapReply([b"name", b"eu", b"receives_from_here", int(self.is_received)])]
+        return b"crdt_xread_late_arrivals:%d\r\n" % self.late_arrivals
 
     def _issue(self, region: int, effects: list[Effect], adds: list[tuple[str, int]]) -> Vector:
         """The vector after them."""
@@ -144,8 +151,11 @@ class Story:
 
     def end(self, converged_ms: Optional[int] = 50) -> list[str]:
         """What the judge found wrong."""
-        self.at_ms += 2000
-        shown = {one: Shown(one, dict(vector), b"", self.at_ms) for one, vector in self.vectors.items()}
+        self.judge.healed(self.at_ms)
+        for _ in range(2):
+            self.at_ms += 1000
+            shown = {one: Shown(one, dict(vector), b"", self.at_ms) for one, vector in self.vectors.items()}
+            self.judge.shown(shown)
         self.judge.finish(End(converged_ms, 20_000, self.at_ms, shown, "because"))
         return [violation.text for violation in self.judge.violations]
 
@@ -327,12 +337,14 @@ def test_an_announcement_of_what_went_with_its_consumer_is_found() -> None:
     assert "went with its consumer" in story.end()[0]
 
 
-def test_an_acknowledgement_that_is_never_announced_is_found() -> None:
+@pytest.mark.parametrize("is_received", [False, True])
+def test_an_acknowledgement_that_is_never_announced_is_found(is_received: bool) -> None:
     story = begun()
     story.take(1, read(A, B, C))
     story.ack(1, "10-1", 1)
     story.take(2, read(A, B, C))
-    assert story.end() == ["group g of jobs: 10-1 acknowledged here, and never announced"]
+    story.is_received = is_received
+    assert story.end() == ["group g of jobs: 10-1 acknowledged here, and never announced"] * is_received
 
 
 def test_an_entry_that_is_never_handed_out_is_found() -> None:
