@@ -24,12 +24,12 @@ CLIENTS: Final[dict[str, tuple[float, int]]] = {
     "looker": (0.7, 1),
     "trimmer": (0.4, 2),
     "deleter": (0.3, 1),
-    "renamer": (0.15, 1),
+    "renamer": (0.2, 2),
     "last-id-keeper": (0.12, 1),
     "expirer": (0.25, 2),
     "group-administrator": (0.3, 1),
     "pair-configurer": (0.12, 1),
-    "configurer": (0.08, 1),
+    "configurer": (0.12, 1),
     "administrator": (0.3, 1),
     "transactor": (0.35, 2),
     "synchronous-writer": (0.15, 1),
@@ -78,7 +78,8 @@ def draw_plan(seed: int, regions: int = 3, ops: int = 300, faults: Optional[Coll
     draw = Random((seed << 16) + (regions << 8) + 1)
     ids = tuple(range(1, regions + 1))
     load_ms = int(ops * draw.choice([3, 6, 14]))
-    clients = _clients(draw, ids)
+    mirrors = draw.random() < 0.2
+    clients = _clients(draw, ids, mirrors)
     steps: list[Step] = [*_intents(draw, clients, ops, load_ms), *_faults(draw, ids, load_ms, faults)]
     steps.sort(key=lambda step: step.at_ms)
     quick = draw.choice([(0, 0), (0, 2), (1, 5)])
@@ -86,7 +87,7 @@ def draw_plan(seed: int, regions: int = 3, ops: int = 300, faults: Optional[Coll
     return Plan(
         seed=seed,
         regions=ids,
-        settings=_settings(draw, ids),
+        settings=_settings(draw, ids, mirrors),
         clients=clients,
         steps=tuple(steps),
         links=_links(draw, ids),
@@ -99,7 +100,8 @@ def draw_plan(seed: int, regions: int = 3, ops: int = 300, faults: Optional[Coll
     )
 
 
-def _clients(draw: Random, regions: tuple[int, ...]) -> tuple[ClientPlan, ...]:
+def _clients(draw: Random, regions: tuple[int, ...], mirrors: bool) -> tuple[ClientPlan, ...]:
+    """`mirrors`: producers publish one feed (`sim.load.producers`)."""
     keys = KEYS[: draw.choice([1, 1, 2, 3])]
     kinds: list[str] = []
     for kind, (share, most) in CLIENTS.items():
@@ -107,10 +109,13 @@ def _clients(draw: Random, regions: tuple[int, ...]) -> tuple[ClientPlan, ...]:
             kinds += [kind] * draw.randint(1, most)
     if not kinds:
         kinds = ["producer"]
+    if mirrors:
+        kinds += ["producer", "producer", "trimmer", "looker"]
     clients: list[ClientPlan] = []
     for number, kind in enumerate(kinds, 1):
         own = tuple(key for key in keys if draw.random() < 0.7) or keys[:1]
-        clients.append(ClientPlan(number, kind, draw.choice(regions), own, draw.getrandbits(32)))
+        home, bits = draw.choice(regions), draw.getrandbits(32)
+        clients.append(ClientPlan(number, kind, home, own, bits & ~7 if mirrors and kind == "producer" else bits))
     return tuple(clients)
 
 
@@ -154,16 +159,18 @@ def _links(draw: Random, regions: tuple[int, ...]) -> tuple[tuple[int, int], ...
     return tuple(pairs)
 
 
-def _settings(draw: Random, regions: tuple[int, ...]) -> dict[int, dict[str, str]]:
+def _settings(draw: Random, regions: tuple[int, ...], mirrors: bool) -> dict[int, dict[str, str]]:
     """Settings that all regions share, and those that each has for itself."""
     pick = draw.choice
+    modes = ["semi-strict", "liberal"] if mirrors else ["strict", "strict", "semi-strict", "liberal"]
     shared = {
-        "crdt-xadd-id-uniqueness-mode": pick(["strict", "strict", "semi-strict", "liberal"]),
+        "crdt-xadd-id-uniqueness-mode": pick(modes),
         "appendfsync": pick(["always", "everysec", "no"]),
-        "stream-node-max-entries": pick(["2", "3", "10", "100"]),
+        "stream-node-max-entries": pick(["2", "3", "4", "10", "100"]),
         "stream-node-max-bytes": pick(["60", "4096"]),
         "stream-idmp-duration": pick(["1", "1", "2", "10"]),
         "stream-idmp-maxsize": pick(["1", "2", "100"]),
+        "crdt-unit-max-bytes": pick(["250", "1000", *["64000000"] * 10]),
         "crdt-expiry-grace-ms": pick(["20", "200", "1000"]),
         "crdt-heartbeat-interval-ms": pick(["40", "80", "160"]),
         "crdt-sync-interval-ms": pick(["0", "5", "20"]),
@@ -189,6 +196,8 @@ def _settings(draw: Random, regions: tuple[int, ...]) -> dict[int, dict[str, str
         values = dict(shared)
         for name, choices in own.items():
             values[name] = pick(choices)
+        if values["crdt-block-max-bytes"] != "1000000" and draw.random() < 0.3:
+            values["crdt-uncommitted-max-bytes"] = "400"
         if draw.random() < 0.1:
             values["appendfsync"] = pick(["always", "everysec", "no"])
         result[region] = values

@@ -12,6 +12,8 @@ from sim.plan import ClientPlan
 
 # Full IDs that a producer makes are rounded to so many ms, so that producers in several regions make the same.
 ROUNDED_MS: Final = 20
+# A mirror names each event by its place in a period of so many ms.
+MIRRORED_MS: Final = 250
 MAX_HALF: Final = (1 << 64) - 1
 
 
@@ -45,6 +47,10 @@ class PlainProducer(Client):
         traits = Random(plan.draw ^ 1)
         self.makes_ids = pick(traits, (0.0, 0.0, 0.3, 0.9))  # how often
         self.trims_often = pick(traits, (0.0, 0.1, 0.5))
+        # It publishes a feed that others publish as well, in their regions, under the same IDs (one ID may then be there twice, S1).
+        self.is_mirror = plan.draw % 8 == 0
+        self.period = 0
+        self.position = 0
 
     def an_add(self, draw: Random, now_ms: int, key: bytes) -> Words:
         """One XADD."""
@@ -54,9 +60,20 @@ class PlainProducer(Client):
             words.append(b"NOMKSTREAM")
         if draw.random() < self.trims_often:
             words += self.trims.words(draw, now_ms, self.known_id(draw, key))
-        words.append(made_id(draw, self.modes(self.region), now_ms) if draw.random() < self.makes_ids else b"*")
+        mode = self.modes(self.region)
+        if self.is_mirror and mode != "strict":
+            words.append(self.mirrored_id(now_ms))
+        else:
+            words.append(made_id(draw, mode, now_ms) if draw.random() < self.makes_ids else b"*")
         words += self.fields(draw)
         return tuple(words)
+
+    def mirrored_id(self, now_ms: int) -> bytes:
+        """The ID of the next event of the feed."""
+        period = now_ms // MIRRORED_MS
+        self.position = self.position + 1 if period == self.period else 0
+        self.period = period
+        return b"%d-%d" % (period * MIRRORED_MS, self.position)
 
     def add(self, draw: Random, now_ms: int) -> list[Words]:
         """One entry."""

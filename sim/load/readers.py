@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
 from region.engine.replies import Reply
 from sim.history import Operation, Words
@@ -10,6 +11,9 @@ from sim.load.base import LEARNT_IDS_MAX, Client, Modes, below, pick
 from sim.load.replies import entries_by_key, entry_ids
 from sim.load.words import consumer_of, group_of, unknown_id
 from sim.plan import ClientPlan
+
+OTHER_TYPES: Final = (b"SET", b"GETSET", b"LPUSH", b"SADD", b"INCRBY")
+"""Commands that there are not."""
 
 
 class StreamReader(Client):
@@ -148,4 +152,8 @@ class Looker(Client):
             return [(b"CRDT.PEERS",)]
         return [(b"INFO", b"crdt")]
 
-    acts = ((4, ranges), (2, pending), (2, information), (2, keyspace), (2, regions_))
+    def other_types(self, draw: Random, now_ms: int) -> list[Words]:
+        """What a client of another type's commands gets: there are none (S10.8)."""
+        return [(pick(draw, OTHER_TYPES), self.key(draw), b"1")]
+
+    acts = ((12, ranges), (6, pending), (6, information), (6, keyspace), (6, regions_), (1, other_types))

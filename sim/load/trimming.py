@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 
 from sim.history import Words
-from sim.load.base import Client, below, pick
+from sim.load.base import Client, Modes, below, pick
 from sim.load.words import unknown_id
+from sim.plan import ClientPlan
 
 
 class Trimmer(Client):
-    """XTRIM and XDEL, and reads in between: it removes by IDs that it was shown."""
+    """XTRIM and XDEL, and reads in between: it removes by IDs that it was shown, by preference one that it saw twice."""
+
+    def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
+        super().__init__(plan, regions, modes)
+        self.twice: dict[bytes, bytes] = {}  # key → an ID that two entries had in one reply
+
+    def know(self, key: bytes, ids: Sequence[bytes]) -> None:
+        """Notes an ID that is there twice."""
+        super().know(key, ids)
+        for one, other in pairwise(ids):
+            if one == other:
+                self.twice[key] = one
 
     def trim(self, draw: Random, now_ms: int) -> list[Words]:
         """XTRIM."""
@@ -18,13 +32,20 @@ class Trimmer(Client):
         return [(b"XTRIM", key, *self.trims.words(draw, now_ms, self.known_id(draw, key)))]
 
     def delete(self, draw: Random, now_ms: int) -> list[Words]:
-        """XDEL of one known entry or several, at times of one twice, or of one that is not there."""
+        """XDEL of one known entry or several, those that follow each other or any, at times of one twice, or of one that is not there."""
         key = self.key(draw)
         known = self.known.get(key)
         if not known:
             return [self.look(draw, key)]
+        twice = self.twice.get(key)
+        if twice is not None and draw.random() < 0.5:
+            return [(b"XDEL", key, twice)]
         chance = draw.random()
-        ids = [known[int(draw.random() * len(known))] for _ in range(1 if chance < 0.6 else 2 + below(draw, 4))]
+        if chance < 0.25:
+            first = below(draw, len(known))
+            ids = list(known)[first : first + 2 + below(draw, 4)]
+        else:
+            ids = [known[int(draw.random() * len(known))] for _ in range(1 if chance < 0.7 else 2 + below(draw, 4))]
         if chance > 0.95:
             ids.append(unknown_id(draw, now_ms))
         return [(b"XDEL", key, *ids)]

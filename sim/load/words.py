@@ -12,7 +12,7 @@ GROUPS: Final = (b"g0", b"g1")
 CONSUMERS: Final = (b"c0", b"c1", b"c2", b"c3")
 ID_MODES: Final = (b"strict", b"semi-strict", b"liberal")
 APPENDFSYNC: Final = (b"always", b"everysec", b"no")
-REFERENCES: Final = (b"KEEPREF", b"DELREF", b"ACKED")
+REFERENCES: Final = (b"KEEPREF", b"DELREF", b"ACKED", b"ACKED")
 NO_WORDS: Final[tuple[bytes, ...]] = ()
 
 
@@ -72,5 +72,5 @@ class Trims:
                 words.append(b"=")
             words.append(threshold)
         if self.references and draw.random() < self.references:
-            words.append(REFERENCES[int(draw.random() * 3)])
+            words.append(REFERENCES[int(draw.random() * len(REFERENCES))])
         return words

@@ -64,6 +64,14 @@ class Inside:
                     self.count("rule:S2.1")
                     break
 
+    def removed(self, effect: fx.RemoveEntries, engine: Engine) -> None:
+        """Entries were removed, not long ago."""
+        stream = engine.keyspace.keys.get(effect.key)
+        for region, counter in effect.dots if stream is not None else ():
+            log = stream.logs.get(region) if stream is not None else None
+            if log is not None and _was_rewritten(log, counter):
+                self.count("rule:S12.2")
+
     def look(self, engine: Engine) -> None:
         """Now and then: keys that exist without entries."""
         for key in sorted(engine.keyspace.keys):
@@ -76,22 +84,15 @@ class Inside:
     def conclude(self, past: Past, engines: dict[int, Engine]) -> None:
         """What the regions hold when all is over."""
         for region in sorted(engines):
-            self._nodes(past, engines[region])
+            self._nodes(engines[region])
             self._collected(past, engines[region])
             self._goes_on_without(engines[region])
         self._alike(engines)
 
-    def _nodes(self, past: Past, engine: Engine) -> None:
-        for key, stream in engine.keyspace.keys.items():
+    def _nodes(self, engine: Engine) -> None:
+        for stream in engine.keyspace.keys.values():
             if any(len(log.rax.nodes) > 1 for log in stream.logs.values()):
                 self.count("rule:S12.1")
-            for dot in past.dots(key, p.REMOVE):
-                effect = past.at(dot)
-                assert isinstance(effect, fx.RemoveEntries)
-                for region, counter in effect.dots:
-                    log = stream.logs.get(region)
-                    if log is not None and _was_rewritten(log, counter):
-                        self.count("rule:S12.2")
 
     def _collected(self, past: Past, engine: Engine) -> None:
         """Tombstones that were made and are no more (S6.2)."""

@@ -95,6 +95,8 @@ class Witness(Checker):
                 kinds.add(announces)
                 if isinstance(effect, fx.Acknowledge):
                     self.commands.announced(event.region, effect)
+                elif isinstance(effect, fx.RemoveEntries) and self.world is not None:
+                    self.inside.removed(effect, self.world.regions[event.region].engine)
         if len(kinds) > 1:
             self.count("rule:S2.5")
         if self.world is not None:
