@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 
 from xxhash import xxh3_128_digest
 
+from crdt.block import Block
 from sim.history import Began, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector
 from sim.oracle.judge import OracleJudge
 from sim.oracle.words import number
@@ -26,7 +27,9 @@ class Region:
         self.ends: list[int] = []  # counters at which its blocks end
         self.chains: list[bytes] = []  # after each of its blocks
         self.issued: list[int] = []  # counters that its steps ended at …
-        self.rests_on: list[Vector] = []  # … and what it had then
+        self.rests_on: list[Vector] = []  # … and what it had before; in a merge it may have issued before all was merged …
+        self.at_most: list[Vector] = []  # … and what it had afterwards
+        self.units: dict[int, int] = {}  # a counter inside a command's effects → the last of them
 
 
 def includes(greater: Vector, lesser: Vector) -> bool:
@@ -64,7 +67,8 @@ class Vectors(OracleJudge):
         known.found = event.vector.get(event.region, 0)
         if event.how != "backup":  # what a restored disk has lost may come back from others, with what it rests on
             keep = bisect_right(known.issued, event.vector.get(event.region, 0))
-            del known.issued[keep:], known.rests_on[keep:]
+            del known.issued[keep:], known.rests_on[keep:], known.at_most[keep:]
+        known.units = {counter: last for counter, last in known.units.items() if last <= event.vector.get(event.region, 0)}
         known.now = event.vector
         known.disk = event.vector
 
@@ -83,8 +87,11 @@ class Vectors(OracleJudge):
             return
         self._step(operation.at_ms, region, operation.before, after)
         own = after.get(region, 0)
-        if own > operation.before.get(region, 0):
+        first = operation.before.get(region, 0) + 1
+        if own >= first:
             self._writes[operation.client] = (region, operation.at_ms, own)
+            for counter in range(first, own):
+                self.regions[region].units[counter] = own
             if {**after, region: 0} != {**operation.before, region: 0}:
                 self.fail(operation.at_ms, region, f"a command moved the vector from {operation.before} to {after}")
 
@@ -103,9 +110,10 @@ class Vectors(OracleJudge):
         own = after.get(region, 0)
         if own > before.get(region, 0) and own > self.oracle.held_by_others(region):
             keep = bisect_left(known.issued, before.get(region, 0) + 1)
-            del known.issued[keep:], known.rests_on[keep:]
+            del known.issued[keep:], known.rests_on[keep:], known.at_most[keep:]
             known.issued.append(own)
-            known.rests_on.append(before)  # in a merge it may have issued before all was merged
+            known.rests_on.append(before)
+            known.at_most.append(after)
 
     def _received(self, event: Moved, origin: int, counter: int) -> None:
         """Another region's effects: committed there, to the end of a block, and nothing missing that they rest on."""
@@ -143,11 +151,22 @@ class Vectors(OracleJudge):
                 chain = block.chain
             if block.chain != chain:
                 self.fail(event.at_ms, event.region, f"the chain after its block {block.first}–{block.last} is wrong")
+            self._holds_units(event, known, block)
             known.ends.append(block.last)
             known.chains.append(block.chain)
         if not includes(event.vector, known.disk) or (event.start and not includes(known.now, event.vector)):
             self.fail(event.at_ms, event.region, f"committed {event.vector} after {known.disk}, with {known.now} applied")
         known.disk = event.vector
+
+    def _holds_units(self, event: Committed, known: Region, block: Block) -> None:
+        """A block holds whole units, all of them issued before anything else was merged (S1.2, S1.4)."""
+        if known.units.get(block.last, 0) > block.last:
+            self.fail(event.at_ms, event.region, f"its block ends at {block.last}, within a unit that ends at {known.units[block.last]}")
+        low, high = bisect_left(known.issued, block.first), bisect_left(known.issued, block.last)
+        if low < high < len(known.issued):
+            first, last = known.at_most[low], {**known.rests_on[high], event.region: 0}
+            if not includes(first, last):
+                self.fail(event.at_ms, event.region, f"its block {block.first}–{block.last} has effects issued at {first} and at {last}")
 
     # -- what regions tell -------------------------------------------------------------------------------------------
 

@@ -6,10 +6,11 @@ from typing import Optional
 
 from crdt import effects as fx
 from region.engine.replies import Reply
-from sim.oracle.follower import Follower, Unsure, Wrong, readable
+from sim.oracle.follower import Follower
 from sim.oracle.log import Add
-from sim.oracle.reads import describe
+from sim.oracle.reads import configuration, describe
 from sim.oracle.state import NEVER, KeyState, covers
+from sim.oracle.trouble import Unsure, Wrong, readable
 from sim.oracle.words import (
     MAX_HALF,
     AddRequest,
@@ -125,12 +126,6 @@ def _pair_must_be(follower: Follower, request: AddRequest, add: Add) -> None:
 # -- idempotency -----------------------------------------------------------------------------------------------------
 
 
-def configuration(follower: Follower, state: Optional[KeyState]) -> tuple[int, int]:
-    """(duration in s, maxsize) in force (S9.4)."""
-    value = None if state is None else state.configuration()
-    return value or (follower.integer("stream-idmp-duration"), follower.integer("stream-idmp-maxsize"))
-
-
 def may_be_evicted(follower: Follower, state: KeyState, pid: bytes) -> bool:
     """Whether the producer ever had more pairs here than fit (S9.3)."""
     return state.pair_counts.get(pid, 0) > min(state.least_maxsize, follower.oracle.least_maxsize)
@@ -229,6 +224,9 @@ def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional
         raise Wrong(f"trimming removes {_ids(gone)}, must remove {_ids(wanted)}")
     if not gone or (removed is not None and removed != len(gone)):
         raise Wrong(f"trimming answered {removed}, and removes {len(gone)} entries")
+    if request.references == b"ACKED":
+        for add in gone:
+            follower.pending.may_be_trimmed(state, add)
     if request.limit and len(gone) > request.limit:  # without LIMIT it is far above what a run holds
         raise Wrong(f"trimming removes {len(gone)} entries, may remove {request.limit}")
     follower.apply()

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Optional, TypeVar, Union
 from region.engine.replies import Reply
 from sim.history import Began, Moved, Operation
 from sim.oracle.log import Add, Dot, Logged, Vector
+from sim.oracle.pending import Pending
 from sim.oracle.state import KeyState, State
+from sim.oracle.trouble import Unsure, Wrong, readable
 from sim.oracle.words import Words
 
 if TYPE_CHECKING:
@@ -22,19 +24,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Judge = Callable[["Follower", Words, Reply], None]
 Step = tuple[Union[Operation, Moved], bool, dict[int, Vector]]  # what, whether own effects came back, the other regions' vectors
-
-
-class Wrong(Exception):
-    """A step is not what it must be. `checker` holds the invariant that says so."""
-
-    def __init__(self, text: str, checker: str = "removals") -> None:
-        super().__init__(text)
-        self.text = text
-        self.checker = checker
-
-
-class Unsure(Exception):
-    """What a step must be cannot be told from outside; the text is a counter's name."""
 
 
 class Follower:
@@ -48,6 +37,7 @@ class Follower:
         self.clock_ms = 0  # the region's clock at the step under judgement
         self.defaults: dict[str, str] = {}  # settings in force
         self.held: dict[Dot, int] = {}  # since when the region has held the pair of an idempotent add (S9.1)
+        self.pending = Pending()
         self.blind = False  # effects that nobody saw committed: nothing can be said until the next start
         self.trusted = 0  # up to this counter the region's own effects are known
         self.op: Optional[Operation] = None  # under judgement
@@ -98,6 +88,7 @@ class Follower:
         self._queue.clear()
         self.blind = False
         self.state = State()
+        self.pending.forget()
         self.reset_settings()
         for region in sorted(event.vector):
             self._apply_foreign(region, event.vector[region], None)
@@ -272,11 +263,6 @@ class Follower:
     def integer(self, setting: str) -> int:
         """A setting's value, as clients know it."""
         return int(self.defaults[setting])
-
-
-def readable(data: bytes) -> str:
-    """Bytes, for people."""
-    return data.decode("utf-8", "replace")
 
 
 def described(effect: Optional[Logged]) -> str:

@@ -7,8 +7,9 @@ from typing import Final
 from region.engine.replies import ErrorReply, Reply
 from sim.history import Vector
 from sim.oracle import reads
-from sim.oracle.follower import Follower, Unsure, Wrong
+from sim.oracle.follower import Follower
 from sim.oracle.oracle import JUDGES, Oracle
+from sim.oracle.trouble import Unsure, Wrong
 from sim.oracle.words import Words, name_of
 
 

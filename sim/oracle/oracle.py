@@ -9,9 +9,10 @@ from weakref import WeakValueDictionary
 from region.engine.replies import ErrorReply, NullArray, Reply
 from sim.history import Began, Checker, Committed, Moved, Operation, Setup, Stopped, Vector
 from sim.oracle import own, reads
-from sim.oracle.follower import Follower, Judge, Wrong, described
+from sim.oracle.follower import Follower, Judge, described
 from sim.oracle.log import Add, EffectLog, Logged
 from sim.oracle.reads import READS
+from sim.oracle.trouble import Wrong
 from sim.oracle.words import NotUnderstood, Words, name_of
 from sim.oracle.writes import WRITES
 
@@ -57,7 +58,13 @@ class Oracle:
         """A region has computed a reply."""
         assert operation.after is not None
         self.now[operation.region] = operation.after
-        self.followers[operation.region].take(operation, False, {})
+        follower = self.followers[operation.region]
+        if not operation.queued:
+            follower.pending.note(operation.argv, operation.reply)
+        elif isinstance(operation.reply, list):
+            for words, reply in zip(operation.queued, operation.reply, strict=True):
+                follower.pending.note(words, reply)
+        follower.take(operation, False, {})
 
     def moved(self, event: Moved) -> None:
         """A region's vector moved without a command."""

@@ -6,10 +6,12 @@ Announcements (S8.1), removals of a conflict's losers (S9.2), of what a deadline
 from __future__ import annotations
 
 from crdt import effects as fx
-from sim.oracle.adds import configuration, is_conflict, observes_all, order
-from sim.oracle.follower import Follower, Wrong, described, readable
+from sim.oracle.adds import is_conflict, observes_all, order
+from sim.oracle.follower import Follower, described
 from sim.oracle.log import Add, Logged, Vector
+from sim.oracle.reads import configuration
 from sim.oracle.state import NEVER, covers
+from sim.oracle.trouble import Wrong, readable
 
 
 def judge_own(follower: Follower, others: dict[int, Vector]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
-from sim.oracle.follower import Follower, Judge, Unsure, Wrong, readable
+from sim.oracle.follower import Follower, Judge
 from sim.oracle.log import Add
 from sim.oracle.state import NEVER, KeyState
+from sim.oracle.trouble import Unsure, Wrong, readable
 from sim.oracle.words import MAX_ID, Words, entry_id, lower_bound, number, shown, upper_bound
 
 
@@ -155,6 +156,9 @@ def xinfo_stream(follower: Follower, words: Words, reply: Reply) -> None:
     must_be(found[b"last-generated-id"], shown(state.last_id()), "last-generated-id of XINFO STREAM")
     first = state.stream[0][3] if state.stream else None
     must_be(found[b"recorded-first-entry-id"], b"0-0" if first is None else first.shown_id, "recorded-first-entry-id of XINFO STREAM")
+    duration_s, maxsize = configuration(follower, state)
+    must_be(found[b"idmp-duration"], duration_s, "idmp-duration of XINFO STREAM")
+    must_be(found[b"idmp-maxsize"], maxsize, "idmp-maxsize of XINFO STREAM")
     if len(words) == 3:
         must_be(found[b"groups"], len(state.groups), "number of groups in XINFO STREAM")
         must_be(found[b"first-entry"], None if first is None else first.shown, "first-entry of XINFO STREAM")
@@ -235,6 +239,20 @@ def remaining(follower: Follower, words: Words, reply: Reply) -> None:
     must_be(reply, expected, readable(name))
 
 
+def configuration(follower: Follower, state: Optional[KeyState]) -> tuple[int, int]:
+    """(duration in s, maxsize) in force (S9.4)."""
+    value = None if state is None else state.configuration()
+    return value or (follower.integer("stream-idmp-duration"), follower.integer("stream-idmp-maxsize"))
+
+
+def xidmp_cfgget(follower: Follower, words: Words, reply: Reply) -> None:
+    """XIDMP CFGGET."""
+    duration_s, maxsize = configuration(follower, follower.existing(words[2]))
+    expected = {b"duration": duration_s, b"maxsize": maxsize}
+    for name, value in fields_of(reply).items():
+        must_be(value, expected[name], f"{readable(name)} of XIDMP CFGGET")
+
+
 # -- groups ----------------------------------------------------------------------------------------------------------
 
 
@@ -268,23 +286,42 @@ def group_lives(place: int) -> Judge:
 
 
 def xreadgroup(follower: Follower, words: Words, reply: Reply) -> None:
-    """XREADGROUP that did not wait: the group lives on every key. What it delivers is the business of other judges."""
+    """XREADGROUP that did not wait: the group lives on every key. What else it delivers is the business of other judges."""
     if follower.op is not None and follower.op.waited:
         raise Unsure("read that waited")
-    index, group = 1, b""
+    index, group, no_ack = 1, b"", False
     while words[index].upper() != b"STREAMS":
         option = words[index].upper()
         if option == b"GROUP":
             group = words[index + 1]
+        no_ack = no_ack or option == b"NOACK"
         index += 3 if option == b"GROUP" else 1 if option == b"NOACK" else 2
-    for key in words[index + 1 : index + 1 + (len(words) - index - 1) // 2]:
+    keys = words[index + 1 : index + 1 + (len(words) - index - 1) // 2]
+    for key in keys:
         _group_must_live(follower, key, group, reply)
+    if not no_ack:
+        for (key, entries), start in zip(_by_key(reply).items(), words[index + 1 + len(keys) :], strict=False):
+            if start == b">" and len(keys) == 1:
+                follower.pending.deliver(follower.state.keys[key], group, entries)
 
 
 def _group_must_live(follower: Follower, key: bytes, group: bytes, reply: Reply) -> None:
     state = follower.existing(key)
     if state is None or group not in state.groups:
         raise Wrong(f"{readable(group)} is no group of {readable(key)} here, answered {describe(reply)}", "no_return")
+
+
+def xack(follower: Follower, words: Words, reply: Reply) -> None:
+    """XACK: what it acknowledges is pending no more."""
+    state = follower.state.keys.get(words[1])
+    if state is not None:
+        follower.pending.settle(state, words[2], [entry_id(word) for word in words[3:]])
+
+
+def delete_consumer(follower: Follower, words: Words, reply: Reply) -> None:
+    """XGROUP DELCONSUMER: what was pending for it is dropped."""
+    _group_must_live(follower, words[2], words[3], reply)
+    follower.pending.drop(words[2], words[3])
 
 
 # -- errors ----------------------------------------------------------------------------------------------------------
@@ -316,6 +353,7 @@ READS: Final[dict[bytes, Judge]] = {
     b"XLEN": xlen,
     b"XINFO STREAM": xinfo_stream,
     b"XINFO GROUPS": xinfo_groups,
+    b"XIDMP CFGGET": xidmp_cfgget,
     b"XINFO CONSUMERS": group_lives(2),
     b"XPENDING": group_lives(1),
     b"XCLAIM": group_lives(1),
@@ -323,7 +361,8 @@ READS: Final[dict[bytes, Judge]] = {
     b"XREADGROUP": xreadgroup,
     b"XGROUP SETID": group_lives(2),
     b"XGROUP CREATECONSUMER": group_lives(2),
-    b"XGROUP DELCONSUMER": group_lives(2),
+    b"XGROUP DELCONSUMER": delete_consumer,
+    b"XACK": xack,
     b"CRDT.LOG": crdt_log,
     b"EXISTS": exists,
     b"TOUCH": exists,

@@ -58,6 +58,7 @@ class KeyState:
         self.adds: dict[Dot, Add] = {}  # the same by dot
         self.heads: dict[int, tuple[int, int]] = {}  # region_id → (counter, entry ID) of its newest add or XSETID
         self.groups: dict[bytes, dict[Dot, Create]] = {}  # the live creates; never an empty dict
+        self.announced: dict[bytes, list[tuple[int, int, int]]] = {}  # by group: spans (region_id, from, to] ever said to be acknowledged
         self.deadlines: dict[Dot, int] = {}
         self.configurations: dict[Dot, tuple[int, int]] = {}
         self.pairs: dict[tuple[bytes, bytes], list[Add]] = {}  # every idempotent add, by (pid, iid), cleared or not
@@ -88,10 +89,7 @@ class KeyState:
     def has_header(self) -> bool:
         """Whether something of the header is left (S3.1)."""
         get = self.cleared.get
-        for region, head in self.heads.items():
-            if get(region, 0) < head[0]:
-                return True
-        return False
+        return any(get(region, 0) < head[0] for region, head in self.heads.items())
 
     def last_id(self) -> int:
         """The highest ID of the header (S3.2); 0 without one."""
@@ -290,7 +288,11 @@ class State:
         self.touch(effect.key, region, counter).bury(effect.group, region, counter)
 
     def _acknowledge(self, region: int, counter: int, effect: fx.Acknowledge) -> None:
-        self.key(effect.key).touched[region] = counter  # an announcement is no change that a client could mean (S10.7)
+        state = self.key(effect.key)
+        state.touched[region] = counter  # an announcement is no change that a client could mean (S10.7)
+        announced = state.announced.setdefault(effect.group, [])
+        for origin, spans in effect.spans.items():
+            announced += [(origin, start, end) for start, end in zip(spans.starts, spans.ends, strict=True)]
 
     def _set_deadline(self, region: int, counter: int, effect: fx.SetDeadline) -> None:
         state = self.touch(effect.key, region, counter)

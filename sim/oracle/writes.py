@@ -6,11 +6,12 @@ from typing import Final, Optional
 
 from crdt import effects as fx
 from region.engine.replies import Reply, SimpleString
-from sim.oracle.adds import clean_slate, configuration, observes_all, xadd, xtrim
-from sim.oracle.follower import Follower, Judge, Wrong, readable
+from sim.oracle.adds import clean_slate, observes_all, xadd, xtrim
+from sim.oracle.follower import Follower, Judge
 from sim.oracle.log import Add
-from sim.oracle.reads import describe, must_be
+from sim.oracle.reads import configuration, describe, must_be
 from sim.oracle.state import NEVER, KeyState
+from sim.oracle.trouble import Wrong, readable
 from sim.oracle.words import Words, entry_id, number
 
 

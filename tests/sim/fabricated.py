@@ -20,6 +20,7 @@ from sim.checkers.unique_ids import UniqueIds
 from sim.checkers.vectors import Vectors
 from sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector, Words
 from sim.oracle.oracle import Oracle
+from sim.oracle.reads import configuration
 
 SETTINGS = {
     "crdt-xadd-id-uniqueness-mode": "strict",
@@ -230,7 +231,9 @@ def truth(oracle: Oracle, region: int, words: Words, now_ms: int) -> Reply:
         return [MapReply([b"name", group]) for group in sorted(state.groups)]
     first = state.stream[0][3] if state.stream else None
     last = state.stream[-1][3] if state.stream else None
+    duration_s, maxsize = configuration(follower, state)
     return MapReply([
+        b"idmp-duration", duration_s, b"idmp-maxsize", maxsize,
         b"length", len(state.stream), b"last-generated-id", b"%d-%d" % (state.last_id() >> 64, state.last_id() & ((1 << 64) - 1)),
         b"recorded-first-entry-id", b"0-0" if first is None else first.shown_id, b"groups", len(state.groups),
         b"first-entry", None if first is None else first.shown, b"last-entry", None if last is None else last.shown,

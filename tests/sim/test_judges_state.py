@@ -627,3 +627,76 @@ def test_what_comes_back_from_others_after_a_restore_is_no_new_effect() -> None:
     story.add(1, "1002-1", "d")
     story.commit(1)
     assert "vectors" not in story.found(), story.texts()
+
+
+# -- units, blocks, and what groups have still to do with -------------------------------------------------------------
+
+
+def test_a_block_that_ends_within_a_unit() -> None:
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.add(1, "1000-1001", "b")
+    queued: tuple[Words, ...] = ((b"XDEL", KEY, b"1000-1"), (b"XDEL", KEY, b"1000-1001"))
+    story.command(1, "EXEC", [1, 1], fx.RemoveEntries(KEY, [(1, 1)]), fx.RemoveEntries(KEY, [(1, 2)]), queued=queued)
+    rest = story.open[1].pop()
+    story.vectors[1] = {1: 3}
+    story.commit(1)
+    story.vectors[1] = {1: 4}
+    story.open[1] = [rest]
+    story.commit(1)
+    assert story.found() == ["vectors"]
+    assert "within a unit" in story.texts()
+
+
+def test_a_block_that_goes_on_after_a_merge() -> None:
+    story = Story()
+    story.add(2, "1000-2", "b")
+    story.commit(2)
+    story.add(1, "1000-1", "a")
+    story.merge(2, 1)
+    story.add(1, "1000-1001", "c")
+    story.commit(1)
+    assert story.found() == ["vectors"]
+    assert "effects issued at" in story.texts()
+
+
+def grouped() -> Story:
+    """A group that has been handed the first of two entries."""
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.add(1, "1000-1001", "b")
+    story.command(1, "XGROUP CREATE k g 0", OK, fx.CreateGroup(KEY, b"g", 0, False, story.vector(1)))
+    story.command(1, "XREADGROUP GROUP g c COUNT 1 STREAMS k >", [[KEY, [entry("1000-1", "a")]]])
+    story.commit(1)
+    return story
+
+
+def test_a_trim_with_acked_takes_what_is_acknowledged() -> None:
+    story = grouped()
+    story.command(1, "XACK k g 1000-1", 1)
+    story.command(1, "XTRIM k MAXLEN 0 ACKED", 1, fx.Trim(KEY, {1: 1}, False))
+    story.commit(1)
+    assert story.finish() == [], story.texts()
+
+
+def test_a_trim_with_acked_that_takes_what_is_pending() -> None:
+    story = grouped()
+    story.command(1, "XTRIM k MAXLEN 0 ACKED", 1, fx.Trim(KEY, {1: 1}, False))
+    story.commit(1)
+    assert "pending" in story.texts()
+
+
+def test_a_trim_with_acked_that_takes_what_was_not_given() -> None:
+    story = grouped()
+    story.command(1, "XACK k g 1000-1", 1)
+    story.command(1, "XTRIM k MAXLEN 0 ACKED", 2, fx.Trim(KEY, {1: 2}, False))
+    story.commit(1)
+    assert "has not given" in story.texts()
+
+
+def test_after_a_crash_nothing_is_surely_pending() -> None:
+    story = grouped()
+    story.crash(1)
+    story.command(1, "XTRIM k MAXLEN 0 ACKED", 1, fx.Trim(KEY, {1: 1}, False))
+    story.commit(1)
+    assert story.finish() == [], story.texts()
