@@ -1,0 +1,97 @@
+"""The digest, written down a second time: regions of different releases compare digests, so each byte of it is a contract (S13.9)."""
+
+from __future__ import annotations
+
+from xxhash import xxh3_128_intdigest
+
+from crdt.digest import of_stream
+from crdt.ids import make
+from crdt.stream import NEVER
+from tests.crdt.support import Twin
+from tests.oracles.naive_stream import Configure, Deadline
+
+K, G, H = b"key", b"g", b"h"
+
+
+def number(value: int) -> bytes:
+    out = b""
+    while value > 127:
+        out += bytes([value % 128 + 128])
+        value //= 128
+    return out + bytes([value])
+
+
+def text(value: bytes) -> bytes:
+    return number(len(value)) + value
+
+
+def entry_id(ms: int, seq: int) -> bytes:
+    return number(ms) + number(seq)
+
+
+def entry(dot: tuple[int, int], ms: int, seq: int, *fields: bytes) -> bytes:
+    names = number(len(fields) // 2) + b"".join(text(name) for name in fields[::2])
+    return number(dot[0]) + number(dot[1]) + entry_id(ms, seq) + names + b"".join(text(value) for value in fields[1::2])
+
+
+def of(*items: bytes, key: bytes = K) -> bytes:
+    """A key's digest: a sum over its items, hashed once more with the key's name."""
+    total = sum(xxh3_128_intdigest(item) for item in items) % 2**128
+    return (xxh3_128_intdigest(text(key) + total.to_bytes(16, "big"))).to_bytes(16, "big")
+
+
+def test_entries_and_header() -> None:
+    twin = Twin(3)
+    twin.issue(twin.engine().add(K, entry_id=make(5, 300), fields=(b"f", b"v" * 200, b"", b"")))
+    twin.issue(twin.engine().add(K, entry_id=make(6, 1), fields=(b"f", b"w")))
+    first = entry((3, 1), 5, 300, b"f", b"v" * 200, b"", b"")
+    second = entry((3, 2), 6, 1, b"f", b"w")
+    header = b"h" + number(3) + number(2) + entry_id(6, 1)
+    assert twin.keyspace.digest_of(K) == twin.keyspace.digest() == of(first, second, header)
+    twin.issue(twin.engine().delete_entry(K, make(5, 300)))
+    assert twin.keyspace.digest() == of(second, header)
+    twin.issue(twin.engine().set_id(K, make(7, 0)))
+    assert twin.keyspace.digest() == of(second, b"h" + number(3) + number(4) + entry_id(7, 0))
+
+
+def test_creates_with_starts_and_acked_spans() -> None:
+    one, two = Twin(1), Twin(2)
+    one.issue(one.engine().create(K, G, make(5, 1)))
+    two.pull(one)
+    one.issue(one.engine().add(K, entry_id=make(6, 1)))
+    two.issue(two.engine().create(K, H, None))
+    one.pull(two)
+    one.read(K, G)
+    one.acknowledge(K, G, {make(6, 1)})
+    one.issue(one.engine().announce(K, G))
+    stream = one.keyspace.keys[K]
+    added = entry((1, 2), 6, 1, *stream.logs[1].fields_at(2) or [])
+    header = b"h" + number(1) + number(2) + entry_id(6, 1)
+    from_id = b"c" + number(1) + number(1) + text(G) + b"\0" + entry_id(5, 1) + number(1) + number(0) + number(2)
+    from_vector = b"c" + number(2) + number(1) + text(H) + b"\1" + number(1) + number(1) + number(1)
+    assert {name: sorted(group.creates) for name, group in stream.groups.items()} == {G: [(1, 1)], H: [(2, 1)]}
+    assert one.keyspace.digest() == of(added, header, from_id, from_vector)
+
+
+def test_deadlines_and_configurations() -> None:
+    twin = Twin(1)
+    twin.issue(twin.engine().add(K, entry_id=make(5, 1), fields=(b"a", b"b")))
+    twin.issue([Deadline(K, NEVER, ())])
+    twin.issue([Configure(K, 7, 300, (), {})])
+    items = [entry((1, 1), 5, 1, b"a", b"b"), b"h" + number(1) + number(1) + entry_id(5, 1), b"d" + number(1) + number(2) + number(NEVER)]
+    items.append(b"i" + number(1) + number(3) + number(7) + number(300))
+    assert twin.keyspace.digest() == of(*items)
+
+
+def test_keys_add_up_and_nothing_is_zero() -> None:
+    twin = Twin(1)
+    assert twin.keyspace.digest() == bytes(16) == twin.keyspace.digest_of(K)
+    for key in (b"a", b"b"):
+        twin.issue(twin.engine().add(key, entry_id=make(5, 1), fields=(b"a", b"b")))
+    parts = [int.from_bytes(twin.keyspace.digest_of(key), "big") for key in (b"a", b"b")]
+    assert parts[0] != parts[1]
+    assert twin.keyspace.digest() == (sum(parts) % 2**128).to_bytes(16, "big")
+    for key in (b"a", b"b"):
+        twin.issue(twin.engine().delete(key))
+    assert twin.keyspace.digest() == bytes(16)
+    assert all(of_stream(stream) == 0 for stream in twin.keyspace.keys.values())

@@ -1,0 +1,180 @@
+"""What a step leaves to be noticed: changes for readers and WATCH, statistics, late arrivals, what a checkpoint must write."""
+
+from __future__ import annotations
+
+from crdt.apply import apply
+from crdt.ids import make
+from crdt.keyspace import Keyspace
+from crdt.region_log import NodeLimits
+from tests.crdt.support import Twin, add_run, receive
+
+K, G = b"k", b"g"
+FIELDS = (b"f", b"v")
+
+
+def run_of(keyspace: Keyspace, origin: int, *ms: int) -> None:
+    """A merged run of adds: one effect."""
+    first = keyspace.vector.get(origin, 0) + 1
+    apply(keyspace, add_run(K, [(make(each, 0), FIELDS) for each in ms], first), origin, first, 0, False)
+    keyspace.vector[origin] = first + len(ms) - 1
+
+
+def test_late_arrivals_of_a_run_are_those_not_above_what_was_read() -> None:
+    """S7.2: an XREAD has returned 7-0; of a run 5 to 9, three entries are late."""
+    keyspace = Keyspace(1, NodeLimits())
+    run_of(keyspace, 2, 1, 2)
+    assert keyspace.late_arrivals == 0, "nothing was read"
+    keyspace.keys[K].xread_high_id = make(7, 0)
+    run_of(keyspace, 3, 5, 6, 7, 8, 9)
+    assert keyspace.late_arrivals == 3
+    run_of(keyspace, 2, 8, 9)
+    assert keyspace.late_arrivals == 3
+    run_of(keyspace, 4, 1, 2)
+    assert keyspace.late_arrivals == 5
+
+
+def test_late_arrivals_of_idempotent_adds() -> None:
+    one, two = Twin(1), Twin(2)
+    for ms in (5, 7, 8):
+        two.issue(two.engine().add(K, entry_id=make(ms, 0), pid=b"p", iid=b"%d" % ms))
+    one.issue(one.engine().add(K, entry_id=make(1, 0)))
+    one.keyspace.keys[K].xread_high_id = make(7, 0)
+    one.pull(two)
+    assert one.keyspace.late_arrivals == 2
+
+
+def test_late_arrivals_of_a_snapshot() -> None:
+    one, two = Twin(1), Twin(2)
+    for ms in (1, 5):
+        two.issue(two.engine().add(K, entry_id=make(ms, 0)))
+    one.pull(two)
+    for ms in (6, 7, 8):
+        two.issue(two.engine().add(K, entry_id=make(ms, 0)))
+    one.keyspace.keys[K].xread_high_id = make(7, 0)
+    one.join(two)
+    assert one.keyspace.late_arrivals == 2, "what was there before is not late"
+
+
+def test_what_was_added_wakes_readers() -> None:
+    keyspace = Keyspace(1, NodeLimits())
+    one, two = Twin(1), Twin(2)
+    run_of(keyspace, 2, 1)
+    assert set(keyspace.changes.added_keys) == {K}
+    for unit in (lambda: two.engine().add(K, entry_id=make(5, 0), pid=b"p", iid=b"i"), lambda: two.engine().create(K, G, 0)):
+        sent = two.issue(unit())[0]
+        one.keyspace.changes.added_keys.clear()
+        receive(one.keyspace, sent.op, sent.dot)
+        assert set(one.keyspace.changes.added_keys) == {K}, sent
+    for unit in (
+        lambda: two.engine().expire_at(K, 5000),
+        lambda: two.engine().set_id(K, make(9, 0)),
+        lambda: two.engine().delete_entry(K, make(5, 0)),
+    ):
+        sent = two.issue(unit())[0]
+        one.keyspace.changes.added_keys.clear()
+        receive(one.keyspace, sent.op, sent.dot)
+        assert set(one.keyspace.changes.added_keys) == set(), sent
+        assert set(one.keyspace.changes.changed_keys) == {K}
+
+
+def test_a_create_that_is_buried_wakes_nobody() -> None:
+    one, two = Twin(1), Twin(2)
+    sent = two.issue(two.engine().create(K, G, 0))
+    one.issue(one.engine().create(K, G, 0))
+    one.issue(one.engine().destroy(K, G))
+    one.keyspace.changes.added_keys.clear()
+    one.receive(sent[0])
+    assert set(one.keyspace.changes.added_keys) == set()
+    assert one.keyspace.changes.gone_groups == [(K, G)]
+
+
+def test_pairs_and_deadlines_are_told() -> None:
+    twin = Twin(1)
+    twin.issue(twin.engine().add(K, entry_id=make(5, 0), pid=b"p", iid=b"i"))
+    twin.issue(twin.engine().expire_at(K, 5000))
+    assert twin.keyspace.changes.pairs == [(K, b"p", b"i")]
+    assert set(twin.keyspace.changes.deadlines) == {K}
+    other = Twin(2)
+    other.join(twin)
+    assert other.keyspace.changes.pairs == [(K, b"p", b"i")]
+    assert set(other.keyspace.changes.deadlines) == {K}
+    assert set(other.keyspace.changes.added_keys) == {K}
+    again = Twin(3)
+    again.issue(again.engine().add(b"else", entry_id=make(5, 0)))
+    again.keyspace.changes.deadlines.clear()
+    other.keyspace.changes.deadlines.clear()
+    other.join(again)
+    assert set(other.keyspace.changes.deadlines) == {K}, "what only this side has may have been removed there"
+    assert set(again.keyspace.changes.deadlines) == set()
+
+
+def test_changes_that_a_watcher_means_are_numbered() -> None:
+    """S10.7: acknowledgements are none; every other effect is."""
+    twin = Twin(1)
+    numbers: list[int] = []
+    for unit in (
+        lambda: twin.engine().add(K, entry_id=make(5, 0)),
+        lambda: twin.engine().create(K, G, 0),
+        lambda: twin.engine().expire_at(K, 5000),
+        lambda: twin.engine().set_id(K, make(6, 0)),
+    ):
+        twin.issue(unit())
+        numbers.append(twin.keyspace.keys[K].change)
+    assert len(set(numbers)) == 4 and 0 not in numbers
+    twin.read(K, G)
+    twin.acknowledge(K, G, {make(5, 0)})
+    twin.issue(twin.engine().announce(K, G))
+    assert twin.keyspace.keys[K].change == numbers[-1]
+
+
+def test_statistics_follow_a_key_and_begin_anew_with_it() -> None:
+    """S3.4."""
+    one, two = Twin(1), Twin(2)
+    for ms in (1, 2, 3):
+        one.issue(one.engine().add(K, entry_id=make(ms, 0)))
+    one.issue(one.engine().add(K, entry_id=make(4, 0), pid=b"p", iid=b"i"))
+    run_of(two.keyspace, 1, 1, 2, 3)
+    assert two.keyspace.keys[K].entries_added == 3
+    stream = one.keyspace.keys[K]
+    assert (stream.entries_added, stream.iids_added, stream.max_deleted_id) == (4, 1, 0)
+    one.issue(one.engine().delete_entry(K, make(2, 0)))
+    one.issue(one.engine().delete_entry(K, make(1, 0)))
+    assert stream.max_deleted_id == make(2, 0), "the highest of those deleted"
+    stream.iids_duplicates = 1
+    stream.xread_high_id = make(3, 0)
+    one.issue(one.engine().delete(K))
+    assert one.keyspace.keys[K] is stream, "its tombstone is kept"
+    statistics = (stream.entries_added, stream.iids_added, stream.max_deleted_id, stream.iids_duplicates, stream.xread_high_id)
+    assert statistics == (0, 0, 0, 0, 0)
+
+
+def test_joined_entries_count_as_added() -> None:
+    one, two = Twin(1), Twin(2)
+    for ms in (1, 2, 3):
+        one.issue(one.engine().add(K, entry_id=make(ms, 0)))
+    two.issue(two.engine().add(K, entry_id=make(1, 5)))
+    two.join(one)
+    assert two.keyspace.keys[K].entries_added == 4
+
+
+def test_a_key_is_dirty_from_the_first_change_on() -> None:
+    """The position after which it changed: a checkpoint begun before that need not write it, a replay must begin there."""
+    twin = Twin(1)
+    twin.keyspace.position = 7
+    twin.issue(twin.engine().create(K, G, 0))
+    twin.keyspace.position = 9
+    twin.issue(twin.engine().add(K, entry_id=make(1, 0)))
+    assert twin.keyspace.dirty == {K: 7}
+    twin.keyspace.dirty.clear()
+    twin.read(K, G)
+    assert twin.keyspace.dirty == {K: 9}, "local state is stored, too"
+    twin.keyspace.dirty.clear()
+    twin.keyspace.is_dirty = False
+    twin.issue(twin.engine().flush())
+    assert twin.keyspace.dirty == {K: 9} and twin.keyspace.is_dirty
+    twin.keyspace.is_dirty = False
+    twin.collect({1: 100})
+    assert twin.keyspace.is_dirty and not twin.keyspace.flush_tombstone
+    twin.keyspace.is_dirty = False
+    twin.collect({1: 100})
+    assert not twin.keyspace.is_dirty, "nothing was left to drop"
