@@ -675,7 +675,7 @@ def test_a_trim_with_acked_takes_what_is_acknowledged() -> None:
     story = grouped()
     story.command(1, "XACK k g 1000-1", 1)
     story.command(1, "XTRIM k MAXLEN 0 ACKED", 1, fx.Trim(KEY, {1: 1}, False))
-    story.commit(1)
+    story.sync()
     assert story.finish() == [], story.texts()
 
 
@@ -698,5 +698,5 @@ def test_after_a_crash_nothing_is_surely_pending() -> None:
     story = grouped()
     story.crash(1)
     story.command(1, "XTRIM k MAXLEN 0 ACKED", 1, fx.Trim(KEY, {1: 1}, False))
-    story.commit(1)
+    story.sync()
     assert story.finish() == [], story.texts()
