@@ -14,7 +14,7 @@ from sim.history import Checker, Operation, Violation, Words
 from sim.load.client import Client
 from sim.plan import ClientPlan, Fault, Plan
 from sim.run import Result, run_plan, run_world
-from sim.shrink import Budget, Trial, ddmin, failure, settings_to_drop, simpler_worlds, without_settings
+from sim.shrink import ROLLS, SMALL, Budget, Trial, ddmin, failure, settings_to_drop, simpler_worlds, without_settings
 from sim.world.draining import FIRST_NUMBER
 from sim.world.world import EPOCH_MS, World
 
@@ -158,12 +158,18 @@ def shrink_script(script: Script, violation: Violation, judges: Sequence[type[Ch
     if not trial.fails(lambda judges: world_of(script, judges)):
         trial = Trial(wanted, judges, before_healing)
 
+    rolls = 0
+
     def is_smaller(smaller: Script) -> bool:
         nonlocal script
-        if not budget.take() or not trial.fails(lambda judges: world_of(smaller, judges)):
-            return False
-        script = smaller
-        return True
+        for roll in range(1 + rolls):
+            rolled = replace(smaller, plan=replace(smaller.plan, seed=smaller.plan.seed + roll))
+            if not budget.take():
+                return False
+            if trial.fails(lambda judges, rolled=rolled: world_of(rolled, judges)):  # type: ignore[misc]
+                script = rolled
+                return True
+        return False
 
     def fails(acts: Sequence[Act]) -> bool:
         return is_smaller(script.with_acts(acts))
@@ -173,6 +179,10 @@ def shrink_script(script: Script, violation: Violation, judges: Sequence[type[Ch
     faults = script.plan.faults()
     ddmin(commands, lambda some: fails([*faults, *some]))
     ddmin(script.acts(), fails)
+    if script.size() > SMALL:
+        rolls = ROLLS
+        ddmin(script.acts(), fails)
+        rolls = 0
     for place in range(len(script.commands)):
         while any(is_smaller(_with_command(script, place, shorter)) for shorter in _shorter(script.commands[place])):
             pass

@@ -32,7 +32,7 @@ class Story:
 
 @dataclass(frozen=True)
 class Shrinking:
-    """Makes the failure of a seed small, half of `seconds` for its plan and half for its commands. Travels to workers."""
+    """Makes the failure of a seed small, two thirds of `seconds` for its plan, the rest for its commands. Travels to workers."""
 
     task: Task
     seconds: float
@@ -44,13 +44,13 @@ class Shrinking:
         if not result.violations:
             return Story("it does not fail when it is run again: not deterministic")
         wanted = failure(result.violations[0])
-        small = shrink(plan, result.violations, judges, Budget(seconds_max=self.seconds / 2))
+        small = shrink(plan, result.violations, judges, Budget(seconds_max=self.seconds * 2 / 3))
         script, again = record(small, judges)
         assert is_failure(again.violations, wanted)
         violation = next((each for each in run_script(script, judges).violations if failure(each) == wanted), None)
         if violation is None:
             return Story("it fails only while its clients react, so that no file tells it")
-        script = shrink_script(script, violation, judges, Budget(seconds_max=self.seconds / 2))
+        script = shrink_script(script, violation, judges, Budget(seconds_max=self.seconds / 3))
         text, fails = told(script, wanted, judges, seed)
         remark = "the file fails in the same way" if fails else "the file ALONE does not fail"
         return Story(remark, text, script.size(), len(script.plan.faults()), len(plan.intents()), len(plan.faults()))
