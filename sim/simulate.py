@@ -125,7 +125,7 @@ def _write_story(seed: int, kind: str, story: Story, directory: Path, console: C
     path = directory / f"{name}-{seed}.md"
     directory.mkdir(parents=True, exist_ok=True)
     path.write_text(story.text, encoding="utf-8")
-    size = f"{story.commands} commands and {story.faults} faults are left of {story.commands_before} and {story.faults_before}"
+    size = f"left are {story.commands} of {story.commands_before} commands, {story.faults} of {story.faults_before} faults"
     console.print(Text(f"seed {seed} ({kind}): {size}; {story.remark}"), soft_wrap=True)
     console.print(Text(f"  anabranch scenario run {path}"), soft_wrap=True)
 

@@ -88,5 +88,5 @@ def test_a_sweep_writes_the_story_of_each_kind_of_failure_once(tmp_path: Path, m
     assert [path.name for path in (tmp_path / "stories").iterdir()] == [f"no-delete-after-kill-{first}.md"]
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
-    assert "2 commands and 1 faults are left of 60 and " in text
+    assert "left are 2 of 60 commands, 1 of " in text
     assert "anabranch scenario run " in text

@@ -278,7 +278,8 @@ def test_faults_are_chosen(tmp_path: Path) -> None:
     assert [name for name in counters if name.startswith("fault:") and name != "fault:answer lost"] == []
     assert anabranch(*arguments, "kill,pause", cwd=tmp_path).returncode == 0
     counters = json.loads((tmp_path / "sums.json").read_text())["counters"]
-    assert {name for name in counters if name.startswith("fault:")} - {"fault:answer lost"} == {"fault:kill", "fault:pause"}
+    found = {name for name in counters if name.startswith("fault:")} - {"fault:answer lost"}
+    assert found and found <= {"fault:kill", "fault:pause"}
 
 
 @pytest.mark.parametrize(
