@@ -1,5 +1,5 @@
 """Writes what docs/ derives from tables: `settings.md` from `region.config` and `region.engine.settings`, the tables inside `commands.md`
-from `region.engine.registry`.
+from `region.engine.registry`, the one inside `semantics.md` from `sim.rules.table`.
 
 ``python docs/generate.py`` writes, ``--check`` only says whether anything is out of date (exit code 1).
 """
@@ -15,6 +15,7 @@ sys.path.append(str(DOCS.parent))
 from region.config import ALIASES, ENVIRONMENT_PREFIX, IDENTITY  # noqa: E402
 from region.engine import registry, settings  # noqa: E402
 from region.engine.table import Command  # noqa: E402
+from sim.rules.table import NOT_SIMULATED, RULES  # noqa: E402
 
 _UNITS = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
 
@@ -105,7 +106,16 @@ def commands_page() -> str:
     return before + "\n".join([*lines, "", END]) + rest.partition(END)[2]
 
 
-PAGES = {"settings.md": settings_page, "commands.md": commands_page}
+def semantics_page() -> str:
+    """The text of semantics.md: the present one, the table of what a simulated run counts written anew."""
+    before, _, rest = (DOCS / "semantics.md").read_text(encoding="utf-8").partition(BEGIN)
+    rows = [f"| {rule} | {text[0].upper()}{text[1:]}. |" for rule, text in RULES.items() if rule not in NOT_SIMULATED]
+    rows += [f"| {rule} | Cannot be simulated: {why}. |" for rule, why in NOT_SIMULATED.items()]
+    lines = [BEGIN, "", "| rule | counts when |", "|---|---|", *rows]
+    return before + "\n".join([*lines, "", END]) + rest.partition(END)[2]
+
+
+PAGES = {"settings.md": settings_page, "commands.md": commands_page, "semantics.md": semantics_page}
 
 
 def main(arguments: list[str]) -> int:
