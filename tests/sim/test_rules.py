@@ -1,0 +1,513 @@
+"""Rules exercised: the list is the docs' list, every rule has a witness, and a witness speaks only when the case occurred."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from crdt import effects as fx
+from crdt.spans import Spans
+from region.engine.replies import Reply
+from sim.draw import draw_plan
+from sim.history import End, Vector, Words
+from sim.plan import ClientPlan, Fault, Intent, Plan
+from sim.rules.conflicts import CONFLICTS
+from sim.rules.past import Past, Steps
+from sim.rules.table import FROM_COUNTERS, NOT_SIMULATED, RULES
+from sim.rules.witness import Witness
+from sim.run import Result, run_plan
+from sim.tally import known_names
+from sim.world.world import World
+from tests.sim.fabricated import KEY, NIL, OK, Plain, Story, idempotent
+
+ROOT = Path(__file__).resolve().parents[2]
+MESH = ((1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2))
+
+
+# -- the list --------------------------------------------------------------------------------------------------------
+
+
+def cited(text: str) -> list[str]:
+    """The rules in a heading such as ``S4.1–S4.3, S4.5``."""
+    found: list[str] = []
+    for first, last in re.findall(r"S(\d+\.\d+)(?:–S(\d+\.\d+))?", text):
+        section, start = first.split(".")
+        end = last.split(".")[1] if last else start
+        found += [f"S{section}.{number}" for number in range(int(start), int(end) + 1)]
+    return found
+
+
+def test_the_list_is_that_of_the_docs() -> None:
+    """docs/semantics.md says of every numbered rule where it lives, and what of it is exercised or why it cannot be."""
+    text = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
+    rules, _, table = text.partition("## What a simulated run counts")
+    lives = [rule for heading in re.findall(r"\*\*(S[^*]+)\*\*", rules) for rule in cited(heading)]
+    assert {*lives, "S14"} == set(RULES) | set(NOT_SIMULATED)
+    assert re.findall(r"^\| (S[\d.]+) \|", table, re.MULTILINE) == [*(rule for rule in RULES if rule not in NOT_SIMULATED), *NOT_SIMULATED]
+
+
+def test_no_rule_is_left_out() -> None:
+    """Within a section numbers run on from 1, as they do in the specification."""
+    sections: dict[int, list[int]] = {}
+    for rule in RULES:
+        section, _, number = rule[1:].partition(".")
+        if number:
+            sections.setdefault(int(section), []).append(int(number))
+    assert {section: len(numbers) for section, numbers in sections.items()} == {
+        1: 4, 2: 6, 3: 4, 4: 5, 5: 4, 6: 5, 7: 6, 8: 4, 9: 5, 10: 8, 11: 3, 12: 3, 13: 9,
+    }  # fmt: skip
+    assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in sections.values())
+
+
+def test_every_rule_and_conflict_has_a_witness_and_no_witness_another_name() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "sim" / "rules").glob("*.py")) if path.name != "table.py")
+    counted = set(re.findall(r'"rule:(S[\d.]+)"', source)) | set(FROM_COUNTERS)
+    assert counted == set(RULES) - set(NOT_SIMULATED)
+    named = set(re.findall(r'"conflict:([^"]+)"', source)) | set(re.findall(r'_met\([^)]*"([^"]+)"\)', source))
+    assert named == set(CONFLICTS)
+
+
+def test_the_closing_table_shows_them_all() -> None:
+    known = known_names()
+    assert list(known["rule"]) == [rule for rule in RULES if rule not in NOT_SIMULATED]
+    assert tuple(known["conflict"]) == CONFLICTS
+
+
+# -- runs ------------------------------------------------------------------------------------------------------------
+
+
+def plan(*steps: Intent | Fault, clients: tuple[ClientPlan, ...] = (), load_ms: int = 600, **settings: str) -> Plan:
+    """Three regions that all dial each other."""
+    values = {name.replace("_", "-"): value for name, value in settings.items()}
+    return Plan(
+        seed=1, regions=(1, 2, 3), settings={region: dict(values) for region in (1, 2, 3)}, clients=clients, steps=tuple(steps), links=MESH,
+        load_ms=load_ms, tick_ms=10, delay_ms=(1, 2), loss=0.0, clock_offsets_ms={}, traits=frozenset(),
+    )  # fmt: skip
+
+
+def rules_of(result: Result) -> set[str]:
+    """The rules that a run has exercised."""
+    assert result.violations == [], [str(violation) for violation in result.violations]
+    return {name.removeprefix("rule:") for name in result.counters if name.startswith("rule:")}
+
+
+def test_a_run_without_clients_and_faults_exercises_nothing() -> None:
+    result = run_plan(plan())
+    assert rules_of(result) == set()
+    assert not [name for name in result.counters if name.startswith("conflict:")]
+
+
+def test_some_seeds_together_exercise_nearly_everything() -> None:
+    """Each rule on its own is shown by the closing table of a sweep; a witness that broke would be missed here at the latest."""
+    seen: Counter[str] = Counter()
+    for seed in range(12):
+        seen.update(rules_of(run_plan(draw_plan(seed))))
+    assert set(seen) <= set(RULES)
+    assert len(seen) >= 50
+
+
+class Directed:
+    """A world without clients, in which a test says what happens."""
+
+    def __init__(self, **settings: str) -> None:
+        self.world = World(plan(**settings), [Witness], keys=(KEY,))
+        witness = self.world.judges[0]
+        assert isinstance(witness, Witness)
+        self.witness = witness
+        self.witness.watch(self.world)
+        self.world.begin()
+        self.go(300)
+
+    def go(self, ms: int) -> None:
+        self.world.scheduler.run_until(self.world.scheduler.now_ms + ms)
+
+    def say(self, region: int, text: str) -> object:
+        reply = self.world.ask(region, tuple(word.encode() for word in text.split()))
+        self.world.regions[region].stepped("tick")
+        return reply
+
+    def cut(self, *pairs: tuple[int, int]) -> None:
+        for one, other in pairs:
+            self.world.network.cuts[(one, other)] = self.world.network.cuts[(other, one)] = 1
+
+    def heal(self) -> None:
+        self.world.network.cuts.clear()
+        self.world.network.resume()
+
+
+def test_a_backup_that_nobody_was_told_of_forks_and_is_found_out() -> None:
+    """S13.5, which no seed exercises: counters of a lost past are given anew before anybody can say so; links tell, and stay closed."""
+    place = Directed(crdt_start_patience_ms="0")
+    place.say(1, "XADD k * f 1")
+    place.go(200)
+    region = place.world.regions[1]
+    backup = region.disk.backup()
+    place.say(1, "XADD k * f 2")
+    place.go(200)
+    region.stop("backup")
+    region.disk.restore(backup)
+    region.ended = "backup"
+    place.cut((1, 2), (1, 3))
+    region.start_if_stopped()
+    place.go(50)
+    place.say(1, "XADD k * f 3")
+    place.say(1, "XADD k * f 4")
+    place.go(200)
+    place.heal()
+    place.go(2000)
+    assert [place.world.regions[other].engine.links[1].state for other in (2, 3)] == ["forked", "forked"]
+    assert all(one.hub.counts["forks"] for one in place.world.regions.values())
+    assert not place.world.is_level()
+    place.world.close()
+
+
+def test_a_region_that_is_gone_for_good_is_waited_for_until_it_is_said_to_be_lost() -> None:
+    """S1.1, S13.8: a tombstone of a group that a lost region never heard of is kept for it, and goes once nobody waits for it any more."""
+    steps = (
+        *(Intent(at_ms, 1, at_ms) for at_ms in range(20, 900, 20)),
+        *(Intent(at_ms, 2, at_ms) for at_ms in range(30, 900, 20)),
+        Fault(200, "gone for good", (3, 1), 400, 7),
+    )
+    clients = (ClientPlan(1, "group-administrator", 1, (KEY,), 5), ClientPlan(2, "producer", 2, (KEY,), 6))
+    result = run_plan(plan(*steps, clients=clients, load_ms=1000, crdt_collect_interval_ms="10"))
+    assert "S1.1" in rules_of(result)
+    unsaid = run_plan(plan(*steps[:-1], clients=clients, load_ms=1000, crdt_collect_interval_ms="10"))
+    assert "S1.1" not in rules_of(unsaid)
+
+
+# -- made-up histories -----------------------------------------------------------------------------------------------
+
+
+class Told:
+    """A made-up history, told to the witness alone."""
+
+    def __init__(self, regions: int = 2) -> None:
+        self.story = Story(regions, [Witness])
+
+    def counted(self) -> set[str]:
+        """What was witnessed, at the end."""
+        self.story.sync()
+        self.story.finish()
+        witness = self.story.judges[0]
+        assert isinstance(witness, Witness)
+        return set(witness.counters)
+
+    def rules(self) -> set[str]:
+        """The rules that were witnessed, at the end."""
+        return {name.removeprefix("rule:") for name in self.counted() if name.startswith("rule:")}
+
+    def so_far(self) -> set[str]:
+        """The rules that were witnessed while it went on."""
+        witness = self.story.judges[0]
+        assert isinstance(witness, Witness)
+        return {name.removeprefix("rule:") for name in witness.counters if name.startswith("rule:")}
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def create(story: Story, region: int, start: int = 0, at_vector: bool = False) -> None:
+    words = "$" if at_vector else str(start)
+    vector = story.vector(region)
+    story.command(region, f"XGROUP CREATE k g {words}", OK, fx.CreateGroup(KEY, b"g", start << 64, at_vector, vector))
+
+
+def destroy(story: Story, region: int) -> None:
+    story.command(region, "XGROUP DESTROY k g", 1, fx.DestroyGroup(KEY, b"g"))
+
+
+def announce(story: Story, region: int, creates: list[tuple[int, int]], of: int, end: int) -> None:
+    spans = Spans()
+    spans.add(0, end, 0)
+    story.tick(region, fx.Acknowledge(KEY, b"g", creates, {of: spans}))
+
+
+def entry(entry_id: str) -> list[Reply]:
+    return [entry_id.encode(), [b"t", entry_id.encode()]]
+
+
+def test_a_destroy_and_a_create_that_knew_of_each_other_are_no_conflict(told: Told) -> None:
+    create(told.story, 1)
+    told.story.sync()
+    destroy(told.story, 2)
+    told.story.sync()
+    create(told.story, 1)
+    assert not {"rule:S6.1", "conflict:create and destroy", "conflict:create and create"} & told.counted()
+
+
+def test_a_create_meets_a_destroy(told: Told) -> None:
+    create(told.story, 1)
+    told.story.sync()
+    destroy(told.story, 2)
+    create(told.story, 1)
+    assert {"rule:S6.1", "conflict:create and destroy"} <= told.counted()
+
+
+def test_what_never_left_its_region_has_met_nothing(told: Told) -> None:
+    """A region that is gone for good took its effect with it."""
+    story = told.story
+    story.add(1, "1000-1")
+    story.sync()
+    story.command(2, "DEL k", 1, fx.Delete(KEY, story.vector(2)))
+    story.commit(2)
+    story.add(1, "1001-1")
+    story.commit(1)
+    story.stop(2, "gone")
+    del story.vectors[2]
+    story.tell("finish", End(10, 1000, story.now_ms, story.show()))
+    witness = story.judges[0]
+    assert isinstance(witness, Witness) and "conflict:add and DEL" not in witness.counters
+
+
+def test_creates_with_other_starts_and_an_announcement_under_one(told: Told) -> None:
+    """S6.3 and S8.4, the hostile history."""
+    story = told.story
+    for number in range(3):
+        story.add(1, f"100{number}-1")
+    story.sync()
+    create(story, 1)
+    create(story, 2, at_vector=True)
+    story.add(2, "1005-2")
+    story.command(2, "XREADGROUP GROUP g c STREAMS k >", [[KEY, [entry("1005-2")]]])
+    announce(story, 2, [(2, 1)], 2, 2)
+    assert {"S6.3", "S8.4"} <= told.rules()
+
+
+def test_an_announcement_under_the_only_create(told: Told) -> None:
+    story = told.story
+    story.add(1, "1000-1")
+    create(story, 1)
+    story.sync()
+    announce(story, 2, [(1, 2)], 1, 1)
+    assert not {"S6.3", "S8.4", "S8.3"} & told.rules()
+
+
+def test_what_was_pending_elsewhere_is_taken(told: Told) -> None:
+    """S8.2, and not when the other region had acknowledged it itself."""
+    for acknowledges in (False, True):
+        story = Story(2, [Witness])
+        story.add(1, "1000-1")
+        create(story, 1)
+        story.sync()
+        for region in (1, 2):
+            story.command(region, "XREADGROUP GROUP g c STREAMS k >", [[KEY, [entry("1000-1")]]])
+        if acknowledges:
+            story.command(2, "XACK k g 1000-1", 1)
+        story.command(1, "XACK k g 1000-1", 1)
+        announce(story, 1, [(1, 2)], 1, 1)
+        story.sync()
+        story.finish()
+        witness = story.judges[0]
+        assert isinstance(witness, Witness) and ("rule:S8.2" in witness.counters) is not acknowledges
+
+
+def test_two_entries_of_one_id(told: Told) -> None:
+    story = told.story
+    story.command(1, "XADD k 5-5 t a", b"5-5", Plain("5-5", [b"t", b"a"]))
+    story.command(2, "XADD k 5-5 t b", b"5-5", Plain("5-5", [b"t", b"b"]))
+    story.sync()
+    story.command(1, "XRANGE k - + COUNT 1", [entry("5-5"), entry("5-5")])
+    story.command(1, "XDEL k 5-5", 2, fx.RemoveEntries(KEY, [(1, 1), (2, 1)]))
+    assert {"rule:S5.1", "rule:S7.1", "rule:S4.2", "conflict:one ID twice"} <= told.counted()
+
+
+def test_two_entries_of_two_ids(told: Told) -> None:
+    story = told.story
+    story.add(1, "5-1")
+    story.add(2, "5-2")
+    story.sync()
+    story.command(1, "XRANGE k - + COUNT 2", [entry("5-1"), entry("5-2")])
+    story.command(1, "XDEL k 5-1 5-2", 2, fx.RemoveEntries(KEY, [(1, 1), (2, 1)]))
+    assert not {"rule:S5.1", "rule:S7.1", "rule:S4.2", "conflict:one ID twice"} & told.counted()
+
+
+def test_a_delete_and_a_lower_add(told: Told) -> None:
+    """S3.2: the last ID goes back to what the DEL had not observed; an add that goes on from the last ID is no such case."""
+    story = told.story
+    story.add(1, "9000-1")
+    story.sync()
+    story.command(1, "DEL k", 1, fx.Delete(KEY, story.vector(1)))
+    story.add(2, "9000-1002")
+    assert "S3.2" not in told.rules() and "S5.4" in told.rules()
+    other = Told()
+    story = other.story
+    story.add(1, "9000-1")
+    story.command(1, "DEL k", 1, fx.Delete(KEY, story.vector(1)))
+    story.add(2, "1000-2")
+    assert {"S3.2", "S5.4"} <= other.rules()
+
+
+def test_deadlines(told: Told) -> None:
+    """S10.2 when two meet, S3.3 when a DEL finds one, S10.4 when an add meets the removal."""
+    story = told.story
+    story.add(1, "1000-1")
+    story.sync()
+    story.command(1, "PEXPIREAT k 1500", 1, fx.SetDeadline(KEY, 1500, []))
+    story.command(2, "PEXPIREAT k 1400", 1, fx.SetDeadline(KEY, 1400, []))
+    story.sync()
+    story.at(1600)
+    story.tick(1, fx.RemoveObserved(KEY, story.vector(1), False))
+    story.add(2, "1600-2")
+    story.sync()
+    story.command(2, "DEL k", 1, fx.Delete(KEY, story.vector(2)))
+    assert {"S10.2", "S10.3", "S10.4", "S3.3"} <= told.rules()
+
+
+def test_a_clearing_counts_by_who_asked_for_it(told: Told) -> None:
+    story = told.story
+    story.command(1, "PEXPIREAT k 1500", 1, fx.SetDeadline(KEY, 1500, []))
+    story.tick(1, fx.RemoveObserved(KEY, story.vector(1), True))
+    assert "S10.6" in told.rules() and "S10.5" not in told.rules()
+    other = Told()
+    story = other.story
+    story.command(1, "PEXPIREAT k 1500", 1, fx.SetDeadline(KEY, 1500, []))
+    clearing = fx.RemoveObserved(KEY, story.vector(1), True)
+    story.command(1, "XADD k * t a", b"1000-1", clearing, Plain("1000-1", [b"t", b"a"]))
+    assert "S10.5" in other.rules() and "S10.6" not in other.rules()
+
+
+def test_renames(told: Told) -> None:
+    """S10.1 wants entries that went along; two of one source that meet are a conflict."""
+    story = told.story
+    story.add(1, "1000-1")
+    story.sync()
+    for region in (1, 2):
+        copy = Plain("1000-1", [b"t", b"1000-1"], b"other")
+        delete = fx.Delete(KEY, story.vector(region))
+        story.command(region, "RENAME k other", OK, delete, copy, fx.SetId(b"other", 1000 << 64 | 1))
+    assert {"rule:S10.1", "conflict:RENAME and RENAME", "conflict:one ID twice"} <= told.counted()
+
+
+def test_retries(told: Told) -> None:
+    """S9.1 wants an answer by another region than the adder's; S9.5 one for IDMPAUTO."""
+    story = told.story
+    story.command(1, "XADD k IDMP p 1 * t a", b"1000-1", idempotent(story, 1, "1000-1", "a"))
+    story.sync()
+    story.command(1, "XADD k IDMP p 1 * t a", b"1000-1")
+    assert not {"S9.1", "S9.5"} & told.so_far()
+    story.command(2, "XADD k IDMP p 1 * t a", b"1000-1")
+    assert "S9.1" in told.so_far()
+    story.command(1, "XADD k IDMPAUTO p * t a", b"1000-1")
+    assert "S9.5" in told.so_far()
+
+
+def test_a_watch_that_a_merge_breaks(told: Told) -> None:
+    """S10.7: not when the region itself had written."""
+    story = told.story
+    story.command(1, "WATCH k", OK)
+    story.add(1, "1000-1")
+    story.command(1, "EXEC", NIL, queued=((b"XLEN", KEY),))
+    assert "S10.7" not in told.so_far()
+    story.command(1, "WATCH k", OK)
+    story.add(2, "1001-2")
+    story.sync()
+    story.command(1, "EXEC", NIL, queued=((b"XLEN", KEY),))
+    assert "S10.7" in told.so_far()
+
+
+def test_reads_of_a_group(told: Told) -> None:
+    """S7.3: a lower ID than before, of an entry not delivered before. S7.4: the same again after SETID."""
+    story = told.story
+    create(story, 1)
+    reading = "XREADGROUP GROUP g c STREAMS k >"
+    story.command(1, reading, [[KEY, [entry("1005-1")]]])
+    story.command(1, reading, [[KEY, [entry("1006-1")]]])
+    assert not {"S7.3", "S7.4"} & told.so_far()
+    story.command(1, reading, [[KEY, [entry("1002-2")]]])
+    assert "S7.3" in told.so_far() and "S7.4" not in told.so_far()
+    story.command(1, "XGROUP SETID k g 0", OK)
+    story.command(1, reading, [[KEY, [entry("1002-2")]]])
+    assert "S7.4" in told.so_far()
+
+
+def test_a_group_that_lost_what_it_had_delivered_under(told: Told) -> None:
+    """S6.5: the destroy comes after the delivery, not before."""
+    story = told.story
+    story.add(1, "1000-1")
+    create(story, 1)
+    story.sync()
+    destroy(story, 2)
+    story.sync()
+    create(story, 1)
+    story.command(1, "XREADGROUP GROUP g c STREAMS k >", [[KEY, [entry("1000-1")]]])
+    assert "S6.5" not in told.rules()
+    later = Told()
+    story = later.story
+    story.add(1, "1000-1")
+    create(story, 1)
+    story.command(1, "XREADGROUP GROUP g c STREAMS k >", [[KEY, [entry("1000-1")]]])
+    destroy(story, 1)
+    assert "S6.5" in later.rules()
+
+
+def test_acked_trimming_that_stopped(told: Told) -> None:
+    story = told.story
+    story.answers[(1, (b"XLEN", KEY))] = 3
+    story.command(1, "XTRIM k MAXLEN 3 ACKED", 0)
+    assert "S5.3" not in told.so_far()
+    story.command(1, "XTRIM k MAXLEN 2 ACKED", 0)
+    assert "S5.3" in told.so_far()
+
+
+# -- what was known before -------------------------------------------------------------------------------------------
+
+
+def test_counters_that_come_again_are_written_over() -> None:
+    """A crash takes effects that were on no disk; what is issued then has their counters and another past."""
+    steps = Steps()
+    steps.add(1, 2, {}, False)
+    steps.add(3, 5, {2: 4}, False)
+    steps.add(4, 4, {2: 1}, True)
+    assert (steps.last, steps.vectors, steps.by_itself) == ([2, 4], [{}, {2: 1}], [False, True])
+    assert (steps.first_after(2, 1), steps.first_after(2, 2)) == (3, 1 << 62)
+
+
+def naive_unaware(befores: dict[tuple[int, int], Vector], dot: tuple[int, int]) -> set[tuple[int, int]]:
+    """By definition: neither region had applied the other's effect."""
+    region, counter = dot
+    return {
+        other
+        for other, before in befores.items()
+        if other[0] != region and before.get(region, 0) < counter and befores[dot].get(other[0], 0) < other[1]
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_who_did_not_know_of_whom_is_what_the_definition_says(seed: int) -> None:
+    draw = Random(seed)
+    vectors: dict[int, Vector] = {1: {}, 2: {}, 3: {}}
+    past = Past((1, 2, 3))
+    befores: dict[tuple[int, int], Vector] = {}
+    for _ in range(60):
+        region = draw.randint(1, 3)
+        if draw.random() < 0.4:
+            other = draw.choice([one for one in (1, 2, 3) if one != region])
+            for origin, counter in vectors[other].items():
+                vectors[region][origin] = max(vectors[region].get(origin, 0), counter)
+            continue
+        size = draw.randint(1, 3)
+        first = vectors[region].get(region, 0) + 1
+        before = {origin: counter for origin, counter in vectors[region].items() if origin != region}
+        past.steps[region].add(first, first + size - 1, dict(vectors[region]), False)
+        past.take(region, first, [fx.DestroyGroup(KEY, b"g") for _ in range(size)])
+        for counter in range(first, first + size):
+            befores[(region, counter)] = before
+        vectors[region][region] = first + size - 1
+    past.index(dict.fromkeys((1, 2, 3), 1000))
+    for dot in befores:
+        assert set(past.unaware(dot, KEY, "destroy")) == naive_unaware(befores, dot)
+
+
+def test_words_are_understood() -> None:
+    """`Words` of a client in lower case count as well."""
+    story = Story(1, [Witness])
+    words: Words = (b"xadd", KEY, b"*", b"t", b"1")
+    story.command(1, words, b"2000-1", Plain("2000-1", [b"t", b"1"]))
+    witness = story.judges[0]
+    assert isinstance(witness, Witness) and witness.counters == {"rule:S4.1": 1}
