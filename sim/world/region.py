@@ -275,9 +275,13 @@ class SimulatedRegion:
             self.world.network.close(self, number)
         for note in hub.take_notes():
             self.world.note(self.region_id, "says", note)
-        if hub.wants_merge and not self._merge_planned:
+        if hub.wants_merge:
+            self._plan_merge()
+
+    def _plan_merge(self) -> None:
+        if not self._merge_planned:
             self._merge_planned = True
-            scheduler.after(self.draw.randint(0, 1), self._merge, self.starts)
+            self.world.scheduler.after(self.draw.randint(0, 1), self._merge, self.starts)
 
     def note_moved(self, how: str) -> None:
         """Tells the judges when the vector moved; then hands on the answers that came late."""
@@ -327,7 +331,8 @@ class SimulatedRegion:
             self.world.scheduler.after(self.world.tick_ms, self._merge, start)
             return
         self._merge_planned = False
-        self.step(self.hub.merge_some, MERGE_BYTES, self.now_ms())
+        if self.step(self.hub.merge_some, MERGE_BYTES, self.now_ms()):
+            self._plan_merge()
 
     def _answer(self, start: int, number: int, request: Any) -> None:
         if not self.is_running(start):
