@@ -16,8 +16,8 @@ from sim.world import faults
 from sim.world.draining import drain
 from sim.world.world import EPOCH_MS, World
 
-BOUND_MS: Final = 20_000
-"""Virtual time within which all regions must be level after healing."""
+_BOUND_MS: Final = 20_000
+_BOUND_MS_PER_COMMAND: Final = 60  # a line of regions with a window of one block passes them on one by one
 _LOOK_MS: Final = 25
 _QUIET_LOOKS: Final = 4
 
@@ -31,6 +31,11 @@ class Result:
     trace_hash: str
     virtual_ms: int
     counters: dict[str, int] = field(default_factory=dict)
+
+
+def bound_ms(plan: Plan) -> int:
+    """Virtual time within which all regions must be level after healing."""
+    return _BOUND_MS + _BOUND_MS_PER_COMMAND * len(plan.intents())
 
 
 def run_seed(seed: int, regions: int = 3, ops: int = 300, allowed: Optional[Collection[str]] = None) -> Result:
@@ -78,7 +83,7 @@ def conclude(world: World) -> None:
             converged_ms = None
     why = "" if converged_ms is not None else world.why_not_level()
     world.note(0, "ends", converged_ms, why)
-    end = End(converged_ms, BOUND_MS, world.scheduler.now_ms, world.shown(), why)
+    end = End(converged_ms, bound_ms(world.plan), world.scheduler.now_ms, world.shown(), why)
     for judge in world.judges:
         judge.finish(end)
 
@@ -88,7 +93,7 @@ def _converge(world: World) -> Optional[int]:
     began_ms = world.scheduler.now_ms
     quiet = 0
     last: object = None
-    while world.scheduler.now_ms < began_ms + BOUND_MS:
+    while world.scheduler.now_ms < began_ms + bound_ms(world.plan):
         world.scheduler.run_until(world.scheduler.now_ms + _LOOK_MS)
         vectors = [region.engine.vector for region in world.remaining()] if world.is_level() else None
         shown = [sorted(vector.items()) for vector in vectors] if vectors is not None else None
