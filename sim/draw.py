@@ -78,7 +78,7 @@ def draw_plan(seed: int, regions: int = 3, ops: int = 300, faults: Optional[Coll
     draw = Random((seed << 16) + (regions << 8) + 1)
     ids = tuple(range(1, regions + 1))
     load_ms = int(ops * draw.choice([3, 6, 14]))
-    mirrors = draw.random() < 0.2
+    mirrors = draw.random() < 0.25
     clients = _clients(draw, ids, mirrors)
     steps: list[Step] = [*_intents(draw, clients, ops, load_ms), *_faults(draw, ids, load_ms, faults)]
     steps.sort(key=lambda step: step.at_ms)

@@ -205,6 +205,8 @@ class Commands:
                 continue
             if asked[key] != b">":
                 self.histories.append((key, ids))
+                if argv[4] == b"COUNT" and len(ids) > int(argv[5]):
+                    self.count("rule:S7.1")
             else:
                 delivered = self._group(operation.region, key, argv[2])
                 self._delivered(delivered, ids, operation.after, b"NOACK" in argv[:streams])
@@ -241,6 +243,13 @@ class Commands:
             delivered.highest = 0
             goes_back = argv[1].upper() == b"SETID" and isinstance(reply, SimpleString)
             delivered.set_back = frozenset(delivered.all) if goes_back else frozenset()
+
+    def _pending(self, operation: Operation, argv: Words, reply: Reply) -> None:
+        """XPENDING with a range: the count stands last, or before the consumer."""
+        if len(argv) > 5 and isinstance(reply, list):
+            count = argv[7 if argv[3] == b"IDLE" else 5]
+            if len(reply) > int(count):
+                self.count("rule:S7.1")
 
     def _information(self, operation: Operation, argv: Words, reply: Reply) -> None:
         if argv[1].upper() != b"GROUPS" or not isinstance(reply, list):
@@ -342,4 +351,5 @@ _JUDGES: Final[dict[bytes, Callable[[Commands, Operation, Words, Reply], None]]]
     b"XACK": Commands._acknowledge,
     b"XGROUP": Commands._group_command,
     b"XINFO": Commands._information,
+    b"XPENDING": Commands._pending,
 }

@@ -88,7 +88,7 @@ class Witness(Checker):
 
     def committed(self, event: Committed) -> None:
         kinds: set[bool] = set()
-        for block, effects in decoded(event):
+        for block, effects in decoded(event) if event.blocks else ():
             self.past.take(event.region, block.first, effects)
             for effect in effects:
                 announces = isinstance(effect, fx.Acknowledge)
