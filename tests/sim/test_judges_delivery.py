@@ -472,6 +472,25 @@ def test_a_clean_stop_takes_nothing() -> None:
     assert "repeated 10-1" in story.judge.violations[0].text
 
 
+def test_effects_that_only_the_next_start_tells_of_count_as_done() -> None:
+    """The process died when its commit was on the disk, and had told nobody."""
+    for skips in (False, True):
+        story = begun()
+        story.take(1, read(A, B, C))
+        story.holds = True
+        story.add(1, "40-1", 4)
+        story.take(1, read(D))
+        unsaved = story.unsaved[1]
+        story.restart(1, "kill", {1: 4, 2: 1})
+        story.unsaved[1] = unsaved
+        story.holds = False
+        story.commit(1)
+        story.add(1, "50-1", 5)
+        story.take(1, read(entry("50-1", 5)))
+        story.run(1, "XREADGROUP GROUP g c STREAMS jobs 30-2", read(*[entry("50-1", 5)] if skips else [D, entry("50-1", 5)]))
+        assert bool(story.judge.violations) == skips
+
+
 @pytest.mark.parametrize("announced", [False, True])
 def test_a_restored_region_has_what_the_backup_had_and_hears_its_own_announcements_as_others(announced: bool) -> None:
     story = begun()
