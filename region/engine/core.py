@@ -137,6 +137,9 @@ class Core:
         self.sessions: dict[int, Session] = {}
         self.answers: list[Answer] = []
         self.started_ms = journal.clock_ms
+        # With lost members: the first effect that this region issues after it was told so, or started; 0 without (S13.8).
+        self.first_without_lost = 0
+        self.note_lost()
         # The highest time that this region has read: it never runs back (S10.2).
         self.clock_ms = journal.clock_ms
         # Time for patience, intervals and time-outs: it goes on while the clock waits for a system time that was set back.
@@ -235,6 +238,21 @@ class Core:
         """Every member but this one and the lost."""
         return [member.region_id for member in self.members.values() if member.region_id != self.region_id and not member.lost]
 
+    def note_lost(self) -> None:
+        """Members were said to be lost, here or before this start."""
+        self.stability.lost = [member.region_id for member in self.members.values() if member.lost]
+        if self.stability.lost:
+            self.first_without_lost = self.keyspace.vector.get(self.region_id, 0) + 1
+
+    def knows_what_lost_left(self) -> bool:
+        """Whether nothing of a lost member can still come from another (S13.8).
+
+        All that they will ever have of it is in what they say once they hold an effect issued here after it was said to be lost; and that
+        counts only when all of it is applied here. What they said before is no proof: a create, say, that they got afterwards would meet
+        no tombstone here.
+        """
+        return self.first_without_lost == 0 or self.stability.all_hold(self.others(), self.region_id, self.first_without_lost)
+
     def member_named(self, name: str) -> Optional[Member]:
         for member in self.members.values():
             if member.name == name:
@@ -250,7 +268,7 @@ class Core:
 
     def stable_vector(self) -> Vector:
         """What every member is known to have on disk (S1); nothing while this region itself does not count."""
-        if self.lifecycle.state != SERVING:
+        if self.lifecycle.state != SERVING or not self.knows_what_lost_left():
             return {}
         return self.stability.stable(self.others(), self.disk_vector)
 

@@ -292,10 +292,10 @@ class Engine(Core):
         return Attestation(dict(self.keyspace.vector), clock_ms, digest, position, self.lifecycle.life, counts)
 
     def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
-        """Applies blocks that a peer sent; those covered are ignored, and all of a peer whose link is DOWN."""
+        """Applies blocks that a peer sent; those covered are ignored, and all of a peer whose link is DOWN or that is said to be lost."""
         self.read_clock(now_ms)
         link = self.links.get(source)
-        if link is not None and link.is_down:
+        if link is not None and (link.is_down or self.members[source].lost):
             return
         try:
             merging.merge_blocks(self, blocks, source)
@@ -306,7 +306,7 @@ class Engine(Core):
         """Joins a whole staged snapshot in one step (S11)."""
         self.read_clock(now_ms)
         link = self.links.get(source)
-        if link is not None and link.is_down:
+        if link is not None and (link.is_down or self.members[source].lost):
             return
         try:
             merging.join_snapshot(self, chunks, source)

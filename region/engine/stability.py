@@ -16,6 +16,8 @@ class Stability:
         # What counts: vectors of regions whose effects up to that vector are applied here, and the clocks said with them.
         self.counted: dict[int, Vector] = {}
         self.clocks_ms: dict[int, int] = {}
+        # Regions said to be lost: what others hold of theirs may still be on its way here, and nobody else will say so (S13.8).
+        self.lost: list[int] = []
         # Heard but not yet countable, oldest first. Only the oldest and the newest are kept, so it is bounded and still moves.
         self._waiting: dict[int, list[Heard]] = {}
 
@@ -47,10 +49,10 @@ class Stability:
         return True
 
     def count(self, applied: Vector) -> None:
-        """Lets those vectors count whose region's own effects up to them are applied here."""
+        """Lets those vectors count whose region's own effects up to them are applied here, and those of lost regions."""
         for region_id in list(self._waiting):
             waiting = self._waiting[region_id]
-            while waiting and covers(applied, region_id, waiting[0].vector.get(region_id, 0)):
+            while waiting and all(covers(applied, one, waiting[0].vector.get(one, 0)) for one in (region_id, *self.lost)):
                 heard = waiting.pop(0)
                 raise_to(self.counted.setdefault(region_id, {}), heard.vector)
                 self.clocks_ms[region_id] = max(self.clocks_ms.get(region_id, 0), heard.clock_ms)

@@ -143,7 +143,9 @@ class Upkeep:
 def _may_remove(core: Core, dot: Dot, at_ms: int) -> bool:
     """The winner's region once every member holds that deadline and has a clock past it; after the grace any region (S10.3)."""
     others = core.others()
-    known = core.stability.all_hold(others, dot[0], dot[1]) and core.stability.all_clocks_past(others, at_ms)
+    known = (
+        core.stability.all_hold(others, dot[0], dot[1]) and core.stability.all_clocks_past(others, at_ms) and core.knows_what_lost_left()
+    )
     if known and dot[0] == core.region_id:
         return True
     if core.clock_ms > at_ms + core.settings.integer("crdt-expiry-grace-ms"):

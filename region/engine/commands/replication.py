@@ -177,7 +177,9 @@ def member(core: Core, session: Session, argv: list[bytes]) -> Reply:
     lost = _member(core, argv[2])
     if lost.region_id == core.region_id:
         raise CommandError(f"ERR region {core.name} cannot say of itself that it is lost; say it in the others")
-    lost.lost = True
+    if not lost.lost:
+        lost.lost = True
+        core.note_lost()
     core.meta_changes["lost"] = ",".join(str(known.region_id) for known in core.members.values() if known.lost).encode()
     core.journal.push_clock()  # a row to wait for: what is told besides goes into the same commit
     core.note_unsaved()

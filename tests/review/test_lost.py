@@ -1,0 +1,73 @@
+"""A region that is gone for good, and what it left on its way (S13.8, S6.2)."""
+
+from __future__ import annotations
+
+from tests.review.support import Place, carry, cluster, tell
+
+
+def tombstones(place: Place) -> bool:
+    stream = place.engine.keyspace.get(b"x")
+    return stream is not None and bool(stream.tombstones)
+
+
+def us_destroys_what_ap_makes_anew() -> list[Place]:
+    """us has destroyed a group, and knows that eu has that; eu holds what ap did meanwhile, and us does not; then ap is gone for good."""
+    us, eu, ap = cluster(3)
+    us.ok("XGROUP", "CREATE", "x", "g", "0", "MKSTREAM")
+    carry(us, eu)
+    carry(us, ap)
+    us.ok("XGROUP", "DESTROY", "x", "g")
+    carry(us, eu)
+    tell(eu, us)
+    ap.ok("XGROUP", "DESTROY", "x", "g")
+    ap.ok("XGROUP", "CREATE", "x", "g", "0", "MKSTREAM")
+    carry(ap, eu, gossip=False)
+    assert eu("EXISTS", "x") == 0
+    us.ok("CRDT.MEMBER", "LOST", "ap")
+    us.at(1100)
+    return [us, eu]
+
+
+def test_what_a_lost_region_left_still_meets_the_tombstone() -> None:
+    """S6.1: us dropped its tombstone as soon as nobody waited for ap; then ap's create came by way of eu, and lived on in us alone."""
+    us, eu = us_destroys_what_ap_makes_anew()
+    assert tombstones(us)
+    carry(eu, us)
+    assert us.engine.vector == eu.engine.vector
+    assert us("EXISTS", "x") == 0
+    assert us.engine.keyspace.digest() == eu.engine.keyspace.digest()
+
+
+def test_the_tombstone_goes_once_all_that_the_lost_left_is_here() -> None:
+    """It is kept until eu holds what us issued after ap was said to be lost: eu then has all of ap that it will ever have."""
+    us, eu = us_destroys_what_ap_makes_anew()
+    us.ok("XADD", "y", "*", "f", "1")
+    carry(us, eu)
+    tell(eu, us)
+    us.at(1200)
+    assert tombstones(us)  # eu speaks of more of ap than us has
+    carry(eu, us)
+    us.at(1300)
+    assert not tombstones(us)
+
+
+def test_a_start_asks_again_what_the_lost_left() -> None:
+    """What others had said before it may be passed on for long; a start makes note of the lost members as the command does."""
+    us, eu = us_destroys_what_ap_makes_anew()
+    us.ok("XADD", "y", "*", "f", "1")
+    carry(us, eu)
+    carry(eu, us)
+    us.at(1200)
+    assert us.engine.stable_vector()
+    us.engine.note_lost()
+    assert not us.engine.stable_vector()
+
+
+def test_nothing_more_is_taken_from_a_lost_region() -> None:
+    """What lay unread when it was said might come after everybody had said what they have."""
+    us, _, ap = cluster(3)
+    ap.ok("XADD", "x", "*", "f", "1")
+    us.ok("CRDT.MEMBER", "LOST", "ap")
+    carry(ap, us)
+    assert us("EXISTS", "x") == 0
+    assert 3 not in us.engine.vector
