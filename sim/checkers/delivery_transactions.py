@@ -18,6 +18,7 @@ from crdt.effects import (
 )  # fmt: skip
 from region.engine.replies import ErrorReply, Reply
 from sim.checkers.delivery_facts import Fact
+from sim.checkers.delivery_words import is_null
 from sim.history import Words
 from sim.oracle.log import Add
 from sim.oracle.words import name_of
@@ -44,12 +45,12 @@ def owned(words: Words, reply: Reply, facts: list[Fact], begin: int, later: Said
     """Up to where in `facts`, from `begin` on, the effects are those of this command; -1: that cannot be told. `later`: those after it."""
     name = name_of(words)
     last = _LAST.get(name)
-    if last is None or isinstance(reply, ErrorReply):
-        return begin
+    if last is None or isinstance(reply, ErrorReply) or reply == 0 or is_null(reply):
+        return begin  # what changes nothing replicates nothing (S1)
     keys = words[1:] if name in (b"DEL", b"UNLINK") else words[1:3] if name[:6] == b"RENAME" else words[2:3] if b" " in name else words[1:2]
     end = _through(last, keys, name, reply, facts, begin)
     if name in (b"DEL", b"UNLINK"):
-        for _ in words[2:]:
+        for _ in range(1, reply if isinstance(reply, int) else 1):
             end = _through(last, keys, name, reply, facts, end)
     elif name == b"XADD" and begin < end < len(facts) and _has_trim(words):
         return _after_trim(words[1], facts, end, later)

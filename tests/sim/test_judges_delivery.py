@@ -8,7 +8,7 @@ from typing import Optional
 import pytest
 
 from crdt.block import Block, BlockWriter, chain_after
-from crdt.effects import Acknowledge, CreateGroup, Delete, DestroyGroup, Effect, RemoveEntries, Trim
+from crdt.effects import Acknowledge, CreateGroup, Delete, DestroyGroup, Effect, RemoveEntries, SetDeadline, Trim
 from crdt.ids import parse
 from crdt.node import encode_names, encode_values
 from crdt.spans import Spans
@@ -264,6 +264,22 @@ def test_a_transaction_acknowledges_before_it_deletes() -> None:
     )  # fmt: skip
     story.merge(2)
     assert story.end() == []
+
+
+def test_in_a_transaction_what_changed_nothing_issued_nothing() -> None:
+    story = begun()
+    queued = ("PERSIST jobs", "XREADGROUP GROUP g c STREAMS jobs >", "EXPIRE jobs 0")
+    story.run(1, "EXEC", [0, [[KEY, [A, B, C]]], 1], SetDeadline(KEY, 0, []), queued=queued)
+    assert story.judge.violations == []
+
+
+def test_in_a_transaction_an_xadd_that_trimmed_nothing_leaves_the_trim_to_the_xtrim() -> None:
+    story = begun()
+    read_new = "XREADGROUP GROUP g c STREAMS jobs >"
+    queued = (read_new, "XADD jobs MAXLEN ~ 9 * t 4", read_new, "XTRIM jobs MAXLEN 0", "XREADGROUP GROUP g d STREAMS jobs 0")
+    replies: Reply = [[[KEY, [A, B, C]]], b"40-1", [[KEY, [D]]], 4, [[KEY, []]]]
+    story.run(1, "EXEC", replies, Trim(KEY, {1: 4, 2: 1}, False), adds=[("40-1", 4)], queued=queued)
+    assert story.judge.violations == []
 
 
 # -- 7: the wrong ones -----------------------------------------------------------------------------------------------
