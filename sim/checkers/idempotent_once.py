@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from sim.history import End, Setup
-from sim.oracle.adds import may_be_evicted
+from sim.oracle.adds import may_be_evicted, may_have_lost, order
 from sim.oracle.follower import Follower
 from sim.oracle.judge import OracleJudge
 from sim.oracle.log import Add
@@ -62,6 +62,7 @@ class IdempotentOnce(OracleJudge):
             return "S9.4: a pair was cleared"
         if max(one, other, key=lambda add: (add.entry_id, add.region)).region in self.oracle.gone:
             return "S9.2: the region that would remove the loser is gone for good"
-        if self.oracle.restores:
-            return "S13.7: a restored disk had lost the pair, or the removal"
+        loser = self.oracle.followers[max(one, other, key=order).region]
+        if may_have_lost(loser, one) or may_have_lost(loser, other):
+            return "S13.7: a restored disk had lost the pair"
         return ""

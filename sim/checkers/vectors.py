@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from xxhash import xxh3_128_digest
 
 from crdt.block import Block
+from region.engine.replies import Reply, VerbatimText
 from sim.history import Began, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector
 from sim.oracle.judge import OracleJudge
 from sim.oracle.words import number
@@ -22,6 +23,7 @@ class Region:
     def __init__(self) -> None:
         self.now: Vector = {}
         self.disk: Vector = {}  # of its last commit
+        self.ever: Vector = {}  # the most that was ever on its disk
         self.life = 0
         self.found = 0  # its own effects that its last start found
         self.ends: list[int] = []  # counters at which its blocks end
@@ -30,6 +32,13 @@ class Region:
         self.rests_on: list[Vector] = []  # … and what it had before; in a merge it may have issued before all was merged …
         self.at_most: list[Vector] = []  # … and what it had afterwards
         self.units: dict[int, int] = {}  # a counter inside a command's effects → the last of them
+
+    def holds(self, vector: Vector) -> None:
+        """This is on its disk."""
+        self.disk = vector
+        for origin, counter in vector.items():
+            if counter > self.ever.get(origin, 0):
+                self.ever[origin] = counter
 
 
 def includes(greater: Vector, lesser: Vector) -> bool:
@@ -50,6 +59,7 @@ class Vectors(OracleJudge):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.regions = {region: Region() for region in self.setup.regions}
+        self._turn = 0
         self._writes: dict[int, tuple[int, int, int]] = {}  # client → region, time and counter of its last write
 
     # -- starts ------------------------------------------------------------------------------------------------------
@@ -70,7 +80,7 @@ class Vectors(OracleJudge):
             del known.issued[keep:], known.rests_on[keep:], known.at_most[keep:]
         known.units = {counter: last for counter, last in known.units.items() if last <= event.vector.get(event.region, 0)}
         known.now = event.vector
-        known.disk = event.vector
+        known.holds(event.vector)
 
     def stopped(self, event: Stopped) -> None:
         super().stopped(event)
@@ -156,7 +166,7 @@ class Vectors(OracleJudge):
             known.chains.append(block.chain)
         if not includes(event.vector, known.disk) or (event.start and not includes(known.now, event.vector)):
             self.fail(event.at_ms, event.region, f"committed {event.vector} after {known.disk}, with {known.now} applied")
-        known.disk = event.vector
+        known.holds(event.vector)
 
     def _holds_units(self, event: Committed, known: Region, block: Block) -> None:
         """A block holds whole units, all of them issued before anything else was merged (S1.2, S1.4)."""
@@ -199,11 +209,45 @@ class Vectors(OracleJudge):
             self.fail(operation.at_ms, region, f"told that {reply} regions hold effect {counter}; those that do are {holders}")
 
     def shown(self, shown: dict[int, Shown]) -> None:
-        """What a region shows is what it was moved to."""
-        for region in sorted(shown):
+        """What a region shows is what it was moved to; and one region in turn is asked what it says of all disks."""
+        regions = sorted(shown)
+        for region in regions:
             if shown[region].vector != self.regions[region].now:
                 self.fail(shown[region].at_ms, region, f"shows {shown[region].vector}, was moved to {self.regions[region].now}")
+        if regions:
+            self._turn += 1
+            region = regions[self._turn % len(regions)]
+            self._look(region, shown[region].at_ms)
+
+    def _look(self, region: int, at_ms: int) -> None:
+        """`INFO`: what is said to be on a disk, here or everywhere, is there; and no alarm was raised (S2.4, S6.2, S13.9)."""
+        figures = _figures(self.setup.ask(region, (b"INFO", b"crdt")))
+        for name in (b"crdt_divergence", b"crdt_gaps", b"crdt_forks"):
+            if figures.get(name, b"0") != b"0":
+                self.fail(at_ms, region, f"raises {name.decode()}: {figures[name].decode()}")
+        here = _vector(figures.get(b"crdt_disk_vector", b""))
+        if not includes(self.regions[region].disk, here):
+            self.fail(at_ms, region, f"says that {here} is on its disk; there is {self.regions[region].disk}")
+        everywhere = _vector(figures.get(b"crdt_stable_vector", b""))
+        lost = [self.oracle.names.get(name) for name in figures.get(b"crdt_members_lost", b"").split(b",")]
+        for other, known in self.regions.items():
+            if other not in lost and not includes(known.ever, everywhere):
+                self.fail(at_ms, region, f"says that {everywhere} is on every disk; region {other} never had more than {known.ever}")
 
     def finish(self, end: End) -> None:
-        """The same once more."""
+        """The same once more, in every region."""
         self.shown(end.shown)
+        for region in sorted(end.shown):
+            self._look(region, end.at_ms)
+
+
+def _figures(reply: Reply) -> dict[bytes, bytes]:
+    """The lines of a section of INFO."""
+    text = reply.text if isinstance(reply, VerbatimText) else reply
+    lines = text.split(b"\r\n") if isinstance(text, bytes) else []
+    return {name: value for name, colon, value in (line.partition(b":") for line in lines) if colon}
+
+
+def _vector(text: bytes) -> Vector:
+    """`region_id=counter,…`"""
+    return {number(region): number(counter) for region, _, counter in (part.partition(b"=") for part in text.split(b",") if part)}

@@ -131,6 +131,14 @@ def may_be_evicted(follower: Follower, state: KeyState, pid: bytes) -> bool:
     return state.pair_counts.get(pid, 0) > min(state.least_maxsize, follower.oracle.least_maxsize)
 
 
+def may_have_lost(follower: Follower, add: Add) -> bool:
+    """Whether the region may lack the pair of an add that it knows.
+
+    A snapshot brings no pair that its sender has collected; that was stable then, but a restored disk may have lost what had made it so.
+    """
+    return follower.region in follower.oracle.restored and (add.region, add.counter) in follower.joined
+
+
 def is_conflict(one: Add, other: Add, duration_ms: int) -> bool:
     """Two adds of one pair, neither having seen the other, recorded at most the duration apart (S9.2)."""
     return (
@@ -181,8 +189,7 @@ def _is_no_retry(follower: Follower, state: KeyState, request: AddRequest) -> No
             follower.oracle.counts["pairs added anew after their duration"] += 1
         elif may_be_evicted(follower, state, request.pid):
             follower.oracle.counts["pairs added anew, possibly evicted"] += 1
-        elif follower.oracle.restores:
-            # A snapshot brings no pair that its sender has collected, and what had made it stable may be lost with the restored disk.
+        elif may_have_lost(follower, add):
             follower.oracle.counts["pairs added anew after a restore"] += 1
         else:
             raise Wrong(f"a retry was added anew; {describe(add.shown)} is held for its pair", "idempotent_once")

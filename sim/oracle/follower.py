@@ -35,8 +35,11 @@ class Follower:
         self.region = region
         self.state = State()
         self.clock_ms = 0  # the region's clock at the step under judgement
+        self.latest_ms = 0  # the latest that it must have read by then
         self.defaults: dict[str, str] = {}  # settings in force
         self.held: dict[Dot, int] = {}  # since when the region has held the pair of an idempotent add (S9.1)
+        self.joined: set[Dot] = set()  # idempotent adds that came by a snapshot, which need not bring the pair (S11.3)
+        self.issued_ms: list[tuple[int, int]] = []  # (counter, clock) of what it issued: no start finds an earlier clock beside it
         self.pending = Pending()
         self.blind = False  # effects that nobody saw committed: nothing can be said until the next start
         self.trusted = 0  # up to this counter the region's own effects are known
@@ -88,6 +91,9 @@ class Follower:
         self._queue.clear()
         self.blind = False
         self.state = State()
+        own = event.vector.get(self.region, 0)
+        self.issued_ms = [issued for issued in self.issued_ms if issued[0] <= own]
+        self.latest_ms = self.issued_ms[-1][1] if self.issued_ms else 0
         self.pending.forget()
         self.reset_settings()
         for region in sorted(event.vector):
@@ -115,7 +121,7 @@ class Follower:
         """Judges a command; False when its effects are taken as they are, for good or ill."""
         self.op = op
         self.before = op.before
-        self.clock_ms = op.clock_ms
+        self._reads_clock(op)
         try:
             self.oracle.judge_operation(self, op)
         except (Wrong, Unsure) as trouble:
@@ -168,7 +174,7 @@ class Follower:
         self.before = event.before
         self._advance(event.after, event, own=False)
         if relearned:
-            self._apply_foreign(self.region, event.after[self.region], event.clock_ms)
+            self._apply_foreign(self.region, event.after[self.region], event.clock_ms, event.how == "join")
         if not self.blind:
             self._limit = event.after.get(self.region, 0)
             if self._behind():
@@ -178,18 +184,25 @@ class Follower:
     def _advance(self, vector: Vector, event: Union[Operation, Moved], own: bool) -> None:
         """Brings the state to a vector; `own`: with what the region issued by itself on the way."""
         self.op = None
-        self.clock_ms = event.clock_ms
+        self._reads_clock(event)
         state = self.state
         for region, counter in vector.items():
             if counter <= state.vector.get(region, 0):
                 continue
             if region != self.region:
-                self._apply_foreign(region, counter, event.clock_ms)
+                self._apply_foreign(region, counter, event.clock_ms, isinstance(event, Moved) and event.how == "join")
             elif own:
                 self._limit = counter
                 self._own_effects(event.at_ms, {})
 
-    def _apply_foreign(self, region: int, counter: int, held_ms: Optional[int]) -> None:
+    def _reads_clock(self, event: Union[Operation, Moved]) -> None:
+        """The clock never runs back, restarts included as far as it is on the disk (S10.2)."""
+        self.clock_ms = event.clock_ms
+        if event.clock_ms < self.latest_ms:
+            self.oracle.find("removals", event.at_ms, self.region, f"its clock reads {event.clock_ms}, after {self.latest_ms}")
+        self.latest_ms = event.clock_ms
+
+    def _apply_foreign(self, region: int, counter: int, held_ms: Optional[int], joined: bool = False) -> None:
         state = self.state
         if counter > self.log.last(region):
             self.go_blind("effects that nobody saw committed")
@@ -199,6 +212,8 @@ class Follower:
             effect = known[number - 1]
             if held_ms is not None and type(effect) is Add and effect.pid:
                 self.held[(region, number)] = held_ms
+                if joined:
+                    self.joined.add((region, number))
             state.apply(region, number, effect)
 
     def _own_effects(self, at_ms: int, others: dict[int, Vector]) -> None:
@@ -218,6 +233,7 @@ class Follower:
         if type(effect) is Add and effect.pid:
             self.held[(self.region, counter)] = effect.recorded_ms
         self.state.apply(self.region, counter, effect)
+        self.issued_ms.append((counter, self.clock_ms))
 
     def _no_twins(self, at_ms: int) -> None:
         """Of two entries present at once under one key and one ID one must be a client's or a RENAME's making (S4.1, S10.1)."""

@@ -72,7 +72,9 @@ class Oracle:
         before, after = event.before.get(region, 0), event.after.get(region, 0)
         # What others have of this region comes back to it after a restore; what it issues now nobody can have.
         relearned = after > before and after <= self.held_by_others(region)
-        others = {other: vector for other, vector in self.now.items() if other != region} if event.how == "tick" else {}
+        others: dict[int, Vector] = {}
+        if event.how == "tick":  # those that are down may be lost for good, and are waited for no more (S13.8)
+            others = {other: vector for other, vector in self.now.items() if other != region and not self.down[other]}
         self.now[region] = event.after
         self.followers[region].take(event, relearned, others)
 

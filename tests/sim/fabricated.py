@@ -213,6 +213,8 @@ def truth(oracle: Oracle, region: int, words: Words, now_ms: int) -> Reply:
     name = words[0]
     if name == b"TIME":
         return [b"%d" % (now_ms // 1000), b"%d" % (now_ms % 1000 * 1000)]
+    if name == b"INFO":
+        return b"# CRDT\r\ncrdt_gaps:0\r\ncrdt_disk_vector:\r\ncrdt_stable_vector:\r\n"
     follower = oracle.followers[region]
     follower.clock_ms = now_ms
     key = words[2] if name == b"XINFO" else words[1]

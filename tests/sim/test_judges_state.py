@@ -369,6 +369,55 @@ def test_what_is_told_of_disks(command: str, right: object, wrong: object) -> No
         assert story.found() == ["vectors"]
 
 
+@pytest.mark.parametrize(
+    ("figures", "is_right"),
+    [
+        (b"crdt_disk_vector:1=3,2=4", True),
+        (b"crdt_disk_vector:1=4,2=4", False),
+        (b"crdt_stable_vector:1=3,2=4", True),
+        (b"crdt_stable_vector:1=4,2=4", False),
+        (b"crdt_forks:1", False),
+    ],
+)
+def test_what_info_says_of_disks(figures: bytes, is_right: bool) -> None:
+    story = ordinary_life()
+    story.add(1, "1002-1", "d")
+    story.answers[(1, (b"INFO", b"crdt"))] = figures
+    story.show()
+    story.show()
+    assert story.found() == ([] if is_right else ["vectors"])
+    if not is_right and b"stable" in figures:  # it would be right once both have it on their disks
+        story = ordinary_life()
+        story.add(1, "1002-1", "d")
+        story.sync()
+        story.answers[(1, (b"INFO", b"crdt"))] = figures
+        assert story.finish() == []
+
+
+def test_a_clock_that_runs_back() -> None:
+    story = ordinary_life()
+    story.command(1, "PING", OK)
+    story.at(1001)
+    story.command(1, "PING", OK)
+    assert story.found() == ["removals"]
+
+
+def test_a_clock_that_a_restart_sets_back() -> None:
+    story = ordinary_life()
+    story.add(1, "1002-1", "d")
+    story.commit(1)
+    story.at(1003)
+    story.command(1, "PING", OK)
+    story.crash(1)
+    story.at(1002)
+    story.command(1, "PING", OK)
+    assert story.found() == []  # that it was 1003 here was on no disk
+    story.crash(1)
+    story.at(1001)
+    story.command(1, "PING", OK)
+    assert story.found() == ["removals"]
+
+
 # -- 6: digests ------------------------------------------------------------------------------------------------------
 
 
