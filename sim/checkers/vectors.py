@@ -7,6 +7,7 @@ may rest on (S2.1); its blocks run on without gaps and are chained (S13.5); what
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import Final
 
 from xxhash import xxh3_128_digest
 
@@ -15,6 +16,8 @@ from region.engine.replies import Reply, VerbatimText
 from sim.history import Began, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector
 from sim.oracle.judge import OracleJudge
 from sim.oracle.words import number
+
+ASKS_EVERY: Final = 3  # times that vectors are shown
 
 
 class Region:
@@ -209,14 +212,14 @@ class Vectors(OracleJudge):
             self.fail(operation.at_ms, region, f"told that {reply} regions hold effect {counter}; those that do are {holders}")
 
     def shown(self, shown: dict[int, Shown]) -> None:
-        """What a region shows is what it was moved to; and one region in turn is asked what it says of all disks."""
+        """What a region shows is what it was moved to; at times one of them, in turn, is asked what it says of all disks."""
         regions = sorted(shown)
         for region in regions:
             if shown[region].vector != self.regions[region].now:
                 self.fail(shown[region].at_ms, region, f"shows {shown[region].vector}, was moved to {self.regions[region].now}")
-        if regions:
-            self._turn += 1
-            region = regions[self._turn % len(regions)]
+        self._turn += 1
+        if regions and self._turn % ASKS_EVERY == 0:
+            region = regions[self._turn // ASKS_EVERY % len(regions)]
             self._look(region, shown[region].at_ms)
 
     def _look(self, region: int, at_ms: int) -> None:
