@@ -15,7 +15,7 @@ from typing import Final
 from sim.mutants.operators import Key, mutants_of
 from sim.mutants.tree import ROOT
 
-FILE: Final = Path(__file__).parent / "equivalent.txt"
+FILE: Final = ROOT / "sim" / "mutants" / "equivalent.txt"
 
 
 @dataclass(frozen=True)

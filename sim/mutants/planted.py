@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sim.mutants.tree import forget_compiled
+from sim.mutants.tree import ROOT, forget_compiled
 
-FOLDER: Final = Path(__file__).parent / "planted"
+FOLDER: Final = ROOT / "sim" / "mutants" / "planted"
 LINES_MAX: Final = 6
 
 

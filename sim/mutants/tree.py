@@ -8,7 +8,13 @@ import sys
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parent.parent.parent
+def _root() -> Path:
+    """Where one stands, if that is a source tree; an installed package has neither tests nor patches beside it."""
+    here = Path.cwd()
+    return here if (here / "sim" / "mutants" / "planted").is_dir() else Path(__file__).resolve().parent.parent.parent
+
+
+ROOT: Final = _root()
 PACKAGES: Final = ("crdt", "region", "sync", "sim", "proto")
 _FILES: Final = ("anabranch_build.py", "pyproject.toml")
 

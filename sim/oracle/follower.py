@@ -287,5 +287,7 @@ def described(effect: Optional[Logged]) -> str:
         return "nothing"
     if isinstance(effect, Add):
         return f"Add of {readable(effect.shown_id)} to {readable(effect.key)}"
-    parts = [f"{name}={value!r}" for name, value in vars(effect).items()]
+    # Compiled classes have no __dict__.
+    values = [(name, getattr(effect, name)) for name in dir(effect) if not name.startswith("_")]
+    parts = [f"{name}={value!r}" for name, value in values if not callable(value)]
     return f"{type(effect).__name__}({', '.join(parts)})"
