@@ -30,7 +30,7 @@ class Upkeep:
     def note(self, core: Core, stream: Stream) -> None:
         """A key changed: which lists does it belong to?"""
         key = stream.key
-        if stream.deadlines or key in self._in_force:
+        if (stream.deadlines or key in self._in_force) and not (key in self.hidden and stream.is_hidden(core.clock_ms)):
             self._note_deadline(stream)
         if stream.tombstones or stream.tombstone_of_all or stream.clears or stream.pairs:
             self.collectable[key] = None

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+
 def _root() -> Path:
     """Where one stands, if that is a source tree; an installed package has neither tests nor patches beside it."""
     here = Path.cwd()

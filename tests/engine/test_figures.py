@@ -1,0 +1,152 @@
+"""The figures of three regions after a story in which they differ."""
+
+from __future__ import annotations
+
+import pytest
+
+from crdt.block import Block
+from region.engine.errors import ChainForked, SyncGap
+from region.engine.figures import figures
+from region.engine.info import info_text
+from tests.review.support import Place, carry, cluster, sync, tell
+
+
+def metric(place: Place, name: str, **labels: str) -> float:
+    """One sample, by its labels."""
+    samples = next(samples for one, _, _, samples in figures(place.engine) if one == f"anabranch_{name}")
+    return next(value for found, value in samples if found == labels)
+
+
+def info(place: Place) -> dict[str, str]:
+    lines = [line for line in info_text(place.engine, ["everything"]).decode().split("\r\n") if line and not line.startswith("#")]
+    return dict(line.split(":", 1) for line in lines)
+
+
+def test_links_and_lags() -> None:
+    us, eu, ap = cluster(3)
+    us.ok("XADD", "s", "*", "f", "1")
+    sync(us, eu, ap)
+    us.ok("XADD", "s", "*", "f", "2")
+    us.ok("XADD", "s", "*", "f", "3")
+    carry(us, eu)
+    tell(eu, us)
+    tell(us, ap)
+    us.engine.link_state(2, "up", "")
+    us.engine.receiver_opened(3)
+    assert [metric(us, "peer_lag_effects", peer=peer) for peer in ("eu", "ap")] == [0, 2]
+    assert [metric(us, "link_up", peer=peer) for peer in ("eu", "ap")] == [1, 0]
+    assert [metric(us, "link_receives", peer=peer) for peer in ("eu", "ap")] == [0, 1]
+    assert [metric(ap, "behind_effects", peer=peer) for peer in ("us", "eu")] == [2, 0]
+    us.ok("CRDT.LINK", "eu", "DOWN")
+    assert metric(us, "link_up", peer="eu") == 0
+    us.engine.acknowledged(3, {1: 2}, us.now_ms)
+    assert metric(us, "peer_lag_effects", peer="ap") == 1
+    fields = info(us)
+    assert (fields["crdt_receivers"], fields["crdt_links_up"]) == ("1", "0")
+
+
+def test_peers_are_listed() -> None:
+    us, eu, _ap = cluster(3)
+    us.ok("XADD", "s", "*", "f", "1")
+    sync(us, eu)
+    us.engine.link_state(2, "up", "")
+    us.engine.link_state(3, "refused", "cluster: another one")
+    us.engine.receiver_opened(2)
+    us.engine.acknowledged(2, {1: 1}, us.now_ms)
+    us.ok("CRDT.LINK", "3", "DELAY", "50")
+    us.ok("CRDT.MEMBER", "LOST", "ap")
+    reply = us("CRDT.PEERS")
+    assert isinstance(reply, list)
+    shown = [dict(zip(one.flat[::2], one.flat[1::2], strict=True)) for one in reply]  # type: ignore[union-attr]
+    assert [one[b"name"] for one in shown] == [b"eu", b"ap"]
+    eu_shown, ap_shown = shown
+    assert (eu_shown[b"link"], eu_shown[b"receives_from_here"], eu_shown[b"acknowledged"], eu_shown[b"lag"]) == (b"up", 1, [1, 1], 0)
+    assert (ap_shown[b"link"], ap_shown[b"detail"], ap_shown[b"delay_ms"], ap_shown[b"lost"]) == (
+        b"refused",
+        b"cluster: another one",
+        50,
+        1,
+    )
+    assert (ap_shown[b"acknowledged"], ap_shown[b"lag"], ap_shown[b"receives_from_here"]) == ([], 1, 0)
+    us.ok("CRDT.LINK", "ap", "DOWN")
+    reply = us("CRDT.PEERS")
+    assert reply[1].flat[5] == b"down"  # type: ignore[index,union-attr]
+    assert [(one.peer, one.action, one.delay_ms) for one in us.engine.link_requests()] == [(3, "DELAY", 50), (3, "DOWN", 50)]
+    assert us.engine.link_requests() == []
+
+
+def test_a_failed_commit_is_shown() -> None:
+    us, _ = cluster(2)
+    us.ok("XADD", "s", "*", "f", "1")
+    assert metric(us, "commit_failed") == 0 and info(us)["aof_last_write_status"] == "ok"
+    assert us.engine.take_commit(us.now_ms) is not None
+    us.engine.commit_failed("disk full")
+    fields = info(us)
+    assert metric(us, "commit_failed") == 1
+    assert (fields["aof_last_write_status"], fields["crdt_state"], fields["crdt_commit_error"]) == ("err", "failed", "disk full")
+
+
+def test_what_the_keyspace_holds() -> None:
+    us = cluster(1)[0]
+    us.ok("XADD", "a", "*", "f", "1")
+    us.ok("PEXPIRE", "a", "100000")
+    us.ok("XADD", "b", "*", "f", "1")
+    us.ok("PEXPIRE", "b", "100000")
+    us.ok("PERSIST", "b")
+    us.ok("XADD", "c", "IDMP", "p", "i", "*", "f", "1")
+    us.ok("XGROUP", "CREATE", "c", "g", "0")
+    us.ok("XREADGROUP", "GROUP", "g", "x", "STREAMS", "c", ">")
+    us.ok("XGROUP", "CREATE", "c", "h", "0")
+    us.ok("XGROUP", "DESTROY", "c", "h")
+    us.ok("XADD", "d", "*", "f", "1")
+    us.ok("XGROUP", "CREATE", "d", "g", "0")
+    us.ok("DEL", "d")
+    names = ("keys", "entries", "groups", "pending_entries", "idmp_pairs", "group_tombstones", "absent_keys")
+    assert [metric(us, name) for name in names] == [3, 3, 1, 1, 1, 2, 1]
+    assert info(us)["db0"] == "keys=3,expires=1,avg_ttl=0"
+    us.ok("FLUSHALL")
+    assert [metric(us, name) for name in names] == [0, 0, 0, 0, 0, 3, 4]
+    fields = info(us)
+    assert fields["crdt_clears"] == "2" and "db0" not in fields
+
+
+def test_states_and_vectors() -> None:
+    us, eu = cluster(2)
+    eu.ok("XADD", "s", "*", "f", "1")
+    carry(eu, us)
+    us.ok("XADD", "s", "*", "f", "1")
+    assert [metric(us, "vector", origin=origin) for origin in ("us", "eu")] == [1, 1]
+    assert metric(us, "disk_vector", origin="eu") == 1
+    assert [metric(us, "state", state=state) for state in ("starting", "serving", "recovery")] == [0, 1, 0]
+    assert metric(us, "uncommitted_bytes") > 0 and metric(us, "changes_since_checkpoint") == 2
+    us.engine.lifecycle.enter_recovery(5000)
+    assert [metric(us, "state", state=state) for state in ("starting", "serving", "recovery")] == [0, 0, 1]
+    assert info(us)["crdt_recovery_waiting_for"] == "eu"
+    assert (metric(us, "effects_merged_total"), metric(us, "blocks_merged_total"), metric(us, "effects_issued_total")) == (1, 1, 1)
+    us.now_ms += 5000
+    us("PING")
+    assert metric(us, "uptime_seconds") == 5.0
+    us.engine.process_facts = {"used_memory_rss": "4096", "rejected_connections": "odd"}
+    assert (metric(us, "memory_bytes"), metric(us, "rejected_connections_total")) == (4096, 0)
+
+
+def test_protocol_errors_are_counted() -> None:
+    us, eu = cluster(2)
+    for _ in range(3):
+        eu.ok("XADD", "s", "*", "f", "1")
+        eu.commit()
+    blocks = eu.lacking({})
+    with pytest.raises(SyncGap):
+        us.engine.merge(blocks[1:], 2, us.now_ms)
+    forged = Block(2, 1, 1, blocks[0].body, bytes(16))
+    with pytest.raises(ChainForked):
+        us.engine.merge([forged], 2, us.now_ms)
+    assert (metric(us, "crdt_gaps"), metric(us, "crdt_forks")) == (1, 1)
+    us.engine.merge(blocks, 2, us.now_ms)
+    us.commit()
+    us.engine.compare_digest(2, dict(us.engine.vector), bytes(16))
+    assert metric(us, "crdt_divergence") == 1
+    us.engine.compare_digest(2, {2: 1}, bytes(16))
+    us.engine.compare_digest(2, dict(us.engine.vector), b"")
+    us.engine.compare_digest(2, dict(us.engine.vector), us.engine.keyspace.digest())
+    assert metric(us, "crdt_divergence") == 1

@@ -1,0 +1,190 @@
+"""Start and recovery as a state machine: when each begins, asks, and is over (S13.6, S13.7)."""
+
+from __future__ import annotations
+
+from region.engine.gossip import Answer, Question
+from region.engine.lifecycle import RECOVERY, SERVING, STARTING, Lifecycle
+from tests.review.support import cluster, code, tell
+
+OTHERS = [2, 3]
+
+
+def starting(patience_ms: int = 100) -> Lifecycle:
+    return Lifecycle(1, 1000, 0, 1000, patience_ms)
+
+
+def recovering() -> Lifecycle:
+    lifecycle = starting()
+    lifecycle.enter_recovery(1500)
+    return lifecycle
+
+
+def answer(lifecycle: Lifecycle, answerer: int, vector: dict[int, int], recovery: int = 0, number: int = 0) -> None:
+    lifecycle.hear_answer(Answer(1, lifecycle.life, number or lifecycle.asking, answerer, vector, recovery))
+
+
+# -- start -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_start_is_over_when_all_have_spoken() -> None:
+    lifecycle = starting()
+    assert lifecycle.state == STARTING
+    lifecycle.peer_holds(2, {1: 5}, {1: 5}, OTHERS, 1001)
+    assert lifecycle.state == STARTING
+    lifecycle.peer_holds(2, {1: 5}, {1: 5}, OTHERS, 1002)
+    assert lifecycle.state == STARTING, "twice the same one"
+    lifecycle.peer_holds(3, {2: 9}, {1: 5}, OTHERS, 1003)
+    assert lifecycle.state == SERVING
+
+
+def test_a_start_is_over_when_patience_is() -> None:
+    lifecycle = starting()
+    lifecycle.tick(OTHERS, {}, 1099)
+    assert lifecycle.state == STARTING
+    lifecycle.tick(OTHERS, {}, 1100)
+    assert lifecycle.state == SERVING
+    alone = starting()
+    alone.tick([], {}, 1000)
+    assert alone.state == SERVING
+
+
+def test_a_peer_that_holds_more_begins_a_recovery() -> None:
+    lifecycle = starting()
+    lifecycle.peer_holds(2, {1: 6}, {1: 5}, OTHERS, 1001)
+    assert (lifecycle.state, lifecycle.life, lifecycle.recovery) == (RECOVERY, 1001, 1001)
+    late = starting()
+    late.peer_holds(2, {1: 6}, {1: 5}, OTHERS, 5000)
+    assert (late.life, late.recovery) == (5000, 5000), "the clock, where it is higher"
+    late.enter_recovery(9000)
+    assert (late.life, late.asking) == (5000, 1), "it is in recovery already"
+
+
+def test_a_recovery_goes_on_after_a_restart() -> None:
+    lifecycle = Lifecycle(1, 2000, 1500, 2000, 100)
+    assert (lifecycle.state, lifecycle.asking) == (RECOVERY, 1)
+    question = lifecycle.question()
+    assert (question.asker, question.life, question.number, question.recovery) == (1, 2000, 1, 1500)
+    lifecycle.tick(OTHERS, {}, 99999)
+    assert lifecycle.state == RECOVERY, "patience ends a start alone"
+
+
+# -- leaving a recovery ----------------------------------------------------------------------------------------------
+
+
+def test_it_is_left_when_all_have_answered_and_all_is_there() -> None:
+    lifecycle = recovering()
+    answer(lifecycle, 2, {1: 7, 2: 3})
+    lifecycle.tick(OTHERS, {1: 9, 2: 9}, 1600)
+    assert lifecycle.state == RECOVERY and lifecycle.waited_for(OTHERS, {1: 9, 2: 9}) == [3]
+    answer(lifecycle, 3, {1: 8})
+    lifecycle.tick(OTHERS, {1: 7, 2: 9}, 1600)
+    assert lifecycle.state == RECOVERY and lifecycle.waited_for(OTHERS, {1: 7, 2: 9}) == [3], "3 holds more of it"
+    lifecycle.tick(OTHERS, {1: 8, 2: 3}, 1601)
+    assert (lifecycle.state, lifecycle.recovery) == (SERVING, 0)
+
+
+def test_it_asks_again_while_it_lacks_something() -> None:
+    """S13.7: and answers to an earlier asking count no more."""
+    lifecycle = recovering()
+    answer(lifecycle, 2, {1: 7})
+    answer(lifecycle, 3, {})
+    lifecycle.tick(OTHERS, {1: 6}, 1699)
+    assert lifecycle.asking == 1
+    lifecycle.tick(OTHERS, {1: 6}, 1700)
+    assert lifecycle.asking == 2
+    lifecycle.tick(OTHERS, {1: 9}, 1701)
+    assert lifecycle.state == RECOVERY and lifecycle.waited_for(OTHERS, {1: 9}) == OTHERS
+    answer(lifecycle, 2, {1: 7}, number=1)
+    answer(lifecycle, 3, {}, number=1)
+    lifecycle.tick(OTHERS, {1: 9}, 1702)
+    assert lifecycle.state == RECOVERY
+    answer(lifecycle, 2, {1: 7})
+    answer(lifecycle, 3, {})
+    lifecycle.tick(OTHERS, {1: 9}, 1703)
+    assert lifecycle.state == SERVING
+
+
+def test_answers_of_another_life_count_not() -> None:
+    lifecycle = recovering()
+    for answerer in OTHERS:
+        lifecycle.hear_answer(Answer(1, lifecycle.life - 1, lifecycle.asking, answerer, {}, 0))
+    lifecycle.tick(OTHERS, {}, 1600)
+    assert lifecycle.state == RECOVERY
+    assert not lifecycle.heard_own_life(lifecycle.life, 1600)
+    asked = lifecycle.asking
+    answer(lifecycle, 2, {})
+    assert lifecycle.heard_own_life(5000, 1600)
+    assert (lifecycle.life, lifecycle.asking) == (5001, 1) and asked == 1
+    assert lifecycle.waited_for(OTHERS, {}) == OTHERS, "it asks anew"
+
+
+def test_an_answer_given_in_recovery_must_be_of_one_known_before_the_asking() -> None:
+    """S13.7: else two restored regions take each other's word for what both have lost."""
+    lifecycle = recovering()
+    answer(lifecycle, 2, {}, recovery=77)
+    answer(lifecycle, 3, {})
+    lifecycle.tick(OTHERS, {}, 1600)
+    assert lifecycle.state == RECOVERY
+    assert lifecycle.waited_for(OTHERS, {}) == OTHERS
+    lifecycle.tick(OTHERS, {}, 1700)
+    assert lifecycle.asking == 2, "that one is heard of now"
+    answer(lifecycle, 2, {}, recovery=78)
+    answer(lifecycle, 3, {})
+    lifecycle.tick(OTHERS, {}, 1701)
+    assert lifecycle.state == RECOVERY, "a later recovery of the same region"
+    lifecycle.tick(OTHERS, {}, 1900)
+    answer(lifecycle, 2, {}, recovery=78)
+    answer(lifecycle, 3, {})
+    lifecycle.tick(OTHERS, {}, 1901)
+    assert lifecycle.state == SERVING
+
+
+def test_a_question_tells_of_a_recovery_too() -> None:
+    lifecycle = recovering()
+    lifecycle.hear_question(Question(2, 70, 1, 70))
+    lifecycle.ask(1600)
+    answer(lifecycle, 2, {}, recovery=70)
+    answer(lifecycle, 3, {})
+    lifecycle.tick(OTHERS, {}, 1601)
+    assert lifecycle.state == SERVING
+
+
+# -- others' askings -------------------------------------------------------------------------------------------------
+
+
+def test_of_one_asker_only_the_highest_asking_is_kept() -> None:
+    lifecycle = starting()
+    assert not lifecycle.hear_question(Question(1, 9, 9, 9)), "its own"
+    assert lifecycle.hear_question(Question(2, 70, 2, 70))
+    lifecycle.hear_answer(Answer(2, 70, 2, 3, {1: 1}, 0))
+    assert not lifecycle.hear_question(Question(2, 70, 2, 70)) and not lifecycle.hear_question(Question(2, 70, 1, 70))
+    assert not lifecycle.hear_question(Question(2, 60, 9, 60))
+    assert list(lifecycle.answers[2]) == [3]
+    assert lifecycle.hear_question(Question(2, 70, 3, 70)) and 2 not in lifecycle.answers
+    lifecycle.hear_answer(Answer(2, 70, 2, 3, {1: 1}, 0))
+    assert 2 not in lifecycle.answers, "of an asking that is over"
+    assert lifecycle.hear_question(Question(2, 71, 1, 71))
+    assert lifecycle.questions[2].life == 71
+    lifecycle.forget_asker(2, 70)
+    assert 2 in lifecycle.questions
+    lifecycle.hear_answer(Answer(2, 71, 1, 3, {}, 0))
+    lifecycle.forget_asker(2, 71)
+    assert not lifecycle.questions and not lifecycle.answers
+
+
+# -- in an engine ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_said_of_a_recovery() -> None:
+    us, eu, ap = cluster(3)
+    us.engine.lifecycle.enter_recovery(2000)
+    us.at(2000)
+    assert us("XADD", "s", "*", "a", "1").message == "READONLY region us is in recovery, waiting for eu, ap"  # type: ignore[union-attr]
+    tell(us, eu)
+    tell(eu, us)
+    assert us("XADD", "s", "*", "a", "1").message == "READONLY region us is in recovery, waiting for ap"  # type: ignore[union-attr]
+    us.ok("CRDT.MEMBER", "LOST", "ap")
+    us.at(2001)
+    assert us.engine.lifecycle.state == SERVING
+    assert code(us("XADD", "s", "*", "a", "1")) != "READONLY"
+    assert ap.engine.lifecycle.state == SERVING

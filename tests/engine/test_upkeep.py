@@ -1,0 +1,140 @@
+"""What time does: which keys it works off, when, and what it leaves (S10.2 to S10.6, S6.2)."""
+
+from __future__ import annotations
+
+from region.engine.upkeep import Upkeep
+from tests.review.support import Place, carry, cluster, sync, tell
+
+
+def one_of(us: Place) -> Upkeep:
+    return us.engine.upkeep
+
+
+def test_keys_that_cannot_go_yet_keep_no_others_waiting() -> None:
+    """One pass looks at every key: the first of them holds entries still, the second nothing but its deadline (S10.6)."""
+    us, eu = cluster(2)
+    us.ok("XADD", "a", "*", "f", "1")
+    eu.ok("XADD", "b", "*", "f", "1")
+    sync(us, eu)
+    for key in ("a", "b"):
+        us.ok("PEXPIRE", key, "1000000")
+        us.ok("DEL", key)
+    eu.ok("XADD", "a", "*", "f", "2")  # survives the DEL, and is hidden with what comes
+    sync(us, eu)
+    sync(us, eu)
+    us.at(us.now_ms + 10)
+    us.commit()
+    keys = us.engine.keyspace.keys
+    assert b"a" in keys
+    assert b"b" not in keys or not keys[b"b"].deadlines
+
+
+def test_a_hidden_key_counts_once_and_needs_one_clock() -> None:
+    """Each change of a hidden key put its deadline back among those to come: it was counted again, and a row written to carry the clock."""
+    us, eu = cluster(2)
+    eu.engine.link_state(1, "up", "")
+    us.ok("XADD", "a", "*", "f", "1")
+    sync(us, eu)
+    us.ok("PEXPIRE", "a", "100")
+    eu.ok("XADD", "a", "*", "f", "2")
+    eu.ok("XADD", "a", "*", "f", "3")
+    us.at(us.now_ms + 200)
+    assert us.engine.statistics.expired_keys == 1
+    us.commit()
+    rows = us.engine.journal.position
+    carry(eu, us)  # two adds that the deadline hides as well
+    us.at(us.now_ms + 1)
+    us.commit()
+    assert us.engine.statistics.expired_keys == 1
+    assert us.engine.journal.position == rows + 1, "the block alone"
+
+
+def test_a_key_that_is_made_anew_and_expires_again_counts_again() -> None:
+    us = cluster(1)[0]
+    for _ in range(2):
+        us.ok("XADD", "a", "*", "f", "1")
+        us.ok("PEXPIRE", "a", "100")
+        us.at(us.now_ms + 200)
+    assert us.engine.statistics.expired_keys == 2
+
+
+def test_a_deadline_that_was_moved_hides_when_it_says_so() -> None:
+    us = cluster(1)[0]
+    us.ok("XADD", "a", "*", "f", "1")
+    us.ok("PEXPIRE", "a", "100")
+    us.ok("PEXPIRE", "a", "300")
+    us.at(1200)
+    assert us("EXISTS", "a") == 1 and not one_of(us).hidden
+    us.ok("PEXPIRE", "a", "50")
+    us.at(1251)
+    assert us("EXISTS", "a") == 0 and list(one_of(us).hidden) == [b"a"]
+    assert us.engine.statistics.expired_keys == 1
+
+
+def test_what_is_collected_is_forgotten() -> None:
+    """A key of which nothing is left once its tombstones are stable takes no memory."""
+    us, eu = cluster(2)
+    us.ok("XGROUP", "CREATE", "a", "g", "0", "MKSTREAM")
+    us.ok("DEL", "a")
+    us.ok("XADD", "b", "*", "f", "1")
+    us.ok("XGROUP", "CREATE", "b", "g", "0")
+    us.ok("XGROUP", "DESTROY", "b", "g")
+    assert us.engine.keyspace.keys[b"b"].tombstones
+    sync(us, eu)
+    for place in (us, eu):
+        place.at(place.now_ms + 1000)
+    for place in (us, eu):
+        assert list(place.engine.keyspace.keys) == [b"b"]
+        assert not place.engine.keyspace.keys[b"b"].tombstones
+        assert not one_of(place).collectable
+
+
+def test_pairs_are_collected_when_old_and_stable() -> None:
+    us, eu = cluster(2)
+    us.ok("XADD", "a", "IDMP", "p", "i", "*", "f", "1")
+    us.commit()
+    us.at(us.now_ms + 200_000)
+    assert us.engine.keyspace.keys[b"a"].pairs.count() == 1, "eu has not said that it holds it"
+    eu.at(us.now_ms)
+    sync(us, eu)
+    us.at(us.now_ms + 1)
+    assert us.engine.keyspace.keys[b"a"].pairs.count() == 0
+    eu.at(us.now_ms)
+    assert eu.engine.keyspace.keys[b"a"].pairs.count() == 1, "it holds it since a moment ago"
+    eu.at(us.now_ms + 100_000)
+    assert eu.engine.keyspace.keys[b"a"].pairs.count() == 0
+
+
+def expired(us: Place, eu: Place) -> None:
+    """A deadline of us's, in both regions, that passes in 100 ms."""
+    us.ok("XADD", "a", "*", "f", "1")
+    us.ok("PEXPIRE", "a", "100")
+    sync(us, eu)
+
+
+def test_the_winner_removes_once_all_clocks_are_past() -> None:
+    """S10.3."""
+    us, eu = cluster(2, crdt_expiry_grace_ms="60000")
+    expired(us, eu)
+    us.at(2000)
+    us.commit()
+    assert us.engine.keyspace.keys[b"a"].length() == 1, "eu's clock is not known to be past it"
+    eu.at(2000)
+    eu.commit()
+    assert eu.engine.keyspace.keys[b"a"].length() == 1, "us's deadline, not eu's"
+    tell(eu, us)
+    us.at(2010)
+    assert us.engine.keyspace.keys[b"a"].length() == 0
+    assert us.engine.statistics.expired_early == 0
+
+
+def test_after_the_grace_anybody_removes() -> None:
+    us, eu = cluster(2, crdt_expiry_grace_ms="5000")
+    expired(us, eu)
+    deadline_ms = eu.engine.keyspace.keys[b"a"].winning_deadline()
+    assert deadline_ms is not None
+    eu.at(deadline_ms[1] + 5000)
+    assert eu.engine.keyspace.keys[b"a"].length() == 1
+    eu.at(deadline_ms[1] + 5001)
+    assert eu.engine.keyspace.keys[b"a"].length() == 0
+    assert eu.engine.statistics.expired_early == 1, "us was not known to be past it"
