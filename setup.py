@@ -31,11 +31,15 @@ COMPILED = [
     "region/connection.py",
     "region/held.py",
     "sync/*.py",
+    "sim/history.py",
     "sim/world/*.py",
+    "sim/checkers/*.py",
+    "sim/oracle/*.py",
+    "sim/rules/*.py",
 ]
 INTERPRETED = {
     *("sync/carrier.py", "sync/generate.py", "sync/manager.py", "sync/questions.py"),
-    *("sim/world/disk.py", "sim/world/draining.py", "sim/world/faults.py"),
+    *("sim/world/disk.py", "sim/world/draining.py", "sim/world/faults.py", "sim/oracle/oracle.py"),
 }
 OPT_LEVEL = os.environ.get("ANABRANCH_OPT_LEVEL", "3")
 

@@ -37,6 +37,9 @@ CLIENTS: Final[dict[str, tuple[float, int]]] = {
 # Kinds that change much with one command act less often.
 RARE: Final = frozenset({"deleter", "renamer", "last-id-keeper", "administrator", "configurer", "pair-configurer"})
 
+ACTS_PER_COMMAND: Final = 0.87
+"""Some acts of clients are several commands (pipelines, transactions), some none (a client that waits does not act)."""
+
 # How often a seed has each kind of fault at all, how many times it strikes at most, and for how long (ms, least and most).
 FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {
     "cut": (0.3, 3, 50, 1500),
@@ -77,7 +80,7 @@ def draw_plan(seed: int, regions: int = 3, ops: int = 300, faults: Optional[Coll
         raise ValueError(f"there is no fault '{unknown[0]}'; there are: {', '.join(FAULTS)}")
     draw = Random((seed << 16) + (regions << 8) + 1)
     ids = tuple(range(1, regions + 1))
-    load_ms = int(ops * draw.choice([3, 6, 14]))
+    load_ms = int(ops * draw.choice([2, 3, 5]))
     mirrors = draw.random() < 0.25
     clients = _clients(draw, ids, mirrors)
     steps: list[Step] = [*_intents(draw, clients, ops, load_ms), *_faults(draw, ids, load_ms, faults)]
@@ -92,7 +95,7 @@ def draw_plan(seed: int, regions: int = 3, ops: int = 300, faults: Optional[Coll
         steps=tuple(steps),
         links=_links(draw, ids),
         load_ms=load_ms,
-        tick_ms=draw.choice([15, 30, 60]),
+        tick_ms=draw.choice([20, 50, 80]),
         delay_ms=draw.choice([quick, quick, (5, 30)]),
         loss=draw.choice([0.0, 0.0, 0.02, 0.1]),
         clock_offsets_ms={one: draw.randint(-2000, 2000) if apart else 0 for one in ids},
@@ -125,7 +128,7 @@ def _intents(draw: Random, clients: tuple[ClientPlan, ...], ops: int, load_ms: i
     bursts = draw.choice([1, 1, 5])
     intents: list[Intent] = []
     at_ms = 0
-    for number, client in enumerate(draw.choices(clients, weights, k=ops)):
+    for number, client in enumerate(draw.choices(clients, weights, k=max(1, round(ops * ACTS_PER_COMMAND)))):
         if number % bursts == 0:
             at_ms = draw.randrange(load_ms)
         intents.append(Intent(at_ms, client.number, draw.getrandbits(48)))
@@ -172,23 +175,23 @@ def _settings(draw: Random, regions: tuple[int, ...], mirrors: bool) -> dict[int
         "stream-idmp-maxsize": pick(["1", "2", "100"]),
         "crdt-unit-max-bytes": pick(["250", "1000", *["64000000"] * 10]),
         "crdt-expiry-grace-ms": pick(["20", "200", "1000"]),
-        "crdt-heartbeat-interval-ms": pick(["40", "80", "160"]),
+        "crdt-heartbeat-interval-ms": pick(["60", "150", "300"]),
         "crdt-sync-interval-ms": pick(["0", "5", "20"]),
         "crdt-start-patience-ms": pick(["0", "50", "500"]),
         "crdt-snapshot-patience-ms": pick(["50", "200", "600"]),
         "crdt-body-patience-ms": pick(["5", "50", "200"]),
         "crdt-reconnect-min-ms": pick(["5", "50"]),
         "crdt-reconnect-max-ms": pick(["50", "300"]),
-        "crdt-link-silence-ms": pick(["500", "1500"]),
+        "crdt-link-silence-ms": pick(["600", "1200"]),
     }
     own = {
         "crdt-block-max-bytes": ["1", "100", "1000000"],
         "crdt-log-max-effects": ["10", "30", "0", "0"],
-        "crdt-checkpoint-interval-ms": ["40", "300", "2000"],
+        "crdt-checkpoint-interval-ms": ["100", "500", "2000"],
         "crdt-checkpoint-max-bytes": ["3000", "1000000"],
         "crdt-slice-max-bytes": ["100", "1000", "1000000"],
-        "crdt-batch-max-bytes": ["60", "400", "1000000"],
-        "crdt-window-max-bytes": ["1", "1000", "8000000"],
+        "crdt-batch-max-bytes": ["60", "400", "400", "1000000"],
+        "crdt-window-max-bytes": ["1", *["1000"] * 3, *["8000000"] * 4],
         "crdt-collect-interval-ms": ["1", "5", "50", "300"],
     }
     result: dict[int, dict[str, str]] = {}

@@ -7,8 +7,10 @@ blocks that a region has put on its disk for its peers, which are the wire contr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Optional
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Optional
+
+from mypy_extensions import mypyc_attr
 
 from crdt.block import Block
 from region.engine.replies import Reply
@@ -167,8 +169,7 @@ class End:
     why_not: str = ""
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(NamedTuple):
     """An invariant does not hold. `checker` is its file's name."""
 
     checker: str
@@ -181,13 +182,15 @@ class Violation:
         return f"{self.checker} at {self.at_ms} ms{where}: {self.text}"
 
 
-@dataclass
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Checker:
     """Base of the judges: each overrides the events that it looks at, and calls `fail`."""
 
-    setup: Setup
-    violations: list[Violation] = field(default_factory=list)
-    name = ""
+    name: ClassVar[str] = ""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.violations: list[Violation] = []
 
     def fail(self, at_ms: int, region: int, text: str) -> None:
         self.violations.append(Violation(self.name, at_ms, region, text))

@@ -91,9 +91,10 @@ def conclude(world: World) -> None:
 def _converge(world: World) -> Optional[int]:
     """Lets time pass until all regions are level and stay so; how long that took, None if it took too long."""
     began_ms = world.scheduler.now_ms
+    until_ms = began_ms + bound_ms(world.plan)
     quiet = 0
     last: object = None
-    while world.scheduler.now_ms < began_ms + bound_ms(world.plan):
+    while world.scheduler.now_ms < until_ms:
         world.scheduler.run_until(world.scheduler.now_ms + _LOOK_MS)
         vectors = [region.engine.vector for region in world.remaining()] if world.is_level() else None
         shown = [sorted(vector.items()) for vector in vectors] if vectors is not None else None

@@ -13,11 +13,10 @@ number from the beginning may have survived: a `Doubt`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Optional, Union
 
 from sim.checkers.delivery_facts import Facts
-from sim.history import Began, Checker, Committed, Moved, Operation, Stopped, Vector
+from sim.history import Began, Checker, Committed, Moved, Operation, Setup, Stopped, Vector
 
 
 class Item:
@@ -85,7 +84,6 @@ class Tape:
         return taken
 
 
-@dataclass
 class TapeChecker(Checker):
     """Base of the judges that follow each region's own order.
 
@@ -93,10 +91,12 @@ class TapeChecker(Checker):
     taken, `restarted` when a region begins again from an earlier point.
     """
 
-    facts: Facts = field(default_factory=Facts)
-    tapes: dict[int, Tape] = field(default_factory=dict)
-    now_ms: int = 0
-    _beginning: dict[int, Began] = field(default_factory=dict)  # starts that found effects which are told of next
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.facts = Facts()
+        self.tapes: dict[int, Tape] = {}
+        self.now_ms = 0
+        self._beginning: dict[int, Began] = {}  # starts that found effects which are told of next
 
     # -- what they override ------------------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final, Optional
 
 from region.engine.replies import ErrorReply, Reply, VerbatimText
@@ -26,7 +25,7 @@ from sim.checkers.delivery_tape import Doubt, Item, Step, TapeChecker
 from sim.checkers.delivery_transactions import LOCAL, owned
 from sim.checkers.delivery_words import ReadRequest, fields_of_map, is_null, keyed, readable
 from sim.checkers.delivery_xread import xread
-from sim.history import Began, End, Moved, Operation, Shown, Vector, Words
+from sim.history import Began, End, Moved, Operation, Setup, Shown, Vector, Words
 from sim.oracle.log import Add
 from sim.oracle.state import NEVER, KeyState
 from sim.oracle.words import entry_id, name_of
@@ -37,18 +36,20 @@ ROUND_MS: Final = 90
 _WAITING: Final = (b"XREADGROUP", b"XREAD")
 
 
-@dataclass
 class GroupReads(TapeChecker):
     """The judge. `counts`: how often what was seen, for the table of a sweep."""
 
-    models: dict[int, RegionModel] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
     name = "group_reads"
-    _refused: set[tuple[int, Name]] = field(default_factory=set)  # groups whose last read was refused (S13.4, S14): not drained
-    _is_healed: bool = False
-    _received_since_ms: dict[int, int] = field(default_factory=dict)  # by region; since it was seen last that nobody did
-    _told: set[int] = field(default_factory=set)  # reads that were woken further up the tape than they were told
-    _is_muted: bool = False
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.models: dict[int, RegionModel] = {}
+        self.counts: Counter[str] = Counter()
+        self._refused: set[tuple[int, Name]] = set()  # groups whose last read was refused (S13.4, S14): not drained
+        self._is_healed = False
+        self._received_since_ms: dict[int, int] = {}  # by region; since it was seen last that nobody did
+        self._told: set[int] = set()  # reads that were woken further up the tape than they were told
+        self._is_muted = False
 
     # -- the tape ----------------------------------------------------------------------------------------------------
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Final, Optional
 
 from region.engine.replies import ErrorReply
 from sim.checkers.delivery_words import readable
-from sim.history import Began, Checker, Committed, End, Moved, Operation, Stopped
+from sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Stopped
 from sim.oracle.words import number
 
 GAP_MS: Final = 60
@@ -30,19 +29,21 @@ _BLOCKING: Final = (b"XREAD", b"XREADGROUP")
 _DISK: Final = (b"CRDT.VECTOR", b"CRDT.DIGEST", b"CRDT.MEMBER")
 
 
-@dataclass
 class Liveness(Checker):
     """The judge. `counts`: how many commands had to wait, and for what."""
 
-    counts: Counter[str] = field(default_factory=Counter)
     name = "liveness"
-    _now_ms: int = 0
-    _starts: dict[int, tuple[int, int]] = field(default_factory=dict)  # region → (start, at_ms)
-    _patience_ms: dict[int, int] = field(default_factory=dict)  # of that start
-    _signs: dict[int, list[int]] = field(default_factory=dict)  # region → times at which its running process did something
-    _sizes: dict[int, int] = field(default_factory=dict)  # region → effects on its disk, as far as told
-    _restored: dict[int, bool] = field(default_factory=dict)
-    _open: dict[int, Operation] = field(default_factory=dict)  # computed and not answered yet, by number
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.counts: Counter[str] = Counter()
+        self._now_ms = 0
+        self._starts: dict[int, tuple[int, int]] = {}  # region → (start, at_ms)
+        self._patience_ms: dict[int, int] = {}  # of that start
+        self._signs: dict[int, list[int]] = {}  # region → times at which its running process did something
+        self._sizes: dict[int, int] = {}  # region → effects on its disk, as far as told
+        self._restored: dict[int, bool] = {}
+        self._open: dict[int, Operation] = {}  # computed and not answered yet, by number
 
     # -- signs of life -----------------------------------------------------------------------------------------------
 

@@ -8,14 +8,13 @@ What a crash or a restored backup may have taken counts as not acknowledged.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Final, Optional
 
 from crdt.effects import Delete, DestroyGroup, Flush, RemoveObserved
 from region.engine.replies import ErrorReply, Reply
 from sim.checkers.delivery_tape import Item, Step, TapeChecker
 from sim.checkers.delivery_words import ReadRequest, keyed, readable
-from sim.history import Operation, Vector, Words
+from sim.history import Operation, Setup, Vector, Words
 from sim.oracle.words import entry_id, name_of
 
 Name = tuple[bytes, bytes]
@@ -35,14 +34,16 @@ class Seen:
         self.acknowledged: dict[bytes, dict[Token, None]] = {}
 
 
-@dataclass
 class Redelivery(TapeChecker):
     """The judge. `counts`: acknowledgements that it holds regions to."""
 
-    seen: dict[int, dict[Name, Seen]] = field(default_factory=dict)
-    vectors: dict[int, Vector] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
     name = "redelivery"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.seen: dict[int, dict[Name, Seen]] = {}
+        self.vectors: dict[int, Vector] = {}
+        self.counts: Counter[str] = Counter()
 
     # -- the tape ----------------------------------------------------------------------------------------------------
 

@@ -137,7 +137,8 @@ class Follower:
         rest: list[Step] = []
         while self._queue and isinstance(self._queue[0][0], Operation):
             step = self._queue.popleft()
-            if isinstance(step[0], Operation) and step[0].waited:
+            # A read that blocked has waited, too, and may be told of by now: its clock is a later one.
+            if isinstance(step[0], Operation) and step[0].waited and step[0].clock_ms == event.clock_ms:
                 ran.append(step[0])
             else:
                 rest.append(step)

@@ -19,67 +19,11 @@ from typing import Any, Final, Optional
 import apsw
 
 from region.database import Connection
+from sim.world.file import SECTOR_BYTES, File
 
-SECTOR_BYTES: Final = 512
+PAGE_BYTES: Final = 1024
+"""Small, as all limits here: tables soon have more than one page, and a commit more than one frame that may be lost or torn."""
 _POWERSAFE_OVERWRITE: Final = 0x1000
-_TRUNCATED: Final = -1
-
-
-class File:
-    """One file. `seen`: its bytes as a process reads them; `durable`: those that a power cut leaves for sure."""
-
-    __slots__ = ("durable", "seen", "unsynced")
-
-    def __init__(self) -> None:
-        self.seen = bytearray()
-        self.durable = bytearray()
-        self.unsynced: list[tuple[int, bytes]] = []  # (offset, bytes), or (_TRUNCATED, the size in decimal digits)
-
-    def write(self, offset: int, data: bytes) -> None:
-        _put(self.seen, offset, data)
-        self.unsynced.append((offset, data))
-
-    def truncate(self, size: int) -> None:
-        del self.seen[size:]
-        self.unsynced.append((_TRUNCATED, b"%d" % size))
-
-    def sync(self) -> None:
-        for change in self.unsynced:
-            _change(self.durable, *change)
-        self.unsynced = []
-
-    def after_power_cut(self, draw: Random, survival: float) -> File:
-        """What a power cut leaves: of the unsynced writes each survives with this probability, some of them torn."""
-        left = File()
-        left.durable = self.durable
-        for offset, data in self.unsynced:
-            if draw.random() >= survival:
-                continue
-            if offset != _TRUNCATED and draw.random() < 0.3:
-                data = data[: SECTOR_BYTES * draw.randrange(1 + len(data) // SECTOR_BYTES)]
-            _change(left.durable, offset, data)
-        left.seen = bytearray(left.durable)
-        return left
-
-    def copy(self) -> File:
-        twin = File()
-        twin.seen = bytearray(self.seen)
-        twin.durable = bytearray(self.durable)
-        twin.unsynced = list(self.unsynced)
-        return twin
-
-
-def _put(content: bytearray, offset: int, data: bytes) -> None:
-    if len(content) < offset:
-        content.extend(bytes(offset - len(content)))
-    content[offset : offset + len(data)] = data
-
-
-def _change(content: bytearray, offset: int, data: bytes) -> None:
-    if offset == _TRUNCATED:
-        del content[int(data) :]
-    else:
-        _put(content, offset, data)
 
 
 class Disk:
@@ -305,6 +249,7 @@ class Opener:
         if self._connection is None:
             plain = apsw.Connection(f"{self.disk.name}/{path.name}", vfs="anabranch-simulation")
             plain.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
+            plain.execute(f"PRAGMA page_size={PAGE_BYTES}").fetchall()  # only a new file takes it
             self._connection = DiskConnection(plain, self.disk)
         return self._connection
 

@@ -357,7 +357,7 @@ def _slow_disk(world: World, fault: Fault, draw: Random) -> None:
     region.write_ms = draw.choice([(10, 30), (50, 150)])
 
     def end() -> None:
-        region.write_ms = (0, 2)
+        region.write_ms = (0, 3)
 
     _ends(world, fault, end)
 

@@ -11,6 +11,7 @@ from collections import deque
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from sim.world.scheduler import uniform
 from sync.codec import decode_down, decode_up, encode_down, encode_up
 from sync.messages import Acknowledge, BodyRequest, Hello, Message, SnapshotRequest
 
@@ -57,7 +58,7 @@ class Network:
 
     def _delay(self, source: int, target: int) -> int:
         low, high = self.delay_ms
-        delay_ms = low if low == high else self.draw.randint(low, high)
+        delay_ms = low if low == high else uniform(self.draw, low, high)
         return delay_ms + self.slow_ms.get((source, target), 0)
 
     # -- connections -------------------------------------------------------------------------------------------------

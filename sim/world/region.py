@@ -25,6 +25,7 @@ from region.engine.settings import Settings
 from sim.history import Began, Committed, Moved, Stopped, Vector
 from sim.world.clients import Clients
 from sim.world.disk import Disk, Opener
+from sim.world.scheduler import uniform
 from sync import questions
 from sync.hub import Hub
 from sync.sender import CheckChains, Locate, ReadBlock, ReadLog
@@ -64,7 +65,7 @@ class SimulatedRegion:
         self.disk = Disk(f"{world.disk_prefix}{region_id}")
         self.disk.checkpoint_pages = draw.choice([4, 20, 1000])
         self.clock_offset_ms = 0
-        self.write_ms = (0, 2)  # how long a transaction takes
+        self.write_ms = (0, 3)  # how long a transaction takes
         self.starts = 0
         self.running = False
         self.paused = False
@@ -138,7 +139,7 @@ class SimulatedRegion:
         world.judge_began(Began(self.region_id, self.starts, how, engine.life, dict(engine.vector), now_ms, patience_ms))
         self._tell_found()
         self.stepped("tick")
-        world.scheduler.after(self.draw.randint(1, world.tick_ms), self._tick, self.starts)
+        world.scheduler.after(uniform(self.draw, 1, world.tick_ms), self._tick, self.starts)
 
     def _tell_found(self) -> None:
         """The former process may have died when its last commit was on the disk and it had not heard of that."""
@@ -268,7 +269,7 @@ class SimulatedRegion:
         hub = self.hub
         scheduler = self.world.scheduler
         for number, request in hub.take_requests():
-            scheduler.after(self.draw.randint(0, 1), self._answer, self.starts, number, request)
+            scheduler.after(uniform(self.draw, 0, 1), self._answer, self.starts, number, request)
         for peer in hub.take_dials():
             self.world.network.dial(self, peer)
         for number in hub.take_closes():
@@ -281,7 +282,7 @@ class SimulatedRegion:
     def _plan_merge(self) -> None:
         if not self._merge_planned:
             self._merge_planned = True
-            self.world.scheduler.after(self.draw.randint(0, 1), self._merge, self.starts)
+            self.world.scheduler.after(uniform(self.draw, 0, 1), self._merge, self.starts)
 
     def note_moved(self, how: str) -> None:
         """Tells the judges when the vector moved; then hands on the answers that came late."""
@@ -361,7 +362,7 @@ class SimulatedRegion:
             self._next_job()
 
     def _next_job(self) -> None:
-        self.world.scheduler.after(self.draw.randint(*self.write_ms), self._write_job, self.starts)
+        self.world.scheduler.after(uniform(self.draw, *self.write_ms), self._write_job, self.starts)
 
     def _write_job(self, start: int) -> None:
         """The thread has written: its transaction is on the disk, or failed, before the loop hears of it."""
@@ -379,7 +380,7 @@ class SimulatedRegion:
         if self.disk.is_dead():
             self.died()
             return
-        self.world.scheduler.after(self.draw.randint(0, 1), self._job_done, start)
+        self.world.scheduler.after(uniform(self.draw, 0, 1), self._job_done, start)
 
     def _job_done(self, start: int) -> None:
         if not self.is_running(start):

@@ -86,7 +86,7 @@ class Never(Checker):
 def failing() -> tuple[Plan, list[Violation]]:
     """The first seed that the planted judge fails."""
     for seed in range(500):
-        plan = draw_plan(seed, 3, 60, ["kill"])
+        plan = draw_plan(seed, 3, 100, ["kill"])
         if not plan.faults() or not any(client.kind == "deleter" for client in plan.clients):
             continue
         violations = run_plan(plan, [NoDeleteAfterKill]).violations

@@ -42,7 +42,7 @@ class NoDeleteAfterKill(Checker):
             self.fail(operation.at_ms, operation.region, "a DEL after a kill")
 
 
-TASK = Task(3, 60, ("kill",), (NoDeleteAfterKill,))
+TASK = Task(3, 100, ("kill",), (NoDeleteAfterKill,))
 
 
 def failing_seed() -> int:
@@ -59,7 +59,7 @@ def test_a_seed_becomes_a_file_that_fails() -> None:
     story = Shrinking(TASK, 60.0)(seed)
     assert story.remark == "the file fails in the same way"
     assert (story.commands, story.faults) == (2, 1)
-    assert story.commands_before == 60
+    assert story.commands_before == 87
     assert f"# Seed {seed}: no_delete_after_kill" in story.text
     assert "a DEL after a kill" in story.text
     scenario = parse(story.text)
@@ -80,7 +80,7 @@ def test_a_seed_that_does_not_fail_has_no_story() -> None:
 def test_a_sweep_writes_the_story_of_each_kind_of_failure_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "planted_story.py").write_text(PLANTED)
     monkeypatch.syspath_prepend(str(tmp_path))
-    task = Task(3, 60, ("kill",), (__import__("planted_story").NoDeleteAfterKill,))
+    task = Task(3, 100, ("kill",), (__import__("planted_story").NoDeleteAfterKill,))
     console = Console(file=io.StringIO(), width=160)
     first = failing_seed()
     failed = [result for result in map(task, range(first, first + 12)) if result.violations]
@@ -88,5 +88,5 @@ def test_a_sweep_writes_the_story_of_each_kind_of_failure_once(tmp_path: Path, m
     assert [path.name for path in (tmp_path / "stories").iterdir()] == [f"no-delete-after-kill-{first}.md"]
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
-    assert "left are 2 of 60 commands, 1 of " in text
+    assert "left are 2 of 87 commands, 1 of " in text
     assert "anabranch scenario run " in text

