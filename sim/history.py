@@ -191,9 +191,12 @@ class Checker:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.violations: list[Violation] = []
+        self.on_first: Optional[Callable[[], None]] = None  # called at the first violation; the shrinker ends the run so
 
     def fail(self, at_ms: int, region: int, text: str) -> None:
         self.violations.append(Violation(self.name, at_ms, region, text))
+        if self.on_first is not None and len(self.violations) == 1:
+            self.on_first()
 
     def began(self, event: Began) -> None:
         """A process has started."""

@@ -85,11 +85,14 @@ class Trial:
     def __init__(self, wanted: str, judges: Sequence[type[Checker]], before_healing: bool) -> None:
         self.wanted = wanted
         self.before_healing = before_healing
-        self.judges = [_stopping(judge, wanted) for judge in judges]
+        self.judges = list(judges)
 
     def fails(self, make: Callable[[list[type[Checker]]], World]) -> bool:
         """Whether the world that `make` gives for these judges fails so."""
         world = make(self.judges)
+        for judge in world.judges:
+            if judge.name == self.wanted:
+                judge.on_first = _stop
         try:
             if self.before_healing:
                 violations = self._safety(world)
@@ -116,20 +119,8 @@ class Trial:
         return found
 
 
-def _stopping(judge: type[Checker], wanted: str) -> type[Checker]:
-    """The judge, ending the run with its first violation if that is what is wanted."""
-    if judge.name != wanted:
-        return judge
-
-    class Stopping(judge):  # type: ignore[valid-type, misc]
-        """Stops at once, and once: whatever ends the world then must not be stopped."""
-
-        def fail(self, at_ms: int, region: int, text: str) -> None:
-            super().fail(at_ms, region, text)
-            if len(self.violations) == 1:
-                raise _Found
-
-    return Stopping
+def _stop() -> None:
+    raise _Found
 
 
 def failure(violation: Violation) -> str:

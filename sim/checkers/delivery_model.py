@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from crdt.effects import Acknowledge, CreateGroup, Delete, DestroyGroup, Flush, RemoveEntries, RemoveObserved, Trim
+from crdt.effects import Acknowledge, CreateGroup, Delete, DestroyGroup, Flush, RemoveEntries, RemoveObserved, SetDeadline, Trim
 from sim.checkers.delivery_facts import Fact, Facts
 from sim.history import Vector
 from sim.oracle.log import Add, Dot
@@ -262,6 +262,8 @@ class RegionModel:
             return
         if isinstance(effect, DestroyGroup):
             self.turned.add((effect.key, effect.group))
+        if isinstance(effect, SetDeadline) and effect.key in self.xread_highest:
+            self.late_is_exact = False  # no more does it of one that a deadline hides, from when on nobody sees
         state.apply(region, counter, effect)
 
     def _acknowledge(self, effect: Acknowledge, issued: bool, joined: bool) -> None:
