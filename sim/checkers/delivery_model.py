@@ -230,6 +230,8 @@ class RegionModel:
         if is_merge and len(facts) > 1:
             self.is_loose = True
             self._unsettle_ambiguous(facts)
+            if self.xread_highest and any(isinstance(fact[3], _REMOVERS) for fact in facts):
+                self.late_is_exact = False  # whether the key was gone for a moment hangs on their order
 
     def apply(self, fact: Fact, issued: bool, joined: bool = False) -> None:
         """One effect, and what it does to local state. `issued`: this region issued it now."""

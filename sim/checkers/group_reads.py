@@ -66,6 +66,8 @@ class GroupReads(TapeChecker):
         event = item.event
         if isinstance(event, Moved):
             self._move(model, item, event)
+            if event.how == "waited":
+                self._wake(model, item)  # those that had waited for the end of the start read what it left
         elif event.number in self._told:
             self._told.discard(event.number)
         else:

@@ -29,6 +29,7 @@ class Region:
         self.ever: Vector = {}  # the most that was ever on its disk
         self.life = 0
         self.found = 0  # its own effects that its last start found
+        self.lost_ms = -1  # when it last began with less than it had had
         self.ends: list[int] = []  # counters at which its blocks end
         self.chains: list[bytes] = []  # after each of its blocks
         self.issued: list[int] = []  # counters that its steps ended at …
@@ -77,6 +78,8 @@ class Vectors(OracleJudge):
         if event.how != "backup" and event.life <= known.life:
             self.fail(event.at_ms, event.region, f"begins the life {event.life} after {known.life}")  # S1.3
         known.life = event.life
+        if not includes(event.vector, known.disk):
+            known.lost_ms = event.at_ms
         known.found = event.vector.get(event.region, 0)
         if event.how != "backup":  # what a restored disk has lost may come back from others, with what it rests on
             keep = bisect_right(known.issued, event.vector.get(event.region, 0))
@@ -207,7 +210,11 @@ class Vectors(OracleJudge):
         region, at_ms, counter = self._writes.get(operation.client, (0, 0, 0))
         if (region, at_ms) != (operation.region, operation.at_ms):
             return
-        holders = [other for other, known in self.regions.items() if other != region and known.disk.get(region, 0) >= counter]
+        holders: list[int] = []
+        for other, known in self.regions.items():
+            held = known.ever if known.lost_ms >= at_ms else known.disk  # a restore takes back nothing of what was true when it was said
+            if other != region and held.get(region, 0) >= counter:
+                holders.append(other)
         if reply > len(holders):
             self.fail(operation.at_ms, region, f"told that {reply} regions hold effect {counter}; those that do are {holders}")
 

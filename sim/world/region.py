@@ -21,6 +21,7 @@ from region.database import Database
 from region.engine.engine import Engine
 from region.engine.errors import StorageError
 from region.engine.journal import Commit
+from region.engine.lifecycle import SERVING
 from region.engine.settings import Settings
 from sim.history import Began, Committed, Moved, Stopped, Vector
 from sim.world.clients import Clients
@@ -74,7 +75,7 @@ class SimulatedRegion:
         self.restores = 0  # backups put back
         self.ended = "first"  # how the former process ended, as `Began` says it
         self.is_restored = False  # the next start is told that files were put back
-        self.patience_ms = ""  # the next start waits so long for others (S13.6); "": as set
+        self.patience_ms = ""  # starts wait so long for others (S13.6); "": as set
         self.told = 0  # counter of the newest effect of its own that judges were told is on the disk
         self.clients = Clients(self)
         self.peers: list[int] = []
@@ -117,7 +118,6 @@ class SimulatedRegion:
         engine = self.engine
         self.running = True
         self.is_restored = False
-        self.patience_ms = ""
         self.vector: Vector = dict(engine.vector)
         checkpointer.step_max_bytes = self.draw.choice([1, 1 << 20])
         self.checkpoints = Checkpoints(engine, checkpointer, self.database.log_bytes)
@@ -127,6 +127,7 @@ class SimulatedRegion:
         self._writing = False
         self._committing = False
         self._in_flight: Optional[Commit] = None  # being written
+        self._failed: Optional[Commit] = None  # its write failed; it waits for the next try
         self._merge_planned = False
         self._work_planned = False
         self._hub_was_called = True
@@ -174,6 +175,8 @@ class SimulatedRegion:
         if not self.running:
             return
         world = self.world
+        if self.engine.lifecycle.state == SERVING:
+            self.patience_ms = ""  # whatever was put back unsaid has been noticed, and made good
         self.running = False
         self.paused = False
         self.ended = how
@@ -201,7 +204,7 @@ class SimulatedRegion:
             self._finish_writing()
             for step in self.checkpoints.steps(database.log_bytes, self._steady_ms()):
                 if isinstance(step, UntilCommitted):
-                    self._commit_now()
+                    self._commit_now(self._take_commit())
                 else:
                     self._perform(step)
         except StorageError:
@@ -221,10 +224,10 @@ class SimulatedRegion:
             write()
             done()
         self._steps = None
-        self._commit_now()
+        self._commit_now(self._failed)
+        self._commit_now(self._take_commit())
 
-    def _commit_now(self) -> None:
-        commit = self._take_commit()
+    def _commit_now(self, commit: Optional[Commit]) -> None:
         if commit is not None:
             run(self.database.commit(commit))
             self._tell_written(commit)
@@ -420,12 +423,14 @@ class SimulatedRegion:
             self.engine.commit_failed(error)
             self.clients.commit_failed()
             self.stepped("tick")
+            self._failed = commit
             self.world.scheduler.after(RETRY_MS, self._retry, self.starts, commit)
         self._steps = None
         self._until = 0
 
     def _retry(self, start: int, commit: Commit) -> None:
         if self.is_running(start):
+            self._failed = None
             self._plan(lambda: self._write_commit(commit), lambda: self._commit_done(commit))
 
     def _commit_done(self, commit: Commit) -> None:
