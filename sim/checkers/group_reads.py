@@ -67,7 +67,7 @@ class GroupReads(TapeChecker):
         if isinstance(event, Moved):
             self._move(model, item, event)
             if event.how == "waited":
-                self._wake(model, item)  # those that had waited for the end of the start read what it left
+                self._wake(model, item, model.is_loose)  # those that had waited for the end of the start, too, each in its turn
         elif event.number in self._told:
             self._told.discard(event.number)
         else:
@@ -179,21 +179,21 @@ class GroupReads(TapeChecker):
                 model.apply(fact, True)
             done = end
 
-    def _wake(self, model: RegionModel, item: Item) -> None:
-        """Reads that this very step must have woken."""
+    def _wake(self, model: RegionModel, item: Item, relaxed: bool = False) -> None:
+        """Reads that this very step must have woken. `relaxed`: somewhere in the middle of it."""
         for read in item.wakes or ():
             operation = read.event
             assert isinstance(operation, Operation)
-            if operation.number not in self._told and not is_null(operation.reply) and self._matches(model, operation):
+            if operation.number not in self._told and not is_null(operation.reply) and self._matches(model, operation, relaxed):
                 self._told.add(operation.number)
 
-    def _matches(self, model: RegionModel, operation: Operation) -> bool:
+    def _matches(self, model: RegionModel, operation: Operation, relaxed: bool = False) -> bool:
         """Whether a read that waited could have been answered so here; then it was, and its entries are handed out."""
         if model.is_blind or operation.argv[0].upper() not in _WAITING:
             return False
         muted, self._is_muted = self._is_muted, True
         try:
-            return not self._read(model, operation, operation.argv, operation.reply, False, True)
+            return not self._read(model, operation, operation.argv, operation.reply, relaxed, True)
         finally:
             self._is_muted = muted
 

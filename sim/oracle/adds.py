@@ -218,8 +218,8 @@ def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional
         if removed:
             raise Wrong(f"XTRIM answered {removed}, and removed nothing")
         return
-    if removed is None and loose and follower.op is not None and len(follower.op.queued) > 1:
-        raise Unsure("whose trim in a transaction")
+    if removed is None and loose and follower.op is not None and (len(follower.op.queued) > 1 or follower.op.waited):
+        raise Unsure("whose trim in a transaction, or of those that waited for a start")
     gone = [add for dot, add in state.adds.items() if covers(effect.prefix, *dot)]
     _prefix_must_be(follower, state, effect, gone)
     if effect.drops_references != (request.references == b"DELREF"):
