@@ -212,10 +212,10 @@ def test_commits_choose_seeds() -> None:
 
 
 def test_a_replay_tells_what_happened_and_changes_nothing() -> None:
-    plan = draw_plan(3, 3, 60)
+    plan = next(plan for plan in (draw_plan(seed, 3, 60) for seed in range(100)) if plan.faults())
     lines: list[tuple[int, int, str]] = []
     told = replay(plan, [], lines.append)
-    assert told.trace_hash == run_seed(3, 3, 60).trace_hash
+    assert told.trace_hash == run_seed(plan.seed, 3, 60).trace_hash
     words = [text for _, _, text in lines]
     assert any(text.startswith("starts (the first time)") for text in words)
     assert any(text.startswith("client ") and " → " in text for text in words)
