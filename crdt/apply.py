@@ -59,7 +59,7 @@ def apply(
         apply_add_run(keyspace, stream, effect, origin)
         counter += effect.count - 1
     elif isinstance(effect, fx.AddIdempotent):
-        apply_add_idempotent(keyspace, stream, effect, (origin, counter), effect.recorded_ms if is_own else now_ms)
+        apply_add_idempotent(keyspace, stream, effect, (origin, counter), now_ms, is_own)
     elif isinstance(effect, fx.RemoveEntries):
         apply_remove_entries(stream, effect)
     elif isinstance(effect, fx.Trim):
@@ -134,10 +134,10 @@ def apply_add_run(keyspace: Keyspace, stream: Stream, effect: fx.AddRun, origin:
     keyspace.changes.added_keys[stream.key] = None
 
 
-def apply_add_idempotent(keyspace: Keyspace, stream: Stream, effect: fx.AddIdempotent, dot: Dot, held_ms: int) -> None:
-    """An add and its pair, which this region holds from `held_ms` on (S9)."""
-    entry_id = effect.entry_id
-    if entry_id <= stream.xread_high_id:
+def apply_add_idempotent(keyspace: Keyspace, stream: Stream, effect: fx.AddIdempotent, dot: Dot, now_ms: int, is_own: bool) -> None:
+    """An add and its pair, which this region holds from now on (S9), or since it recorded the pair itself."""
+    entry_id, held_ms = effect.entry_id, effect.recorded_ms if is_own else now_ms
+    if not is_own and entry_id <= stream.xread_high_id:  # its own can be as low after a DEL from elsewhere, and are not merged
         keyspace.late_arrivals += 1
     stream.log(dot[0]).append(entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF, dot[1], effect.names, effect.values)
     stream.header[dot[0]] = (dot[1], entry_id)

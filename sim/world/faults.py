@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sim.world.world import World
 
 PATIENCE_MS: Final = "60000"
+ASKS_AGAIN_MS: Final = 20
 
 Strike = Callable[["World", Fault, Random], None]
 KINDS: Final[dict[str, Strike]] = {}
@@ -164,7 +165,9 @@ def _link_down(world: World, fault: Fault, draw: Random) -> None:
     region.has_room()
 
     def end() -> None:
-        if region.running and not region.paused:
+        if region.paused:
+            world.scheduler.after(ASKS_AGAIN_MS, end)
+        elif region.running:
             for words in ((b"UP",), (b"DELAY", b"0")):
                 world.ask(region.region_id, (b"CRDT.LINK", peer.name.encode(), *words))
             region.has_room()

@@ -43,6 +43,19 @@ def test_late_arrivals_of_idempotent_adds() -> None:
     assert one.keyspace.late_arrivals == 2
 
 
+def test_what_a_region_adds_itself_is_not_late() -> None:
+    """Another region's DEL took what had been read and spared a lower entry, which it had not seen: the next ID here follows that one.
+
+    Simulator, seed 201676: adds with a producer's pair were counted like merged ones.
+    """
+    one = Twin(1)
+    one.issue(one.engine().add(K, entry_id=make(1, 0)))
+    one.keyspace.keys[K].xread_high_id = make(7, 0)
+    one.issue(one.engine().add(K, entry_id=make(2, 0)))
+    one.issue(one.engine().add(K, entry_id=make(3, 0), pid=b"p", iid=b"i"))
+    assert one.keyspace.late_arrivals == 0
+
+
 def test_late_arrivals_of_a_snapshot() -> None:
     one, two = Twin(1), Twin(2)
     for ms in (1, 5):
