@@ -262,7 +262,7 @@ class RegionModel:
             if isinstance(effect, Trim) and effect.drops_references and not joined:
                 self._drop_references(effect)
             return
-        if isinstance(effect, DestroyGroup):
+        if isinstance(effect, DestroyGroup) or (isinstance(effect, CreateGroup) and not issued):  # another create may lower the start
             self.turned.add((effect.key, effect.group))
         if isinstance(effect, SetDeadline) and effect.key in self.xread_highest:
             self.late_is_exact = False  # no more does it of one that a deadline hides, from when on nobody sees

@@ -207,13 +207,14 @@ class SimulatedRegion:
                     self._commit_now(self._take_commit())
                 else:
                     self._perform(step)
+            self._look_at_disk()
         except StorageError:
-            self.stop("kill")
+            if self.disk.is_dead():
+                self.died()
+            else:
+                self.stop("kill")
             return
         assert engine.journal.is_empty()
-        if self.disk.is_dead():
-            self.died()
-            return
         self.opener.close()
         self.stop("clean")
 
@@ -222,6 +223,7 @@ class SimulatedRegion:
         while self._jobs:
             write, done = self._jobs.popleft()
             write()
+            self._look_at_disk()
             done()
         self._steps = None
         self._commit_now(self._failed)
@@ -230,8 +232,14 @@ class SimulatedRegion:
     def _commit_now(self, commit: Optional[Commit]) -> None:
         if commit is not None:
             run(self.database.commit(commit))
+            self._look_at_disk()
             self._tell_written(commit)
             self._committed(commit)
+
+    def _look_at_disk(self) -> None:
+        """StorageError when the process died in what was just written."""
+        if self.disk.is_dead():
+            raise StorageError("died in a write")
 
     # -- the turn ----------------------------------------------------------------------------------------------------
 

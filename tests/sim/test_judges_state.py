@@ -698,6 +698,25 @@ def test_a_block_that_ends_within_a_unit() -> None:
     assert "within a unit" in story.texts()
 
 
+def test_a_conflict_settled_behind_a_command_is_a_unit_of_its_own() -> None:
+    """S9.2, S13.4: while commits failed nothing could be issued; the block may end before what was owed (simulator, seed 203575)."""
+    story = Story()
+    retry(story, 2, "a", "1000-2", idempotent(story, 2, "1000-2", "a"))
+    story.at(1001)
+    retry(story, 1, "a", "1001-1", idempotent(story, 1, "1001-1", "a"))
+    story.commit(2)
+    story.commit(1)
+    story.merge(2, 1)
+    story.command(1, "XADD k * t b", b"1001-1001", Plain("1001-1001", [b"t", b"b"]), fx.RemoveEntries(KEY, [(1, 1)]))
+    rest = story.open[1].pop()
+    story.vectors[1] = {1: 2, 2: 1}
+    story.commit(1)
+    story.vectors[1] = {1: 3, 2: 1}
+    story.open[1] = [rest]
+    story.commit(1)
+    assert story.found() == []
+
+
 def test_a_block_that_goes_on_after_a_merge() -> None:
     story = Story()
     story.add(2, "1000-2", "b")
