@@ -193,7 +193,7 @@ class Vectors(OracleJudge):
     def _holds_units(self, event: Committed, known: Region, block: Block) -> None:
         """A block holds whole units, all of them issued before anything else was merged (S1.2, S1.4).
 
-        What a region that could not commit owed to conflicts of pairs (S9.2, S13.4) it issues behind the next command, as a unit of its own.
+        What a region that could not commit owed to conflicts of pairs (S9.2, S13.4) it issues behind the next command, as another unit.
         """
         if block.first <= known.owed_until and not self._was_owed(block):
             text = f"its block ends at {block.first - 1}, within a unit that ends at {known.owed_until}"
