@@ -39,7 +39,7 @@ COMPILED = [
 ]
 INTERPRETED = {
     *("sync/carrier.py", "sync/generate.py", "sync/manager.py", "sync/questions.py"),
-    *("sim/world/disk.py", "sim/world/draining.py", "sim/world/faults.py", "sim/oracle/oracle.py"),
+    *("sim/world/disk.py", "sim/world/draining.py", "sim/world/faults.py"),
 }
 OPT_LEVEL = os.environ.get("ANABRANCH_OPT_LEVEL", "3")
 

@@ -7,7 +7,7 @@ blocks that a region has put on its disk for its peers, which are the wire contr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Optional
 
 from mypy_extensions import mypyc_attr
@@ -149,13 +149,14 @@ Ask = Callable[[int, Words], Reply]
 
 @dataclass(frozen=True)
 class Setup:
-    """What a judge knows beforehand. `settings`: by region_id, every setting's value as text."""
+    """What a judge knows beforehand. `settings`: by region_id, every setting's value as text. `shared`: what judges of one run share."""
 
     seed: int
     regions: tuple[int, ...]
     settings: dict[int, dict[str, str]]
     keys: tuple[bytes, ...]
     ask: Ask
+    shared: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

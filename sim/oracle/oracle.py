@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from typing import Final, Optional
-from weakref import WeakValueDictionary
 
 from region.engine.replies import ErrorReply, NullArray, Reply
 from sim.history import Began, Checker, Committed, Moved, Operation, Setup, Stopped, Vector
@@ -47,9 +46,9 @@ class Oracle:
     @staticmethod
     def of(setup: Setup) -> Oracle:
         """The oracle that all judges of one run share."""
-        oracle = _oracles.get(id(setup))
-        if oracle is None or oracle.setup is not setup:
-            oracle = _oracles[id(setup)] = Oracle(setup)
+        oracle = setup.shared.get("oracle")
+        if not isinstance(oracle, Oracle):
+            oracle = setup.shared["oracle"] = Oracle(setup)
         return oracle
 
     # -- events ------------------------------------------------------------------------------------------------------
@@ -198,6 +197,3 @@ class Oracle:
     def judge_own(self, follower: Follower, others: dict[int, Vector]) -> None:
         """Judges the next effect that a region issued by itself."""
         own.judge_own(follower, others)
-
-
-_oracles: WeakValueDictionary[int, Oracle] = WeakValueDictionary()

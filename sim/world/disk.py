@@ -11,15 +11,17 @@ more, whatever the process goes on doing before it notices that it is dead.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Optional
+from typing import Any, Final, Optional, TypeVar
 
 import apsw
 
 from region.database import Connection
 from sim.world.file import SECTOR_BYTES, File
+
+T = TypeVar("T")
 
 PAGE_BYTES: Final = 1024
 """Small, as all limits here: tables soon have more than one page, and a commit more than one frame that may be lost or torn."""
@@ -266,3 +268,13 @@ class Opener:
         """The disk is not needed any more."""
         self.close()
         _DISKS.pop(self.disk.name, None)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits: on a simulated disk nothing does."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("it waited")

@@ -8,7 +8,7 @@ that a kill may fall between any two of them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Optional, TypeVar
@@ -25,7 +25,7 @@ from region.engine.lifecycle import SERVING
 from region.engine.settings import Settings
 from sim.history import Began, Committed, Moved, Stopped, Vector
 from sim.world.clients import Clients
-from sim.world.disk import Disk, Opener
+from sim.world.disk import Disk, Opener, run
 from sim.world.scheduler import uniform
 from sync import questions
 from sync.hub import Hub
@@ -42,16 +42,6 @@ RETRY_MS: Final = 20
 _NOWHERE: Final = Address("127.0.0.1", 0)
 # The counter of each question to the log.
 _QUESTIONS: Final[dict[type, str]] = {kind: f"question:{kind.__name__}" for kind in (Locate, ReadLog, ReadBlock, CheckChains)}
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits: on a simulated disk nothing does."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    raise AssertionError("it waited")
 
 
 class SimulatedRegion:
