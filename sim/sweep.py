@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from sim.run import Result, run_plan
 LIMIT_S: Final = 120.0
 """Wall-clock seconds after which a seed counts as hanging; it takes a fraction of one."""
 _LOOK_S: Final = 1.0
+_FORKS: Final = sys.platform == "linux"  # with all that is imported: a process that begins anew takes a second
 
 T = TypeVar("T")
 
@@ -81,7 +83,7 @@ def in_processes(
                     break
                 worker = next((each for each in workers if each.number is None), None)
                 if worker is None:
-                    worker = _Worker(task)
+                    worker = _Worker(task, [each.connection for each in workers])
                     workers.append(worker)
                 worker.give(number)
                 busy.append(worker)
@@ -103,14 +105,15 @@ def in_processes(
 
 
 class _Worker(Generic[T]):
-    """One process. `number`: what it works on, None when it is idle."""
+    """One process. `number`: what it works on, None when it is idle. `others`: connections that are not for it to keep open."""
 
-    def __init__(self, task: Callable[[int], T]) -> None:
-        context = get_context("spawn")
+    def __init__(self, task: Callable[[int], T], others: list[Connection[Any, Any]]) -> None:
+        context = get_context("fork") if sys.platform == "linux" else get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.number: Optional[int] = None
         self._since_s = 0.0
-        self._process = context.Process(target=_work, args=(theirs, task), daemon=True)
+        inherited = [*others, self.connection] if _FORKS else []
+        self._process = context.Process(target=_work, args=(theirs, task, inherited), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -151,9 +154,11 @@ def _ending(exit_code: Optional[int]) -> str:
     return f"exit status {exit_code}"
 
 
-def _work(connection: Connection[Any, Any], task: Callable[[int], Any]) -> None:
+def _work(connection: Connection[Any, Any], task: Callable[[int], Any], inherited: list[Connection[Any, Any]]) -> None:
     """A worker's life. Rubbish is collected after each seed and not within: what was imported is left out of it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it ends it
+    for other in inherited:  # else nobody would hear of the end of whoever gives out the work
+        other.close()
     gc.collect()
     gc.freeze()
     gc.disable()
