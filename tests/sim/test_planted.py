@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from sim.mutants import planted
 from sim.mutants.planted import LINES_MAX, Planted, everything, plant, pull_out, read
-from sim.mutants.tree import ROOT
+from sim.mutants.tree import ROOT, copy_tree, environment, python
+from sim.scenario.parser import load
+from sim.scenario.virtual import run_virtually
 
 BUGS = everything()
 PLACES = (
     "crdt/", "region/engine/", "region/storage/", "region/database.py", "region/starting.py", "region/held.py", "region/checkpointing.py",
     "sync/",
 )  # fmt: skip
+_RUN = """
+import sys
+from pathlib import Path
+from sim.scenario.parser import load
+from sim.scenario.virtual import run_virtually
+_, violations = run_virtually(load(Path(sys.argv[1])))
+print(violations)
+sys.exit(7 if violations else 0)
+"""
 NOT_SANS_IO = ("sync/carrier.py", "sync/manager.py")
+STORIES = sorted((ROOT / "sim" / "mutants" / "stories").glob("*.md"))
+"""What the shrinker made of runs in which a planted bug was caught; each has its bug's name."""
 
 
 def test_there_are_many_over_all_sections() -> None:
@@ -44,6 +58,22 @@ def test_it_applies_and_compiles(bug: Planted, tmp_path: Path) -> None:
         compile(after, name, "exec")
     pull_out(bug, tmp_path)
     assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in bug.files} == before
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+def test_a_shrunk_story_fails_with_its_bug_and_passes_without(path: Path, tmp_path: Path) -> None:
+    scenario = load(path)
+    assert len(list(scenario.calls())) <= 12
+    assert run_virtually(scenario) == ([], [])
+    tree = copy_tree(tmp_path)
+    command = [python(), "-c", _RUN, str(path)]
+    plant(next(bug for bug in BUGS if bug.name == path.stem), tree)
+    ended = subprocess.run(command, cwd=tree, env=environment(tree), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    assert ended.returncode == 7, ended.stdout.decode("utf-8", "replace")
+
+
+def test_there_are_shrunk_stories() -> None:
+    assert len(STORIES) >= 5
 
 
 def test_a_patch_that_fits_no_more_is_an_error(tmp_path: Path) -> None:
