@@ -264,8 +264,11 @@ class RegionModel:
             return
         if isinstance(effect, DestroyGroup) or (isinstance(effect, CreateGroup) and not issued):  # another create may lower the start
             self.turned.add((effect.key, effect.group))
-        if isinstance(effect, SetDeadline) and effect.key in self.xread_highest:
-            self.late_is_exact = False  # no more does it of one that a deadline hides, from when on nobody sees
+        if isinstance(effect, SetDeadline):
+            if effect.key in self.xread_highest:
+                self.late_is_exact = False  # no more does it of one that a deadline hides, from when on nobody sees
+            if not issued:  # it may hide the key, or show it, between a reader's waking and the end of the step
+                self.turned.update((effect.key, name) for name in state.key(effect.key).groups)
         state.apply(region, counter, effect)
 
     def _acknowledge(self, effect: Acknowledge, issued: bool, joined: bool) -> None:
