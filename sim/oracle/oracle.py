@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final, Optional
 
+from crdt.effects import RemoveEntries
 from region.engine.replies import ErrorReply, NullArray, Reply
 from sim.history import Began, Checker, Committed, Moved, Operation, Setup, Stopped, Vector
 from sim.oracle import own, reads
@@ -177,12 +178,19 @@ class Oracle:
                 raise Wrong(f"took words that make no sense: {error}") from error
 
     def _losers_first(self, follower: Follower, op: Operation) -> None:
-        """When a start is over, what was owed is issued before the commands that waited (S9.2)."""
-        if any(words[0].upper() == b"XDEL" for words in op.commands()):
-            return
-        while own.is_loser(follower, follower.next()):
+        """When a start is over, what was owed is issued before the commands that waited (S9.2), unless it may be their own doing."""
+        effect = follower.next()
+        while own.is_loser(follower, effect) and not self._may_delete(op, effect):
             self.counts["conflicts resolved"] += 1
             follower.apply()
+            effect = follower.next()
+
+    def _may_delete(self, op: Operation, effect: Optional[Logged]) -> bool:
+        """Whether an XDEL among the commands names one of the entries that the effect removes."""
+        assert isinstance(effect, RemoveEntries)
+        named = {text for words in op.commands() if words[0].upper() == b"XDEL" and words[1] == effect.key for text in words[2:]}
+        adds = [self.log.get(*dot) for dot in effect.dots]
+        return any(isinstance(add, Add) and (add.shown_id in named or add.shown_id.removesuffix(b"-0") in named) for add in adds)
 
     def _nothing_more(self, follower: Follower) -> None:
         """A command issues what it must and nothing else; a conflict found while commits failed may be settled in its step."""
