@@ -37,7 +37,7 @@ CLIENTS: Final[dict[str, tuple[float, int]]] = {
 # Kinds that change much with one command act less often.
 RARE: Final = frozenset({"deleter", "renamer", "last-id-keeper", "administrator", "configurer", "pair-configurer"})
 
-ACTS_PER_COMMAND: Final = 0.87
+ACTS_PER_COMMAND: Final = 0.89
 """Some acts of clients are several commands (pipelines, transactions), some none (a client that waits does not act)."""
 
 # How often a seed has each kind of fault at all, how many times it strikes at most, and for how long (ms, least and most).
