@@ -357,6 +357,11 @@ def test_local_records_round_trip() -> None:
     assert refuses_or_reads(read_records, bytes(out)) > 300
 
 
+def test_kinds_of_records_on_disks_stay_what_they_are() -> None:
+    kinds = [local.DELIVERED, local.REMOVED, local.CLAIMED, local.CONSUMER, local.CONSUMER_DELETED, local.FLOOR_SET, local.FLOOR_RAISED]
+    assert [*kinds, local.ENTRIES_READ] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
 def test_replay_of_records_is_what_was_live() -> None:
     """Effects and records in the order in which they arose give the local state again, through their bytes; a void record does nothing
     (S13.1)."""

@@ -1,0 +1,71 @@
+"""Settings are what their page says, and what is set is noticed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from region.engine.settings import BY_NAME, Settings
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+UNITS = {"": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
+
+
+def size(text: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)([a-z]*)", text).groups()  # type: ignore[union-attr]
+    return int(number) * UNITS[unit]
+
+
+ROWS = {
+    cells[0].strip("`"): cells[1:4]
+    for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.read_text(encoding="utf-8").splitlines())
+    if len(cells) == 5 and cells[0].strip("`") in BY_NAME
+}
+
+
+def test_the_page_has_them_all() -> None:
+    assert list(ROWS) == list(BY_NAME)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, takes, _) in ROWS.items() if re.match(r"(number|bytes),", takes)])
+def test_numbers(name: str) -> None:
+    default, takes, _ = ROWS[name]
+    settings = Settings()
+    assert settings.integer(name) == size(default)
+    kind, least, most = re.fullmatch(r"(number|bytes), (\w+) (?:to (\w+)|or more)", takes).groups()  # type: ignore[union-attr]
+    settings.set(name, str(size(least)))
+    assert settings.integer(name) == size(least)
+    outside = [size(least) - 1] + ([size(most) + 1] if most else [])
+    for wrong in outside:
+        with pytest.raises(ValueError, match="between" if wrong >= 0 or kind == "number" else "between|memory size"):
+            settings.set(name, str(wrong))
+    if kind == "bytes":
+        settings.set(name, "2kb")
+        assert settings.integer(name) == 2048
+    else:
+        with pytest.raises(ValueError, match="integer"):
+            settings.set(name, "2kb")
+
+
+@pytest.mark.parametrize("name", [name for name, (_, takes, _) in ROWS.items() if takes.startswith("`")])
+def test_choices(name: str) -> None:
+    default, takes, _ = ROWS[name]
+    settings = Settings()
+    assert settings.text(name) == default
+    for choice in re.findall(r"`([^`]+)`", takes):
+        settings.set(name, choice.upper())
+        assert settings.text(name) == choice
+    with pytest.raises(ValueError, match="one of"):
+        settings.set(name, "sometimes")
+
+
+def test_changes_are_counted() -> None:
+    """Hot paths keep copies of what they need until the count has moved."""
+    settings = Settings()
+    before = settings.changes
+    settings.set("maxclients", "7")
+    assert settings.changes > before
+    with pytest.raises(KeyError):
+        settings.set("maxclient", "7")
