@@ -140,9 +140,9 @@ class Redelivery(TapeChecker):
             seen = self._of(operation.region, words)[0]
             if any(word.upper() == b"FORCE" for word in words[6:]):
                 self._claim_by_force(seen, reply)
-            self._shown(operation, words, seen, reply)
+            self._shown(operation, words, words[1], seen, reply)
         elif name == b"XAUTOCLAIM" and isinstance(reply, list):
-            self._shown(operation, words, self._of(operation.region, words)[0], reply[1])
+            self._shown(operation, words, words[1], self._of(operation.region, words)[0], reply[1])
         elif name == b"XPENDING" and len(words) > 3:
             self._pending(operation, words, self._of(operation.region, words)[0], reply)
         elif name == b"XGROUP SETID" and words[4] != b"$":
@@ -153,7 +153,7 @@ class Redelivery(TapeChecker):
         groups = self.seen.setdefault(operation.region, {})
         for key, entries in keyed(reply):
             seen = groups.setdefault((key, request.group), Seen())
-            self._shown(operation, words, seen, entries)
+            self._shown(operation, words, key, seen, entries)
             if request.ids[request.keys.index(key)] != b">":
                 continue
             for text, token in _tokens(entries):
@@ -161,13 +161,20 @@ class Redelivery(TapeChecker):
                 if request.no_ack:  # never pending, so that no XACK counts it
                     seen.held[text].pop(token, None)
 
-    def _shown(self, operation: Operation, words: Words, seen: Seen, entries: Reply) -> None:
-        """Entries that were delivered, claimed, or shown to be pending."""
+    def _shown(self, operation: Operation, words: Words, key: bytes, seen: Seen, entries: Reply) -> None:
+        """Entries that were delivered, claimed, or shown to be pending. RENAMEs in two regions may each bring a copy (S10.1)."""
         for text, token in _tokens(entries):
             if token in seen.acknowledged.get(text, ()):
-                self._fail(operation, words, f"{text.decode()} (token {token.decode()}) came again after it was acknowledged here")
+                if self._copies(key, text, token) == 1:
+                    again = f"{text.decode()} (token {token.decode()}) came again after it was acknowledged here"
+                    self._fail(operation, words, again)
                 del seen.acknowledged[text][token]
             seen.held.setdefault(text, {})[token] = None
+
+    def _copies(self, key: bytes, text: bytes, token: Token) -> int:
+        """How many entries with that ID and token were ever added under a key."""
+        one = entry_id(text)
+        return sum(add.entry_id == one and add.token() == token for log in self.facts.adds.get(key, {}).values() for add in log)
 
     def _acknowledge(self, seen: Seen, words: Words, reply: Reply) -> None:
         """Which were acknowledged is certain where as many were as are known to be held."""
