@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from region.engine.engine import single
+from region.engine.settings import Settings
 from region.engine.upkeep import Upkeep
 from tests.review.support import Place, carry, cluster, sync, tell
 
@@ -138,3 +140,26 @@ def test_after_the_grace_anybody_removes() -> None:
     eu.at(deadline_ms[1] + 5001)
     assert eu.engine.keyspace.keys[b"a"].length() == 0
     assert eu.engine.statistics.expired_early == 1, "us was not known to be past it"
+
+
+def test_time_alone_works_off_all_that_an_expired_key_leaves() -> None:
+    """No command comes and nothing is merged: what one tick changes, the next ones still follow up (S10.3, S10.6, S6.2)."""
+    engine = single(1, 1000, Settings())
+    session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
+    for words in ([b"XADD", b"s", b"*", b"f", b"v"], [b"XGROUP", b"CREATE", b"s", b"g", b"0"], [b"PEXPIRE", b"s", b"5"]):
+        engine.execute(session, words, 1000)
+    for now_ms in range(1001, 70_000, 500):
+        engine.tick(now_ms)
+        commit = engine.take_commit(now_ms)
+        if commit is not None:
+            engine.committed(commit.position, now_ms)
+    assert engine.keyspace.keys == {}
+
+
+def test_what_waits_for_the_disk_is_counted() -> None:
+    """A row costs its bytes and something for itself, or many empty ones would count as nothing (S14)."""
+    journal = single(1, 1000, Settings()).journal
+    before = journal.pending_bytes()
+    for _ in range(3):
+        journal.push_clock()
+    assert journal.pending_bytes() >= before + 3 * 16
