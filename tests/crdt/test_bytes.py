@@ -157,6 +157,18 @@ def test_blocks_round_trip(written: list[ns.Op], first: int, limits: tuple[int, 
             read_effects(Block(origin, begin, end, body, block.chain))
 
 
+@pytest.mark.parametrize("limits", [(2, 0), (0, 24)])
+def test_runs_are_cut_to_nodes(limits: tuple[int, int]) -> None:
+    """A run is at most a node, so that whoever takes it can keep it as one (S12.1)."""
+    writer = BlockWriter(1, 1, *limits)
+    for ms in range(1, 8):
+        writer.add(b"k", ms, 0, encode_names([b"f"]), encode_values([b"v" * 5]))
+    body = writer.body()
+    runs = read_effects(Block(1, 1, 7, body, chain_after(NO_CHAIN, body)))
+    assert all(isinstance(run, fx.AddRun) and (run.count <= 2 and len(run.data) <= 24) for run in runs)
+    assert [run.count for run in runs if isinstance(run, fx.AddRun)] == [2, 2, 2, 1]
+
+
 def test_chain_depends_on_every_block_and_its_place() -> None:
     """S13.5."""
     one, two = chain_after(NO_CHAIN, b"one"), chain_after(NO_CHAIN, b"two")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdt.apply import apply
+from crdt.apply import apply, collect_flush
 from crdt.ids import make
 from crdt.keyspace import Keyspace
 from crdt.region_log import NodeLimits
@@ -66,6 +66,7 @@ def test_late_arrivals_of_a_snapshot() -> None:
     one.keyspace.keys[K].xread_high_id = make(7, 0)
     one.join(two)
     assert one.keyspace.late_arrivals == 2, "what was there before is not late"
+    assert one.keyspace.keys[K].entries_added == 5, "two before, three with the snapshot"
 
 
 def test_what_was_added_wakes_readers() -> None:
@@ -191,3 +192,29 @@ def test_a_key_is_dirty_from_the_first_change_on() -> None:
     twin.keyspace.is_dirty = False
     twin.collect({1: 100})
     assert not twin.keyspace.is_dirty, "nothing was left to drop"
+
+
+def test_scans_forget_what_is_gone() -> None:
+    keyspace = Keyspace(1, NodeLimits())
+    run_of(keyspace, 2, 1, 2)
+    assert [key for _, key in keyspace.scan_order()] == [K]
+    stream = keyspace.keys[K]
+    stream.remove_observed({2: 2})
+    stream.touched.clear()
+    stream.clears.clear()
+    keyspace.drop_if_empty(stream)
+    assert keyspace.keys == {} and list(keyspace.scan_order()) == []
+
+
+def test_what_is_forgotten_of_a_flush_is_written_down() -> None:
+    """Else a start would bring it back from the checkpoint (S6.2, S13.1)."""
+    keyspace = Keyspace(1, NodeLimits())
+    keyspace.flush_tombstone, keyspace.flush_clears = {2: 3}, {2: 3}
+    keyspace.is_dirty = False
+    collect_flush(keyspace, {2: 2})
+    assert not keyspace.is_dirty
+    collect_flush(keyspace, {2: 3})
+    assert keyspace.is_dirty and not keyspace.flush_tombstone and not keyspace.flush_clears
+    keyspace.flush_clears, keyspace.is_dirty = {2: 3}, False
+    collect_flush(keyspace, {2: 3})
+    assert keyspace.is_dirty

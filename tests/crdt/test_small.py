@@ -210,6 +210,15 @@ def test_pair_answers_for_the_duration_since_it_is_held_here() -> None:
     assert answer is not None and answer.entry_id == 6
 
 
+def test_a_pair_is_kept_for_the_whole_of_its_duration() -> None:
+    """As long as it answers (S9.1), it is there."""
+    pairs = Pairs()
+    pairs.add(pair(1, 1, held_ms=1000))
+    assert pairs.collect({1: 1}, 1100, 100) == 0
+    assert pairs.answer(b"p", b"i", 1100, 100) is not None
+    assert pairs.collect({1: 1}, 1101, 100) == 1
+
+
 def test_pairs_are_kept_until_stable_then_collected() -> None:
     pairs = Pairs()
     pairs.add(pair(1, 1, held_ms=0))

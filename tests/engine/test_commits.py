@@ -1,0 +1,72 @@
+"""When a commit is wanted, what it carries, and who waits for it (S2.4, S13.2)."""
+
+from __future__ import annotations
+
+from region.engine.engine import Engine, single
+from region.engine.replies import WAITING
+from region.engine.session import Session
+from region.engine.settings import Settings
+
+
+def region(**settings: str) -> tuple[Engine, Session]:
+    """A region that has stored who it is, and a client."""
+    engine = single(1, 1000, Settings({"appendfsync": "no"}))
+    for name, value in settings.items():
+        engine.settings.set(name.replace("_", "-"), value)
+    session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
+    add(engine, session)
+    commit(engine, 1000)
+    return engine, session
+
+
+def add(engine: Engine, session: Session, now_ms: int = 1000) -> None:
+    engine.execute(session, [b"XADD", b"s", b"*", b"f", b"v"], now_ms)
+
+
+def commit(engine: Engine, now_ms: int) -> None:
+    taken = engine.take_commit(now_ms)
+    assert taken is not None
+    engine.committed(taken.position, now_ms)
+
+
+def test_without_anybody_waiting_a_full_block_is_what_wants_one() -> None:
+    engine, session = region(crdt_block_max_bytes="100")
+    add(engine, session)
+    assert not engine.wants_commit(1000)
+    for _ in range(20):
+        add(engine, session)
+    assert engine.wants_commit(1000)
+
+
+def test_what_is_said_of_the_disk_wants_one() -> None:
+    """What a peer asks, and what a client asks, waits for it; nothing else would bring it about (S2.4)."""
+    for ask in (lambda engine, _: engine.attest(False, 1001), lambda engine, session: engine.execute(session, [b"CRDT.VECTOR"], 1001)):
+        engine, session = region()
+        add(engine, session)
+        assert not engine.wants_commit(1001)
+        ask(engine, session)
+        assert engine.wants_commit(1001)
+
+
+def test_who_hung_up_is_not_answered() -> None:
+    engine, session = region()
+    other = engine.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
+    add(engine, session)
+    assert engine.execute(session, [b"CRDT.VECTOR"], 1001) is WAITING
+    assert engine.execute(other, [b"CRDT.VECTOR"], 1001) is WAITING
+    engine.disconnect(session)
+    commit(engine, 1002)
+    assert [answer.session for answer in engine.take_answers()] == [other]
+
+
+def test_a_commit_carries_the_clock_of_its_last_row() -> None:
+    """A region that starts from it goes on from there (S10.2)."""
+    journal = single(1, 1000, Settings()).journal
+    journal.take_commit()
+    for clock_ms in (2000, 3000):
+        journal.clock_ms = clock_ms
+        journal.push_clock()
+    assert journal.clock_of_next_commit() == 3000
+    taken = journal.take_commit()
+    assert taken is not None and taken.clock_ms == 3000
+    assert journal.clock_of_next_commit() is None
