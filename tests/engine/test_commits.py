@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from region.engine.engine import Engine, single
-from region.engine.replies import WAITING
+from region.engine.replies import WAITING, ErrorReply
 from region.engine.session import Session
 from region.engine.settings import Settings
+from tests.review.support import cluster
 
 
 def region(**settings: str) -> tuple[Engine, Session]:
@@ -70,3 +73,41 @@ def test_a_commit_carries_the_clock_of_its_last_row() -> None:
     taken = journal.take_commit()
     assert taken is not None and taken.clock_ms == 3000
     assert journal.clock_of_next_commit() is None
+
+
+def test_a_round_is_over_when_all_who_receive_have_acknowledged_it() -> None:
+    """CRDT.SYNC answers 1 then, and waits as long as one is missing, or none receives at all (S2.5)."""
+    us = cluster(3)[0]
+    us.ok("XADD", "s", "*", "f", "1")
+    us.commit()
+    assert us("CRDT.SYNC", "5000") is WAITING
+    us.at(us.now_ms + 1)
+    us.commit()
+    assert us.engine.take_answers() == []
+    for peer in (2, 3):
+        us.engine.receiver_opened(peer)
+    us.engine.acknowledged(2, {}, us.now_ms)
+    us.commit()
+    us.engine.acknowledged(2, us.engine.vector, us.now_ms)
+    us.at(us.now_ms + 10)
+    us.commit()
+    assert us.engine.take_answers() == [], "ap has not"
+    us.engine.acknowledged(3, us.engine.vector, us.now_ms)
+    us.at(us.now_ms + 10)
+    assert [answer.reply for answer in us.engine.take_answers()] == [1]
+
+
+@pytest.mark.parametrize(("how", "reply"), [("", 0), ("TIMEOUT", 0), ("ERROR", "UNBLOCKED")])
+def test_a_writer_who_waits_for_others_can_be_unblocked(how: str, reply: object) -> None:
+    us = cluster(2)[0]
+    us.ok("XADD", "s", "*", "f", "1")
+    other = us.engine.connect("127.0.0.1:9", "127.0.0.1:7", us.now_ms)
+    assert us("WAIT", "1", "0") is WAITING
+    number = next(session.session_id for session in us.engine.sessions.values() if session.waiting)
+    words = [b"CLIENT", b"UNBLOCK", b"%d" % number, *([how.encode()] if how else [])]
+    assert us.engine.execute(other, words, us.now_ms) == 1
+    us.at(us.now_ms + 1)
+    answers = [answer.reply for answer in us.engine.take_answers()]
+    assert len(answers) == 1
+    first = answers[0]
+    assert first.message.startswith(str(reply)) if isinstance(first, ErrorReply) else first == reply
