@@ -262,13 +262,13 @@ class RegionModel:
             if isinstance(effect, Trim) and effect.drops_references and not joined:
                 self._drop_references(effect)
             return
-        if isinstance(effect, DestroyGroup) or (isinstance(effect, CreateGroup) and not issued):  # another create may lower the start
+        if isinstance(effect, (DestroyGroup, CreateGroup)):  # another create may lower the start
             self.turned.add((effect.key, effect.group))
         if isinstance(effect, SetDeadline):
             if effect.key in self.xread_highest:
                 self.late_is_exact = False  # no more does it of one that a deadline hides, from when on nobody sees
-            if not issued:  # it may hide the key, or show it, between a reader's waking and the end of the step
-                self.turned.update((effect.key, name) for name in state.key(effect.key).groups)
+            # It may hide the key, or show it, between a reader's waking and the end of the step.
+            self.turned.update((effect.key, name) for name in state.key(effect.key).groups)
         state.apply(region, counter, effect)
 
     def _acknowledge(self, effect: Acknowledge, issued: bool, joined: bool) -> None:
