@@ -152,7 +152,7 @@ class RegionModel:
         # -- of the step under way: what a read that was woken in the middle of it may have seen
         self.came: dict[Dot, Add] = {}
         self.went: dict[Dot, Add] = {}
-        self.turned: set[Name] = set()  # groups that went, or began anew
+        self.turned: set[Name] = set()  # groups that went, began anew or elsewhere, or that a deadline may have hidden
         self.is_loose = False  # it merged several effects, in one go or not: that cannot be seen
         self.xread_highest: dict[bytes, int] = {}  # the highest ID that an XREAD has returned, by key (S7.2)
         self.late_arrivals = 0
