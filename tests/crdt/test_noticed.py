@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crdt.apply import apply, collect_flush
+from crdt.delivery import Delivery
 from crdt.ids import make
 from crdt.keyspace import Keyspace
 from crdt.region_log import NodeLimits
@@ -218,3 +219,16 @@ def test_what_is_forgotten_of_a_flush_is_written_down() -> None:
     keyspace.flush_clears, keyspace.is_dirty = {2: 3}, False
     collect_flush(keyspace, {2: 3})
     assert keyspace.is_dirty
+
+
+def test_what_was_dropped_and_is_deleted_is_forgotten() -> None:
+    """A dot never comes back, so a deleted entry need not be remembered as dropped (S8.1)."""
+    keyspace = Keyspace(1, NodeLimits())
+    run_of(keyspace, 2, 1, 2)
+    run_of(keyspace, 3, 1)
+    delivery = Delivery()
+    delivery.dropped = {2: {1, 2}, 3: {1}, 4: {7}}
+    keyspace.keys[K].remove_entry(2, 1)
+    keyspace.keys[K].remove_entry(3, 1)
+    delivery.forget_dropped(keyspace.keys[K].logs)
+    assert delivery.dropped == {2: {2}}

@@ -59,6 +59,22 @@ def test_a_peer_that_holds_more_begins_a_recovery() -> None:
     assert (late.life, late.asking) == (5000, 1), "it is in recovery already"
 
 
+def test_an_asking_counts_by_itself() -> None:
+    """Who has answered an earlier one may have taken more of this region since: it is asked, and waited for, again (S13.7)."""
+    lifecycle = recovering()
+    for other in OTHERS:
+        answer(lifecycle, other, {1: 5})
+    assert lifecycle.waited_for(OTHERS, {1: 4}) == OTHERS, "they hold more"
+    lifecycle.tick(OTHERS, {1: 4}, 1700)
+    assert lifecycle.asking == 2
+    answer(lifecycle, 2, {1: 6})
+    lifecycle.tick(OTHERS, {1: 6}, 1750)
+    assert lifecycle.state == RECOVERY and lifecycle.waited_for(OTHERS, {1: 6}) == [3]
+    answer(lifecycle, 3, {1: 6})
+    lifecycle.tick(OTHERS, {1: 6}, 1751)
+    assert lifecycle.state == SERVING
+
+
 def test_a_recovery_goes_on_after_a_restart() -> None:
     lifecycle = Lifecycle(1, 2000, 1500, 2000, 100)
     assert (lifecycle.state, lifecycle.asking) == (RECOVERY, 1)

@@ -1,0 +1,29 @@
+"""A checkpoint's steps are short, whatever the keys are like (S13.1)."""
+
+from __future__ import annotations
+
+from crdt.apply import add
+from crdt.keyspace import Keyspace
+from crdt.node import encode_names, encode_values
+from crdt.region_log import NodeLimits
+from region.storage.checkpoint import Checkpointer
+
+
+def test_a_step_ends_when_it_has_captured_many_nodes() -> None:
+    """Nodes are small and states tiny, so that only their number can end a step: after 20,000."""
+    keyspace = Keyspace(1, NodeLimits(1, 0))
+    names, values = encode_names([b"f"]), encode_values([b""])
+    counter = 0
+    for key in (b"a", b"b", b"c"):
+        stream = keyspace.get_or_create(key)
+        for _ in range(10_001):
+            counter += 1
+            add(keyspace, stream, counter, 0, counter, names, values)
+    checkpointer = Checkpointer({}, {}, 0, 1 << 20)
+    checkpointer.begin(keyspace, 0, 1000)
+    captured: list[int] = []
+    while checkpointer.has_more():
+        checkpointer.capture(keyspace, 0)
+        captured.append(len(checkpointer.pending))
+        checkpointer.written()
+    assert captured == [2, 1]
