@@ -13,7 +13,7 @@ number from the beginning may have survived: a `Doubt`.
 
 from __future__ import annotations
 
-from typing import Optional, Union
+from typing import Final, Optional, Union
 
 from sim.checkers.delivery_facts import Facts
 from sim.history import Began, Checker, Committed, Moved, Operation, Setup, Stopped, Vector
@@ -52,6 +52,8 @@ class Lost:
 
 
 Step = Union[Item, Doubt, Lost]
+READS: Final = (b"XREADGROUP", b"XREAD")
+"""Commands that may wait for what they read."""
 
 
 class Tape:
@@ -121,6 +123,7 @@ class TapeChecker(Checker):
         item = tape.add(operation, operation.after)
         if operation.waited:
             _note_wakes(tape, item)
+            _put_before_woken(tape, item)
         elif operation.at_ms > self.now_ms:
             self.now_ms = operation.at_ms
 
@@ -273,3 +276,20 @@ def _note_wakes(tape: Tape, item: Item) -> None:
         if one.wakes is None:
             one.wakes = []
         one.wakes.append(item)
+
+
+def _put_before_woken(tape: Tape, item: Item) -> None:
+    """A command that had waited for the end of a start is told after the reads that it woke, and comes before them."""
+    operation = item.event
+    assert isinstance(operation, Operation)
+    if operation.argv[0].upper() in READS:
+        return
+    waiting = tape.waiting
+    index = len(waiting) - 1
+    while index > tape.mark:
+        one = waiting[index - 1].event
+        is_woken = isinstance(one, Operation) and one.waited and one.argv[0].upper() in READS and one.clock_ms == operation.clock_ms
+        if not is_woken:
+            break
+        index -= 1
+    waiting.insert(index, waiting.pop())

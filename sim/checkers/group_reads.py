@@ -21,7 +21,7 @@ from region.engine.replies import ErrorReply, Reply, VerbatimText
 from sim.checkers import delivery_steps as steps
 from sim.checkers.delivery_facts import Fact
 from sim.checkers.delivery_model import Group, Local, Name, RegionModel, text_of
-from sim.checkers.delivery_tape import Doubt, Item, Step, TapeChecker
+from sim.checkers.delivery_tape import READS, Doubt, Item, Step, TapeChecker
 from sim.checkers.delivery_transactions import LOCAL, owned
 from sim.checkers.delivery_words import ReadRequest, fields_of_map, is_null, keyed, readable
 from sim.checkers.delivery_xread import xread
@@ -32,8 +32,6 @@ from sim.oracle.words import entry_id, name_of
 
 ROUND_MS: Final = 90
 """A region from which others receive has begun a round within this time: intervals are at most 20 ms in the simulator."""
-
-_WAITING: Final = (b"XREADGROUP", b"XREAD")
 
 
 class GroupReads(TapeChecker):
@@ -189,7 +187,7 @@ class GroupReads(TapeChecker):
 
     def _matches(self, model: RegionModel, operation: Operation, relaxed: bool = False) -> bool:
         """Whether a read that waited could have been answered so here; then it was, and its entries are handed out."""
-        if model.is_blind or operation.argv[0].upper() not in _WAITING:
+        if model.is_blind or operation.argv[0].upper() not in READS:
             return False
         muted, self._is_muted = self._is_muted, True
         try:
@@ -210,7 +208,7 @@ class GroupReads(TapeChecker):
 
     def _judge(self, model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool) -> None:
         name = name_of(words)
-        if name in _WAITING:
+        if name in READS:
             wrong = self._read(model, operation, words, reply, relaxed, False)
         elif name in _COMMANDS:
             wrong = _COMMANDS[name](self, model, operation, words, reply)

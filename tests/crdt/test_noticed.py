@@ -210,15 +210,15 @@ def test_scans_forget_what_is_gone() -> None:
 def test_what_is_forgotten_of_a_flush_is_written_down() -> None:
     """Else a start would bring it back from the checkpoint (S6.2, S13.1)."""
     keyspace = Keyspace(1, NodeLimits())
-    keyspace.flush_tombstone, keyspace.flush_clears = {2: 3}, {2: 3}
+    keyspace.flush_tombstone, keyspace.flush_clears = {2: 3}, {2: 9}
     keyspace.is_dirty = False
     collect_flush(keyspace, {2: 2})
     assert not keyspace.is_dirty
     collect_flush(keyspace, {2: 3})
-    assert keyspace.is_dirty and not keyspace.flush_tombstone and not keyspace.flush_clears
-    keyspace.flush_clears, keyspace.is_dirty = {2: 3}, False
-    collect_flush(keyspace, {2: 3})
-    assert keyspace.is_dirty
+    assert keyspace.is_dirty and not keyspace.flush_tombstone and keyspace.flush_clears
+    keyspace.is_dirty = False
+    collect_flush(keyspace, {2: 9})
+    assert keyspace.is_dirty and not keyspace.flush_clears
 
 
 def test_what_was_dropped_and_is_deleted_is_forgotten() -> None:

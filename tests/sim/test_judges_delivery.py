@@ -636,6 +636,21 @@ def test_what_comes_again_for_a_reason_is_right(reason: Wrong) -> None:
     assert story.end() == []
 
 
+def test_a_command_that_waited_comes_before_the_reads_that_it_woke() -> None:
+    """It is told after them (simulator, seed 814139): SETID had waited for the end of a start, and a reader with it."""
+    for is_right in (True, False):
+        story = begun(Redelivery)
+        story.take(1, read(A, B, C))
+        story.ack(1, "10-1 20-1", 2)
+        story.holds = True
+        story.run(1, "XREADGROUP GROUP g c BLOCK 9 STREAMS jobs >", read(A, B, C), waited=True)
+        if is_right:
+            story.at_ms -= 10  # at the same moment
+            story.run(1, "XGROUP SETID jobs g 0", OK, waited=True)
+        story.commit(1)
+        assert bool(story.end()) != is_right
+
+
 def test_a_crash_may_take_an_acknowledgement() -> None:
     story = begun(Redelivery)
     story.take(1, read(A, B, C))

@@ -240,3 +240,17 @@ def test_a_join_between_the_slices() -> None:
     us.crash()
     found: dict[bytes, Any] = dump.of_keyspace(us.engine.keyspace)["keys"]
     assert [entry[2] for entry in found[b"k1"]["logs"][1]] == [[b"f", b"after all"]]
+
+
+def test_checkpoints_leave_no_rows_of_earlier_ones() -> None:
+    """What a key was stored as before goes with the checkpoint that replaces it: a disk does not grow with their number (S13.1)."""
+    region = one_region()
+    sizes: list[dict[str, int]] = []
+    for number in range(4):
+        region.say("XADD", "k", "5-1" if number == 0 else "*", "f", "v")
+        region.say("XGROUP", "CREATE", "k", f"g{number}", "0")
+        region.commit_all()
+        checkpoint(region)
+        sizes.append({table: region.disk.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in ("part", "node", "key_state")})
+    assert sizes[2] == sizes[3], sizes
+    assert sizes[3] == {"part": 1, "node": 2, "key_state": 1}
