@@ -53,7 +53,7 @@ def main() -> int:
     command.add_argument("--seed", type=int, default=1)
     command.add_argument("--out", type=Path, default=Path("mutants.jsonl"), help="verdicts; what is in it already is not judged again")
     command.add_argument("--jobs", type=int, default=2)
-    command.add_argument("--again", action="store_true", help="judges the survivors in --out anew")
+    command.add_argument("--again", action="store_true", help="judges the survivors in --out anew, but for those known to be equivalent")
     command.add_argument("--tests-only", action="store_true", help="without the simulator")
     command.add_argument("--only", default="", help="files whose path contains this")
     command.set_defaults(act=_mechanical)

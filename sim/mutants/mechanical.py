@@ -122,7 +122,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Options:
-    """What a run is asked for. `again`: survivors of an earlier run are judged anew, because tests or checkers have changed."""
+    """What a run is asked for. `again`: survivors of an earlier run that are no equivalents are judged anew: tests or checkers have changed."""
 
     sample: int
     seed: int
@@ -136,12 +136,13 @@ class Options:
 def run(options: Options) -> Iterator[Judged]:
     """Judges the sample; each mutant is yielded when it is judged, those known from the file first."""
     results = Results(options.out)
+    by_hand = {entry.key for entry in equivalent.read(equivalent.FILE.read_text(encoding="utf-8"))}
     waiting: list[Judged] = []
     for mutant in sample(options.sample, options.seed):
         if options.only not in mutant.path:
             continue
         judged = results.of(mutant)
-        if options.again and judged.tests != "killed" and judged.seeds != "killed":
+        if options.again and judged.tests != "killed" and judged.seeds != "killed" and mutant.key() not in by_hand:
             judged = Judged(mutant)
         if judged.tests and (judged.tests == "killed" or judged.seeds or options.tests_only):
             yield judged
