@@ -122,7 +122,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Options:
-    """What a run is asked for. `again`: survivors of an earlier run that are no equivalents are judged anew: tests or checkers have changed."""
+    """What a run is asked for. `again`: survivors that are not known to be equivalent are judged anew."""
 
     sample: int
     seed: int
