@@ -266,7 +266,10 @@ def _note_wakes(tape: Tape, item: Item) -> None:
             if one.wakes is None:
                 one.wakes = []
             one.wakes.append(item)
-            return
+            if one.event.how != "tick" or at_ms not in (None, one.event.at_ms):
+                return
+            at_ms = one.event.at_ms  # what a region issues when it commits follows in the same turn
+            continue
         if one.event.waited:
             continue
         if at_ms is None:

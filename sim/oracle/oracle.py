@@ -153,8 +153,7 @@ class Oracle:
     def judge_operation(self, follower: Follower, op: Operation) -> None:
         """Judges what a command, or a transaction's commands, answered and issued. Wrong: the first thing that is wrong."""
         reply = op.reply
-        if op.waited:
-            self._losers_first(follower, op)
+        self._losers_first(follower, op)
         if op.argv[0].upper() == b"EXEC":
             if isinstance(reply, list):
                 for words, one in zip(op.queued, reply, strict=True):
@@ -178,7 +177,7 @@ class Oracle:
                 raise Wrong(f"took words that make no sense: {error}") from error
 
     def _losers_first(self, follower: Follower, op: Operation) -> None:
-        """When a start is over, what was owed is issued before the commands that waited (S9.2), unless it may be their own doing."""
+        """What was owed until a start was over, or commits succeeded again, comes first (S9.2), unless it may be the command's own doing."""
         effect = follower.next()
         while own.is_loser(follower, effect) and not self._may_delete(op, effect):
             self.counts["conflicts resolved"] += 1

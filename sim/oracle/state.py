@@ -65,7 +65,7 @@ class KeyState:
         self.pair_counts: dict[bytes, int] = {}  # by pid
         self.least_maxsize = 1 << 30  # of all configurations that there ever were
         self.durations_s: list[int] = []  # likewise, of all of them
-        self.touched: Vector = {}  # the newest effect on this key by region
+        self.touched: Vector = {}  # the newest effect on this key by region, announcements left out
         self.changes = 0  # how often a client could have seen it change
         # -- removals, for ever
         self.gone: set[Dot] = set()  # named by XDEL and by conflicts
@@ -289,7 +289,7 @@ class State:
 
     def _acknowledge(self, region: int, counter: int, effect: fx.Acknowledge) -> None:
         state = self.key(effect.key)
-        state.touched[region] = counter  # an announcement is no change that a client could mean (S10.7)
+        # An announcement is no change that a client could mean (S10.7), and once its group is gone a key may be forgotten with it (S10.6).
         announced = state.announced.setdefault(effect.group, [])
         for origin, spans in effect.spans.items():
             announced += [(origin, start, end) for start, end in zip(spans.starts, spans.ends, strict=True)]
