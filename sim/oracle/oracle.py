@@ -177,7 +177,7 @@ class Oracle:
                 raise Wrong(f"took words that make no sense: {error}") from error
 
     def _losers_first(self, follower: Follower, op: Operation) -> None:
-        """What was owed until a start was over, or commits succeeded again, comes first (S9.2), unless it may be the command's own doing."""
+        """What was owed until a start was over, or commits succeeded again, is first (S9.2), unless it may be the command's own doing."""
         effect = follower.next()
         while own.is_loser(follower, effect) and not self._may_delete(op, effect):
             self.counts["conflicts resolved"] += 1
