@@ -24,7 +24,6 @@ from sim.run import Result, run_plan
 LIMIT_S: Final = 120.0
 """Wall-clock seconds after which a seed counts as hanging; it takes a fraction of one."""
 _LOOK_S: Final = 1.0
-_FORKS: Final = sys.platform == "linux"  # with all that is imported: a process that begins anew takes a second
 
 T = TypeVar("T")
 
@@ -108,11 +107,12 @@ class _Worker(Generic[T]):
     """One process. `number`: what it works on, None when it is idle. `others`: connections that are not for it to keep open."""
 
     def __init__(self, task: Callable[[int], T], others: list[Connection[Any, Any]]) -> None:
+        # A fork has all that is imported; a process that begins anew takes a second for it.
         context = get_context("fork") if sys.platform == "linux" else get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.number: Optional[int] = None
         self._since_s = 0.0
-        inherited = [*others, self.connection] if _FORKS else []
+        inherited = [*others, self.connection] if context.get_start_method() == "fork" else []
         self._process = context.Process(target=_work, args=(theirs, task, inherited), daemon=True)
         self._process.start()
         theirs.close()

@@ -15,6 +15,7 @@ from region.engine.replies import ErrorReply, Reply
 from sim.checkers.delivery_tape import Item, Step, TapeChecker
 from sim.checkers.delivery_words import ReadRequest, keyed, readable
 from sim.history import Operation, Setup, Vector, Words
+from sim.oracle.log import Add
 from sim.oracle.words import entry_id, name_of
 
 Name = tuple[bytes, bytes]
@@ -165,16 +166,16 @@ class Redelivery(TapeChecker):
         """Entries that were delivered, claimed, or shown to be pending. RENAMEs in two regions may each bring a copy (S10.1)."""
         for text, token in _tokens(entries):
             if token in seen.acknowledged.get(text, ()):
-                if self._copies(key, text, token) == 1:
+                if sum(add.token() == token for add in self._added(key, text)) <= 1:
                     again = f"{text.decode()} (token {token.decode()}) came again after it was acknowledged here"
                     self._fail(operation, words, again)
                 del seen.acknowledged[text][token]
             seen.held.setdefault(text, {})[token] = None
 
-    def _copies(self, key: bytes, text: bytes, token: Token) -> int:
-        """How many entries with that ID and token were ever added under a key."""
+    def _added(self, key: bytes, text: bytes) -> list[Add]:
+        """All that was ever added under a key with that ID."""
         one = entry_id(text)
-        return sum(add.entry_id == one and add.token() == token for log in self.facts.adds.get(key, {}).values() for add in log)
+        return [add for log in self.facts.adds.get(key, {}).values() for add in log if add.entry_id == one]
 
     def _acknowledge(self, seen: Seen, words: Words, reply: Reply) -> None:
         """Which were acknowledged is certain where as many were as are known to be held."""
@@ -200,9 +201,7 @@ class Redelivery(TapeChecker):
             assert isinstance(item, list)
             text = item[0]
             if isinstance(text, bytes) and seen.acknowledged.get(text) and not seen.held.get(text):
-                one = entry_id(text)
-                logs = self.facts.adds.get(words[1], {})
-                if sum(add.entry_id == one for log in logs.values() for add in log) == len(seen.acknowledged[text]):
+                if len(self._added(words[1], text)) == len(seen.acknowledged[text]):
                     self._fail(operation, words, f"{text.decode()} is pending after it was acknowledged here")
 
     def _rewind(self, seen: Seen, floor: int) -> None:

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from region.database import Database
 from region.storage import schema
-
-T = TypeVar("T")
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    raise AssertionError("it waited")
 
 
 class _Cursor:

@@ -21,8 +21,9 @@ from region.engine.replies import ErrorReply
 from region.engine.session import Session
 from region.engine.settings import Settings
 from region.storage.checkpoint import Checkpointer
+from sim.world.disk import run
 from tests.storage import dump
-from tests.storage.direct import DirectDatabase, copy_of, new_disk, run
+from tests.storage.direct import DirectDatabase, copy_of, new_disk
 
 NAMES = {"us": 1, "eu": 2, "ap": 3}
 KEYS = [b"k1", b"k2", b"k3"]
