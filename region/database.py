@@ -255,10 +255,13 @@ class Database:
 
     async def position_for(self, vector: Vector) -> Optional[int]:
         """A position after which lies every block that `vector` lacks; None when the log no longer reaches back."""
+        # The read sees the log at least up to here. More may be committed, or cut off, before it is heard of: so who lacks nothing stands
+        # at this end, and whether the log reaches back is asked afterwards.
+        committed = self.last_position
+        before = next(iter(await self._read(*log.first_lacking(vector, self._origins))))[0]
         if not self.reaches_back(vector):
             return None
-        before = next(iter(await self._read(*log.first_lacking(vector, self._origins))))[0]
-        return self.last_position if before is None else int(before)
+        return committed if before is None else int(before)
 
     async def block_with(self, origin: int, counter: int) -> Optional[Block]:
         """The block that holds that dot."""

@@ -186,7 +186,9 @@ class SyncManager:
     async def _dial(self, peer: int) -> None:
         try:
             stream = await dial(self._addresses[peer])
-        except ConnectionLost as error:
+        except Exception as error:  # whatever it was: a link that waits for the end of its dial would wait for ever
+            if not isinstance(error, ConnectionLost):
+                _log.error("%s: a dial failed", self.region.engine.name, exc_info=error)
             self.hub.dial_failed(peer, str(error), self.region.now_ms())
             return
         number = self.hub.dial_opened(peer, self.region.now_ms())

@@ -25,7 +25,7 @@ def hear(core: Core, gossip: Gossip) -> None:
         if heard.region_id not in core.members:
             continue
         if heard.region_id == core.region_id:
-            lifecycle.heard_own_life(heard.life, core.clock_ms)
+            lifecycle.heard_own_life(heard.life, lifecycle.may_have_said(heard, core.disk_vector), core.clock_ms)
             continue
         core.stability.hear(heard)
         if _claims_more(core, heard):
@@ -34,7 +34,7 @@ def hear(core: Core, gossip: Gossip) -> None:
             lifecycle.forget_asker(heard.region_id, heard.life)
     for question in gossip.questions:
         if question.asker == core.region_id:
-            lifecycle.heard_own_life(question.life, core.clock_ms)
+            lifecycle.heard_own_life(question.life, lifecycle.may_have_asked(question), core.clock_ms)
         elif question.asker in core.members and not _is_over(core, question) and lifecycle.hear_question(question):
             _note_question(core, question)
     for answer in gossip.answers:

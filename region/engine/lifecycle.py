@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdt.vector import Vector, includes, raise_to
-from region.engine.gossip import Answer, Question
+from region.engine.gossip import Answer, Heard, Question
 
 STARTING: Final = "starting"
 SERVING: Final = "serving"
@@ -69,9 +69,13 @@ class Lifecycle:
         self.recovery = self.life
         self.ask(now_ms)
 
-    def heard_own_life(self, life: int, now_ms: int) -> bool:
-        """Somebody knows a life of this region: a higher one is outdone, and in recovery asked anew (S1.3). Whether it was."""
-        if life <= self.life:
+    def heard_own_life(self, life: int, is_own: bool, now_ms: int) -> bool:
+        """Somebody knows a life of this region: a higher one is outdone, and in recovery asked anew (S1.3). Whether it was.
+
+        `is_own`: what is said of that life this process may have said. Its own number with anything else is a former process's, and outdone
+        likewise: when files were put back, and the clock was, too, two processes begin with the same.
+        """
+        if life < self.life or (life == self.life and is_own):
             return False
         self.life = life + 1
         self.asking = 0
@@ -85,6 +89,14 @@ class Lifecycle:
         self._asked_ms = now_ms
         self._answers = {}
         self._known_before = set(self.known_recoveries)
+
+    def may_have_said(self, heard: Heard, disk_vector: Vector) -> bool:
+        """Whether a claim of this region's life may be this process's own: on its disk, and counting only once it serves."""
+        return includes(disk_vector, heard.vector) and (self.state == SERVING or not heard.counts)
+
+    def may_have_asked(self, question: Question) -> bool:
+        """Likewise of a question; once this process serves, its askings are over."""
+        return self.state == SERVING or (self.recovery == question.recovery and self.asking >= question.number)
 
     def question(self) -> Question:
         return Question(self.region_id, self.life, self.asking, self.recovery)

@@ -11,7 +11,7 @@ more, whatever the process goes on doing before it notices that it is dead.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final, Optional, TypeVar
@@ -205,7 +205,7 @@ class _Cursor:
 
 
 class DiskConnection:
-    """What `region.database` asks of a connection; nothing in it ever waits. Errors are sqlite3's, as live."""
+    """What `region.database` asks of a connection; a write does not wait. Errors are sqlite3's, as live."""
 
     def __init__(self, plain: apsw.Connection, disk: Disk) -> None:
         self.plain = plain
@@ -236,6 +236,22 @@ class DiskConnection:
     async def close(self) -> None: ...
 
 
+class _Moment:
+    """What a reader waits for: that somebody takes it up again."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+class ReadingConnection(DiskConnection):
+    """What is read, the loop hears of later: others may have been there in between."""
+
+    async def execute_fetchall(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        result = await super().execute_fetchall(sql, parameters)
+        await _Moment()
+        return result
+
+
 class Opener:
     """Opens the files of one disk: one real connection, exclusive, so that SQLite needs no shared memory; its readers share it."""
 
@@ -245,7 +261,7 @@ class Opener:
             _vfs = _Vfs()
         _DISKS[disk.name] = disk
         self.disk = disk
-        self._connection: Optional[DiskConnection] = None
+        self._connection: Optional[DiskConnection] = None  # that writes
 
     async def connect(self, path: Path, reads_only: bool) -> Connection:
         if self._connection is None:
@@ -253,7 +269,7 @@ class Opener:
             plain.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
             plain.execute(f"PRAGMA page_size={PAGE_BYTES}").fetchall()  # only a new file takes it
             self._connection = DiskConnection(plain, self.disk)
-        return self._connection
+        return ReadingConnection(self._connection.plain, self.disk) if reads_only else self._connection
 
     def close(self) -> None:
         """Closes the connection; SQLite then empties its WAL into the file, unless the disk is dead."""
@@ -271,10 +287,10 @@ class Opener:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits: on a simulated disk nothing does."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    raise AssertionError("it waited")
+    """The result of a coroutine that waits for the simulated disk alone, with nothing in between."""
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result

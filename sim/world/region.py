@@ -8,7 +8,7 @@ that a kill may fall between any two of them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Optional, TypeVar
@@ -336,17 +336,24 @@ class SimulatedRegion:
         if self.step(self.hub.merge_some, MERGE_BYTES, self.now_ms()):
             self._plan_merge()
 
-    def _answer(self, start: int, number: int, request: Any) -> None:
+    def _answer(self, start: int, number: int, request: Any, work: Optional[Coroutine[Any, Any, Any]] = None) -> None:
+        """Answers a question to the log, from one read to the next. `work`: what is under way."""
         if not self.is_running(start):
+            if work is not None:
+                work.close()
             return
-        self.world.counters[_QUESTIONS[type(request)]] += 1
+        if work is None:
+            self.world.counters[_QUESTIONS[type(request)]] += 1
+            work = questions.answer(self.database, request)
         try:
-            result = run(questions.answer(self.database, request))
+            work.send(None)
+        except StopIteration as end:
+            self.step(self.hub.answered, number, request, end.value, self.now_ms())
         except Exception as error:
             self.world.note(self.region_id, "cannot read", str(error))
             self.step(self.hub.closed, number, f"the log could not be read: {error}", self.now_ms())
-            return
-        self.step(self.hub.answered, number, request, result, self.now_ms())
+        else:
+            self.world.scheduler.after(uniform(self.draw, 0, 2), self._answer, start, number, request, work)
 
     # -- transactions ------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from region.engine.gossip import Answer, Question
+from region.engine.gossip import Answer, Heard, Question
 from region.engine.lifecycle import RECOVERY, SERVING, STARTING, Lifecycle
 from tests.review.support import cluster, code, tell
 
@@ -126,12 +126,35 @@ def test_answers_of_another_life_count_not() -> None:
         lifecycle.hear_answer(Answer(1, lifecycle.life - 1, lifecycle.asking, answerer, {}, 0))
     lifecycle.tick(OTHERS, {}, 1600)
     assert lifecycle.state == RECOVERY
-    assert not lifecycle.heard_own_life(lifecycle.life, 1600)
+    assert not lifecycle.heard_own_life(lifecycle.life, True, 1600)
     asked = lifecycle.asking
     answer(lifecycle, 2, {})
-    assert lifecycle.heard_own_life(5000, 1600)
+    assert lifecycle.heard_own_life(5000, True, 1600)
     assert (lifecycle.life, lifecycle.asking) == (5001, 1) and asked == 1
     assert lifecycle.waited_for(OTHERS, {}) == OTHERS, "it asks anew"
+
+
+def test_its_own_number_with_what_it_never_said() -> None:
+    """Seed 924. A region's clock was set back, then its process ended, twice; the second time an old backup was put in place. So both
+    starts found the same clock on the disk, and began the same life. The others had heard that life count: its recovery seemed over to
+    them, no question of it was answered, and it refused all writes for ever.
+    """
+    lifecycle = recovering()
+    life = lifecycle.life
+    disk = {1: 5, 2: 3}
+    never_said = [Heard(1, life, True, {1: 5}, 1000), Heard(1, life, False, {1: 6}, 1000), Heard(1, life, False, {1: 5, 3: 1}, 1000)]
+    assert not any(lifecycle.may_have_said(heard, disk) for heard in never_said)
+    assert lifecycle.may_have_said(Heard(1, life, False, {1: 5, 2: 2}, 1000), disk)
+    never_asked = [Question(1, life, 2, life), Question(1, life, 1, life - 1)]
+    assert not any(lifecycle.may_have_asked(question) for question in never_asked)
+    assert lifecycle.may_have_asked(Question(1, life, 1, life))
+    assert not lifecycle.heard_own_life(life - 1, False, 1600)
+    assert lifecycle.heard_own_life(life, False, 1600)
+    assert (lifecycle.life, lifecycle.asking, lifecycle.recovery) == (life + 1, 1, life)
+    serving = starting(0)
+    serving.tick(OTHERS, disk, 1000)
+    assert serving.may_have_said(Heard(1, serving.life, True, {1: 5}, 1000), disk) and serving.may_have_asked(Question(1, 1000, 1, 1000))
+    assert not serving.may_have_said(Heard(1, serving.life, True, {1: 6}, 1000), disk)
 
 
 def test_an_answer_given_in_recovery_must_be_of_one_known_before_the_asking() -> None:
@@ -204,3 +227,20 @@ def test_what_is_said_of_a_recovery() -> None:
     assert us.engine.lifecycle.state == SERVING
     assert code(us("XADD", "s", "*", "a", "1")) != "READONLY"
     assert ap.engine.lifecycle.state == SERVING
+
+
+def test_a_recovery_in_a_life_that_others_heard_count() -> None:
+    """Seed 924, in engines: see `test_its_own_number_with_what_it_never_said`."""
+    us, eu, ap = cluster(3)
+    life = us.engine.lifecycle.life
+    tell(us, eu)
+    tell(us, ap)
+    assert eu.engine.stability.newest(1).counts  # type: ignore[union-attr]
+    lifecycle = us.engine.lifecycle
+    lifecycle.state, lifecycle.recovery = RECOVERY, life  # as a restored region that finds the same clock on its disk
+    lifecycle.ask(1000)
+    for _ in range(2):
+        for one, other in ((us, eu), (us, ap), (eu, us), (ap, us)):
+            tell(one, other)
+    us.at(2000)
+    assert lifecycle.life == life + 1 and lifecycle.state == SERVING
