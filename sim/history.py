@@ -25,13 +25,14 @@ class Operation:
     `number` runs through the whole run, in the order in which the regions executed them. `start` says in which start of the region's
     process it ran. `at_ms` is true (virtual) time, `clock_ms` what the region's own clock read. `before` and `after` are the region's
     vector just before and after the step that executed it; `after` is None while the command waits (blocked, or the start is not over).
-    A transaction is one operation: argv is EXEC alone, and `queued` holds its commands; `reply` then is EXEC's.
+    A transaction is one operation: argv is EXEC alone, and `queued` holds its commands; `reply` then is EXEC's. `watched` are the numbers
+    of the WATCHes under which it runs, in their order: those of its connection that nothing has ended.
     `reply` is what the region computed, None until then; `answered_ms` is when the client had it, None if it never did.
     """
 
     __slots__ = (
         "after", "always", "answered_ms", "argv", "at_ms", "before", "client", "clock_ms", "has_reply", "lost", "number", "queued",
-        "region", "reply", "start", "waited",
+        "region", "reply", "start", "waited", "watched",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +45,7 @@ class Operation:
         self.start = start
         self.argv = argv
         self.queued = queued
+        self.watched: tuple[int, ...] = ()
         self.at_ms = at_ms
         self.clock_ms = clock_ms
         self.before = before

@@ -152,6 +152,7 @@ class RegionModel:
         # -- of the step under way: what a read that was woken in the middle of it may have seen
         self.came: dict[Dot, Add] = {}
         self.went: dict[Dot, Add] = {}
+        self.dereferenced: set[Dot] = set()  # of those that went, the ones that went from the PELs, too (DELREF)
         self.turned: set[Name] = set()  # groups that went, began anew or elsewhere, or that a deadline may have hidden
         self.is_loose = False  # it merged several effects, in one go or not: that cannot be seen
         self.xread_highest: dict[bytes, int] = {}  # the highest ID that an XREAD has returned, by key (S7.2)
@@ -210,6 +211,7 @@ class RegionModel:
             self.came = {}
         if self.went:
             self.went = {}
+            self.dereferenced = set()
         if self.turned:
             self.turned = set()
         for group in self.groups.values():
@@ -323,6 +325,7 @@ class RegionModel:
 
     def _drop_references(self, effect: Trim) -> None:
         """DELREF (S5.2)."""
+        self.dereferenced.update(dot for dot in self.went if effect.prefix.get(dot[0], 0) >= dot[1])
         key = self.state.keys[effect.key]
         for name in list(key.groups):
             group = self.group((effect.key, name))

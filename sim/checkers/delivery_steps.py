@@ -101,14 +101,14 @@ def _why_not(key: KeyState, local: Local, extra: Reply) -> str:
     return f"handed out {what}, which lies below the floor"
 
 
-def take(local: Local, group: Group, taken: list[Add], request: ReadRequest, clock_ms: int) -> None:
-    """They were handed out (S7.3)."""
+def take(local: Local, taken: list[Add], request: ReadRequest, clock_ms: int, settled: set[Dot]) -> None:
+    """They were handed out (S7.3). `settled`: acknowledged elsewhere, or dereferenced, of which this region heard just afterwards."""
     for add in taken:
         dot = (add.region, add.counter)
         local.given.add(dot)
         if request.no_ack:
             local.dropped.discard(dot)  # acknowledged as it is delivered (S8.3)
-        elif dot not in group.taken:  # else acknowledged elsewhere, and heard of just after it was handed out
+        elif dot not in settled:
             local.assign(Pending(add, request.consumer, clock_ms, 1))
 
 

@@ -47,6 +47,8 @@ def owned(words: Words, reply: Reply, facts: list[Fact], begin: int, later: Said
     last = _LAST.get(name)
     if last is None or isinstance(reply, ErrorReply) or reply == 0 or is_null(reply):
         return begin  # what changes nothing replicates nothing (S1)
+    if name[:6] == b"RENAME" and words[1] == words[2]:
+        return begin  # likewise (S10.1)
     keys = words[1:] if name in (b"DEL", b"UNLINK") else words[1:3] if name[:6] == b"RENAME" else words[2:3] if b" " in name else words[1:2]
     end = _through(last, keys, name, reply, facts, begin)
     if name in (b"DEL", b"UNLINK"):

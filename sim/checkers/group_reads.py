@@ -266,8 +266,8 @@ class GroupReads(TapeChecker):
             if group is None:
                 if isinstance(reply, ErrorReply):
                     return ""
-                if operation.waited and is_null(reply) and model.group(name) is not None:
-                    return ""  # its time was over at the very moment at which a deadline began to hide the key
+                if operation.waited and is_null(reply) and (name in model.turned or model.group(name) is not None):
+                    return ""  # its time was over at the very moment at which the group went, or a deadline began to hide the key
                 return "" if relaxed and name in model.turned else wrong
             groups.append(group)
         if isinstance(reply, ErrorReply):
@@ -305,8 +305,9 @@ class GroupReads(TapeChecker):
         if done < len(parts):
             return f"answered for key {parts[done][0].decode()} out of turn"
         for group, right in handed:
+            settled = group.taken | model.dereferenced
             for local, taken in right:
-                steps.take(local, group, taken, request, operation.clock_ms)
+                steps.take(local, taken, request, operation.clock_ms, settled)
             group.keep([local for local, _ in right])
         return ""
 

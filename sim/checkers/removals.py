@@ -10,7 +10,7 @@ from typing import Final
 
 from sim.history import End, Setup, Shown
 from sim.oracle.judge import OracleJudge
-from sim.oracle.looking import can_look, look
+from sim.oracle.looking import can_look, few_looks, look, looks
 
 LOOKS_EVERY: Final = 2  # times that regions are shown
 
@@ -35,10 +35,11 @@ class Removals(OracleJudge):
         regions = sorted(shown)
         self._turn += 1
         region = regions[self._turn % len(regions)]
-        key = self.setup.keys[self._turn // len(regions) % len(self.setup.keys)]
+        keys = self.setup.keys
+        key = keys[self._turn // len(regions) % len(keys)]
         if can_look(self.oracle, region, shown[region].vector):
             self.looked += 1
-            look(self.oracle, region, key, shown[region].at_ms, thoroughly=False)
+            look(self.oracle, region, key, shown[region].at_ms, few_looks(key, self._turn // (len(regions) * len(keys))))
         else:
             self.passed_over += 1
 
@@ -48,6 +49,6 @@ class Removals(OracleJudge):
             for key in self.setup.keys:
                 if can_look(self.oracle, region, end.shown[region].vector):
                     self.looked += 1
-                    look(self.oracle, region, key, end.at_ms, thoroughly=True)
+                    look(self.oracle, region, key, end.at_ms, looks(key))
                 else:
                     self.passed_over += 1

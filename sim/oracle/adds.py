@@ -38,7 +38,7 @@ def clean_slate(follower: Follower, key: bytes) -> None:
         return
     left = bool(state.stream or state.groups or state.deadlines or state.configurations or state.has_header())
     effect = follower.next()
-    if not left and not (isinstance(effect, fx.RemoveObserved) and state.has_open_pairs()):
+    if not left and not (isinstance(effect, fx.RemoveObserved) and state.open_pair_count()):
         return  # pairs alone are something, too, but nobody outside sees when they are collected
     removal = follower.issued(fx.RemoveObserved, key, "creating a key of which something is left")
     observes_all(follower, removal.vector, "RemoveObserved")

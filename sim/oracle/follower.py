@@ -16,6 +16,7 @@ from sim.oracle.log import Add, Dot, Logged, Vector
 from sim.oracle.pending import Pending
 from sim.oracle.state import KeyState, State
 from sim.oracle.trouble import Unsure, Wrong, readable
+from sim.oracle.watching import Watches
 from sim.oracle.words import Words
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Follower:
         self.joined: set[Dot] = set()  # idempotent adds that came by a snapshot, which need not bring the pair (S11.3)
         self.issued_ms: list[tuple[int, int]] = []  # (counter, clock) of what it issued: no start finds an earlier clock beside it
         self.pending = Pending()
+        self.watches = Watches()
+        self.joins = 0  # snapshots joined
         self.blind = False  # effects that nobody saw committed: nothing can be said until the next start
         self.trusted = 0  # up to this counter the region's own effects are known
         self.op: Optional[Operation] = None  # under judgement
@@ -95,6 +98,7 @@ class Follower:
         self.issued_ms = [issued for issued in self.issued_ms if issued[0] <= own]
         self.latest_ms = self.issued_ms[-1][1] if self.issued_ms else 0
         self.pending.forget()
+        self.watches = Watches()
         self.reset_settings()
         for region in sorted(event.vector):
             self._apply_foreign(region, event.vector[region], None)
@@ -173,6 +177,7 @@ class Follower:
         if event.before != self.state.vector:
             self._advance(event.before, event, own=True)
         self.before = event.before
+        self.joins += event.how == "join"
         self._advance(event.after, event, own=False)
         if relearned:
             self._apply_foreign(self.region, event.after[self.region], event.clock_ms, event.how == "join")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from region.engine.replies import ErrorReply, Reply
 from sim.history import Vector
 from sim.oracle import reads
@@ -25,7 +23,10 @@ def looks(key: bytes) -> tuple[Words, ...]:
     )
 
 
-FEW: Final = 2  # of those, how many are enough between faults
+def few_looks(key: bytes, turn: int) -> tuple[Words, ...]:
+    """What is enough between faults: the entries, and in turn the groups and all that XINFO STREAM says."""
+    entries, groups, stream, *_ = looks(key)
+    return entries, groups if turn % 2 else stream
 
 
 def clock_ms(oracle: Oracle, region: int) -> int:
@@ -41,15 +42,14 @@ def can_look(oracle: Oracle, region: int, vector: Vector) -> bool:
     return follower.is_level() and follower.state.vector == vector
 
 
-def look(oracle: Oracle, region: int, key: bytes, at_ms: int, thoroughly: bool) -> None:
-    """Compares one key of one region; what differs goes to the judge that it concerns."""
+def look(oracle: Oracle, region: int, key: bytes, at_ms: int, commands: tuple[Words, ...]) -> None:
+    """Compares what these commands say of one key of one region; what differs goes to the judge that it concerns."""
     follower = oracle.followers[region]
     state = follower.state.keys.get(key)
     if state is not None and state.deadlines:
         follower.clock_ms = clock_ms(oracle, region)
     follower.op = None
-    commands = looks(key)
-    for words in commands if thoroughly else commands[:FEW]:
+    for words in commands:
         reply = oracle.setup.ask(region, words)
         try:
             _judge(follower, words, reply)

@@ -8,7 +8,7 @@ from typing import Final, Optional
 from crdt.effects import RemoveEntries
 from region.engine.replies import ErrorReply, NullArray, Reply
 from sim.history import Began, Checker, Committed, Moved, Operation, Setup, Stopped, Vector
-from sim.oracle import own, reads
+from sim.oracle import own, reads, watching
 from sim.oracle.follower import Follower, Judge, described
 from sim.oracle.log import Add, EffectLog, Logged
 from sim.oracle.reads import READS
@@ -16,7 +16,7 @@ from sim.oracle.trouble import Wrong
 from sim.oracle.words import NotUnderstood, Words, name_of
 from sim.oracle.writes import WRITES
 
-JUDGES: Final[dict[bytes, Judge]] = {**READS, **WRITES}
+JUDGES: Final[dict[bytes, Judge]] = {**READS, **WRITES, b"WATCH": watching.watch}
 # Names that CRDT.LOG takes for regions; the history has region_ids only.
 NAMES: Final = (b"us", b"eu", b"ap", b"sa", b"af", b"oc", b"me", b"in")
 
@@ -153,8 +153,11 @@ class Oracle:
     def judge_operation(self, follower: Follower, op: Operation) -> None:
         """Judges what a command, or a transaction's commands, answered and issued. Wrong: the first thing that is wrong."""
         reply = op.reply
+        is_exec = op.argv[0].upper() == b"EXEC"
+        if is_exec:
+            watching.before_exec(follower, op)
         self._losers_first(follower, op)
-        if op.argv[0].upper() == b"EXEC":
+        if is_exec:
             if isinstance(reply, list):
                 for words, one in zip(op.queued, reply, strict=True):
                     self._judge(follower, words, one)

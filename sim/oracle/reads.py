@@ -159,6 +159,10 @@ def xinfo_stream(follower: Follower, words: Words, reply: Reply) -> None:
     duration_s, maxsize = configuration(follower, state)
     must_be(found[b"idmp-duration"], duration_s, "idmp-duration of XINFO STREAM")
     must_be(found[b"idmp-maxsize"], maxsize, "idmp-maxsize of XINFO STREAM")
+    tracked, most = found[b"iids-tracked"], state.open_pair_count()
+    # A region may drop pairs by itself; a restored one has again what others have cleared, and forgotten that they did.
+    if not isinstance(tracked, int) or (tracked > most and follower.region not in follower.oracle.restored):
+        raise Wrong(f"XINFO STREAM: keeps {describe(tracked)} idempotent adds, {most} are not cleared", "idempotent_once")
     if len(words) == 3:
         must_be(found[b"groups"], len(state.groups), "number of groups in XINFO STREAM")
         must_be(found[b"first-entry"], None if first is None else first.shown, "first-entry of XINFO STREAM")

@@ -128,9 +128,10 @@ class KeyState:
         cleared = self.pairs_cleared
         return [add for add in self.pairs.get((pid, iid), ()) if cleared.get(add.region, 0) < add.counter]
 
-    def has_open_pairs(self) -> bool:
+    def open_pair_count(self) -> int:
+        """How many idempotent adds nothing cleared."""
         cleared = self.pairs_cleared
-        return any(cleared.get(add.region, 0) < add.counter for adds in self.pairs.values() for add in adds)
+        return sum(cleared.get(add.region, 0) < add.counter for adds in self.pairs.values() for add in adds)
 
     def with_id(self, entry_id: int) -> list[Add]:
         """The entries present that bear the ID."""

@@ -52,7 +52,7 @@ class Commands:
         self.groups: dict[Group, Delivered] = {}
         self.histories: list[tuple[bytes, list[int]]] = []  # key, IDs of reads of pending entries (S7.5)
         self._modes: dict[int, int] = {}  # region → start in which its ID mode was changed
-        self._watches: dict[int, tuple[int, int, Vector]] = {}  # client → region, start and vector at its WATCH
+        self._watches: dict[int, Vector] = {}  # number of a WATCH → the region's vector then
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -117,17 +117,16 @@ class Commands:
             first, last = operation.effects()
             if last > first and not operation.waited:
                 self.count("rule:S1.2")
-        self._watches.pop(operation.client, None)
 
     def _watch(self, operation: Operation, argv: Words, reply: Reply) -> None:
         assert operation.after is not None
-        self._watches.setdefault(operation.client, (operation.region, operation.start, operation.after))
+        self._watches[operation.number] = operation.after
 
     def _watched(self, operation: Operation) -> None:
         """EXEC did nothing, because of what came from other regions alone (S10.7)."""
-        region, start, vector = self._watches.get(operation.client, (0, 0, operation.before))
+        vector = self._watches.get(operation.watched[0], operation.before) if operation.watched else operation.before
         own = operation.region
-        if (region, start) == (own, operation.start) and vector.get(own, 0) == operation.before.get(own, 0) and vector != operation.before:
+        if vector.get(own, 0) == operation.before.get(own, 0) and vector != operation.before:
             self.count("rule:S10.7")
 
     def _add(self, operation: Operation, argv: Words, reply: Reply) -> None:

@@ -90,6 +90,9 @@ class ScenarioCluster(Protocol):
     def vectors(self, regions: Sequence[int]) -> dict[int, dict[int, int]]:
         """Per region, its version vector."""
 
+    def links(self, regions: Sequence[int]) -> dict[int, dict[int, str]]:
+        """Per region, the state of each link by which it receives, as `CRDT.PEERS` says."""
+
     def sleep(self, duration_ms: int) -> None:
         """Lets time pass in all regions."""
 

@@ -224,7 +224,7 @@ class LiveCluster:
         deadline = time.monotonic() + LINK_PATIENCE_S
         waiting = wanted if waits else []
         while waiting:
-            states = {receiver: self._links(receiver) for receiver, _ in waiting}
+            states = self.links([receiver for receiver, _ in waiting])
             waiting = [link for link in waiting if states[link[0]].get(link[1]) != "up"]
             if waiting and time.monotonic() > deadline:
                 receiver, sender = waiting[0]
@@ -258,6 +258,10 @@ class LiveCluster:
             return {region: vector_of(self._admin(region)) for region in regions}
         except WireError as error:
             raise self._broke(error) from error
+
+    def links(self, regions: Sequence[int]) -> dict[int, dict[int, str]]:
+        """See `ScenarioCluster`."""
+        return {region: peer_states(self._admin_call(region, "CRDT.PEERS")) for region in regions}
 
     def sleep(self, duration_ms: int) -> None:
         """See `ScenarioCluster`."""
@@ -309,13 +313,10 @@ class LiveCluster:
             vectors = list(self.vectors(regions).values())
             if answered and all(vector == vectors[0] for vector in vectors):
                 return
-        raise ClusterError(f"regions did not level: {vectors}")
+        raise ClusterError(f"regions did not level: {vectors}; their links: {self.links(regions)}")
 
     def _all_links(self) -> list[Link]:
         return [(receiver, sender) for receiver in self.endpoints for sender in self.endpoints if receiver != sender]
-
-    def _links(self, region: int) -> dict[int, str]:
-        return {peer_id: link for _, peer_id, link in peers_of(self._admin_call(region, "CRDT.PEERS"))}
 
     def _setting(self, region: int, name: str) -> str:
         reply = self._admin_call(region, "CONFIG", "GET", name)
@@ -367,6 +368,11 @@ def peers_of(reply: Reply) -> list[tuple[str, int, str]]:
     if not found:
         raise ClusterError(f"CRDT.PEERS answered {reply!r}")
     return found
+
+
+def peer_states(reply: Reply) -> dict[int, str]:
+    """`CRDT.PEERS` as region_id → link state."""
+    return {peer_id: link for _, peer_id, link in peers_of(reply)}
 
 
 def _settings_named(call: Call) -> tuple[bytes, ...]:

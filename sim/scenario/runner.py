@@ -273,7 +273,8 @@ class _Run:
             if answered and now == last and all(now[region] == now[group[0]] for group in groups for region in group):
                 return now
             last = now
-        shown = "; ".join(f"{self.scenario.name_of(region)} {vector}" for region, vector in last.items())
+        states = self.cluster.links(step.regions)
+        shown = "; ".join(f"{self.scenario.name_of(region)} {vector}, links {states[region]}" for region, vector in last.items())
         raise ClusterError(f"the regions did not level in {ROUNDS_MAX} rounds of CRDT.SYNC: {shown}")
 
     # -- differences -------------------------------------------------------------------------------------------------

@@ -236,6 +236,10 @@ class VirtualCluster:
         region = self.world.regions[link[0]]
         return region.running and region.engine.links[link[1]].state == "up" and not region.engine.links[link[1]].is_down
 
+    def links(self, regions: Sequence[int]) -> dict[int, dict[int, str]]:
+        """See `ScenarioCluster`."""
+        return {region: {peer: link.state for peer, link in self.world.regions[region].engine.links.items()} for region in regions}
+
     def sync(self, regions: Sequence[int]) -> bool:
         """See `ScenarioCluster`."""
         tickets = [self._administer(region, b"CRDT.SYNC", b"%d" % SYNC_PATIENCE_MS) for region in regions]

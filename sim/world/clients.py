@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Commands of which no operation is made: they only frame a transaction.
 _FRAMES = (b"MULTI", b"DISCARD")
+# Commands outside of transactions after which the connection watches nothing any more.
+_UNWATCHING = (b"UNWATCH", b"RESET")
 
 
 class Line:
@@ -34,6 +36,7 @@ class Line:
         self.held = 0
         self.unanswered: list[Operation] = []  # in order
         self.transaction: Optional[list[Words]] = None
+        self.watching: list[int] = []  # WATCHes that no EXEC, DISCARD or UNWATCH has ended yet, by their operations' numbers
 
     def is_idle(self) -> bool:
         return not self.unanswered and not self.to_run
@@ -110,14 +113,18 @@ class Clients:
                 line.transaction.append(argv)
             self._framed(line, argv, reply)
             return
-        queued: tuple[Words, ...] = ()
-        if name == b"EXEC" and line.transaction is not None:
-            queued = tuple(line.transaction)
-        line.transaction = None
+        transaction, line.transaction = line.transaction, None
+        watched = line.watching
+        if transaction is not None or name in _UNWATCHING:
+            line.watching = []
         if name in _FRAMES:
             self._framed(line, argv, reply)
             return
-        operation = world.operation(line.client.number, region, argv, queued, before, now_ms)
+        operation = world.operation(line.client.number, region, argv, tuple(transaction or ()), before, now_ms)
+        if transaction is not None:
+            operation.watched = tuple(watched)
+        elif name == b"WATCH" and isinstance(reply, SimpleString):
+            line.watching.append(operation.number)
         line.unanswered.append(operation)
         if isinstance(reply, Waiting):
             line.running = operation

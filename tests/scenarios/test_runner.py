@@ -82,6 +82,9 @@ class Scripted:
         found = self.later_vectors.pop(0) if self.later_vectors else {1: {1: 1}, 2: {1: 1}, 3: {1: 1}}
         return {region: found[region] for region in regions}
 
+    def links(self, regions: Sequence[int]) -> dict[int, dict[int, str]]:
+        return {region: {0: "up"} for region in regions}
+
     def sleep(self, duration_ms: int) -> None:
         self.log.append(f"sleep {duration_ms}")
 
@@ -230,7 +233,7 @@ def test_a_region_cut_from_all_need_not_level() -> None:
 def test_regions_that_never_level_end_the_run() -> None:
     cluster = Scripted({}, [{1: {1: n}, 2: {1: 0}} for n in range(100)])
     (mismatch,) = run_scenario(scenario_of("| t1 | — Sync — | — Sync — |", "| t2 | `PING` | |"), cluster)
-    assert "did not level" in mismatch.got and mismatch.line == 3
+    assert "did not level" in mismatch.got and "links {0: 'up'}" in mismatch.got and mismatch.line == 3
 
 
 def test_blocked_commands() -> None:

@@ -112,13 +112,14 @@ class Story:
 
     def command(
         self, region: int, command: str | Words, reply: Reply, *effects: Issued, queued: tuple[Words, ...] = (), client: int = 1,
-        always: bool = False, answered: bool = True,
+        always: bool = False, answered: bool = True, under: tuple[Operation, ...] = (),
     ) -> Operation:  # fmt: skip
-        """A command that issued these effects, and its answer."""
+        """A command that issued these effects, and its answer. `under`: the WATCHes under which an EXEC runs."""
         words = tuple(word.encode() for word in command.split()) if isinstance(command, str) else command
         before, after = self._issue(region, effects)
         self.operations += 1
         operation = Operation(self.operations, client, region, self.starts[region], words, queued, self.now_ms, self.now_ms, before, always)
+        operation.watched = tuple(watch.number for watch in under)
         operation.after = after
         operation.reply = reply
         operation.has_reply = True
@@ -235,7 +236,7 @@ def truth(oracle: Oracle, region: int, words: Words, now_ms: int) -> Reply:
     last = state.stream[-1][3] if state.stream else None
     duration_s, maxsize = configuration(follower, state)
     return MapReply([
-        b"idmp-duration", duration_s, b"idmp-maxsize", maxsize,
+        b"idmp-duration", duration_s, b"idmp-maxsize", maxsize, b"iids-tracked", state.open_pair_count(),
         b"length", len(state.stream), b"last-generated-id", b"%d-%d" % (state.last_id() >> 64, state.last_id() & ((1 << 64) - 1)),
         b"recorded-first-entry-id", b"0-0" if first is None else first.shown_id, b"groups", len(state.groups),
         b"first-entry", None if first is None else first.shown, b"last-entry", None if last is None else last.shown,

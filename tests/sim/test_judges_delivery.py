@@ -8,7 +8,7 @@ from typing import Optional
 import pytest
 
 from crdt.block import Block, BlockWriter, chain_after
-from crdt.effects import Acknowledge, CreateGroup, Delete, DestroyGroup, Effect, RemoveEntries, SetDeadline, Trim
+from crdt.effects import Acknowledge, CreateGroup, Delete, DestroyGroup, Effect, RemoveEntries, SetDeadline, SetId, Trim
 from crdt.ids import parse
 from crdt.node import encode_names, encode_values
 from crdt.spans import Spans
@@ -282,6 +282,26 @@ def test_in_a_transaction_an_xadd_that_trimmed_nothing_leaves_the_trim_to_the_xt
     assert story.judge.violations == []
 
 
+def test_in_a_transaction_a_rename_onto_itself_issues_nothing() -> None:
+    """Seed 1011257: the adds behind it were taken for its own."""
+    story = begun()
+    queued = ("RENAME jobs jobs", "XREADGROUP GROUP g c STREAMS jobs >", "XADD jobs * t 4", "XSETID jobs 50-1")
+    story.run(1, "EXEC", [OK, [[KEY, [A, B, C]]], b"40-1", OK], SetId(KEY, (50 << 64) + 1), adds=[("40-1", 4)], queued=queued)
+    assert story.judge.violations == []
+
+
+def test_a_reader_whose_time_was_over_was_not_woken() -> None:
+    """Seed 1011968: it waited for the end of a start, and so did who destroyed its group; it had its answer before that."""
+    story = begun()
+    story.take(1, read(A, B, C))
+    story.holds = True
+    story.run(1, "XREADGROUP GROUP g c BLOCK 9 NOACK STREAMS jobs >", NOTHING, waited=True)
+    story.at_ms -= 10  # at the same moment
+    story.run(1, "XGROUP DESTROY jobs g", 1, DestroyGroup(KEY, b"g"), waited=True)
+    story.commit(1)
+    assert story.judge.violations == []
+
+
 # -- 7: the wrong ones -----------------------------------------------------------------------------------------------
 
 
@@ -411,6 +431,23 @@ def test_delref_takes_pending_entries_along() -> None:
         count, first = (3, b"10-1") if keeps else (2, b"20-1")
         story.run(2, "XPENDING jobs g", [count, first, b"30-2", [[b"c", b"%d" % count]]])
         assert bool(story.judge.violations) == keeps
+
+
+def test_a_reader_woken_before_its_entry_goes_with_delref_in_the_same_merge() -> None:
+    """Seed 1016914: what it was given counted as pending, and XACK found nothing."""
+    for acknowledged in (0, 1):
+        story = begun()
+        story.take(1, read(A, B, C))
+        story.add(2, "40-2", 4)
+        story.run(2, "XTRIM jobs MAXLEN 0 DELREF", 4, Trim(KEY, {1: 3, 2: 2}, True))
+        waiting = story.number = story.number + 1
+        story.holds = True
+        story.merge(1)
+        story.run(1, "XREADGROUP GROUP g d BLOCK 99 STREAMS jobs >", read(entry("40-2", 4)), waited=True, number=waiting)
+        story.commit(1)
+        story.ack(1, "40-2", acknowledged)
+        story.commit(1)
+        assert bool(story.judge.violations) == bool(acknowledged), story.judge.violations
 
 
 def test_a_reader_that_is_not_woken_is_found() -> None:

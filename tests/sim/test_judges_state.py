@@ -7,9 +7,9 @@ import pytest
 from crdt import effects as fx
 from region.engine.replies import ErrorReply, MapReply
 from sim.checkers.vectors import ASKS_EVERY
-from sim.history import Committed, Words
+from sim.history import Committed, Operation, Words
 from sim.oracle.state import NEVER
-from tests.sim.fabricated import KEY, NIL, OK, Plain, Story, idempotent
+from tests.sim.fabricated import KEY, NIL, OK, Plain, Story, idempotent, truth
 
 
 def entry(entry_id: str, token: str = "") -> list[object]:
@@ -477,7 +477,7 @@ WRONG_STEPS: dict[str, tuple[str, object, list[object]]] = {
     "a rename that leaves entries behind": (
         "RENAME k m", OK, [fx.Delete(KEY, {1: 3, 2: 4}), Plain("1000-2", [b"t", b"b"], b"m"), fx.SetId(b"m", (1001 << 64) + 2)],
     ),
-    "an aborted transaction that did something": ("EXEC", NIL, [fx.RemoveEntries(KEY, [(2, 1)])]),
+    "a discarded transaction that did something": ("EXEC", ErrorReply("EXECABORT no"), [fx.RemoveEntries(KEY, [(2, 1)])]),
     "a read that writes": ("XLEN k", 2, [fx.RemoveEntries(KEY, [(2, 1)])]),
     "a wrong length": ("XLEN k", 3, []),
     "an entry too few": ("XRANGE k - +", [entry("1000-2", "b")], []),
@@ -510,6 +510,76 @@ def test_transactions_are_judged_one_command_after_the_other() -> None:
     story.command(1, "EXEC", [1, 2, 1, 0], *effects, queued=queued)
     story.commit(1)
     assert story.found() == ["removals"]
+
+
+READ: tuple[Words, ...] = ((b"XLEN", KEY),)
+
+
+def watching(story: Story, key: str = "k") -> Operation:
+    """A client of region 1 watches the key."""
+    return story.command(1, f"WATCH {key}", OK)
+
+
+def changed(story: Story) -> None:
+    """Another region's add comes to region 1."""
+    story.add(2, "1002-2", "d")
+    story.commit(2)
+    story.merge(2, 1)
+
+
+def test_a_transaction_that_runs_although_a_merge_changed_what_is_watched() -> None:
+    """S10.7; the planted bug 52 does this, and before WATCH was judged no seed could tell."""
+    story = ordinary_life()
+    watch = watching(story)
+    changed(story)
+    story.command(1, "EXEC", [3], queued=READ, under=(watch,))
+    assert story.found() == ["removals"]
+    assert "ran although k, which is watched, had changed" in story.texts()
+
+
+def test_a_transaction_that_does_nothing_although_nothing_has_changed() -> None:
+    story = ordinary_life()
+    story.command(1, "EXEC", NIL, queued=READ, under=(watching(story),))
+    assert "no key that is watched had changed" in story.texts()
+    story = ordinary_life()
+    story.command(1, "EXEC", NIL, queued=READ)
+    assert "it watches nothing" in story.texts()
+
+
+def test_transactions_under_watch_as_they_must_be() -> None:
+    story = ordinary_life()
+    story.command(1, "EXEC", [2], queued=READ, under=(watching(story),))  # nothing has changed
+    watch, other = watching(story), watching(story, "other")
+    changed(story)
+    story.command(1, "EXEC", NIL, queued=READ, under=(watch,))
+    story.command(1, "EXEC", [3], queued=READ, under=(other,))
+    story.command(1, "EXEC", [3], queued=READ)  # what was watched is no longer
+    absent = watching(story, "other")
+    story.command(1, "XADD other * a b", b"1003-1", Plain("1003-1", [b"a", b"b"], b"other"))
+    again = watching(story, "other")
+    story.command(1, "EXEC", NIL, queued=READ, under=(absent, again))  # of two WATCHes of a key the first counts
+    assert story.found() == [], story.texts()
+
+
+def test_a_deadline_that_passes_is_a_change_for_who_watches() -> None:
+    story = ordinary_life()
+    story.command(1, "PEXPIREAT k 1500", 1, fx.SetDeadline(KEY, 1500, []))
+    passes, not_yet = watching(story), watching(story)
+    story.command(1, "EXEC", [2], queued=READ, under=(not_yet,))
+    story.at(1501)
+    story.command(1, "EXEC", NIL, queued=READ, under=(passes,))
+    hidden = watching(story)
+    story.command(1, "EXEC", [0], queued=READ, under=(hidden,))
+    assert story.found() == [], story.texts()
+
+
+def test_a_snapshot_may_change_every_key_that_is_watched() -> None:
+    story = ordinary_life()
+    watch = watching(story)
+    story.commit(2)
+    story.merge(2, 1, "join")
+    story.command(1, "EXEC", NIL, queued=READ, under=(watch,))
+    assert story.found() == [], story.texts()
 
 
 def expiring(writes_later: bool = False) -> Story:
@@ -611,6 +681,21 @@ def test_looking_finds_what_differs() -> None:
         story = ordinary_life()
         story.answers[(2, tuple(word.encode() for word in command.split()))] = reply
         assert story.finish() == ["removals"], command
+
+
+def test_pairs_that_were_cleared_and_are_kept() -> None:
+    """What a snapshot brings back of them shows before a retry of that pair comes (the planted bugs 57 and 58)."""
+    for kept, found in ((0, []), (1, ["idempotent_once"])):
+        story = ordinary_life()
+        retry(story, 1, "d", "1002-1", idempotent(story, 1, "1002-1", "d"))
+        story.command(1, "DEL k", 1, fx.Delete(KEY, story.vector(1)))
+        story.add(1, "1002-1", "e")
+        story.sync()
+        told = truth(story.oracle, 2, (b"XINFO", b"STREAM", KEY), story.now_ms)
+        assert isinstance(told, MapReply)
+        told.flat[told.flat.index(b"iids-tracked") + 1] = kept
+        story.answers[(2, (b"XINFO", b"STREAM", KEY))] = told
+        assert story.finish() == found
 
 
 # -- 10: no return ---------------------------------------------------------------------------------------------------

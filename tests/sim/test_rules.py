@@ -400,14 +400,14 @@ def test_retries(told: Told) -> None:
 def test_a_watch_that_a_merge_breaks(told: Told) -> None:
     """S10.7: not when the region itself had written."""
     story = told.story
-    story.command(1, "WATCH k", OK)
+    watch = story.command(1, "WATCH k", OK)
     story.add(1, "1000-1")
-    story.command(1, "EXEC", NIL, queued=((b"XLEN", KEY),))
+    story.command(1, "EXEC", NIL, queued=((b"XLEN", KEY),), under=(watch,))
     assert "S10.7" not in told.so_far()
-    story.command(1, "WATCH k", OK)
+    watch = story.command(1, "WATCH k", OK)
     story.add(2, "1001-2")
     story.sync()
-    story.command(1, "EXEC", NIL, queued=((b"XLEN", KEY),))
+    story.command(1, "EXEC", NIL, queued=((b"XLEN", KEY),), under=(watch,))
     assert "S10.7" in told.so_far()
 
 

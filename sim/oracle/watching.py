@@ -1,0 +1,73 @@
+"""WATCH: a transaction runs if, and only if, none of the keys that its client watched has changed since, merges included (S10.7).
+
+What a key was at its WATCH is remembered by the number of that WATCH: an EXEC says under which it runs (`Operation.watched`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+from region.engine.replies import NullArray, Reply, SimpleString
+from sim.history import Operation
+from sim.oracle.trouble import Wrong, readable
+from sim.oracle.words import Words
+
+if TYPE_CHECKING:
+    from sim.oracle.follower import Follower
+
+
+class Watches:
+    """The WATCHes of one region's process. A key is what it was as `KeyState.changes` counts; None: it did not exist."""
+
+    def __init__(self) -> None:
+        self._was: dict[int, tuple[int, dict[bytes, Optional[int]]]] = {}  # number of a WATCH → snapshots joined by then, its keys
+
+    def begin(self, number: int, joins: int, keys: dict[bytes, Optional[int]]) -> None:
+        self._was[number] = joins, keys
+
+    def of(self, numbers: tuple[int, ...]) -> Optional[tuple[int, dict[bytes, Optional[int]]]]:
+        """Of several WATCHes the first counts for a key. None when of one of them it cannot be told what it saw."""
+        found = [self._was.pop(number, None) for number in numbers]
+        if None in found or not found:
+            return None
+        keys: dict[bytes, Optional[int]] = {}
+        for one in found:
+            assert one is not None
+            for key, change in one[1].items():
+                keys.setdefault(key, change)
+        assert found[0] is not None
+        return found[0][0], keys
+
+
+def _now(follower: Follower, key: bytes) -> Optional[int]:
+    state = follower.existing(key)
+    return None if state is None else state.changes
+
+
+def _issued(op: Operation) -> bool:
+    """Whether conflicts that were owed were settled in the step: before or behind the command, which cannot be told (S9.2)."""
+    first, last = op.effects()
+    return last >= first
+
+
+def watch(follower: Follower, words: Words, reply: Reply) -> None:
+    """WATCH."""
+    op = follower.op
+    if isinstance(reply, SimpleString) and op is not None and not op.waited and not _issued(op):
+        follower.watches.begin(op.number, follower.joins, {key: _now(follower, key) for key in words[1:]})
+
+
+def before_exec(follower: Follower, op: Operation) -> None:
+    """EXEC, before what it did is looked at. Wrong: it ran although a key had changed, or did nothing although none had."""
+    if op.waited:
+        return  # what came before it in that step, and what after, cannot be told
+    was = follower.watches.of(op.watched)
+    if isinstance(op.reply, list) and was is not None:
+        for key, change in was[1].items():
+            if _now(follower, key) != change:
+                raise Wrong(f"ran although {readable(key)}, which is watched, had changed")
+    elif isinstance(op.reply, NullArray) and not op.watched:
+        raise Wrong("did nothing although it watches nothing")
+    elif isinstance(op.reply, NullArray) and was is not None and not _issued(op) and follower.joins == was[0]:  # a join is a change of all
+        if all(_now(follower, key) == change for key, change in was[1].items()):
+            raise Wrong("did nothing although no key that is watched had changed")
