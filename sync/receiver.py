@@ -170,13 +170,14 @@ class Receiver:
         self._unread = deque(kept)
         self._unread_charge = sum(m.charge_of(item) for item in kept)
         self._bodies = {dot: body for dot, body in self._bodies.items() if self._applied.get(dot[0], 0) < dot[1]}
+        self._asked = {dot: None for dot in self._asked if self._applied.get(dot[0], 0) < dot[1]}
         self._stuck_at = None
 
     def _stage(self, part: m.Part) -> None:
         if part.body_bytes > self.limits.block_bytes:
             raise PeerError(f"a block of {part.body_bytes} bytes; {self.limits.block_bytes} are taken")
-        if part.asked and (part.origin, part.last) not in self._asked:
-            raise PeerError(f"a body of {part.origin}:{part.last} that was not asked for")
+        if part.asked:
+            self._expect(part.origin, part.last)
         stage = self._stages.setdefault(part.asked, _Stage(part))
         block = stage.add(part)
         if block is None:
@@ -187,11 +188,15 @@ class Receiver:
         else:
             self._enqueue(block)
 
+    def _expect(self, origin: int, last: int) -> None:
+        """PeerError unless that body was asked for. One that came another way since is on nobody's list any more."""
+        if (origin, last) not in self._asked and self._applied.get(origin, 0) < last:
+            raise PeerError(f"a body of {origin}:{last} that was not asked for")
+
     def _body(self, block: Block) -> None:
         dot = (block.origin, block.last)
-        if dot not in self._asked:
-            raise PeerError(f"a body of {block.origin}:{block.last} that was not asked for")
-        del self._asked[dot]
+        self._expect(*dot)
+        self._asked.pop(dot, None)
         if self._applied.get(block.origin, 0) < block.last:
             self._bodies[dot] = block
 
@@ -239,6 +244,7 @@ class Receiver:
             dot = (item.origin, item.last)
             if view.get(item.origin, 0) >= item.last:
                 self._bodies.pop(dot, None)
+                self._asked.pop(dot, None)
                 self._pop()
                 continue
             block = self._bodies.get(dot) if isinstance(item, m.Header) else item

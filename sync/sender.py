@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Optional, Union
 
 from crdt.block import Block
-from crdt.vector import Dot, Vector, includes, raise_to
+from crdt.vector import Dot, Vector, covers, includes, raise_to
 from region.engine.errors import PeerError
 from sync import messages as m
 from sync.codec import DOTS_MAX
@@ -116,6 +116,7 @@ class Sender:
         self._out: deque[m.Down] = deque()
         self._heartbeat: Optional[m.Heartbeat] = None  # the newest only
         self._dots: deque[Dot] = deque()  # bodies asked for
+        self._unanswered: deque[Dot] = deque()  # of those, what the log did not hold; the peer does not ask again
         self._reading_body: Optional[ReadBlock] = None
         self._body: Optional[Block] = None
         self._body_parts: Optional[Iterator[m.Part]] = None
@@ -138,7 +139,7 @@ class Sender:
             self._acknowledge(message)
             return [message]
         if isinstance(message, m.BodyRequest):
-            if len(self._dots) + len(message.dots) > 2 * DOTS_MAX:
+            if len(self._dots) + len(self._unanswered) + len(message.dots) > 2 * DOTS_MAX:
                 raise PeerError("too many bodies asked for at once")
             self._dots.extend(message.dots)
             return []
@@ -230,6 +231,8 @@ class Sender:
         if self.holding_back:
             self.holding_back = False
             self._out.append(m.HoldingBack(False, dict(disk_vector)))
+            self._dots.extendleft(dot for dot in reversed(self._unanswered) if not covers(self.acknowledged, *dot))
+            self._unanswered.clear()
 
     def rows_read(self, request: ReadLog, rows: Optional[Sequence[Row]], disk_vector: Vector) -> None:
         """Answers ReadLog."""
@@ -242,9 +245,14 @@ class Sender:
             self.cursor = max(self.cursor, request.committed)
 
     def block_read(self, block: Optional[Block], disk_vector: Vector) -> None:
-        """Answers ReadBlock. Without the body the peer stands still here: that is a log too short."""
-        self._reading_body = None
+        """Answers ReadBlock. Without the body the peer stands still here, if it has not got it elsewhere: that is a log too short."""
+        asked, self._reading_body = self._reading_body, None
+        assert asked is not None
         if block is None:
+            if covers(self.acknowledged, asked.origin, asked.counter):
+                return
+            self._unanswered.append((asked.origin, asked.counter))
+            self._unanswered.extend(self._dots)
             self._dots.clear()
             self._hold_back(disk_vector)
         elif len(block.body) > self.limits.batch_bytes:

@@ -113,6 +113,7 @@ def test_a_body_that_came_too_late_is_not_kept() -> None:
     receiver.take({}, 1000, 0)
     receiver.tick(0)
     receiver.take({3: 1}, 1000, 1)
+    assert receiver._asked == {}, "who has not got it may never answer"
     receiver.received(m.Body(block(3, 1)))
     assert receiver._bodies == {} and receiver._asked == {}
 
@@ -296,6 +297,44 @@ def test_a_body_whose_block_is_gone_is_a_log_too_short() -> None:
     assert sender.request() == ReadBlock(3, 2)
     sender.block_read(None, {})
     assert [message.holding for message in said(sender)] == [True]
+
+
+def test_bodies_that_the_log_lacked_are_sent_when_it_reaches_back_again() -> None:
+    """Seed 1101878. A peer asked for six bodies; the log had lost the first, and all six were given up. The peer got that one elsewhere, and
+    was shipped to again, but never the last, which was here: it had asked for it, and does so once. Its origin was gone for good.
+    """
+    sender = open_sender()
+    feed(sender, block(3, 1), block(3, 2), block(3, 3))
+    said(sender)
+    sender.received(m.BodyRequest([(3, 1), (3, 2), (3, 3)]))
+    assert sender.request() == ReadBlock(3, 1)
+    sender.block_read(None, {3: 3})
+    sender.received(m.Acknowledge({3: 2}, frozenset()))
+    assert sender.request() == Locate({3: 2})
+    sender.located(2, {3: 3})
+    assert sender.request() == ReadBlock(3, 3), "the second, too, came elsewhere"
+    sender.block_read(block(3, 3), {})
+    assert [type(message) for message in said(sender)] == [m.HoldingBack, m.HoldingBack, m.Body]
+
+
+def test_a_body_that_is_gone_is_no_matter_to_a_peer_that_has_it() -> None:
+    sender = open_sender()
+    feed(sender)
+    sender.received(m.BodyRequest([(3, 1), (3, 2)]))
+    sender.request()
+    sender.received(m.Acknowledge({3: 1}, frozenset()))
+    sender.block_read(None, {3: 2})
+    assert not sender.holding_back and said(sender) == []
+    assert sender.request() == ReadBlock(3, 2)
+
+
+def test_requests_that_the_log_cannot_answer_are_bounded() -> None:
+    sender = open_sender()
+    with pytest.raises(PeerError, match="too many"):
+        for _ in range(3):
+            sender.received(m.BodyRequest([(3, 1)] * 256))
+            sender.request()
+            sender.block_read(None, {3: 1})
 
 
 def test_requests_for_bodies_are_bounded() -> None:
