@@ -300,8 +300,8 @@ def test_a_body_whose_block_is_gone_is_a_log_too_short() -> None:
 
 
 def test_bodies_that_the_log_lacked_are_sent_when_it_reaches_back_again() -> None:
-    """Seed 1101878. A peer asked for six bodies; the log had lost the first, and all six were given up. The peer got that one elsewhere, and
-    was shipped to again, but never the last, which was here: it had asked for it, and does so once. Its origin was gone for good.
+    """Seed 1101878. A peer asked for six bodies; the log had lost the first, and all six were given up. The peer got that one elsewhere,
+    and was shipped to again, but never the last, which was here: it had asked for it, and does so once. Its origin was gone for good.
     """
     sender = open_sender()
     feed(sender, block(3, 1), block(3, 2), block(3, 3))
