@@ -141,7 +141,7 @@ def _run(config: RegionConfig) -> None:
     stop = _Stop()
     try:
         uvloop.run(stop.run(process.run(config)))
-    except StorageError as error:
+    except (StorageError, process.RegionFailed) as error:
         raise CliError(f"{config.name}: {error}") from None
     except OSError as error:
         raise CliError(f"{config.name}: {error.strerror or error}") from None

@@ -11,7 +11,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Optional
 
@@ -40,6 +40,10 @@ _BURST_BYTES: Final = 1 << 20
 _log: Final = logging.getLogger("anabranch.region")
 
 
+class RegionFailed(Exception):
+    """Something that must never end has failed: an error of the program's own."""
+
+
 class Region:
     """A running region. `run` below makes, starts and stops it."""
 
@@ -51,6 +55,7 @@ class Region:
         self.on_committed: Final[list[Callable[[int], None]]] = []
         self.server: Final = Server(self)
         self.stopped: Final = asyncio.Event()
+        self.failure: Optional[BaseException] = None
         self._checkpoints = Checkpoints(engine, checkpointer, database.log_bytes)
         self._loop = asyncio.get_running_loop()
         self._turn_planned = False
@@ -94,9 +99,8 @@ class Region:
             self._http = HttpServer(self.metrics, self.health)
             await self._http.start(config.http.host, config.http.port)
         self._refresh_facts()
-        for work in (self._ticking(), self._refreshing()):
-            self._tasks.append(self._loop.create_task(work))
-        self._checkpoint_task = self._loop.create_task(self._checkpointing())
+        self._tasks = [self._begin(self._ticking()), self._begin(self._refreshing())]
+        self._checkpoint_task = self._begin(self._checkpointing())
         self.stepped()
         _log.info("region %s (%d) of cluster %s takes clients on %s", engine.name, engine.region_id, engine.cluster, config.resp)
 
@@ -110,20 +114,40 @@ class Region:
         # A checkpoint under way is never cut off: what it has captured counts as saved.
         self._stopping = True
         if self._checkpoint_task is not None:
-            await self._checkpoint_task
+            if self.failure is not None:
+                self._checkpoint_task.cancel()
+            await asyncio.gather(self._checkpoint_task, return_exceptions=True)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
-        try:
-            await self._flush()
-            await self._checkpoint()
-        except StorageError as error:
-            _log.error("the last writes failed: %s", error)
+        if self.failure is None:
+            try:
+                await self._flush()
+                await self._checkpoint()
+            except StorageError as error:
+                _log.error("the last writes failed: %s", error)
+            self._closed = True
+            self._turn()
         self._closed = True
-        self._turn()
         await self.server.close()
         await self.database.close()
+
+    def fail(self, error: BaseException) -> None:
+        """Something that must never end has failed. The process ends as if it were killed, rather than go on without it."""
+        _log.critical("region %s ends: %r", self.engine.name, error, exc_info=error)
+        self.failure = error
+        self.stopped.set()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begins what ends only when it is cancelled or the region stops, and never by an error."""
+        task = self._loop.create_task(work)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
 
     # -- the turn ----------------------------------------------------------------------------------------------------
 
@@ -156,7 +180,7 @@ class Region:
         if commit is None:
             return
         self._is_committing = True
-        task = self._loop.create_task(self._commit(commit))
+        task = self._begin(self._commit(commit))
         self._commit_tasks.add(task)
         task.add_done_callback(self._commit_tasks.discard)
 
@@ -298,7 +322,7 @@ class Region:
 
 
 async def run(config: RegionConfig) -> None:
-    """Serves a region until it is cancelled, or a client says SHUTDOWN. StorageError and OSError say what is wrong."""
+    """Serves a region until it is cancelled, or a client says SHUTDOWN. StorageError, OSError and RegionFailed say what is wrong."""
     database = Database(config.data)
     region: Optional[Region] = None
     try:
@@ -310,6 +334,8 @@ async def run(config: RegionConfig) -> None:
         gc.set_threshold(20_000, 20, 50)
         await region.start()
         await region.stopped.wait()
+        if region.failure is not None:
+            raise RegionFailed(f"ended by an error of its own: {region.failure!r}") from region.failure
     except asyncio.CancelledError:
         pass
     finally:

@@ -122,10 +122,13 @@ class SyncManager:
         self._plan_step()
 
     async def _ticking(self) -> None:
-        while True:
-            self.hub.tick(self.region.now_ms())
-            self._plan_step()
-            await asyncio.sleep(_TICK_S)
+        try:
+            while True:
+                self.hub.tick(self.region.now_ms())
+                self._plan_step()
+                await asyncio.sleep(_TICK_S)
+        except Exception as error:
+            self.region.fail(error)
 
     def _plan_step(self) -> None:
         """One step for all that this turn of the loop brings."""

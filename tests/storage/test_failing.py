@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
@@ -14,7 +15,7 @@ from region import starting
 from region.database import Database
 from region.engine.errors import StorageError
 from region.engine.replies import ErrorReply
-from region.process import Region
+from region.process import Region, RegionFailed, run
 from region.storage.schema import Statement
 from tests.storage import dump
 from tests.storage.histories import config_of
@@ -23,11 +24,12 @@ ALONE = {"us": 1}
 
 
 class FailingDatabase(Database):
-    """Writes fail while `fails`; `chance` makes some fail at random."""
+    """Writes fail while `fails`; `chance` makes some fail at random; `breaks`: a bug in the program, not a failure of the disk."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.fails = False
+        self.breaks = False
         self.chance = 0.0
         self.rng = Random(1)
         self.failed = 0
@@ -36,6 +38,8 @@ class FailingDatabase(Database):
         if self.fails or self.rng.random() < self.chance:
             self.failed += 1
             raise StorageError("the disk is full")
+        if self.breaks:
+            raise TypeError("a bug")
         await super().write(statements)
 
 
@@ -245,3 +249,34 @@ async def test_a_stop_while_the_disk_fails(database: FailingDatabase, tmp_path: 
     found = await state_on(tmp_path)
     assert [fields[1] for _, _, fields in found["keys"][b"k"]["logs"][1]] == [b"0", b"1", b"2", b"3", b"4"]
     assert found["vector"] == {1: 5}
+
+
+async def test_an_error_of_its_own_ends_the_region(database: FailingDatabase, tmp_path: Path) -> None:
+    """What is no failure of the disk is none that a retry mends. The commit's task died of it, no commit came any more, and whoever waited
+    for one waited for ever. Now the process ends; what it had acknowledged is on the disk, as after a kill.
+    """
+    region = await begin(database, tmp_path, appendfsync="always")
+    client = await connect(region)
+    assert b"-" in await client.say("XADD k * f v")
+    database.breaks = True
+    writing = asyncio.create_task(client.say("XADD k * f unanswered"))
+    await asyncio.wait_for(region.stopped.wait(), 10)
+    assert isinstance(region.failure, TypeError)
+    await asyncio.wait_for(region.stop(), 10)
+    assert await writing == b""
+    assert len((await state_on(tmp_path))["keys"][b"k"]["logs"][1]) == 1
+
+
+async def test_a_region_whose_time_stands_still_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refreshing(region: Region) -> None:
+        raise ZeroDivisionError("an hour of no minutes")
+
+    monkeypatch.setattr(Region, "_refreshing", refreshing)
+    config = config_of("us", ALONE, {"crdt-start-patience-ms": 0}, tmp_path)
+    thresholds = gc.get_threshold()
+    try:
+        with pytest.raises(RegionFailed, match="an hour of no minutes"):
+            await asyncio.wait_for(run(config), 10)
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
