@@ -114,22 +114,18 @@ class Region:
         # A checkpoint under way is never cut off: what it has captured counts as saved.
         self._stopping = True
         if self._checkpoint_task is not None:
-            if self.failure is not None:
-                self._checkpoint_task.cancel()
             await asyncio.gather(self._checkpoint_task, return_exceptions=True)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
-        if self.failure is None:
-            try:
-                await self._flush()
-                await self._checkpoint()
-            except StorageError as error:
-                _log.error("the last writes failed: %s", error)
-            self._closed = True
-            self._turn()
+        try:
+            await self._flush()
+            await self._checkpoint()
+        except StorageError as error:
+            _log.error("the last writes failed: %s", error)
         self._closed = True
+        self._turn()
         await self.server.close()
         await self.database.close()
 
@@ -214,8 +210,14 @@ class Region:
             self.stepped()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._committed.wait(), 1.0)
-            if self.engine.commit_error:
-                raise StorageError(self.engine.commit_error)
+            self._require_commits()
+
+    def _require_commits(self) -> None:
+        """StorageError while commits fail, and when they can come no more."""
+        if self.failure is not None:
+            raise StorageError(f"after an error of the region's own: {self.failure!r}")
+        if self.engine.commit_error:
+            raise StorageError(self.engine.commit_error)
 
     async def _ticking(self) -> None:
         while True:
@@ -277,8 +279,7 @@ class Region:
     async def _until_committed(self, position: int) -> None:
         """Waits until the rows up to a position are on disk, whatever is done meanwhile; StorageError while commits fail."""
         while self.engine.committed_position < position:
-            if self.engine.commit_error:
-                raise StorageError(self.engine.commit_error)
+            self._require_commits()
             self.engine.attest_wanted = True
             self.stepped()
             with contextlib.suppress(TimeoutError):

@@ -120,7 +120,8 @@ class Clients:
         if name in _FRAMES:
             self._framed(line, argv, reply)
             return
-        operation = world.operation(line.client.number, region, argv, tuple(transaction or ()), before, now_ms)
+        queued = tuple(transaction) if transaction is not None and name == b"EXEC" else ()
+        operation = world.operation(line.client.number, region, argv, queued, before, now_ms)
         if transaction is not None:
             operation.watched = tuple(watched)
         elif name == b"WATCH" and isinstance(reply, SimpleString):
