@@ -84,6 +84,14 @@ def test_reset_takes_the_password_back(locked: Engine) -> None:
     assert (client.session.protocol, client.session.name, client.session.authenticated) == (2, b"", False)
 
 
+def test_reset_takes_the_flags_back(client: Client) -> None:
+    for text in ("CLIENT NO-EVICT on", "CLIENT NO-TOUCH on"):
+        assert client(text) is OK
+    assert " flags=eT " in text_of(client("CLIENT INFO"))
+    client("RESET")
+    assert " flags=N " in text_of(client("CLIENT INFO"))
+
+
 def test_a_password_set_later_holds_for_who_comes_later(client: Client) -> None:
     assert client("CONFIG SET requirepass late") is OK
     assert text_of(client("PING")) == "PONG"
