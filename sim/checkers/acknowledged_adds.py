@@ -1,15 +1,21 @@
 """Invariant 1: every acknowledged add is in every region after healing, unless the naive model says that something removed or hid it.
 
 Acknowledged: the client has the ID, and the region ran under `always`, or no crash took what it had not on its disk yet. While the run goes
-on: under `always` no reply leaves before everything that it reflects is on disk, and no start finds less than was answered (S13.2).
+on: under `always` no reply leaves before everything that it reflects is on disk, and no start finds less than was answered (S13.2); and whose
+commit has failed is never answered (S13.4).
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+from region.engine.replies import ErrorReply
 from sim.history import Began, Committed, End, Operation, Setup, Vector
 from sim.oracle.judge import OracleJudge
 from sim.oracle.log import Add
 from sim.oracle.looking import can_look, clock_ms
+
+FAILED: Final = "MISCONF this region takes no writes: its last commit"
 
 
 class AcknowledgedAdds(OracleJudge):
@@ -29,6 +35,7 @@ class AcknowledgedAdds(OracleJudge):
         self._disk: dict[int, Vector] = {region: {} for region in self.setup.regions}
         self._promised: dict[int, Vector] = {region: {} for region in self.setup.regions}  # answered under `always`
         self._changed: dict[int, bool] = {}  # whether `appendfsync` was changed since the start
+        self._refused: dict[int, int] = {}  # the last operation that was refused because a commit had failed
         self._acknowledged: list[Operation] = []
 
     # -- while it goes on --------------------------------------------------------------------------------------------
@@ -55,6 +62,8 @@ class AcknowledgedAdds(OracleJudge):
         argv = operation.argv
         if argv[0].upper() == b"CONFIG" and len(argv) > 2 and argv[1].upper() == b"SET":
             self._changed[operation.region] = True
+        if isinstance(operation.reply, ErrorReply) and operation.reply.message.startswith(FAILED):
+            self._refused[operation.region] = operation.number
 
     def answered(self, operation: Operation) -> None:
         """The client has the answer."""
@@ -68,6 +77,11 @@ class AcknowledgedAdds(OracleJudge):
         assert after is not None
         if self._changed.get(region):  # what was in force when the region answered cannot be told
             return
+        first, last = operation.effects()
+        refused = self._refused.get(region, 0)
+        if first <= last and refused > operation.number and not operation.waited:
+            text = f"answered operation {operation.number}, though its commit had failed: operation {refused} was refused because of that (S13.4)"
+            self.fail(operation.at_ms, region, text)
         disk = self._disk[region]
         if after is not disk:
             for origin, counter in after.items():

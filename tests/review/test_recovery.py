@@ -152,3 +152,19 @@ def test_a_question_tells_of_a_higher_life_of_oneself() -> None:
     us, _ = cluster(2)
     us.engine.hear(Gossip([], [Question(1, us.engine.life + 100, 3, 5)], []), 1000)
     assert us.engine.life > 1100
+
+
+def test_a_member_answers_with_all_that_it_has_applied_once_that_is_on_its_disk() -> None:
+    """S13.7: whoever answers first commits all it has applied.
+
+    eu has merged an effect of us and not committed it yet when us, which has lost it, asks. Answering with what is on the disk would let
+    us leave and give the counter to another effect, while eu commits this one. No simulated run has come upon it in thousands of seeds.
+    """
+    us, eu = cluster(2)
+    us.ok("XADD", "x", "*", "f", "1")
+    us.commit()
+    eu.engine.merge(us.lacking({}), us.region_id, eu.now_ms)
+    eu.engine.hear(Gossip([], [Question(us.region_id, 2000, 1, 2000)], []), eu.now_ms)
+    assert us.region_id not in eu.engine.lifecycle.answers
+    eu.commit()
+    assert eu.engine.lifecycle.answers[us.region_id][eu.region_id].vector == {us.region_id: 1}

@@ -105,6 +105,19 @@ def test_a_restored_disk_may_take_what_nobody_else_had() -> None:
     assert story.finish() == [], story.texts()
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_answer_to_whom_its_commit_has_failed(fails: bool) -> None:
+    """S13.4: such clients are disconnected, and not told later either. That the commit failed, others hear who want to write meanwhile."""
+    story = ordinary_life()
+    operation = story.add(1, "1002-1", "d", always=True)
+    if fails:
+        text = "MISCONF this region takes no writes: its last commit to disk failed and is being retried (full)"
+        story.command(1, "XADD k * t e", ErrorReply(text), client=2, always=True)
+    story.commit(1)
+    story.answer(operation)
+    assert story.found() == ["acknowledged_adds"] * fails, story.texts()
+
+
 # -- 2: phantoms -----------------------------------------------------------------------------------------------------
 
 
