@@ -1,8 +1,8 @@
 """Invariant 1: every acknowledged add is in every region after healing, unless the naive model says that something removed or hid it.
 
 Acknowledged: the client has the ID, and the region ran under `always`, or no crash took what it had not on its disk yet. While the run goes
-on: under `always` no reply leaves before everything that it reflects is on disk, and no start finds less than was answered (S13.2); and whose
-commit has failed is never answered (S13.4).
+on: under `always` no reply leaves before everything that it reflects is on disk, and no start finds less than was answered (S13.2); and
+whose commit has failed is never answered (S13.4).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class AcknowledgedAdds(OracleJudge):
         first, last = operation.effects()
         refused = self._refused.get(region, 0)
         if first <= last and refused > operation.number and not operation.waited:
-            text = f"answered operation {operation.number}, though its commit had failed: operation {refused} was refused because of that (S13.4)"
+            text = f"answered operation {operation.number}, though its commit had failed: operation {refused} was refused for that (S13.4)"
             self.fail(operation.at_ms, region, text)
         disk = self._disk[region]
         if after is not disk:
