@@ -11,6 +11,7 @@ more, whatever the process goes on doing before it notices that it is dead.
 from __future__ import annotations
 
 import sqlite3
+import types
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from pathlib import Path
 from random import Random
@@ -214,6 +215,9 @@ class DiskConnection:
     async def execute_fetchall(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         if sql.startswith("PRAGMA wal_autocheckpoint"):
             sql = f"PRAGMA wal_autocheckpoint={self.disk.checkpoint_pages}"
+        return self._fetched(sql, parameters)
+
+    def _fetched(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
         try:
             return self.plain.execute(sql, parameters).fetchall()
         except apsw.Error as error:
@@ -236,20 +240,19 @@ class DiskConnection:
     async def close(self) -> None: ...
 
 
-class _Moment:
-    """What a reader waits for: that somebody takes it up again."""
-
-    def __await__(self) -> Generator[None, None, None]:
-        yield
+@types.coroutine
+def _moment() -> Generator[None, None, None]:
+    """What a reader waits for: that somebody goes on with it."""
+    yield
 
 
 class ReadingConnection(DiskConnection):
     """What is read, the loop hears of later: others may have been there in between."""
 
     async def execute_fetchall(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        result = await super().execute_fetchall(sql, parameters)
-        await _Moment()
-        return result
+        rows = self._fetched(sql, parameters)
+        await _moment()
+        return rows
 
 
 class Opener:
@@ -286,11 +289,18 @@ class Opener:
         _DISKS.pop(self.disk.name, None)
 
 
+def go_on(work: Coroutine[Any, Any, T]) -> Optional[tuple[T]]:
+    """Takes a coroutine to its next wait for the disk: None; or to its end: the result. Here, since compiled code pays for exceptions."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return (end.value,)
+    return None
+
+
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits for the simulated disk alone, with nothing in between."""
+    """The result of a coroutine that waits for the disk alone, with nothing in between."""
     while True:
-        try:
-            work.send(None)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        done = go_on(work)
+        if done is not None:
+            return done[0]

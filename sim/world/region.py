@@ -25,7 +25,7 @@ from region.engine.lifecycle import SERVING
 from region.engine.settings import Settings
 from sim.history import Began, Committed, Moved, Stopped, Vector
 from sim.world.clients import Clients
-from sim.world.disk import Disk, Opener, run
+from sim.world.disk import Disk, Opener, go_on, run
 from sim.world.scheduler import uniform
 from sync import questions
 from sync.hub import Hub
@@ -346,14 +346,15 @@ class SimulatedRegion:
             self.world.counters[_QUESTIONS[type(request)]] += 1
             work = questions.answer(self.database, request)
         try:
-            work.send(None)
-        except StopIteration as end:
-            self.step(self.hub.answered, number, request, end.value, self.now_ms())
+            done = go_on(work)
         except Exception as error:
             self.world.note(self.region_id, "cannot read", str(error))
             self.step(self.hub.closed, number, f"the log could not be read: {error}", self.now_ms())
-        else:
+            return
+        if done is None:
             self.world.scheduler.after(uniform(self.draw, 0, 2), self._answer, start, number, request, work)
+        else:
+            self.step(self.hub.answered, number, request, done[0], self.now_ms())
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
