@@ -170,6 +170,7 @@ class GroupReads(TapeChecker):
                 continue
             end = -1 if facts is None else owned(words, reply, facts, done, said[index + 1 :])
             if facts is None or end < 0:
+                model.advance(operation.after, False, False)  # a group may be among its effects
                 for unclear, _ in said[index:]:
                     self._unsettle(model, unclear)
                 return

@@ -290,6 +290,17 @@ def test_in_a_transaction_a_rename_onto_itself_issues_nothing() -> None:
     assert story.judge.violations == []
 
 
+def test_in_a_transaction_that_cannot_be_followed_a_group_may_begin() -> None:
+    """Seed 1305662: whose the trim is, cannot be told; the group that came behind it counted as one of which all is known."""
+    story = Story(GroupReads)
+    queued = ("XADD jobs MAXLEN 3 * t 1", "XGROUP CREATE jobs g 0", "XREADGROUP GROUP g c STREAMS jobs >", "XADD jobs MAXLEN 6 1-1 t 2")
+    replies: Reply = [b"10-1", OK, read(A), ErrorReply("ERR The ID is equal or smaller")]
+    create = CreateGroup(KEY, b"g", 0, False, {1: 2})
+    story.run(1, "EXEC", replies, Trim(KEY, {2: 9}, False), create, adds=[("10-1", 1)], queued=queued)
+    story.run(1, "XINFO GROUPS jobs", [MapReply([b"name", b"g", b"pending", 1, b"lag", 1])])
+    assert story.judge.violations == []
+
+
 def test_a_reader_whose_time_was_over_was_not_woken() -> None:
     """Seed 1011968: it waited for the end of a start, and so did who destroyed its group; it had its answer before that."""
     story = begun()
