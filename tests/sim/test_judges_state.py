@@ -815,6 +815,21 @@ def test_a_conflict_settled_behind_a_command_is_a_unit_of_its_own() -> None:
     assert story.found() == []
 
 
+@pytest.mark.parametrize(("length", "is_right"), [(2, True), (1, True), (0, False)])
+def test_a_conflict_settled_behind_or_before_a_command_that_reads(length: int, is_right: bool) -> None:
+    """Behind it by the command itself (seed 1410218), before it if somebody had looked into the region meanwhile."""
+    story = Story()
+    retry(story, 2, "a", "1000-2", idempotent(story, 2, "1000-2", "a"))
+    story.at(1001)
+    retry(story, 1, "a", "1001-1", idempotent(story, 1, "1001-1", "a"))
+    story.commit(2)
+    story.commit(1)
+    story.merge(2, 1)
+    story.command(1, "XLEN k", length, fx.RemoveEntries(KEY, [(1, 1)]))
+    story.commit(1)
+    assert story.found() == ["removals"] * (not is_right), story.texts()
+
+
 def test_a_block_that_goes_on_after_a_merge() -> None:
     story = Story()
     story.add(2, "1000-2", "b")
