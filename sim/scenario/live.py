@@ -261,7 +261,8 @@ class LiveCluster:
 
     def links(self, regions: Sequence[int]) -> dict[int, dict[int, str]]:
         """See `ScenarioCluster`."""
-        return {region: peer_states(self._admin_call(region, "CRDT.PEERS")) for region in regions}
+        answers = {region: peers_of(self._admin_call(region, "CRDT.PEERS")) for region in regions}
+        return {region: {peer: link for _, peer, link in peers} for region, peers in answers.items()}
 
     def sleep(self, duration_ms: int) -> None:
         """See `ScenarioCluster`."""
@@ -368,11 +369,6 @@ def peers_of(reply: Reply) -> list[tuple[str, int, str]]:
     if not found:
         raise ClusterError(f"CRDT.PEERS answered {reply!r}")
     return found
-
-
-def peer_states(reply: Reply) -> dict[int, str]:
-    """`CRDT.PEERS` as region_id → link state."""
-    return {peer_id: link for _, peer_id, link in peers_of(reply)}
 
 
 def _settings_named(call: Call) -> tuple[bytes, ...]:
