@@ -124,8 +124,10 @@ def restore(lost: int, frozen_peer: bool, quiet: bool = False) -> Figures:
             client.start()
             if frozen is not None:
                 _wait_for(lambda: bool(client.refusals), "a refusal while a peer is frozen")
+                # The client reads after its refusal: that answer may still be on its way.
+                _wait_for(lambda: client.reads_while_refused > 0, "a read while a peer is frozen")
                 figures.require("while a peer is frozen, nothing is issued", _own(cluster[EU]) <= known, _own(cluster[EU]))
-                figures.require("reads are served meanwhile", client.reads_while_refused > 0, client.reads_while_refused)
+                figures.show("reads served meanwhile", client.reads_while_refused)
         finally:
             if frozen is not None:
                 os.kill(frozen.pid, signal.SIGCONT)
