@@ -198,7 +198,6 @@ class Engine(Core):
         self.stability.count(self.keyspace.vector)
         hidden = self.upkeep.hide(self)
         if self.may_issue():
-            idempotency.remove_losers(self)  # first of all: what is collected is no longer compared (S9.2)
             self.upkeep.work(self)
         self.journal.end_unit()
         if self.waiters:

@@ -45,16 +45,12 @@ def evict_pairs(core: Core, stream: Stream, pid: bytes, maxsize: int) -> None:
 
 
 def remove_losers(core: Core) -> None:
-    """Removes this region's losing adds among the pairs just merged (S9.2); while commits fail they are kept for later."""
+    """Removes this region's losing adds among the pairs just merged: in the commit that merges the winners, also while one fails (S9.2)."""
     pairs = core.keyspace.changes.pairs
-    if pairs and core.lifecycle.state != SERVING:
-        core.keyspace.changes.pairs = []  # all pairs are looked through once it serves
-        return
-    if not pairs or not core.may_issue():
-        return
     core.keyspace.changes.pairs = []
-    for key, pid, iid in dict.fromkeys(pairs):
-        _remove_losers_of(core, key, pid, iid)
+    if core.lifecycle.state == SERVING:  # else all pairs are looked through once it serves
+        for key, pid, iid in dict.fromkeys(pairs):
+            _remove_losers_of(core, key, pid, iid)
 
 
 def remove_all_losers(core: Core) -> None:

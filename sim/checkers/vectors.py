@@ -12,11 +12,9 @@ from typing import Final
 from xxhash import xxh3_128_digest
 
 from crdt.block import Block
-from crdt.effects import RemoveEntries
 from region.engine.replies import Reply, VerbatimText
 from sim.history import Began, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector
 from sim.oracle.judge import OracleJudge
-from sim.oracle.log import Add
 from sim.oracle.words import number
 
 ASKS_EVERY: Final = 3  # times that vectors are shown
@@ -38,7 +36,6 @@ class Region:
         self.rests_on: list[Vector] = []  # … and what it had before; in a merge it may have issued before all was merged …
         self.at_most: list[Vector] = []  # … and what it had afterwards
         self.units: dict[int, int] = {}  # a counter inside a command's effects → the last of them
-        self.owed_until = 0  # the end of a unit that a block ended within: all that may follow in it is what was owed before the command
 
     def holds(self, vector: Vector) -> None:
         """This is on its disk."""
@@ -88,7 +85,6 @@ class Vectors(OracleJudge):
             keep = bisect_right(known.issued, event.vector.get(event.region, 0))
             del known.issued[keep:], known.rests_on[keep:], known.at_most[keep:]
         known.units = {counter: last for counter, last in known.units.items() if last <= event.vector.get(event.region, 0)}
-        known.owed_until = 0
         known.now = event.vector
         known.holds(event.vector)
 
@@ -178,27 +174,11 @@ class Vectors(OracleJudge):
             self.fail(event.at_ms, event.region, f"committed {event.vector} after {known.disk}, with {known.now} applied")
         known.holds(event.vector)
 
-    def _was_owed(self, block: Block) -> bool:
-        """Whether it only removes adds with a pair, as the losers of conflicts are."""
-        log = self.oracle.log
-        for counter in range(block.first, block.last + 1):
-            effect = log.get(block.origin, counter)
-            if not isinstance(effect, RemoveEntries):
-                return False
-            adds = [log.get(*dot) for dot in effect.dots]
-            if not all(isinstance(add, Add) and add.pid for add in adds):
-                return False
-        return True
-
     def _holds_units(self, event: Committed, known: Region, block: Block) -> None:
-        """A block holds whole units, all of them issued before anything else was merged (S1.2, S1.4).
-
-        What a region that could not commit owed to conflicts of pairs (S9.2, S13.4) it issues behind the next command, as another unit.
-        """
-        if block.first <= known.owed_until and not self._was_owed(block):
-            text = f"its block ends at {block.first - 1}, within a unit that ends at {known.owed_until}"
+        """A block holds whole units, all of them issued before anything else was merged (S1.2, S1.4)."""
+        if block.last in known.units:
+            text = f"its block ends at {block.last}, within a unit that ends at {known.units[block.last]}"
             self.fail(event.at_ms, event.region, text)
-        known.owed_until = known.units.get(block.last, 0)
         low, high = bisect_left(known.issued, block.first), bisect_left(known.issued, block.last)
         if low < high < len(known.issued):
             first, last = known.at_most[low], {**known.rests_on[high], event.region: 0}

@@ -156,9 +156,8 @@ class Oracle:
         is_exec = op.argv[0].upper() == b"EXEC"
         if is_exec:
             watching.before_exec(follower, op)
-        if not op.waited and own.is_loser(follower, follower.next()) and name_of(op.argv) in READS and self._read_before(follower, op):
-            return
-        self._losers_first(follower, op)
+        if op.waited:
+            self._losers_first(follower, op)
         if is_exec:
             if isinstance(reply, list):
                 for words, one in zip(op.queued, reply, strict=True):
@@ -182,21 +181,12 @@ class Oracle:
                 raise Wrong(f"took words that make no sense: {error}") from error
 
     def _losers_first(self, follower: Follower, op: Operation) -> None:
-        """What was owed until a start was over, or commits succeeded again, is first (S9.2), unless it may be the command's own doing."""
+        """What was owed until a start was over is first (S9.2), unless it may be the command's own doing."""
         effect = follower.next()
         while own.is_loser(follower, effect) and not self._may_delete(op, effect):
             self.counts["conflicts resolved"] += 1
             follower.apply()
             effect = follower.next()
-
-    def _read_before(self, follower: Follower, op: Operation) -> bool:
-        """Whether a command that only reads is right as one behind which it was settled what was owed since commits had failed."""
-        try:
-            self._judge(follower, op.argv, op.reply)
-        except Wrong:
-            return False
-        self._nothing_more(follower)
-        return True
 
     def _may_delete(self, op: Operation, effect: Optional[Logged]) -> bool:
         """Whether an XDEL among the commands names one of the entries that the effect removes."""
@@ -206,14 +196,10 @@ class Oracle:
         return any(isinstance(add, Add) and (add.shown_id in named or add.shown_id.removesuffix(b"-0") in named) for add in adds)
 
     def _nothing_more(self, follower: Follower) -> None:
-        """A command issues what it must and nothing else; a conflict found while commits failed may be settled in its step."""
-        effect: Optional[Logged] = follower.next()
-        while effect is not None:
-            if not own.is_loser(follower, effect):
-                raise Wrong(f"issued what the command does not ask for: {described(effect)}")
-            self.counts["conflicts resolved"] += 1
-            follower.apply()
-            effect = follower.next()
+        """A command issues what it must and nothing else."""
+        effect = follower.next()
+        if effect is not None:
+            raise Wrong(f"issued what the command does not ask for: {described(effect)}")
 
     def judge_own(self, follower: Follower, others: dict[int, Vector]) -> None:
         """Judges the next effect that a region issued by itself."""

@@ -44,16 +44,10 @@ def _now(follower: Follower, key: bytes) -> Optional[int]:
     return None if state is None else state.changes
 
 
-def _issued(op: Operation) -> bool:
-    """Whether conflicts that were owed were settled in the step: before or behind the command, which cannot be told (S9.2)."""
-    first, last = op.effects()
-    return last >= first
-
-
 def watch(follower: Follower, words: Words, reply: Reply) -> None:
     """WATCH."""
     op = follower.op
-    if isinstance(reply, SimpleString) and op is not None and not op.waited and not _issued(op):
+    if isinstance(reply, SimpleString) and op is not None and not op.waited:
         follower.watches.begin(op.number, follower.joins, {key: _now(follower, key) for key in words[1:]})
 
 
@@ -68,6 +62,6 @@ def before_exec(follower: Follower, op: Operation) -> None:
                 raise Wrong(f"ran although {readable(key)}, which is watched, had changed")
     elif isinstance(op.reply, NullArray) and not op.watched:
         raise Wrong("did nothing although it watches nothing")
-    elif isinstance(op.reply, NullArray) and was is not None and not _issued(op) and follower.joins == was[0]:  # a join is a change of all
+    elif isinstance(op.reply, NullArray) and was is not None and follower.joins == was[0]:  # a join is a change of all
         if all(_now(follower, key) == change for key, change in was[1].items()):
             raise Wrong("did nothing although no key that is watched had changed")

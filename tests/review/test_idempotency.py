@@ -67,6 +67,21 @@ def test_a_loser_that_comes_back_after_a_restore_is_removed_on_leaving() -> None
     assert us.ids("x") == eu.ids("x") == ap.ids("x") == [winner]
 
 
+def test_while_commits_fail_a_loser_goes_in_the_commit_that_merges_the_winner() -> None:
+    """S9.2: that a commit is being retried (S13.4) is no reason to wait: the removal was put off until somebody's next command."""
+    us, eu = cluster(2)
+    winner, _ = _add(us), _add(eu)
+    us.commit()
+    failing = eu.engine.take_commit(eu.now_ms)
+    assert failing is not None
+    eu.engine.commit_failed("disk full")
+    eu.engine.merge(us.lacking({}), 1, eu.now_ms)
+    eu.engine.committed(failing.position, eu.now_ms)
+    commit = eu.commit()
+    assert commit is not None and commit.vector == {1: 1, 2: 2}
+    assert eu.ids("x") == [winner]
+
+
 def test_a_snapshot_brings_no_more_pairs_than_maxsize() -> None:
     """S9.3, S14: maxsize evicts the oldest, however they came."""
     us, eu = cluster(2, stream_idmp_maxsize="5")
