@@ -39,7 +39,7 @@ COMPILED = [
 ]
 INTERPRETED = {
     *("sync/carrier.py", "sync/generate.py", "sync/manager.py", "sync/questions.py"),
-    *("sim/world/disk.py", "sim/world/draining.py", "sim/world/faults.py"),
+    *("sim/world/draining.py", "sim/world/faults.py", "sim/world/vfs.py"),
 }
 OPT_LEVEL = os.environ.get("ANABRANCH_OPT_LEVEL", "3")
 
@@ -112,6 +112,10 @@ class BuildCompiled(build_ext):
         self.distribution.ext_modules = mypycify(
             modules(), opt_level=OPT_LEVEL, debug_level="0", multi_file=True, target_dir=directory, group_name="anabranch"
         )
+        if sys.platform != "win32":
+            # One extension module, from many files: calls from one into another need not be open to the linker's choice.
+            for extension in self.distribution.ext_modules:
+                extension.extra_compile_args.append("-fvisibility=hidden")
         self.swig_opts: Any = None
         super().finalize_options()
         super().run()

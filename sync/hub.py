@@ -357,7 +357,10 @@ class Hub(Switchboard):
 
     def _obey(self, now_ms: int) -> None:
         """What CRDT.LINK asked for, before anything else is taken in or said: DOWN holds from its reply on."""
-        for request in self.engine.link_requests():
+        requests = self.engine.link_requests()
+        if not requests:  # nearly always
+            return
+        for request in requests:
             self._link_request(request.peer, request.action.upper(), request.delay_ms, self._steady.at(now_ms))
 
     def _link_request(self, peer: int, action: str, delay_ms: int, steady_ms: int) -> None:

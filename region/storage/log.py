@@ -78,6 +78,7 @@ def first_lacking(vector: Vector, origins: list[int]) -> Statement:
     selects: list[str] = []
     parameters: list[object] = []
     for origin in origins:
-        selects.append("SELECT * FROM (SELECT position FROM log WHERE origin = ? AND last > ? AND origin > 0 ORDER BY last LIMIT 1)")
+        # "+?": else a SQLite that plans by values plans anew each time, at several times the cost of the search.
+        selects.append("SELECT * FROM (SELECT position FROM log WHERE origin = +? AND last > ? AND origin > 0 ORDER BY last LIMIT 1)")
         parameters += [origin, vector.get(origin, 0)]
     return f"SELECT MIN(position) - 1 FROM ({' UNION ALL '.join(selects)})", tuple(parameters)

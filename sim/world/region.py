@@ -25,8 +25,9 @@ from region.engine.lifecycle import SERVING
 from region.engine.settings import Settings
 from sim.history import Began, Committed, Moved, Stopped, Vector
 from sim.world.clients import Clients
-from sim.world.disk import Disk, Opener, go_on, run
+from sim.world.disk import Disk
 from sim.world.scheduler import uniform
+from sim.world.vfs import Opener, go_on, run
 from sync import questions
 from sync.hub import Hub
 from sync.sender import CheckChains, Locate, ReadBlock, ReadLog

@@ -23,8 +23,7 @@ class Trace:
         self._hash = xxh3_64()
         self.count = 0
 
-    def note(self, at_ms: int, region: int, what: str, *details: Any) -> None:
-        line = (at_ms, region, what, *details)
+    def note(self, line: tuple[Any, ...]) -> None:
         self.count += 1
         if self._tell is not None:
             self._tell(line)

@@ -96,11 +96,10 @@ class World:
         for region in self.regions.values():
             region.start()
         self.steps_mark = self.scheduler.mark()
-        for step in self.plan.steps:
-            if isinstance(step, Intent):
-                self.scheduler.at(EPOCH_MS + step.at_ms, self._intend, step)
-            else:
-                self.scheduler.at(EPOCH_MS + step.at_ms, self.strike, step)
+        steps = sorted(self.plan.steps, key=lambda step: step.at_ms)
+        self.scheduler.beforehand(
+            (EPOCH_MS + step.at_ms, self._intend if isinstance(step, Intent) else self.strike, step) for step in steps
+        )
         self.scheduler.after(SHOW_EVERY_MS, self._show)
 
     def close(self) -> None:
@@ -112,7 +111,7 @@ class World:
     # -- what regions tell -------------------------------------------------------------------------------------------
 
     def note(self, region: int, what: str, *details: Any) -> None:
-        self.trace.note(self.scheduler.now_ms - EPOCH_MS, region, what, *details)
+        self.trace.note((self.scheduler.now_ms - EPOCH_MS, region, what, *details))
 
     def aside(self, region: int, what: str, *details: Any) -> None:
         """A line for people alone, made only when somebody is told (`trace.is_told`)."""

@@ -21,7 +21,7 @@ from region.engine.replies import ErrorReply
 from region.engine.session import Session
 from region.engine.settings import Settings
 from region.storage.checkpoint import Checkpointer
-from sim.world.disk import run
+from sim.world.vfs import run
 from tests.storage import dump
 from tests.storage.direct import DirectDatabase, copy_of, new_disk
 

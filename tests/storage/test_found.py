@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from crdt.state import SnapshotCut
-from sim.world.disk import run
+from sim.world.vfs import run
 from tests.storage import dump
 from tests.storage.direct import Connection
 from tests.storage.histories import Cluster, Region

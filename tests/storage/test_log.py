@@ -14,7 +14,7 @@ from crdt.vector import Vector, includes, raise_to
 from region.database import Database
 from region.engine.journal import Commit, Row
 from region.storage import schema
-from sim.world.disk import run
+from sim.world.vfs import run
 from tests.storage.direct import DirectDatabase, new_disk
 
 REGIONS = [1, 2, 3]

@@ -16,7 +16,7 @@ from region.engine.gossip import Gossip, Heard
 from region.engine.lifecycle import RECOVERY, STARTING
 from region.engine.replies import ErrorReply
 from region.storage.schema import SCHEMA_VERSION
-from sim.world.disk import run
+from sim.world.vfs import run
 from tests.storage import dump
 from tests.storage.direct import DirectDatabase, copy_of
 from tests.storage.histories import Cluster, Found, Region, config_of
