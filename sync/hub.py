@@ -84,7 +84,9 @@ class Hub(Switchboard):
     def _came_down(self, connection: Connection, receiver: Receiver, event: object, now_ms: int) -> None:
         peer, steady_ms = connection.peer, self._steady.at(now_ms)
         if isinstance(event, m.Heartbeat):
-            self.engine.hear(event.gossip, now_ms)
+            self._hear(connection, event.gossip, now_ms)
+            if connection.finishing or connection.number not in self._connections:
+                return
             if event.digest:
                 self.engine.compare_digest(peer, event.vector, event.digest)
             self._puller.heard(peer, event.vector, self.engine.vector, steady_ms)
@@ -93,6 +95,10 @@ class Hub(Switchboard):
             if refusal is not None:
                 self._refuse(connection, refusal, now_ms)
                 return
+            if event.life < self._lives.get(peer, 0):
+                self._outlived(connection, receiver, now_ms)
+                return
+            self._lives[peer] = connection.life = event.life
             connection.greeting = event
             self._check_chains(connection, event.vector, event.chains, now_ms)
         elif isinstance(event, m.HoldingBack):
@@ -112,7 +118,7 @@ class Hub(Switchboard):
         if isinstance(event, m.Acknowledge):
             self.engine.acknowledged(connection.peer, event.vector, now_ms)
             if event.gossip is not None:
-                self.engine.hear(event.gossip, now_ms)
+                self._hear(connection, event.gossip, now_ms)
         elif isinstance(event, m.Hello):
             self._hello(connection, event, now_ms)
         elif isinstance(event, m.SnapshotRequest):
@@ -121,6 +127,15 @@ class Hub(Switchboard):
             self._on_disk(now_ms)
         elif isinstance(event, m.Refusal):
             self._refused(connection, event, now_ms)
+
+    def _hear(self, connection: Connection, gossip: Gossip, now_ms: int) -> None:
+        """Takes in gossip. An answer given now (S13.7) is of what is applied: what links hold of former lives is dropped in this step."""
+        self.engine.hear(gossip, now_ms)
+        for heard in gossip.heard:
+            if heard.region_id == connection.peer:  # a recovery is a new life of the same process
+                connection.life = max(connection.life, heard.life)
+        for heard in gossip.heard:
+            self._heard_life(heard.region_id, heard.life, now_ms)
 
     def _refused(self, connection: Connection, refusal: m.Refusal, now_ms: int) -> None:
         """The peer closes the link and says why."""
@@ -137,7 +152,7 @@ class Hub(Switchboard):
         refusal = refuse_hello(Identity.of(self.engine), hello)
         if refusal is None:
             former = self.sending.get(hello.region_id)
-            if former is not None and former.greeting is not None and former.greeting.life > hello.life:
+            if former is not None and former.life > hello.life:
                 refusal = m.Refusal("superseded", f"{hello.name} is connected with a later life than {hello.life}")
         if refusal is not None:
             connection.peer = hello.region_id if hello.region_id in self.engine.members else 0
@@ -146,11 +161,21 @@ class Hub(Switchboard):
         if former is not None:
             self._drop(former)
         connection.peer = hello.region_id
-        connection.greeting = hello
+        connection.greeting, connection.life = hello, hello.life
         self.sending[hello.region_id] = connection
+        self._heard_life(hello.region_id, hello.life, now_ms)
         self._check_chains(connection, hello.vector, hello.chains, now_ms)
         if not connection.finishing:
             self._greet(connection, now_ms)
+
+    def _outlived(self, connection: Connection, receiver: Receiver, now_ms: int) -> None:
+        """A Welcome of a life that is over; or its region does not know of that later one yet: it is told, and greeted anew (S1.3)."""
+        link = self.links[connection.peer]
+        self._detach(connection)
+        connection.finishing = True
+        receiver.part(self.engine.disk_vector, self.engine.gossip())
+        link.back_off(self._steady.at(now_ms))
+        self._state(link, "connecting", f"{self._name(connection.peer)} has begun another life")
 
     def _check_chains(self, connection: Connection, vector: Vector, chains: dict[int, bytes], now_ms: int) -> None:
         chains = comparable(vector, chains, self.engine.disk_vector)

@@ -27,6 +27,7 @@ class Connection:
         self.checked = False  # the chains of the other side fit ours
         self.attested = False  # what this side says in its handshake is on disk
         self.greeting: Optional[Union[Hello, Welcome]] = None  # of the other side
+        self.life = 0  # of the other side, as it said itself on this connection; 0: not yet
 
     def next_message(self) -> Optional[Message]:
         if self.receiver is not None:

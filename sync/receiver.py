@@ -103,6 +103,11 @@ class Receiver:
         self._acknowledge = None
         self._out.append(refusal)
 
+    def part(self, vector: Vector, gossip: Gossip) -> None:
+        """The last word to a side that is to hear the gossip, and nothing else any more."""
+        self.open = False
+        self._out.append(m.Acknowledge(dict(vector), frozenset(), gossip))
+
     def acknowledge(self, vector: Vector, direct: frozenset[int], gossip: Optional[Gossip]) -> None:
         """Says what is on disk here (S2.4). Gossip of one that was not said yet is not lost."""
         if gossip is None and self._acknowledge is not None:

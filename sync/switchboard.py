@@ -33,6 +33,7 @@ class Switchboard:
         )
         self._steady = SteadyClock(now_ms)
         self._connections: dict[int, Connection] = {}
+        self._lives: dict[int, int] = {}  # the newest life heard of each peer, from itself or from others
         self._number = 0
         self._puller = Puller()
         self._closes: list[int] = []
@@ -82,6 +83,18 @@ class Switchboard:
         connection = self._connections.get(number)
         if connection is not None and not connection.finishing:
             self._failed(connection, error, now_ms)
+
+    def _heard_life(self, peer: int, life: int, now_ms: int) -> None:
+        """A peer has lived to see this life: what a link holds of an earlier one is dropped (S1.3, S2.2).
+
+        It comes from a process that is gone. If its region was put back to a backup, it is told what others hold of its effects, and goes
+        on behind that (S13.6, S13.7): what was not applied by then never may be.
+        """
+        self._lives[peer] = max(life, self._lives.get(peer, 0))
+        link = self.links.get(peer)
+        connection = link.connection if link is not None else None
+        if connection is not None and 0 < connection.life < life:
+            self.closed(connection.number, f"{self._name(peer)} has begun another life", now_ms)
 
     def _connection(self, now_ms: int, receiver: Optional[Receiver] = None, sender: Optional[Sender] = None) -> Connection:
         self._number += 1

@@ -9,7 +9,6 @@ from crdt import effects as fx
 from sim.oracle.adds import is_conflict, observes_all, order
 from sim.oracle.follower import Follower, described
 from sim.oracle.log import Add, Logged, Vector
-from sim.oracle.reads import configuration
 from sim.oracle.state import NEVER, covers
 from sim.oracle.trouble import Wrong, readable
 
@@ -44,7 +43,7 @@ def is_loser(follower: Follower, effect: Logged | None) -> bool:
     if state is None or not isinstance(own, Add) or not own.pid:
         return False
     is_present = effect.dots[0] in state.adds
-    durations = [configuration(follower, state)[0], *state.durations_s]
+    durations = [follower.integer("stream-idmp-duration"), *state.durations_s]  # one of them was in force when the two met
     for other in state.pairs[(own.pid, own.iid)]:
         if order(other) < order(own) and is_conflict(own, other, max(durations) * 1000):
             # What came in one step came one after the other: a winner cleared right afterwards (S9.4) has won all the same, and a loser

@@ -244,6 +244,20 @@ def test_a_conflict_that_the_loser_answers() -> None:
     assert story.found() == ["idempotent_once"]
 
 
+def test_a_conflict_that_was_met_before_its_duration_was_made_shorter() -> None:
+    """Both came in one step, the shorter duration last (seed 1818583)."""
+    story = Story(stream_idmp_duration="2")
+    retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
+    story.at(2500)
+    retry(story, 2, "a", "2500-2", idempotent(story, 2, "2500-2", "a"))
+    story.command(1, "XCFGSET k IDMP-DURATION 1", OK, fx.Configure(KEY, 1, 100, [], story.vector(1)))
+    story.commit(1)
+    story.commit(2)
+    story.merge(1, 2, "merge", fx.RemoveEntries(KEY, [(2, 1)]))
+    story.sync()
+    assert story.finish() == [], story.texts()
+
+
 def test_a_pair_may_be_evicted() -> None:
     story = Story(stream_idmp_maxsize="1")
     retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))

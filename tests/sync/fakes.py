@@ -330,6 +330,12 @@ class World:
                 self.pipes.remove(pipe)
                 self.hubs[one].closed(pipe.numbers[one], "reset", self.now_ms)
 
+    def put_back(self, rid: int, life: int) -> None:
+        """The region goes on with nothing, in a later life; nobody is told that its connections are gone."""
+        self.pipes = [pipe for pipe in self.pipes if rid not in (pipe.dialler, pipe.acceptor)]
+        self.engines[rid] = FakeEngine(rid, self.members, life=life)
+        self.start(rid)
+
     # -- steps
 
     def step(self, ms: int = 5) -> None:

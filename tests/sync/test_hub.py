@@ -421,6 +421,59 @@ def test_an_earlier_life_does_not_take_over() -> None:
     assert any("later life" in note for note in world.notes)
 
 
+def _holding_back(*rids: int) -> World:
+    """eu has received what us wrote, and not applied it; nobody else has received it."""
+    world = World(mesh(*rids))
+    world.run(100)
+    for rid in rids[2:]:
+        world.cut(1, rid)
+    world.engines[2].link(1, "DELAY", 60_000)
+    world.engines[1].write("lost")
+    world.run(200)
+    assert world.hubs[2].links[1].delayed and not world.engines[2].vector
+    return world
+
+
+def test_what_an_earlier_life_sent_is_dropped_when_a_later_one_says_hello() -> None:
+    """S13.6: us, put back to a backup, was told by eu that nobody holds its effects, and went on; then eu applied one (seed 1810804)."""
+    world = _holding_back(1, 2)
+    world.put_back(1, life=2)
+    world.until(lambda: 2 in world.engines[1].peers_hold)
+    world.engines[2].link(1, "DELAY", 0)
+    world.engines[1].write("new")
+    world.settle()
+    assert world.engines[2].held == {(1, 1, "new")}
+    assert world.engines[2].states[1][0] == "up"
+
+
+def test_what_an_earlier_life_sent_is_dropped_when_others_tell_of_a_later_one() -> None:
+    """S13.7: the same where eu hears by ap alone that us lives again, and what it asks."""
+    world = _holding_back(1, 2, 3)
+    world.put_back(1, life=2)
+    world.cut_links = {(1, 2), (2, 1)}
+    world.until(lambda: 1 in world.engines[2].heard and world.engines[2].heard[1].life == 2)
+    world.engines[2].link(1, "DELAY", 0)
+    world.engines[1].write("new")
+    world.settle()
+    assert world.engines[2].held == {(1, 1, "new")}
+
+
+def test_a_welcome_of_a_life_that_is_over() -> None:
+    """S1.3: nothing is taken from it. A region that does not know of its own later life is told, and takes a higher number."""
+    world = World(mesh(1, 2))
+    world.engines[1].life = 5
+    world.run(200)
+    world.put_back(1, life=4)
+    world.hubs[2].closed(world.hubs[2].links[1].connection.number, "reset", world.now_ms)  # type: ignore[union-attr]
+    world.until(lambda: 1 in world.engines[1].heard)
+    assert world.engines[1].heard[1].life == 5
+    world.engines[1].write("new")
+    world.run(500)
+    assert not world.engines[2].vector
+    world.engines[1].life = 6
+    world.settle()
+
+
 def test_silence_is_taken_for_death() -> None:
     world = World(mesh(1, 2))
     world.run(100)
