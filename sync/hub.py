@@ -85,8 +85,6 @@ class Hub(Switchboard):
         peer, steady_ms = connection.peer, self._steady.at(now_ms)
         if isinstance(event, m.Heartbeat):
             self._hear(connection, event.gossip, now_ms)
-            if connection.finishing or connection.number not in self._connections:
-                return
             if event.digest:
                 self.engine.compare_digest(peer, event.vector, event.digest)
             self._puller.heard(peer, event.vector, self.engine.vector, steady_ms)
@@ -134,7 +132,6 @@ class Hub(Switchboard):
         for heard in gossip.heard:
             if heard.region_id == connection.peer:  # a recovery is a new life of the same process
                 connection.life = max(connection.life, heard.life)
-        for heard in gossip.heard:
             self._heard_life(heard.region_id, heard.life, now_ms)
 
     def _refused(self, connection: Connection, refusal: m.Refusal, now_ms: int) -> None:
@@ -382,10 +379,7 @@ class Hub(Switchboard):
 
     def _obey(self, now_ms: int) -> None:
         """What CRDT.LINK asked for, before anything else is taken in or said: DOWN holds from its reply on."""
-        requests = self.engine.link_requests()
-        if not requests:  # nearly always
-            return
-        for request in requests:
+        for request in self.engine.link_requests():
             self._link_request(request.peer, request.action.upper(), request.delay_ms, self._steady.at(now_ms))
 
     def _link_request(self, peer: int, action: str, delay_ms: int, steady_ms: int) -> None:
