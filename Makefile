@@ -6,10 +6,10 @@ BIN    := $(VENV)/bin
 RUN    := $(BIN)/python -P
 PYTEST := ANABRANCH_TEST_INSTALLED=1 $(RUN) -m pytest
 PACKAGES := crdt region sync cli sim bench
-SOURCES := $(shell find $(PACKAGES) proto -type f \( -name '*.py' -o -name '*.proto' -o -name '*.sql' \) ! -name '*_pb2*' 2>/dev/null) anabranch_build.py setup.py
+SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \( -name '*.py' -o -name '*.proto' -o -name '*.sql' \) ! -name '*_pb2*' 2>/dev/null) setup.py
 
 REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-	print(*p['dependencies'], *p['optional-dependencies']['dev'], sep='\n')
+	extras = p['optional-dependencies']; print(*p['dependencies'], *extras['sim'], *(name for name in extras['dev'] if not name.startswith('anabranch')), sep='\n')
 
 .DEFAULT_GOAL := help
 .PHONY: help up test test-pure test-long test-sim test-mutants lint fmt bench docs clean redis-server
@@ -33,17 +33,18 @@ test-long: $(VENV)/.installed redis-server ## everything, the tests that take ma
 test-mutants: $(VENV)/.dev $(VENV)/.stubs ## bugs put in on purpose, by hand and mechanically: are they seen? ARGS="--jobs 4" passes flags on
 	@mkdir -p build
 	@failed=0; \
-	$(BIN)/python -m sim.mutants run $(ARGS) || failed=1; \
-	$(BIN)/python -m sim.mutants mechanical --sample 300 --seed 1 --out build/mutants.jsonl $(ARGS) || failed=1; \
+	$(BIN)/python -m anabranch.sim.mutants run $(ARGS) || failed=1; \
+	$(BIN)/python -m anabranch.sim.mutants mechanical --sample 300 --seed 1 --out build/mutants.jsonl $(ARGS) || failed=1; \
 	exit $$failed
 
 test-sim: $(VENV)/.installed ## 1,000 seeds of the simulator that the commit chooses, and every seed that ever failed; ARGS="--seeds 5000" passes flags on
-	$(RUN) -m sim.ci $(ARGS)
+	$(RUN) -m anabranch.sim.ci $(ARGS)
 
 lint: $(VENV)/.dev $(VENV)/.stubs ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict $(PACKAGES) anabranch_build.py setup.py
+	$(BIN)/mypy --strict -p anabranch
+	$(BIN)/mypy --strict setup.py
 	$(BIN)/lint-imports
 
 fmt: $(VENV)/.dev ## format, and fix what ruff can fix
@@ -72,7 +73,7 @@ $(VENV)/.dev: pyproject.toml
 $(VENV)/.installed: $(VENV)/.dev $(SOURCES)
 	rm -rf build/lib* build/bdist*
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
-	@$(RUN) -m anabranch_build
+	@$(RUN) -c "from anabranch import build; print('anabranch build:', build.describe())"
 	@touch $@
 
 $(VENV)/.stubs: $(VENV)/.dev $(wildcard sync/generate.py proto/*.proto proto/*/*.proto)

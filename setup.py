@@ -24,22 +24,31 @@ from setuptools.command.build_py import build_py
 
 # The modules that are compiled (a benchmark justifies each, STYLE 12), and those among them that are not.
 COMPILED = [
-    "crdt/**/*.py",
-    "region/engine/**/*.py",
-    "region/resp/**/*.py",
-    "region/server.py",
-    "region/connection.py",
-    "region/held.py",
-    "sync/*.py",
-    "sim/history.py",
-    "sim/world/*.py",
-    "sim/checkers/*.py",
-    "sim/oracle/*.py",
-    "sim/rules/*.py",
+    "anabranch/crdt/**/*.py",
+    "anabranch/region/engine/**/*.py",
+    "anabranch/region/resp/**/*.py",
+    "anabranch/region/server.py",
+    "anabranch/region/connection.py",
+    "anabranch/region/held.py",
+    "anabranch/sync/*.py",
+    "anabranch/sim/history.py",
+    "anabranch/sim/world/*.py",
+    "anabranch/sim/checkers/*.py",
+    "anabranch/sim/oracle/*.py",
+    "anabranch/sim/rules/*.py",
 ]
 INTERPRETED = {
-    *("sync/carrier.py", "sync/generate.py", "sync/manager.py", "sync/questions.py"),
-    *("sim/world/draining.py", "sim/world/faults.py", "sim/world/vfs.py"),
+    *(
+        "anabranch/sync/carrier.py",
+        "anabranch/sync/generate.py",
+        "anabranch/sync/manager.py",
+        "anabranch/sync/questions.py",
+    ),
+    *(
+        "anabranch/sim/world/draining.py",
+        "anabranch/sim/world/faults.py",
+        "anabranch/sim/world/vfs.py",
+    ),
 }
 OPT_LEVEL = os.environ.get("ANABRANCH_OPT_LEVEL", "3")
 
@@ -64,14 +73,14 @@ def why_not_compiled() -> str:
 
 
 def modules() -> list[str]:
-    """Paths of the modules to compile. A package's `__init__` stays Python: it chooses the build (anabranch_build)."""
+    """Paths of the modules to compile. A package's `__init__` stays Python: `ANABRANCH_PURE` need not choose for it."""
     found = {path for pattern in COMPILED for path in glob(pattern, recursive=True)}
     return sorted(path for path in found - INTERPRETED if not path.endswith("__init__.py"))
 
 
 def generate_stubs() -> None:
     """Writes sync/wire/*_pb2*.py from proto/ (sync/generate.py knows how)."""
-    script = ROOT / "sync" / "generate.py"
+    script = ROOT / "anabranch" / "sync" / "generate.py"
     if script.exists():
         runpy.run_path(str(script), run_name="__main__")
 
@@ -87,13 +96,13 @@ class AnabranchDistribution(Distribution):
 
 
 class BuildPython(build_py):
-    """Source modules, and the note that `anabranch_build.reason` reads."""
+    """Source modules, and the note that `anabranch.build.reason` reads."""
 
     def run(self) -> None:
         super().run()
         if self.editable_mode:
             return
-        note = Path(self.build_lib, "anabranch_build.txt")
+        note = Path(self.build_lib, "anabranch", "build.txt")
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(REASON, encoding="utf-8")
 
@@ -110,7 +119,12 @@ class BuildCompiled(build_ext):
         # C and objects are kept for the next build; another compiler or optimization starts afresh.
         directory = str(Path("build", f"mypyc-{mypyc_version}-O{OPT_LEVEL}"))
         self.distribution.ext_modules = mypycify(
-            modules(), opt_level=OPT_LEVEL, debug_level="0", multi_file=True, target_dir=directory, group_name="anabranch"
+            modules(),
+            opt_level=OPT_LEVEL,
+            debug_level="0",
+            multi_file=True,
+            target_dir=directory,
+            group_name="anabranch",
         )
         if sys.platform != "win32":
             # One extension module, from many files: calls from one into another need not be open to the linker's choice.
@@ -124,14 +138,26 @@ class BuildCompiled(build_ext):
         """Like the base class, but on all cores, and only what changed."""
         compiler: Any = self.compiler
         compile_one = compiler._compile
-        newest_header = max([os.path.getmtime(path) for path in glob("build/mypyc-*/**/*.h", recursive=True)], default=0.0)
+        newest_header = max(
+            [os.path.getmtime(path) for path in glob("build/mypyc-*/**/*.h", recursive=True)],
+            default=0.0,
+        )
 
-        def compile_all(sources: list[str], output_dir: str | None = None, **options: Any) -> list[str]:
+        def compile_all(
+            sources: list[str], output_dir: str | None = None, **options: Any
+        ) -> list[str]:
             depends, extra_postargs = options.get("depends"), options.get("extra_postargs")
             _, objects, extra, flags, build = compiler._setup_compile(
-                output_dir, options.get("macros"), options.get("include_dirs"), sources, depends, extra_postargs
+                output_dir,
+                options.get("macros"),
+                options.get("include_dirs"),
+                sources,
+                depends,
+                extra_postargs,
             )
-            arguments = compiler._get_cc_args(flags, options.get("debug", False), options.get("extra_preargs"))
+            arguments = compiler._get_cc_args(
+                flags, options.get("debug", False), options.get("extra_preargs")
+            )
 
             def one(target: str) -> None:
                 source, suffix = build[target]
@@ -164,9 +190,20 @@ class CompiledModules(Command):
         print("\n".join(modules()))
 
 
-if {"build", "build_py", "build_ext", "bdist_wheel", "editable_wheel", "install", "develop"} & set(sys.argv):
+if {"build", "build_py", "build_ext", "bdist_wheel", "editable_wheel", "install", "develop"} & set(
+    sys.argv
+):
     generate_stubs()
     if REASON:
-        print(f"\n*** anabranch will run INTERPRETED, and so slower: {REASON}. ***\n", file=sys.stderr)
+        print(
+            f"\n*** anabranch will run INTERPRETED, and so slower: {REASON}. ***\n", file=sys.stderr
+        )
 
-setup(distclass=AnabranchDistribution, cmdclass={"build_py": BuildPython, "build_ext": BuildCompiled, "compiled_modules": CompiledModules})
+setup(
+    distclass=AnabranchDistribution,
+    cmdclass={
+        "build_py": BuildPython,
+        "build_ext": BuildCompiled,
+        "compiled_modules": CompiledModules,
+    },
+)

@@ -16,10 +16,10 @@ import sys
 import time
 from collections import Counter
 
-from bench.acceptance.harness import Figures
-from bench.redis_comparison import await_saved, resident_bytes
-from sim.scenario.cluster import ClusterError
-from sim.scenario.processes import HOST, ProcessCluster, RegionProcess
+from anabranch.bench.acceptance.harness import Figures
+from anabranch.bench.redis_comparison import await_saved, resident_bytes
+from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
 
 BATCH = 500
 WARM_UP_REMOVALS = 5000
@@ -127,11 +127,16 @@ def pipeline(chance: random.Random) -> bytes:
     for _ in range(chance.randint(1, 5)):
         words = list(chance.choice(_COMMANDS))
         if chance.random() < 0.1:
-            words[-1] = chance.choice([b"", b"\r\n", b"x" * 300, bytes(chance.randrange(256) for _ in range(20))])
+            words[-1] = chance.choice(
+                [b"", b"\r\n", b"x" * 300, bytes(chance.randrange(256) for _ in range(20))]
+            )
         if chance.random() < 0.2:
             parts.append(b" ".join(words) + b"\r\n")
         else:
-            parts.append(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words))
+            parts.append(
+                b"*%d\r\n" % len(words)
+                + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+            )
     return b"".join(parts)
 
 
@@ -153,13 +158,20 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
         elif fault == 5:
             data = _number_changed(data, place, chance)
         else:
-            data = data[:place] + bytes(chance.randrange(256) for _ in range(chance.randint(1, 30))) + data[place:]
+            data = (
+                data[:place]
+                + bytes(chance.randrange(256) for _ in range(chance.randint(1, 30)))
+                + data[place:]
+            )
     return data
 
 
 def _number_changed(data: bytes, place: int, chance: random.Random) -> bytes:
     """Another number in the next line of a length."""
-    start = min((found for found in (data.find(b"*", place), data.find(b"$", place)) if found >= 0), default=-1)
+    start = min(
+        (found for found in (data.find(b"*", place), data.find(b"$", place)) if found >= 0),
+        default=-1,
+    )
     stop = data.find(b"\r", start)
     if start < 0 or stop < 0:
         return data
@@ -168,7 +180,9 @@ def _number_changed(data: bytes, place: int, chance: random.Random) -> bytes:
 
 def exchange(region: RegionProcess, source: str, data: bytes, chance: random.Random) -> str:
     """Sends `data` on a new connection, sometimes in two parts, and reads until the region ends it; how that ended."""
-    with socket.create_connection((HOST, region.resp_port), CONNECTION_PATIENCE_S, (source, 0)) as connection:
+    with socket.create_connection(
+        (HOST, region.resp_port), CONNECTION_PATIENCE_S, (source, 0)
+    ) as connection:
         try:
             cut = chance.randrange(len(data) + 1) if chance.random() < 0.3 else len(data)
             connection.sendall(data[:cut])
@@ -215,7 +229,11 @@ def attack(mutations: int, seed: int, growth_max: float | None, quiet: bool = Fa
             fill_bounded_memory(region)
         with region.wire(CONNECTION_PATIENCE_S) as wire:
             for number in range(1, mutations + 1):
-                ends[exchange(region, chance.choice(SOURCES), mutated(pipeline(chance), chance), chance)] += 1
+                ends[
+                    exchange(
+                        region, chance.choice(SOURCES), mutated(pipeline(chance), chance), chance
+                    )
+                ] += 1
                 if number % BATCH == 0 or number == mutations:
                     if wire.call("PING") != b"PONG":
                         raise ClusterError("PING was not answered")
@@ -226,7 +244,11 @@ def attack(mutations: int, seed: int, growth_max: float | None, quiet: bool = Fa
                     resident.append(resident_bytes(region.process.pid))
         log = region.log.read_text(errors="replace")
         figures.require("the process lives", region.running)
-        figures.require("no exception in its log", "Traceback" not in log, f"{log.count('Traceback')} tracebacks")
+        figures.require(
+            "no exception in its log",
+            "Traceback" not in log,
+            f"{log.count('Traceback')} tracebacks",
+        )
         if "Traceback" in log:
             figures.show("the first", log[log.index("Traceback") :][:1500])
     figures.require("PING answered throughout", pings == -(-mutations // BATCH), f"{pings} times")
@@ -235,7 +257,9 @@ def attack(mutations: int, seed: int, growth_max: float | None, quiet: bool = Fa
     figures.show("VmRSS after the first half", resident[0] / (1 << 20), "MiB")
     figures.show("VmRSS after the second half", resident[-1] / (1 << 20), "MiB")
     if growth_max is not None:
-        figures.require(f"growth at most {growth_max:.0%}", abs(growth) <= growth_max, f"{growth:+.1%}")
+        figures.require(
+            f"growth at most {growth_max:.0%}", abs(growth) <= growth_max, f"{growth:+.1%}"
+        )
     return figures
 
 

@@ -19,10 +19,10 @@ from operator import eq
 from pathlib import Path
 from statistics import median
 
-from bench.acceptance.harness import Figures, info_of
-from sim.scenario.cluster import ClusterError
-from sim.scenario.processes import HOST, ProcessCluster, RegionProcess, free_ports
-from sim.scenario.wire import Wire, WireError
+from anabranch.bench.acceptance.harness import Figures, info_of
+from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess, free_ports
+from anabranch.sim.scenario.wire import Wire, WireError
 
 KEY = "s"
 VALUE = "0123456789abcdef"
@@ -41,7 +41,17 @@ class RedisServer:
             raise ClusterError("redis-server is not installed: install the package of that name")
         self.directory = Path(tempfile.mkdtemp(prefix="redis-"))
         self.resp_port = free_ports(1)[0]
-        line = [program, "--bind", HOST, "--port", str(self.resp_port), "--dir", str(self.directory), "--save", ""]
+        line = [
+            program,
+            "--bind",
+            HOST,
+            "--port",
+            str(self.resp_port),
+            "--dir",
+            str(self.directory),
+            "--save",
+            "",
+        ]
         line += ["--appendonly", "yes", "--appendfsync", "everysec"]
         self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
@@ -72,7 +82,10 @@ def resident_bytes(process_id: int) -> int:
 
 def await_saved(region: RegionProcess) -> None:
     """Waits until the checkpoint holds everything (``rdb_changes_since_last_save`` is 0)."""
-    _await(lambda: info_of(region).get("rdb_changes_since_last_save", "0").strip() == "0", "everything being in the checkpoint")
+    _await(
+        lambda: info_of(region).get("rdb_changes_since_last_save", "0").strip() == "0",
+        "everything being in the checkpoint",
+    )
 
 
 def _await(condition: Callable[[], bool], what: str, pause_s: float = 0.02) -> float:
@@ -112,9 +125,30 @@ def rate(port: int, clients: int, pipeline: int, requests: int) -> float:
     """XADDs a second, as redis-benchmark measures them."""
     program = shutil.which("redis-benchmark")
     if program is None:
-        raise ClusterError("redis-benchmark is not installed: it comes with the package redis-tools")
-    line = [program, "-h", HOST, "-p", str(port), "-c", str(clients), "-P", str(pipeline), "-n", str(requests), "--csv"]
-    done = subprocess.run([*line, "XADD", KEY, "*", "f", VALUE], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        raise ClusterError(
+            "redis-benchmark is not installed: it comes with the package redis-tools"
+        )
+    line = [
+        program,
+        "-h",
+        HOST,
+        "-p",
+        str(port),
+        "-c",
+        str(clients),
+        "-P",
+        str(pipeline),
+        "-n",
+        str(requests),
+        "--csv",
+    ]
+    done = subprocess.run(
+        [*line, "XADD", KEY, "*", "f", VALUE],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     last = done.stdout.strip().splitlines()[-1:] or [""]
     fields = last[0].split('","')
     if done.returncode != 0 or "rror from server" in done.stdout + done.stderr or len(fields) < 2:
@@ -180,14 +214,28 @@ def compare_memory(figures: Figures, entries: int) -> None:
         full_restarted = resident_bytes(_process_id(region))
         assert isinstance(length, int)
         figures.show("entries", length)
-        figures.show("empty region", empty / (1 << 20), f"MiB, restarted {empty_restarted / (1 << 20):.2f} MiB")
-        figures.show("anabranch after the checkpoint", (full - empty_restarted) / length, "bytes an entry")
-        figures.show("anabranch after a restart", (full_restarted - empty_restarted) / length, "bytes an entry")
+        figures.show(
+            "empty region",
+            empty / (1 << 20),
+            f"MiB, restarted {empty_restarted / (1 << 20):.2f} MiB",
+        )
+        figures.show(
+            "anabranch after the checkpoint", (full - empty_restarted) / length, "bytes an entry"
+        )
+        figures.show(
+            "anabranch after a restart",
+            (full_restarted - empty_restarted) / length,
+            "bytes an entry",
+        )
         _compare_restarts(figures, cluster, length)
     with RedisServer() as redis_server:
         before = resident_bytes(redis_server.process.pid)
         _fill(redis_server.resp_port, entries)
-        figures.show("redis-server", (resident_bytes(redis_server.process.pid) - before) / entries, "bytes an entry")
+        figures.show(
+            "redis-server",
+            (resident_bytes(redis_server.process.pid) - before) / entries,
+            "bytes an entry",
+        )
 
 
 def _compare_restarts(figures: Figures, full: ProcessCluster, length: int) -> None:
@@ -203,17 +251,35 @@ def _compare_restarts(figures: Figures, full: ProcessCluster, length: int) -> No
                 cluster.start("us", wait=False)
                 _await_answer(cluster["us"], partial(eq, expected), "XLEN", KEY)
                 counted_s = time.monotonic() - begun
-                _await_answer(cluster["us"], lambda entry_id: isinstance(entry_id, bytes), "XADD", "other", "*", "f", VALUE)
+                _await_answer(
+                    cluster["us"],
+                    lambda entry_id: isinstance(entry_id, bytes),
+                    "XADD",
+                    "other",
+                    "*",
+                    "f",
+                    VALUE,
+                )
                 times.append((counted_s, time.monotonic() - begun))
-            figures.show(f"restart after SIGKILL, {name}: first XLEN", _spread([one for one, _ in times], ".2f"), "s")
-            figures.show(f"restart after SIGKILL, {name}: first XADD", _spread([two for _, two in times], ".2f"), "s")
+            figures.show(
+                f"restart after SIGKILL, {name}: first XLEN",
+                _spread([one for one, _ in times], ".2f"),
+                "s",
+            )
+            figures.show(
+                f"restart after SIGKILL, {name}: first XADD",
+                _spread([two for _, two in times], ".2f"),
+                "s",
+            )
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.redis_comparison", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="runs of each shape, of each server")
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the requests of each run")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="multiplies the requests of each run"
+    )
     parser.add_argument("--entries", type=int, default=1_000_000, help="for memory and restarts")
     parser.add_argument("--only", choices=("rates", "memory"))
     parser.add_argument("--pure", action="store_true", help="the interpreted build")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from cli.errors import Refused, Unreachable
-from region.config import parse_address
+from anabranch.cli.errors import Refused, Unreachable
+from anabranch.region.config import parse_address
 
 PATIENCE_S = 5.0
 
@@ -58,7 +58,13 @@ def pairs(value: Any) -> dict[str, Any]:
 class RegionClient:
     """A connection to one region. `name` is used in messages until the region has said its own."""
 
-    def __init__(self, address: str, name: str = "", password: str | None = None, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        address: str,
+        name: str = "",
+        password: str | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         # redis-py takes long to import, and `anabranch serve` does without.
         from redis.connection import Connection
 
@@ -67,7 +73,12 @@ class RegionClient:
         self.name = name
         self._patience_s = patience_s
         self._connection = Connection(
-            host=at.host, port=at.port, password=password, protocol=3, socket_timeout=patience_s, socket_connect_timeout=patience_s
+            host=at.host,
+            port=at.port,
+            password=password,
+            protocol=3,
+            socket_timeout=patience_s,
+            socket_connect_timeout=patience_s,
         )
 
     def __enter__(self) -> Self:
@@ -87,9 +98,13 @@ class RegionClient:
             self._connection.send_command(*command)
             return self._connection.read_response()
         except redis.AuthenticationError as error:
-            raise Refused(f"{self._who()} asks for a password (--password, or REDISCLI_AUTH): {error}") from None
+            raise Refused(
+                f"{self._who()} asks for a password (--password, or REDISCLI_AUTH): {error}"
+            ) from None
         except redis.TimeoutError:
-            raise Unreachable(f"{self._who()} did not answer within {self._patience_s:g} s") from None
+            raise Unreachable(
+                f"{self._who()} did not answer within {self._patience_s:g} s"
+            ) from None
         except (redis.ConnectionError, OSError) as error:
             raise Unreachable(f"{self._who()} is unreachable: {_cause(error)}") from None
         except redis.ResponseError as error:
@@ -106,7 +121,9 @@ class RegionClient:
     def info(self, *section: str) -> dict[str, str]:
         """INFO as one dict."""
         lines = str(self.call("INFO", *section)).splitlines()
-        return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
+        return dict(
+            line.split(":", 1) for line in lines if ":" in line and not line.startswith("#")
+        )
 
     def vector(self) -> dict[int, int]:
         """CRDT.VECTOR: region_id → counter, on disk there."""
@@ -131,4 +148,8 @@ class RegionClient:
 
 def _cause(error: Exception) -> str:
     message = str(error)
-    return "connection refused (is it running?)" if "refused" in message.lower() else message.rstrip(".")
+    return (
+        "connection refused (is it running?)"
+        if "refused" in message.lower()
+        else message.rstrip(".")
+    )

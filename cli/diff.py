@@ -7,8 +7,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from cli.client import RegionClient, text
-from cli.places import AtOption, ClusterOption, PasswordOption, find, named
+from anabranch.cli.client import RegionClient, text
+from anabranch.cli.places import AtOption, ClusterOption, PasswordOption, find, named
 
 PAGE_ENTRIES = 1000
 SHOWN_MAX = 20
@@ -97,7 +97,9 @@ def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> 
             count += 1
             if count <= SHOWN_MAX:
                 dot = f"({names.get(found.dot[0], found.dot[0])}, {found.dot[1]})"
-                made.append(f"  only {found.holder.name}: entry {found.entry_id}, dot {dot}: {found.why(names)}")
+                made.append(
+                    f"  only {found.holder.name}: entry {found.entry_id}, dot {dot}: {found.why(names)}"
+                )
     if count > SHOWN_MAX:
         made.append(f"  … and {count - SHOWN_MAX} more entries")
     ours, theirs = _groups(left, key), _groups(right, key)
@@ -105,15 +107,22 @@ def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> 
     made += [f"  only {right.name}: group {group}" for group in sorted(theirs - ours)]
     deadlines = [side.client.call("PEXPIRETIME", key) for side in (left, right)]
     if deadlines[0] != deadlines[1] and -2 not in deadlines:
-        made.append(f"  expiry: {left.name} {_expiry(deadlines[0])}, {right.name} {_expiry(deadlines[1])}")
+        made.append(
+            f"  expiry: {left.name} {_expiry(deadlines[0])}, {right.name} {_expiry(deadlines[1])}"
+        )
     hint = " and ".join(f"`anabranch explain {side.name} {text(key)}`" for side in (left, right))
-    return made or [f"  same entries and groups; header, starts, acknowledgements or hidden deadlines differ: compare {hint}"]
+    return made or [
+        f"  same entries and groups; header, starts, acknowledgements or hidden deadlines differ: compare {hint}"
+    ]
 
 
 def diff(
     left: Annotated[str, typer.Argument(metavar="US", help="A region.", show_default=False)],
     right: Annotated[str, typer.Argument(metavar="EU", help="Another region.", show_default=False)],
-    key: Annotated[Optional[str], typer.Argument(metavar="[KEY]", help="One key; all, without it.", show_default=False)] = None,
+    key: Annotated[
+        Optional[str],
+        typer.Argument(metavar="[KEY]", help="One key; all, without it.", show_default=False),
+    ] = None,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -121,13 +130,20 @@ def diff(
     """What two regions hold differently, and why. Ends with 1 if they differ."""
     places = find(cluster, at, password)
     here, there = named(places, left), named(places, right)
-    with RegionClient(here.resp, here.name, password) as one, RegionClient(there.resp, there.name, password) as other:
+    with (
+        RegionClient(here.resp, here.name, password) as one,
+        RegionClient(there.resp, there.name, password) as other,
+    ):
         sides = Side(one), Side(other)
         names = one.members()
         keys = [key.encode()] if key is not None else sorted(sides[0].keys() | sides[1].keys())
         differing = [name for name in keys if one.digest(name) != other.digest(name)]
         for side, counterpart in (sides, sides[::-1]):
-            missing = {names.get(r, str(r)): c - side.vector.get(r, 0) for r, c in counterpart.vector.items() if c > side.vector.get(r, 0)}
+            missing = {
+                names.get(r, str(r)): c - side.vector.get(r, 0)
+                for r, c in counterpart.vector.items()
+                if c > side.vector.get(r, 0)
+            }
             if missing:
                 listed = ", ".join(f"{count} of {name}" for name, count in missing.items())
                 print(f"{side.name} lacks effects that {counterpart.name} has: {listed}")

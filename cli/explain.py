@@ -6,8 +6,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from cli.client import RegionClient, flat_vector
-from cli.places import AtOption, ClusterOption, PasswordOption, find, named
+from anabranch.cli.client import RegionClient, flat_vector
+from anabranch.cli.places import AtOption, ClusterOption, PasswordOption, find, named
 
 Facts = dict[str, Any]
 
@@ -25,7 +25,13 @@ class Teller:
 
     def vector(self, flat: list[Any]) -> str:
         """A flat vector as ``us up to 5, eu up to 3``."""
-        return ", ".join(f"{self.name(region_id)} up to {counter}" for region_id, counter in flat_vector(flat).items()) or "nothing"
+        return (
+            ", ".join(
+                f"{self.name(region_id)} up to {counter}"
+                for region_id, counter in flat_vector(flat).items()
+            )
+            or "nothing"
+        )
 
     def effect(self, dot: list[Any]) -> str:
         """A dot as ``effect 42 of us``."""
@@ -50,16 +56,28 @@ class Teller:
             return f"{key} is hidden in {self.region}: its deadline has passed"
         if not facts["exists"]:
             return f"{key} does not exist in {self.region}"
-        return f"{key} exists in {self.region}: {facts['length']} entries, last ID {facts['last-id']}"
+        return (
+            f"{key} exists in {self.region}: {facts['length']} entries, last ID {facts['last-id']}"
+        )
 
     def _entry(self, facts: Facts) -> list[str]:
         if not facts["entries"]:
-            taken = "one of the removals below may have taken it" if facts["removals"] else "no removal of it is remembered"
-            return [f"entry {facts['id']} is not there: {taken}, or it has not arrived, or was never added"]
+            taken = (
+                "one of the removals below may have taken it"
+                if facts["removals"]
+                else "no removal of it is remembered"
+            )
+            return [
+                f"entry {facts['id']} is not there: {taken}, or it has not arrived, or was never added"
+            ]
         lines = []
         for entry in facts["entries"]:
-            lines.append(f"entry {facts['id']} is there: {self.effect([entry['region_id'], entry['counter']])} added it")
-            lines += [f"  group {group['name']}: {self._delivery(group)}" for group in entry["groups"]]
+            lines.append(
+                f"entry {facts['id']} is there: {self.effect([entry['region_id'], entry['counter']])} added it"
+            )
+            lines += [
+                f"  group {group['name']}: {self._delivery(group)}" for group in entry["groups"]
+            ]
         return lines
 
     def _delivery(self, group: Facts) -> str:
@@ -69,12 +87,22 @@ class Teller:
             return "acknowledged, and known so to other regions"
         if group["given"]:
             return "delivered and acknowledged here; other regions are not told yet"
-        return "not delivered here yet" if group["above-floor"] else "never delivered: it is not above the group's start"
+        return (
+            "not delivered here yet"
+            if group["above-floor"]
+            else "never delivered: it is not above the group's start"
+        )
 
     def _group(self, group: Facts) -> str:
         start = group["start"]
-        begins = f"starts after {start}" if isinstance(start, str) else f"starts after what its creator had seen: {self.vector(start)}"
-        spans = ", ".join(f"{self.name(region_id)} {low + 1}–{high}" for region_id, low, high in group["acked"])
+        begins = (
+            f"starts after {start}"
+            if isinstance(start, str)
+            else f"starts after what its creator had seen: {self.vector(start)}"
+        )
+        spans = ", ".join(
+            f"{self.name(region_id)} {low + 1}–{high}" for region_id, low, high in group["acked"]
+        )
         return f"group {group['name']}: created by {self.effect(group['create'])}, {begins}; acknowledged: {spans or 'nothing'}"
 
     def _tombstone(self, name: str, flat: list[Any]) -> str:
@@ -90,13 +118,21 @@ class Teller:
         if removal["dots"]:
             named_dots = ", ".join(self.effect(dot) for dot in removal["dots"][:10])
             return f"{who}: took what was added by {named_dots}{', …' if len(removal['dots']) > 10 else ''}"
-        return f"{who}: had seen {self.vector(removal['had-seen'])}, and took nothing later" if removal["had-seen"] else who
+        return (
+            f"{who}: had seen {self.vector(removal['had-seen'])}, and took nothing later"
+            if removal["had-seen"]
+            else who
+        )
 
 
 def explain(
-    region: Annotated[str, typer.Argument(metavar="REGION", help="The region to ask.", show_default=False)],
+    region: Annotated[
+        str, typer.Argument(metavar="REGION", help="The region to ask.", show_default=False)
+    ],
     key: Annotated[str, typer.Argument(metavar="KEY", show_default=False)],
-    entry_id: Annotated[Optional[str], typer.Argument(metavar="[ID]", help="An entry ID.", show_default=False)] = None,
+    entry_id: Annotated[
+        Optional[str], typer.Argument(metavar="[ID]", help="An entry ID.", show_default=False)
+    ] = None,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,

@@ -6,17 +6,26 @@ from typing import Annotated, Optional
 
 import typer
 
-from cli.client import RegionClient
-from cli.errors import UsageError
-from cli.places import AtOption, ClusterOption, PasswordOption, find, named
+from anabranch.cli.client import RegionClient
+from anabranch.cli.errors import UsageError
+from anabranch.cli.places import AtOption, ClusterOption, PasswordOption, find, named
 
 OneArgument = Annotated[str, typer.Argument(metavar="US", help="A region.", show_default=False)]
-OtherArgument = Annotated[str, typer.Argument(metavar="EU", help="Another region.", show_default=False)]
+OtherArgument = Annotated[
+    str, typer.Argument(metavar="EU", help="Another region.", show_default=False)
+]
 OneWayOption = Annotated[bool, typer.Option("--one-way", help="Only what US receives from EU.")]
 
 
 def _both(
-    one: str, other: str, action: str, delay_ms: list[int], one_way: bool, cluster: object, at: object, password: str | None
+    one: str,
+    other: str,
+    action: str,
+    delay_ms: list[int],
+    one_way: bool,
+    cluster: object,
+    at: object,
+    password: str | None,
 ) -> list[str]:
     places = find(cluster, at, password)  # type: ignore[arg-type]
     here, there = named(places, one), named(places, other)
@@ -42,8 +51,15 @@ def cut(
 
 
 def heal(
-    one: Annotated[Optional[str], typer.Argument(metavar="[US", help="A region; without one, every link.", show_default=False)] = None,
-    other: Annotated[Optional[str], typer.Argument(metavar="EU]", help="Another region.", show_default=False)] = None,
+    one: Annotated[
+        Optional[str],
+        typer.Argument(
+            metavar="[US", help="A region; without one, every link.", show_default=False
+        ),
+    ] = None,
+    other: Annotated[
+        Optional[str], typer.Argument(metavar="EU]", help="Another region.", show_default=False)
+    ] = None,
     one_way: OneWayOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
@@ -69,7 +85,14 @@ def delay(
     one: OneArgument,
     other: OtherArgument,
     delay_ms: Annotated[
-        int, typer.Argument(metavar="MS", min=0, max=600_000, help="Delay in milliseconds; 0 ends it.", show_default=False)
+        int,
+        typer.Argument(
+            metavar="MS",
+            min=0,
+            max=600_000,
+            help="Delay in milliseconds; 0 ends it.",
+            show_default=False,
+        ),
     ],
     one_way: OneWayOption = False,
     cluster: ClusterOption = None,
@@ -78,4 +101,8 @@ def delay(
 ) -> None:
     """Delay what two regions receive from each other by MS milliseconds."""
     here, there = _both(one, other, "DELAY", [delay_ms], one_way, cluster, at, password)
-    print(f"no delay: {here} ——— {there}" if delay_ms == 0 else f"delayed by {delay_ms} ms: {here} ~~~ {there}")
+    print(
+        f"no delay: {here} ——— {there}"
+        if delay_ms == 0
+        else f"delayed by {delay_ms} ms: {here} ~~~ {there}"
+    )

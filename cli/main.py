@@ -7,9 +7,20 @@ from typing import Annotated
 
 import typer
 
-import anabranch_build  # Chooses the build before anything of it is imported.
-from cli import bench, diff, explain, links, members, scenario, serve, simulate, status, up
-from cli.errors import CliError
+from anabranch import build
+from anabranch.cli import (
+    bench,
+    diff,
+    explain,
+    links,
+    members,
+    scenario,
+    serve,
+    simulate,
+    status,
+    up,
+)
+from anabranch.cli.errors import CliError
 
 app = typer.Typer(
     name="anabranch",
@@ -20,9 +31,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-link_app = typer.Typer(help="Cut, heal and slow the links between regions of a running cluster.", no_args_is_help=True)
+link_app = typer.Typer(
+    help="Cut, heal and slow the links between regions of a running cluster.", no_args_is_help=True
+)
 member_app = typer.Typer(help="What the cluster knows of its members.", no_args_is_help=True)
-scenario_app = typer.Typer(help="Scenario files: tables of commands in several regions, and what they must return.", no_args_is_help=True)
+scenario_app = typer.Typer(
+    help="Scenario files: tables of commands in several regions, and what they must return.",
+    no_args_is_help=True,
+)
 
 app.command("up")(up.up)
 app.command("serve")(serve.serve)
@@ -33,7 +49,9 @@ app.command("explain")(explain.explain)
 app.command("diff")(diff.diff)
 app.add_typer(scenario_app, name="scenario")
 app.command("simulate")(simulate.simulate)
-app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench.bench)
+app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    bench.bench
+)
 link_app.command("cut")(links.cut)
 link_app.command("heal")(links.heal)
 link_app.command("delay")(links.delay)
@@ -43,7 +61,7 @@ scenario_app.command("run")(scenario.run)
 
 def _version(asked: bool) -> None:
     if asked:
-        print(f"anabranch {version()}, {anabranch_build.describe()}")
+        print(f"anabranch {version()}, {build.describe()}")
         raise typer.Exit
 
 
@@ -58,7 +76,11 @@ def version() -> str:
 
 
 @app.callback()
-def _root(show: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Version and build.")] = False) -> None:
+def _root(
+    show: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Version and build.")
+    ] = False,
+) -> None:
     """Redis Streams that several regions write at once."""
 
 

@@ -6,13 +6,18 @@ from typing import Annotated
 
 import typer
 
-from cli.client import RegionClient
-from cli.errors import CliError
-from cli.places import AtOption, ClusterOption, PasswordOption, find
+from anabranch.cli.client import RegionClient
+from anabranch.cli.errors import CliError
+from anabranch.cli.places import AtOption, ClusterOption, PasswordOption, find
 
 
 def lost(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The region that is gone for good.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="The region that is gone for good.", show_default=False
+        ),
+    ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
@@ -22,9 +27,13 @@ def lost(
     places = find(cluster, at, password)
     told = [place for place in places if place.name != name]
     if len(told) == len(places) and not at:
-        raise CliError(f"no region '{name}' here; there are {', '.join(place.name for place in places)}")
+        raise CliError(
+            f"no region '{name}' here; there are {', '.join(place.name for place in places)}"
+        )
     if not yes:
-        typer.confirm(f"{name} must never come back with its old data. Is it gone for good?", abort=True)
+        typer.confirm(
+            f"{name} must never come back with its old data. Is it gone for good?", abort=True
+        )
     failed = []
     for place in told:
         try:
@@ -35,4 +44,6 @@ def lost(
             failed.append(place.name)
             print(f"{place.name}: {error}")
     if failed:
-        raise CliError(f"not said in {', '.join(failed)}: say it again there, once it can be reached")
+        raise CliError(
+            f"not said in {', '.join(failed)}: say it again there, once it can be reached"
+        )

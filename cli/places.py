@@ -11,29 +11,43 @@ from typing import Annotated, Optional
 
 import typer
 
-from cli.client import RegionClient
-from cli.errors import CliError, UsageError
-from region.config import ConfigError, parse_address
+from anabranch.cli.client import RegionClient
+from anabranch.cli.errors import CliError, UsageError
+from anabranch.region.config import ConfigError, parse_address
 
 DEFAULT_DATA = Path("anabranch-data")
 FILE_NAME = "cluster.toml"
 
 ClusterOption = Annotated[
     Optional[Path],
-    typer.Option("--cluster", metavar="FILE", help="A cluster.toml of `anabranch up`. [default: anabranch-data/cluster.toml]"),
+    typer.Option(
+        "--cluster",
+        metavar="FILE",
+        help="A cluster.toml of `anabranch up`. [default: anabranch-data/cluster.toml]",
+    ),
 ]
 AtOption = Annotated[
-    Optional[list[str]], typer.Option("--at", metavar="HOST:PORT", help="A region's client address, instead of a file; one for each.")
+    Optional[list[str]],
+    typer.Option(
+        "--at",
+        metavar="HOST:PORT",
+        help="A region's client address, instead of a file; one for each.",
+    ),
 ]
 PasswordOption = Annotated[
-    Optional[str], typer.Option("--password", envvar="REDISCLI_AUTH", metavar="TEXT", help="Password of the regions.")
+    Optional[str],
+    typer.Option(
+        "--password", envvar="REDISCLI_AUTH", metavar="TEXT", help="Password of the regions."
+    ),
 ]
 
 
 class Place:
     """One region of a cluster; addresses are HOST:PORT, `sync` and `http` empty when not known."""
 
-    def __init__(self, name: str, region_id: int, resp: str, sync: str = "", http: str = "") -> None:
+    def __init__(
+        self, name: str, region_id: int, resp: str, sync: str = "", http: str = ""
+    ) -> None:
         self.name = name
         self.region_id = region_id
         self.resp = resp
@@ -43,10 +57,16 @@ class Place:
 
 def write_file(path: Path, cluster: str, places: list[Place]) -> None:
     """Writes `cluster.toml`, whole or not at all."""
-    lines = ["# Written by `anabranch up`. The other anabranch commands find the cluster here.", f"cluster = {json.dumps(cluster)}"]
+    lines = [
+        "# Written by `anabranch up`. The other anabranch commands find the cluster here.",
+        f"cluster = {json.dumps(cluster)}",
+    ]
     for place in places:
         lines += ["", "[[regions]]", f"name = {json.dumps(place.name)}", f"id = {place.region_id}"]
-        lines += [f"{key} = {json.dumps(value)}" for key, value in (("resp", place.resp), ("sync", place.sync), ("http", place.http))]
+        lines += [
+            f"{key} = {json.dumps(value)}"
+            for key, value in (("resp", place.resp), ("sync", place.sync), ("http", place.http))
+        ]
     fresh = path.with_suffix(".new")
     fresh.write_text("\n".join(lines) + "\n", encoding="utf-8")
     fresh.replace(path)
@@ -65,7 +85,13 @@ def read_file(path: Path) -> list[Place]:
 
 
 def _place(row: dict[str, object]) -> Place:
-    return Place(str(row["name"]), int(str(row["id"])), str(row["resp"]), str(row.get("sync", "")), str(row.get("http", "")))
+    return Place(
+        str(row["name"]),
+        int(str(row["id"])),
+        str(row["resp"]),
+        str(row.get("sync", "")),
+        str(row.get("http", "")),
+    )
 
 
 def find(cluster: Path | None, at: list[str] | None, password: str | None) -> list[Place]:
@@ -83,7 +109,13 @@ def find(cluster: Path | None, at: list[str] | None, password: str | None) -> li
             raise UsageError(str(error)) from None
         with RegionClient(address, password=password) as client:
             facts = client.info("crdt")
-            places.append(Place(facts.get("crdt_region_name", address), int(facts.get("crdt_region_id", 0)), address))
+            places.append(
+                Place(
+                    facts.get("crdt_region_name", address),
+                    int(facts.get("crdt_region_id", 0)),
+                    address,
+                )
+            )
     return places
 
 
@@ -95,11 +127,15 @@ def named(places: list[Place], name: str) -> Place:
     for place in places:
         if place.name.lower() == name.lower():
             return place
-    raise CliError(f"no region '{name}' here; there are {', '.join(place.name for place in places)}")
+    raise CliError(
+        f"no region '{name}' here; there are {', '.join(place.name for place in places)}"
+    )
 
 
 @contextmanager
 def clients(places: list[Place], password: str | None) -> Iterator[list[RegionClient]]:
     """A client for each region; connections open at their first command."""
     with ExitStack() as stack:
-        yield [stack.enter_context(RegionClient(place.resp, place.name, password)) for place in places]
+        yield [
+            stack.enter_context(RegionClient(place.resp, place.name, password)) for place in places
+        ]

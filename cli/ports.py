@@ -7,7 +7,7 @@ import os
 import socket
 from pathlib import Path
 
-from region.config import Address
+from anabranch.region.config import Address
 
 
 def why_not(address: Address) -> str:
@@ -30,14 +30,22 @@ def why_not(address: Address) -> str:
 
 
 def _holder(port: int) -> str:
-    inodes = {inode for table in ("/proc/net/tcp", "/proc/net/tcp6") for inode in _listening(table, port)}
+    inodes = {
+        inode for table in ("/proc/net/tcp", "/proc/net/tcp6") for inode in _listening(table, port)
+    }
     for process in Path("/proc").iterdir() if inodes else ():
         if not process.name.isdigit():
             continue
         try:
             links = {os.readlink(descriptor) for descriptor in (process / "fd").iterdir()}
             if any(f"socket:[{inode}]" in links for inode in inodes):
-                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                command = (
+                    (process / "cmdline")
+                    .read_bytes()
+                    .replace(b"\0", b" ")
+                    .decode(errors="replace")
+                    .strip()
+                )
                 return f" by process {process.name} ({command[:60]})"
         except OSError:
             continue

@@ -7,14 +7,23 @@ from typing import Annotated
 
 import typer
 
-from cli.errors import UsageError
-from cli.places import AtOption, ClusterOption, find
+from anabranch.cli.errors import UsageError
+from anabranch.cli.places import AtOption, ClusterOption, find
 
 
 def run(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Scenario files, or directories of them.", show_default=False)],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH…", help="Scenario files, or directories of them.", show_default=False
+        ),
+    ],
     live: Annotated[
-        bool, typer.Option("--live", help="Against live regions that it starts, or those of --cluster or --at, instead of simulated ones.")
+        bool,
+        typer.Option(
+            "--live",
+            help="Against live regions that it starts, or those of --cluster or --at, instead of simulated ones.",
+        ),
     ] = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
@@ -23,7 +32,9 @@ def run(
     missing = [str(path) for path in paths if not path.exists()]
     if missing:
         raise UsageError(f"no such file: {', '.join(missing)}")
-    from sim import scenario
+    from anabranch.sim import scenario
 
-    addresses = at or ([place.resp for place in find(cluster, None, None)] if cluster is not None else None)
+    addresses = at or (
+        [place.resp for place in find(cluster, None, None)] if cluster is not None else None
+    )
     raise typer.Exit(scenario.main([str(path) for path in paths], addresses, live))

@@ -16,10 +16,10 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from cli.errors import CliError, UsageError
-from cli.ports import why_not
-from region.config import ALIASES, IDENTITY, ConfigError, RegionConfig, load
-from region.engine import settings
+from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.ports import why_not
+from anabranch.region.config import ALIASES, IDENTITY, ConfigError, RegionConfig, load
+from anabranch.region.engine import settings
 
 LOCK_NAME = "region.lock"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -43,7 +43,14 @@ def _parameters() -> list[inspect.Parameter]:
 
     def add(name: str, kind: Any, option: Any, default: Any = None) -> None:
         annotation = Annotated[kind, option]
-        made.append(inspect.Parameter(name.replace("-", "_"), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+        made.append(
+            inspect.Parameter(
+                name.replace("-", "_"),
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=annotation,
+            )
+        )
 
     metavars = {
         "members": "us=1,eu=2,…",
@@ -54,19 +61,38 @@ def _parameters() -> list[inspect.Parameter]:
         "data": "DIR",
     }
     for name, help_text in IDENTITY.items():
-        kind = Optional[list[str]] if name == "peer" else bool if name == "restored" else Optional[str]
+        kind = (
+            Optional[list[str]] if name == "peer" else bool if name == "restored" else Optional[str]
+        )
         option = typer.Option(
-            f"--{name}", help=help_text, metavar=None if name == "restored" else metavars.get(name, "NAME"), rich_help_panel=_panel(name)
+            f"--{name}",
+            help=help_text,
+            metavar=None if name == "restored" else metavars.get(name, "NAME"),
+            rich_help_panel=_panel(name),
         )
         add(name, kind, option, False if name == "restored" else None)
     add(
         "config",
         Optional[Path],
-        typer.Option("--config", metavar="FILE.toml", help="Any of these options, as TOML.", rich_help_panel="Region"),
+        typer.Option(
+            "--config",
+            metavar="FILE.toml",
+            help="Any of these options, as TOML.",
+            rich_help_panel="Region",
+        ),
     )
     for alias, name in ALIASES.items():
         setting = settings.BY_NAME[name]
-        add(alias, Optional[str], typer.Option(f"--{alias}", help=setting.text, metavar=_metavar(setting), rich_help_panel=_panel(alias)))
+        add(
+            alias,
+            Optional[str],
+            typer.Option(
+                f"--{alias}",
+                help=setting.text,
+                metavar=_metavar(setting),
+                rich_help_panel=_panel(alias),
+            ),
+        )
     for setting in settings.ALL:
         option = typer.Option(
             f"--{setting.name}",
@@ -86,10 +112,16 @@ def serve(**options: Any) -> None:
     """
     file = options.pop("config", None)
     try:
-        config = load({name.replace("_", "-"): value for name, value in options.items()}, os.environ, file)
+        config = load(
+            {name.replace("_", "-"): value for name, value in options.items()}, os.environ, file
+        )
     except ConfigError as error:
         raise UsageError(str(error)) from None
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=f"%(asctime)s {config.name} %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format=f"%(asctime)s {config.name} %(levelname)s %(name)s: %(message)s",
+    )
     for warning in config.warnings:
         logging.getLogger("anabranch").warning(warning)
     with locked(config.data):
@@ -126,17 +158,23 @@ def locked(data: Path, lock_name: str = LOCK_NAME, holder: str = "a region") -> 
 
 
 def _check_ports(config: RegionConfig) -> None:
-    for flag, address in (("--resp", config.resp), ("--sync", config.sync), ("--http", config.http)):
+    for flag, address in (
+        ("--resp", config.resp),
+        ("--sync", config.sync),
+        ("--http", config.http),
+    ):
         reason = why_not(address) if address is not None and address.port else ""
         if reason:
-            raise CliError(f"{flag} {address}: {reason}; free it, or give {config.name} another {flag}")
+            raise CliError(
+                f"{flag} {address}: {reason}; free it, or give {config.name} another {flag}"
+            )
 
 
 def _run(config: RegionConfig) -> None:
     import uvloop
 
-    from region import process
-    from region.engine.errors import StorageError
+    from anabranch.region import process
+    from anabranch.region.engine.errors import StorageError
 
     stop = _Stop()
     try:

@@ -11,44 +11,86 @@ from typing import Annotated, Optional
 import typer
 from rich.console import Console
 
-from cli.errors import CliError, UsageError
+from anabranch.cli.errors import CliError, UsageError
 
 SEEDS_USUAL = "0:1000"
 
 
 def simulate(
-    seeds: Annotated[str, typer.Option("--seeds", metavar="FIRST:END", help="Seeds to run; 'FIRST:' has no end.")] = SEEDS_USUAL,
-    regions: Annotated[int, typer.Option("--regions", min=2, max=16, help="Regions of the simulated cluster.")] = 3,
+    seeds: Annotated[
+        str, typer.Option("--seeds", metavar="FIRST:END", help="Seeds to run; 'FIRST:' has no end.")
+    ] = SEEDS_USUAL,
+    regions: Annotated[
+        int, typer.Option("--regions", min=2, max=16, help="Regions of the simulated cluster.")
+    ] = 3,
     ops: Annotated[int, typer.Option("--ops", min=1, help="What clients do, all together.")] = 300,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes.")] = os.cpu_count() or 1,
     faults: Annotated[
-        Optional[str], typer.Option("--faults", metavar="KIND,…", help="Only these kinds of fault, or 'none'; without it, all.")
+        Optional[str],
+        typer.Option(
+            "--faults",
+            metavar="KIND,…",
+            help="Only these kinds of fault, or 'none'; without it, all.",
+        ),
     ] = None,
-    minutes: Annotated[Optional[float], typer.Option("--minutes", help="Begin no more seeds after so long.")] = None,
-    limit: Annotated[float, typer.Option("--limit", metavar="SECONDS", help="A seed that takes longer counts as hanging.")] = 120.0,
-    shrink: Annotated[float, typer.Option("--shrink", metavar="SECONDS", help="Time for making one failure small; 0: none is.")] = 120.0,
-    stories: Annotated[Path, typer.Option("--stories", metavar="DIR", help="Where failures are written as scenario files.")] = Path(
-        "simulated"
-    ),
-    json_file: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the sums of the sweep there.")] = None,
-    replay: Annotated[Optional[int], typer.Option("--replay", metavar="SEED", help="Run one seed and tell all that happens.")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Run every seed that ever failed (sim/seeds/failed.txt).")] = False,
+    minutes: Annotated[
+        Optional[float], typer.Option("--minutes", help="Begin no more seeds after so long.")
+    ] = None,
+    limit: Annotated[
+        float,
+        typer.Option(
+            "--limit", metavar="SECONDS", help="A seed that takes longer counts as hanging."
+        ),
+    ] = 120.0,
+    shrink: Annotated[
+        float,
+        typer.Option(
+            "--shrink", metavar="SECONDS", help="Time for making one failure small; 0: none is."
+        ),
+    ] = 120.0,
+    stories: Annotated[
+        Path,
+        typer.Option(
+            "--stories", metavar="DIR", help="Where failures are written as scenario files."
+        ),
+    ] = Path("simulated"),
+    json_file: Annotated[
+        Optional[Path],
+        typer.Option("--json", metavar="FILE", help="Write the sums of the sweep there."),
+    ] = None,
+    replay: Annotated[
+        Optional[int],
+        typer.Option("--replay", metavar="SEED", help="Run one seed and tell all that happens."),
+    ] = None,
+    failed: Annotated[
+        bool,
+        typer.Option("--failed", help="Run every seed that ever failed (sim/seeds/failed.txt)."),
+    ] = False,
     hashes: Annotated[
-        Optional[str], typer.Option("--hashes", metavar="FIRST:END", help="Print the trace hash of each seed, for comparing builds.")
+        Optional[str],
+        typer.Option(
+            "--hashes",
+            metavar="FIRST:END",
+            help="Print the trace hash of each seed, for comparing builds.",
+        ),
     ] = None,
 ) -> None:
     """Run the real engine, sync and storage of several regions in one process, on simulated time, network and disks, and judge the runs.
 
     The same seed gives the same run. Ends with 1 when an invariant was violated.
     """
-    from sim import simulate as simulation
-    from sim.draw import FAULTS
-    from sim.hashes import hashes as hashes_of
-    from sim.replay import show
-    from sim.seeds import SeedsError, in_range
-    from sim.sweep import Task
+    from anabranch.sim import simulate as simulation
+    from anabranch.sim.draw import FAULTS
+    from anabranch.sim.hashes import hashes as hashes_of
+    from anabranch.sim.replay import show
+    from anabranch.sim.seeds import SeedsError, in_range
+    from anabranch.sim.sweep import Task
 
-    kinds = None if faults is None else tuple(kind.strip() for kind in faults.split(",") if kind.strip() not in ("", "none"))
+    kinds = (
+        None
+        if faults is None
+        else tuple(kind.strip() for kind in faults.split(",") if kind.strip() not in ("", "none"))
+    )
     unknown = [kind for kind in kinds or () if kind not in FAULTS]
     if unknown:
         raise UsageError(f"there is no fault '{unknown[0]}'; there are: {', '.join(FAULTS)}")
@@ -61,7 +103,9 @@ def simulate(
     except SeedsError as error:
         raise UsageError(str(error)) from error
     if hashes is not None:
-        for seed, trace_hash in hashes_of(range(first, end if end is not None else first + 1), regions, ops):
+        for seed, trace_hash in hashes_of(
+            range(first, end if end is not None else first + 1), regions, ops
+        ):
             print(seed, trace_hash, flush=True)
         return
     asked = simulation.Asked(task, jobs, limit, minutes, shrink, stories)
@@ -69,7 +113,9 @@ def simulate(
         raise typer.Exit(0 if simulation.run_failed(asked, console) else 1)
     if end is None and minutes is None:
         raise UsageError("seeds without an end need --minutes")
-    tally = simulation.run(range(first, end) if end is not None else count(first), end and end - first, asked, console)
+    tally = simulation.run(
+        range(first, end) if end is not None else count(first), end and end - first, asked, console
+    )
     if json_file is not None:
         try:
             json_file.write_text(json.dumps(tally.as_json(), indent=1) + "\n", encoding="utf-8")

@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cli.client import PeerFacts, RegionClient, listed_members
-from cli.errors import CliError
-from cli.places import AtOption, ClusterOption, PasswordOption, Place, clients, find
+from anabranch.cli.client import PeerFacts, RegionClient, listed_members
+from anabranch.cli.errors import CliError
+from anabranch.cli.places import AtOption, ClusterOption, PasswordOption, Place, clients, find
 
 
 class RegionFacts:
@@ -54,10 +54,15 @@ def problems(regions: list[RegionFacts]) -> list[str]:
     for region in regions:
         name = region.place.name
         if region.divergence:
-            found.append(f"{name} reports divergence: equal vectors, unequal digests; `anabranch diff` shows where")
+            found.append(
+                f"{name} reports divergence: equal vectors, unequal digests; `anabranch diff` shows where"
+            )
         if region.state not in ("serving", "starting", "unreachable"):
             waiting = region.info.get("crdt_recovery_waiting_for", "")
-            found.append(f"{name} is in state {region.state}" + (f", waiting for {waiting}" if waiting else ""))
+            found.append(
+                f"{name} is in state {region.state}"
+                + (f", waiting for {waiting}" if waiting else "")
+            )
         found += [
             f"{name} receives nothing from {peer.name}: link {peer.link}{': ' + peer.detail if peer.detail else ''}"
             for peer in region.peers
@@ -66,8 +71,14 @@ def problems(regions: list[RegionFacts]) -> list[str]:
     answering = [region for region in regions if not region.error]
     for one in answering:
         for other in answering:
-            if one.place.region_id < other.place.region_id and one.vector == other.vector and one.digest != other.digest:
-                found.append(f"{one.place.name} and {other.place.name} have equal vectors and unequal digests")
+            if (
+                one.place.region_id < other.place.region_id
+                and one.vector == other.vector
+                and one.digest != other.digest
+            ):
+                found.append(
+                    f"{one.place.name} and {other.place.name} have equal vectors and unequal digests"
+                )
     return found
 
 
@@ -81,17 +92,33 @@ def behind(region: RegionFacts, regions: list[RegionFacts]) -> int:
 
 
 def _vector(vector: dict[int, int], names: dict[int, str]) -> str:
-    return "  ".join(f"{names.get(origin, origin)}:{counter}" for origin, counter in sorted(vector.items())) or "empty"
+    return (
+        "  ".join(
+            f"{names.get(origin, origin)}:{counter}" for origin, counter in sorted(vector.items())
+        )
+        or "empty"
+    )
 
 
 def _regions_table(regions: list[RegionFacts], names: dict[int, str]) -> Table:
     table = Table(title=None, box=None, pad_edge=False, header_style="bold")
     for column in ("region", "id", "redis", "state", "build", "vector", "behind", "digest"):
-        table.add_column(column, justify="right" if column in ("id", "behind") else "left", overflow="fold")
+        table.add_column(
+            column, justify="right" if column in ("id", "behind") else "left", overflow="fold"
+        )
     for region in regions:
-        shown = [region.info.get("anabranch_build", ""), _vector(region.vector, names), str(behind(region, regions)), region.digest[:12]]
+        shown = [
+            region.info.get("anabranch_build", ""),
+            _vector(region.vector, names),
+            str(behind(region, regions)),
+            region.digest[:12],
+        ]
         table.add_row(
-            region.place.name, str(region.place.region_id), region.place.resp, region.state, *(["", "", "", ""] if region.error else shown)
+            region.place.name,
+            str(region.place.region_id),
+            region.place.resp,
+            region.state,
+            *(["", "", "", ""] if region.error else shown),
         )
     return table
 
@@ -103,7 +130,13 @@ def _links_table(regions: list[RegionFacts], names: dict[int, str]) -> Table:
     for region in regions:
         for peer in region.peers:
             acknowledged = _vector(peer.acknowledged, names)
-            link = "lost" if peer.lost else f"{peer.link}, {peer.delay_ms} ms late" if peer.delay_ms else peer.link
+            link = (
+                "lost"
+                if peer.lost
+                else f"{peer.link}, {peer.delay_ms} ms late"
+                if peer.delay_ms
+                else peer.link
+            )
             table.add_row(region.place.name, peer.name, link, str(peer.lag), acknowledged)
     return table
 
@@ -119,7 +152,10 @@ def as_json(regions: list[RegionFacts]) -> list[dict[str, Any]]:
             "error": region.error or None,
             "vector": {str(k): v for k, v in region.vector.items()},
             "digest": region.digest or None,
-            "links": [{"from": peer.name, "state": peer.link, "detail": peer.detail, "lag": peer.lag} for peer in region.peers],
+            "links": [
+                {"from": peer.name, "state": peer.link, "detail": peer.detail, "lag": peer.lag}
+                for peer in region.peers
+            ],
             "divergence": region.divergence,
         }
         for region in regions
@@ -148,7 +184,9 @@ def status(
         console.print(_links_table(regions, names))
     wrong = problems(regions)
     if wrong:
-        raise CliError("\n  ".join([f"{len(wrong)} problem{'s' if len(wrong) > 1 else ''}:", *wrong]))
+        raise CliError(
+            "\n  ".join([f"{len(wrong)} problem{'s' if len(wrong) > 1 else ''}:", *wrong])
+        )
     if not json:
         equal = len({region.digest for region in regions}) == 1 and len(regions) > 1
         print("\nall regions hold the same" if equal else "")

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import anabranch_build
-from cli.client import RegionClient
-from cli.errors import CliError
-from cli.places import FILE_NAME, Place
+from anabranch import build
+from anabranch.cli.client import RegionClient
+from anabranch.cli.errors import CliError
+from anabranch.cli.places import FILE_NAME, Place
 
 START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 30.0
@@ -37,14 +37,13 @@ class Process:
 
     def start(self) -> None:
         """Starts it in a session of its own, so that Ctrl-C reaches it through us; it ends when we are killed."""
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [_import_root(), os.environ.get("PYTHONPATH", "")]))}
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=environment,
+                env=build.environment(),
                 start_new_session=True,
                 preexec_fn=_end_with_parent,
             )
@@ -57,17 +56,26 @@ class Process:
     def obituary(self) -> str:
         """How it ended, with the end of its log."""
         code = self.ended()
-        how = f"was killed by signal {-code} ({signal.Signals(-code).name})" if code is not None and code < 0 else f"ended with code {code}"
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:] if self.log.exists() else []
-        return "\n".join([f"region {self.place.name} {how}; the end of {self.log}:", *(f"  {self.place.name} | {line}" for line in lines)])
+        how = (
+            f"was killed by signal {-code} ({signal.Signals(-code).name})"
+            if code is not None and code < 0
+            else f"ended with code {code}"
+        )
+        lines = (
+            self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:]
+            if self.log.exists()
+            else []
+        )
+        return "\n".join(
+            [
+                f"region {self.place.name} {how}; the end of {self.log}:",
+                *(f"  {self.place.name} | {line}" for line in lines),
+            ]
+        )
 
 
 def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _import_root() -> str:
-    return str(Path(anabranch_build.__file__).resolve().parent)
 
 
 class Supervisor:
@@ -104,7 +112,11 @@ class Supervisor:
                 process.popen.kill()
 
     def _running(self) -> list[Process]:
-        return [process for process in self.processes if process.popen is not None and process.ended() is None]
+        return [
+            process
+            for process in self.processes
+            if process.popen is not None and process.ended() is None
+        ]
 
     def _await(self, what: str, holds: Callable[[Process], str], fatal: bool = True) -> bool:
         """Waits until `holds(process)` is empty for each process; the text it gives says what is still missing."""
@@ -121,7 +133,10 @@ class Supervisor:
                         del missing[process.place.name]
             if missing and time.monotonic() > deadline:
                 for name, reason in missing.items():
-                    print(f"anabranch: after {START_PATIENCE_S:g} s, {name} is not there yet ({what}): {reason}", file=sys.stderr)
+                    print(
+                        f"anabranch: after {START_PATIENCE_S:g} s, {name} is not there yet ({what}): {reason}",
+                        file=sys.stderr,
+                    )
                 return not fatal
             if missing:
                 time.sleep(POLL_S)
@@ -142,7 +157,9 @@ class Supervisor:
             return str(error)
         others = [other.place.name for other in self.processes if other is not process]
         missing = [
-            f"{name} is {' '.join(links.get(name, ('unknown', ''))).strip()}" for name in others if links.get(name, ("", ""))[0] != "up"
+            f"{name} is {' '.join(links.get(name, ('unknown', ''))).strip()}"
+            for name in others
+            if links.get(name, ("", ""))[0] != "up"
         ]
         return ", ".join(missing)
 
@@ -154,7 +171,9 @@ class Supervisor:
                     process.reported = failed = True
                     command = " ".join(shlex.quote(part) for part in process.command)
                     print(
-                        f"anabranch: {process.obituary()}\nThe others go on. To start it again:\n  {command}", file=sys.stderr, flush=True
+                        f"anabranch: {process.obituary()}\nThe others go on. To start it again:\n  {command}",
+                        file=sys.stderr,
+                        flush=True,
                     )
             if not self._running():
                 print("anabranch: no region is left", file=sys.stderr)
@@ -173,7 +192,10 @@ class Supervisor:
         while self._running() and time.monotonic() < deadline:
             time.sleep(0.02)
         for process in self._running():
-            print(f"anabranch: {process.place.name} did not stop within {STOP_PATIENCE_S:g} s and is killed", file=sys.stderr)
+            print(
+                f"anabranch: {process.place.name} did not stop within {STOP_PATIENCE_S:g} s and is killed",
+                file=sys.stderr,
+            )
             assert process.popen is not None
             process.popen.kill()
             process.popen.wait()
@@ -185,9 +207,16 @@ class Supervisor:
         first, second = places[0], places[min(1, len(places) - 1)]
         ports = [place.resp.rpartition(":")[2] for place in (first, second)]
         anabranch = _own_command()
-        where = f" --cluster {shlex.quote(str(self.shown_data / FILE_NAME))}" if self.shown_data is not None else ""
+        where = (
+            f" --cluster {shlex.quote(str(self.shown_data / FILE_NAME))}"
+            if self.shown_data is not None
+            else ""
+        )
         python = shlex.quote(_relative(sys.executable))
-        lines = [f"{len(places)} regions are up, {anabranch_build.kind()} build; data and logs in {self.directory}", ""]
+        lines = [
+            f"{len(places)} regions are up, {build.kind()} build; data and logs in {self.directory}",
+            "",
+        ]
         width = max(len(place.name) for place in places)
         lines += [
             f"  {place.name:{width}}  redis {place.resp}   http://{place.http}/metrics   {self.directory / (place.name + '.log')}"
@@ -210,7 +239,10 @@ class Supervisor:
             f"  {anabranch} status{where}",
         ]
         if len(places) > 1:
-            lines += [f"  {anabranch} link cut {first.name} {second.name}{where}", f"  {anabranch} link heal{where}"]
+            lines += [
+                f"  {anabranch} link cut {first.name} {second.name}{where}",
+                f"  {anabranch} link heal{where}",
+            ]
             lines += [f"  {anabranch} diff {first.name} {second.name}{where}"]
         lines += ["", "Ctrl-C stops all."]
         print("\n".join(lines), flush=True)
@@ -226,7 +258,11 @@ def _own_command() -> str:
     found = shutil.which("anabranch")
     if found is not None and Path(found).resolve() == beside.resolve():
         return "anabranch"
-    return shlex.quote(_relative(str(beside))) if beside.exists() else f"{shlex.quote(_relative(sys.executable))} -m cli.main"
+    return (
+        shlex.quote(_relative(str(beside)))
+        if beside.exists()
+        else f"{shlex.quote(_relative(sys.executable))} -m anabranch"
+    )
 
 
 def _relative(path: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,12 +15,13 @@ from typing import Annotated, Optional
 
 import typer
 
-from cli.errors import CliError, UsageError
-from cli.places import DEFAULT_DATA, FILE_NAME, Place, read_file, write_file
-from cli.ports import why_not
-from cli.serve import locked
-from cli.supervisor import Process, Supervisor
-from region.config import MEMBERS_MAX, REGION_ID_MAX, Address, ConfigError, parse_members
+from anabranch import build
+from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.places import DEFAULT_DATA, FILE_NAME, Place, read_file, write_file
+from anabranch.cli.ports import why_not
+from anabranch.cli.serve import locked
+from anabranch.cli.supervisor import Process, Supervisor
+from anabranch.region.config import MEMBERS_MAX, REGION_ID_MAX, Address, ConfigError, parse_members
 
 HOST = "127.0.0.1"
 CLUSTER = "local"
@@ -37,19 +37,36 @@ def plan(regions: str, resp_port: int, sync_port: int, http_port: int) -> list[P
     except ConfigError as error:
         raise UsageError(str(error).replace("us=1,eu=2,ap=3", "us,eu,ap")) from None
     assert len(members) <= MEMBERS_MAX and max(members.values()) <= REGION_ID_MAX
-    for flag, port in (("--resp-port", resp_port), ("--sync-port", sync_port), ("--http-port", http_port)):
+    for flag, port in (
+        ("--resp-port", resp_port),
+        ("--sync-port", sync_port),
+        ("--http-port", http_port),
+    ):
         if not 1 <= port <= 65536 - len(members):
-            raise UsageError(f"{flag} must leave room for {len(members)} ports below 65536, not {port}")
+            raise UsageError(
+                f"{flag} must leave room for {len(members)} ports below 65536, not {port}"
+            )
     return [
-        Place(name, region_id, f"{HOST}:{resp_port + n}", f"{HOST}:{sync_port + n}", f"{HOST}:{http_port + n}")
+        Place(
+            name,
+            region_id,
+            f"{HOST}:{resp_port + n}",
+            f"{HOST}:{sync_port + n}",
+            f"{HOST}:{http_port + n}",
+        )
         for n, (name, region_id) in enumerate(members.items())
     ]
 
 
 def serve_command(place: Place, places: list[Place], data: Path, extra: list[str]) -> list[str]:
     """The command line that serves one region of the plan."""
-    line = [sys.executable, "-P", "-m", "cli.main", "serve", "--cluster", CLUSTER]
-    line += ["--members", ",".join(f"{each.name}={each.region_id}" for each in places), "--name", place.name]
+    line = [*build.command(), "serve", "--cluster", CLUSTER]
+    line += [
+        "--members",
+        ",".join(f"{each.name}={each.region_id}" for each in places),
+        "--name",
+        place.name,
+    ]
     line += ["--resp", place.resp, "--sync", place.sync, "--http", place.http]
     for peer in places:
         if peer is not place:
@@ -61,10 +78,16 @@ def check_ports(places: list[Place]) -> None:
     """CliError that names every port that is taken, by whom, and which flag moves it."""
     taken = []
     for place in places:
-        for flag, address in (("--resp-port", place.resp), ("--sync-port", place.sync), ("--http-port", place.http)):
+        for flag, address in (
+            ("--resp-port", place.resp),
+            ("--sync-port", place.sync),
+            ("--http-port", place.http),
+        ):
             reason = why_not(Address(*_split(address)))
             if reason:
-                taken.append(f"  {place.name}: {reason}; end that process, or move anabranch with {flag}")
+                taken.append(
+                    f"  {place.name}: {reason}; end that process, or move anabranch with {flag}"
+                )
     if taken:
         raise CliError("\n".join(["cannot start the cluster:", *taken]))
 
@@ -78,29 +101,58 @@ def up(
     regions: Annotated[
         Optional[str],
         typer.Option(
-            "--regions", metavar="us,eu,ap", help=f"Names of the regions. [default: those of the data directory, else {DEFAULT_REGIONS}]"
+            "--regions",
+            metavar="us,eu,ap",
+            help=f"Names of the regions. [default: those of the data directory, else {DEFAULT_REGIONS}]",
         ),
     ] = None,
     data: Annotated[
-        Optional[Path], typer.Option("--data", metavar="DIR", help=f"Where everything is kept. [default: {DEFAULT_DATA}]")
+        Optional[Path],
+        typer.Option(
+            "--data", metavar="DIR", help=f"Where everything is kept. [default: {DEFAULT_DATA}]"
+        ),
     ] = None,
-    ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Keep it in a temporary directory, removed at the end.")] = False,
-    id_mode: Annotated[Optional[str], typer.Option("--id-mode", metavar="strict|semi-strict|liberal", help="Which IDs XADD takes.")] = None,
+    ephemeral: Annotated[
+        bool,
+        typer.Option("--ephemeral", help="Keep it in a temporary directory, removed at the end."),
+    ] = False,
+    id_mode: Annotated[
+        Optional[str],
+        typer.Option(
+            "--id-mode", metavar="strict|semi-strict|liberal", help="Which IDs XADD takes."
+        ),
+    ] = None,
     appendfsync: Annotated[
-        Optional[str], typer.Option("--appendfsync", metavar="always|everysec|no", help="When a client is answered.")
+        Optional[str],
+        typer.Option(
+            "--appendfsync", metavar="always|everysec|no", help="When a client is answered."
+        ),
     ] = None,
     config: Annotated[
-        Optional[Path], typer.Option("--config", metavar="FILE.toml", help="Settings for every region (docs/settings.md).")
+        Optional[Path],
+        typer.Option(
+            "--config", metavar="FILE.toml", help="Settings for every region (docs/settings.md)."
+        ),
     ] = None,
-    resp_port: Annotated[int, typer.Option("--resp-port", metavar="PORT", help="First port for Redis clients.")] = 7001,
-    sync_port: Annotated[int, typer.Option("--sync-port", metavar="PORT", help="First port for other regions.")] = 7101,
-    http_port: Annotated[int, typer.Option("--http-port", metavar="PORT", help="First port for /metrics and /health.")] = 7201,
+    resp_port: Annotated[
+        int, typer.Option("--resp-port", metavar="PORT", help="First port for Redis clients.")
+    ] = 7001,
+    sync_port: Annotated[
+        int, typer.Option("--sync-port", metavar="PORT", help="First port for other regions.")
+    ] = 7101,
+    http_port: Annotated[
+        int,
+        typer.Option("--http-port", metavar="PORT", help="First port for /metrics and /health."),
+    ] = 7201,
 ) -> None:
     """Start a cluster on this machine, one process per region, and say what to type next. Ctrl-C stops it."""
     if ephemeral and data is not None:
         raise UsageError("give --data or --ephemeral, not both")
     extra = [
-        part for flag, value in (("--id-mode", id_mode), ("--appendfsync", appendfsync)) if value is not None for part in (flag, value)
+        part
+        for flag, value in (("--id-mode", id_mode), ("--appendfsync", appendfsync))
+        if value is not None
+        for part in (flag, value)
     ]
     if config is not None:
         extra += ["--config", str(config.resolve())]
@@ -114,25 +166,45 @@ def up(
         known = read_file(directory / FILE_NAME) if (directory / FILE_NAME).exists() else []
         remembered = ",".join(f"{place.name}={place.region_id}" for place in known)
         places = plan(regions or remembered or DEFAULT_REGIONS, resp_port, sync_port, http_port)
-        if known and {(p.name, p.region_id) for p in known} != {(p.name, p.region_id) for p in places}:
-            raise CliError(f"{directory} belongs to the regions {remembered}: start it with these, or take another --data")
+        if known and {(p.name, p.region_id) for p in known} != {
+            (p.name, p.region_id) for p in places
+        }:
+            raise CliError(
+                f"{directory} belongs to the regions {remembered}: start it with these, or take another --data"
+            )
         _check_settings(places, directory, extra)
         check_ports(places)
         write_file(directory / FILE_NAME, CLUSTER, places)
-        processes = [Process(place, serve_command(place, places, directory, extra), directory / f"{place.name}.log") for place in places]
-        code = Supervisor(processes, directory, shown_data=None if directory == DEFAULT_DATA else directory).run()
+        processes = [
+            Process(
+                place,
+                serve_command(place, places, directory, extra),
+                directory / f"{place.name}.log",
+            )
+            for place in places
+        ]
+        code = Supervisor(
+            processes, directory, shown_data=None if directory == DEFAULT_DATA else directory
+        ).run()
     raise typer.Exit(code)
 
 
 def _check_settings(places: list[Place], directory: Path, extra: list[str]) -> None:
     """Finds mistakes in what is passed on before any process starts."""
-    from region.config import load
+    from anabranch.region.config import load
 
     flags = {extra[n].removeprefix("--"): extra[n + 1] for n in range(0, len(extra), 2)}
     file = flags.pop("config", None)
     members = ",".join(f"{place.name}={place.region_id}" for place in places)
     first = places[0]
-    identity = {"cluster": CLUSTER, "members": members, "name": first.name, "resp": first.resp, "sync": first.sync, "data": str(directory)}
+    identity = {
+        "cluster": CLUSTER,
+        "members": members,
+        "name": first.name,
+        "resp": first.resp,
+        "sync": first.sync,
+        "data": str(directory),
+    }
     try:
         load({**flags, **identity}, os.environ, Path(file) if file else None)
     except ConfigError as error:

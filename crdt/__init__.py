@@ -4,5 +4,3 @@ Read in this order: `ids`, `vector`, `encoding` (small words); `node`, `rax`, `r
 `spans`, `position`, `delivery`, `groups` (consumer groups); `idempotency`, `stream` (one key); `effects`, `block` (what travels);
 `apply`, `local`, `keyspace` (what it does); `state`, `join` (snapshots); `digest` (proof of convergence).
 """
-
-import anabranch_build as anabranch_build  # first of all: it chooses the build

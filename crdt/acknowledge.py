@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crdt.groups import Group
-from crdt.region_log import LogCursor, RegionLog
-from crdt.spans import Spans, SpansByRegion
-from crdt.stream import Stream
+from anabranch.crdt.groups import Group
+from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.spans import Spans, SpansByRegion
+from anabranch.crdt.stream import Stream
 
 
 def announceable(stream: Stream, group: Group) -> SpansByRegion:
@@ -47,7 +47,11 @@ def _extend(group: Group, log: RegionLog, acked: Spans, begin: int, runs: Spans)
     end_id = 0
     while cursor.valid:
         counter = cursor.counter
-        if acked.contains(counter) or not given.contains(counter) or delivery.is_dropped(region_id, counter):
+        if (
+            acked.contains(counter)
+            or not given.contains(counter)
+            or delivery.is_dropped(region_id, counter)
+        ):
             break
         entry_id = cursor.id()
         if delivery.pel.get(region_id, counter, entry_id) is not None:

@@ -8,23 +8,34 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt import effects as fx
-from crdt.block import Block, read_effects
-from crdt.groups import Create, Group, is_buried
-from crdt.idempotency import Pair
-from crdt.keyspace import Keyspace
-from crdt.node import Scan
-from crdt.stream import Stream
-from crdt.vector import Dot, Vector, covers, includes, raise_to
+from anabranch.crdt import effects as fx
+from anabranch.crdt.block import Block, read_effects
+from anabranch.crdt.groups import Create, Group, is_buried
+from anabranch.crdt.idempotency import Pair
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.node import Scan
+from anabranch.crdt.stream import Stream
+from anabranch.crdt.vector import Dot, Vector, covers, includes, raise_to
 
 
-def apply_block(keyspace: Keyspace, block: Block, now_ms: int, is_own: bool, skip_keys: Optional[dict[bytes, int]] = None) -> None:
+def apply_block(
+    keyspace: Keyspace,
+    block: Block,
+    now_ms: int,
+    is_own: bool,
+    skip_keys: Optional[dict[bytes, int]] = None,
+) -> None:
     """Reads and applies a whole block; Malformed before anything has changed."""
     apply_effects(keyspace, block, read_effects(block), now_ms, is_own, skip_keys)
 
 
 def apply_effects(
-    keyspace: Keyspace, block: Block, effects: list[fx.Effect], now_ms: int, is_own: bool, skip_keys: Optional[dict[bytes, int]] = None
+    keyspace: Keyspace,
+    block: Block,
+    effects: list[fx.Effect],
+    now_ms: int,
+    is_own: bool,
+    skip_keys: Optional[dict[bytes, int]] = None,
 ) -> None:
     """Applies a block's effects, read from it, and moves the vector to its end.
 
@@ -33,7 +44,11 @@ def apply_effects(
     """
     counter = block.first
     for effect in effects:
-        if skip_keys is None or isinstance(effect, fx.Flush) or skip_keys.get(effect.key, 0) <= keyspace.position:
+        if (
+            skip_keys is None
+            or isinstance(effect, fx.Flush)
+            or skip_keys.get(effect.key, 0) <= keyspace.position
+        ):
             apply(keyspace, effect, block.origin, counter, now_ms, is_own, skip_keys)
         counter += fx.dots_of(effect)
     if block.last > keyspace.vector.get(block.origin, 0):
@@ -101,7 +116,9 @@ def note_change(keyspace: Keyspace, stream: Stream, is_visible: bool = True) -> 
 # -- entries (observed-remove) ---------------------------------------------------------------------------------------
 
 
-def add(keyspace: Keyspace, stream: Stream, ms: int, seq: int, counter: int, names: bytes, values: bytes) -> bool:
+def add(
+    keyspace: Keyspace, stream: Stream, ms: int, seq: int, counter: int, names: bytes, values: bytes
+) -> bool:
     """This region's own plain add, the hot path: as `apply` of an AddRun of one. True when it opened a new packed node."""
     region_id = keyspace.region_id
     opened = stream.log(region_id).append(ms, seq, counter, names, values)
@@ -127,23 +144,42 @@ def apply_add_run(keyspace: Keyspace, stream: Stream, effect: fx.AddRun, origin:
             keyspace.late_arrivals += 1
     last_counter = effect.base_counter + effect.count
     stream.log(origin).append_run(
-        effect.names, effect.data, effect.base_counter, effect.count, effect.last_ms, effect.last_seq, last_counter
+        effect.names,
+        effect.data,
+        effect.base_counter,
+        effect.count,
+        effect.last_ms,
+        effect.last_seq,
+        last_counter,
     )
     stream.header[origin] = (last_counter, (effect.last_ms << 64) | effect.last_seq)
     stream.entries_added += effect.count
     keyspace.changes.added_keys[stream.key] = None
 
 
-def apply_add_idempotent(keyspace: Keyspace, stream: Stream, effect: fx.AddIdempotent, dot: Dot, now_ms: int, is_own: bool) -> None:
+def apply_add_idempotent(
+    keyspace: Keyspace,
+    stream: Stream,
+    effect: fx.AddIdempotent,
+    dot: Dot,
+    now_ms: int,
+    is_own: bool,
+) -> None:
     """An add and its pair, which this region holds from now on (S9), or since it recorded the pair itself."""
     entry_id, held_ms = effect.entry_id, effect.recorded_ms if is_own else now_ms
-    if not is_own and entry_id <= stream.xread_high_id:  # its own can be as low after a DEL from elsewhere, and are not merged
+    if (
+        not is_own and entry_id <= stream.xread_high_id
+    ):  # its own can be as low after a DEL from elsewhere, and are not merged
         keyspace.late_arrivals += 1
-    stream.log(dot[0]).append(entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF, dot[1], effect.names, effect.values)
+    stream.log(dot[0]).append(
+        entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF, dot[1], effect.names, effect.values
+    )
     stream.header[dot[0]] = (dot[1], entry_id)
     stream.entries_added += 1
     keyspace.changes.added_keys[stream.key] = None
-    stream.pairs.add(Pair(effect.pid, effect.iid, dot, entry_id, effect.recorded_ms, effect.vector, held_ms))
+    stream.pairs.add(
+        Pair(effect.pid, effect.iid, dot, entry_id, effect.recorded_ms, effect.vector, held_ms)
+    )
     stream.iids_added += 1
     keyspace.changes.pairs.append((stream.key, effect.pid, effect.iid))
 
@@ -165,7 +201,9 @@ def apply_trim(stream: Stream, effect: fx.Trim) -> None:
 # -- the whole key ---------------------------------------------------------------------------------------------------
 
 
-def apply_delete(keyspace: Keyspace, stream: Stream, effect: fx.Delete, origin: int, counter: int) -> None:
+def apply_delete(
+    keyspace: Keyspace, stream: Stream, effect: fx.Delete, origin: int, counter: int
+) -> None:
     """Observed-remove of the contents, delete-wins for the groups; deadlines stay (S3.3, S5.4)."""
     stream.remove_observed(effect.vector)
     raise_to(stream.clears, effect.vector)
@@ -173,7 +211,13 @@ def apply_delete(keyspace: Keyspace, stream: Stream, effect: fx.Delete, origin: 
     _drop_all_groups(keyspace, stream)
 
 
-def apply_flush(keyspace: Keyspace, effect: fx.Flush, origin: int, counter: int, skip_keys: Optional[dict[bytes, int]]) -> None:
+def apply_flush(
+    keyspace: Keyspace,
+    effect: fx.Flush,
+    origin: int,
+    counter: int,
+    skip_keys: Optional[dict[bytes, int]],
+) -> None:
     """As a Delete of every key, known here or not: one vector and one tombstone serve for all (S5.4)."""
     for key in list(keyspace.keys):
         if skip_keys is not None and skip_keys.get(key, 0) > keyspace.position:
@@ -198,7 +242,9 @@ def apply_remove_observed(keyspace: Keyspace, stream: Stream, effect: fx.RemoveO
         if dots:
             _drop_creates(keyspace, stream, name, dots)
     if effect.with_deadlines:
-        stream.deadlines = {dot: at_ms for dot, at_ms in stream.deadlines.items() if not covers(vector, *dot)}
+        stream.deadlines = {
+            dot: at_ms for dot, at_ms in stream.deadlines.items() if not covers(vector, *dot)
+        }
         keyspace.changes.deadlines[stream.key] = None
 
 
@@ -216,7 +262,9 @@ def _drop_all_groups(keyspace: Keyspace, stream: Stream) -> None:
         _drop_creates(keyspace, stream, name, list(stream.groups[name].creates))
 
 
-def apply_create_group(keyspace: Keyspace, stream: Stream, effect: fx.CreateGroup, dot: Dot) -> None:
+def apply_create_group(
+    keyspace: Keyspace, stream: Stream, effect: fx.CreateGroup, dot: Dot
+) -> None:
     """An arriving create dies if a tombstone here is not covered by its vector (S6.1)."""
     if is_buried([*stream.tombstones_of(effect.group), keyspace.flush_tombstone], effect.vector):
         return
@@ -224,7 +272,9 @@ def apply_create_group(keyspace: Keyspace, stream: Stream, effect: fx.CreateGrou
     keyspace.changes.added_keys[stream.key] = None
 
 
-def apply_destroy_group(keyspace: Keyspace, stream: Stream, effect: fx.DestroyGroup, origin: int, counter: int) -> None:
+def apply_destroy_group(
+    keyspace: Keyspace, stream: Stream, effect: fx.DestroyGroup, origin: int, counter: int
+) -> None:
     """An arriving destroy kills every present create of the name: by causality none of them had seen it (S6.1)."""
     stream.tombstones.setdefault(effect.group, {})[origin] = counter
     group = stream.groups.get(effect.group)
@@ -241,7 +291,9 @@ def apply_acknowledge(stream: Stream, effect: fx.Acknowledge, is_own: bool) -> N
 # -- deadlines, idempotency configuration ----------------------------------------------------------------------------
 
 
-def apply_set_deadline(keyspace: Keyspace, stream: Stream, effect: fx.SetDeadline, dot: Dot) -> None:
+def apply_set_deadline(
+    keyspace: Keyspace, stream: Stream, effect: fx.SetDeadline, dot: Dot
+) -> None:
     for replaced in effect.replaces:
         stream.deadlines.pop(replaced, None)
     stream.deadlines[dot] = effect.at_ms
@@ -275,13 +327,19 @@ def collect_flush(keyspace: Keyspace, stable: Vector) -> None:
     """The same for what FLUSHALL left."""
     if _drop_stable(keyspace.flush_tombstone, stable):
         keyspace.is_dirty = True
-    if keyspace.flush_clears and not keyspace.flush_tombstone and includes(stable, keyspace.flush_clears):
+    if (
+        keyspace.flush_clears
+        and not keyspace.flush_tombstone
+        and includes(stable, keyspace.flush_clears)
+    ):
         keyspace.flush_clears = {}
         keyspace.is_dirty = True
 
 
 def _drop_stable(tombstone: Vector, stable: Vector) -> bool:
-    gone = [region_id for region_id, counter in tombstone.items() if covers(stable, region_id, counter)]
+    gone = [
+        region_id for region_id, counter in tombstone.items() if covers(stable, region_id, counter)
+    ]
     for region_id in gone:
         del tombstone[region_id]
     return bool(gone)

@@ -11,9 +11,9 @@ from typing import Final
 
 from xxhash import xxh3_128_digest
 
-from crdt.effects import Effect, dots_of, put_effect, put_run, read_effect
-from crdt.encoding import Malformed, Reader, put_varint
-from crdt.node import SAME_NAMES, put_entry
+from anabranch.crdt.effects import Effect, dots_of, put_effect, put_run, read_effect
+from anabranch.crdt.encoding import Malformed, Reader, put_varint
+from anabranch.crdt.node import SAME_NAMES, put_entry
 
 BLOCK_VERSION: Final = 1
 NO_CHAIN: Final = bytes(16)
@@ -40,7 +40,11 @@ def read_effects(block: Block) -> list[Effect]:
     reader = Reader(block.body)
     if reader.varint() != BLOCK_VERSION:
         raise Malformed("a block of an unknown version")
-    if (reader.varint(), reader.varint(), reader.varint()) != (block.origin, block.first, block.last):
+    if (reader.varint(), reader.varint(), reader.varint()) != (
+        block.origin,
+        block.first,
+        block.last,
+    ):
         raise Malformed("a block's head and body differ")
     effects: list[Effect] = []
     counter = block.first
@@ -90,7 +94,14 @@ class BlockWriter:
             and len(data) + len(values) < self._run_max_bytes
             and (ms > self._run_ms or (ms == self._run_ms and seq > self._run_seq))
         ):
-            put_entry(data, SAME_NAMES, ms - self._run_ms, seq - self._run_seq if ms == self._run_ms else seq, 1, values)
+            put_entry(
+                data,
+                SAME_NAMES,
+                ms - self._run_ms,
+                seq - self._run_seq if ms == self._run_ms else seq,
+                1,
+                values,
+            )
             self._run_count += 1
         else:
             self._end_run()

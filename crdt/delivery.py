@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt.pel import Pel, Pending
-from crdt.position import Position
-from crdt.region_log import RegionLog
-from crdt.spans import Spans, SpansByRegion
+from anabranch.crdt.pel import Pel, Pending
+from anabranch.crdt.position import Position
+from anabranch.crdt.region_log import RegionLog
+from anabranch.crdt.spans import Spans, SpansByRegion
 
 
 class Consumer:
@@ -94,7 +94,11 @@ class Delivery:
         """A deleted entry counts as neither pending nor dropped (S8.1), and a dot never comes back."""
         for region_id in list(self.dropped):
             log = logs.get(region_id)
-            here = set() if log is None else {counter for counter in self.dropped[region_id] if log.has_counter(counter)}
+            here = (
+                set()
+                if log is None
+                else {counter for counter in self.dropped[region_id] if log.has_counter(counter)}
+            )
             if here:
                 self.dropped[region_id] = here
             else:

@@ -6,11 +6,11 @@ from typing import Final
 
 from xxhash import xxh3_128_intdigest
 
-from crdt.encoding import put_bytes, put_id, put_varint
-from crdt.groups import Create, Group
-from crdt.position import put_position
-from crdt.stream import Stream
-from crdt.vector import Dot
+from anabranch.crdt.encoding import put_bytes, put_id, put_varint
+from anabranch.crdt.groups import Create, Group
+from anabranch.crdt.position import put_position
+from anabranch.crdt.stream import Stream
+from anabranch.crdt.vector import Dot
 
 MASK: Final = (1 << 128) - 1
 

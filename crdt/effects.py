@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from typing import Final, Union
 
-from crdt.encoding import Malformed, Reader, put_bytes, put_dots, put_id, put_varint, put_vector
-from crdt.node import check_entries
-from crdt.position import Position, at_counters, at_id
-from crdt.spans import SpansByRegion, put_spans_by_region, read_spans_by_region
-from crdt.vector import Dot, Vector
+from anabranch.crdt.encoding import (
+    Malformed,
+    Reader,
+    put_bytes,
+    put_dots,
+    put_id,
+    put_varint,
+    put_vector,
+)
+from anabranch.crdt.node import check_entries
+from anabranch.crdt.position import Position, at_counters, at_id
+from anabranch.crdt.spans import SpansByRegion, put_spans_by_region, read_spans_by_region
+from anabranch.crdt.vector import Dot, Vector
 
 ADD_RUN: Final = 1
 ADD_IDEMPOTENT: Final = 2
@@ -49,7 +57,15 @@ class AddIdempotent:
     """`XADD … IDMP pid iid` (S9): an add with its pair, when the adder recorded it, and what the adder had applied."""
 
     def __init__(
-        self, key: bytes, entry_id: int, names: bytes, values: bytes, pid: bytes, iid: bytes, recorded_ms: int, vector: Vector
+        self,
+        key: bytes,
+        entry_id: int,
+        names: bytes,
+        values: bytes,
+        pid: bytes,
+        iid: bytes,
+        recorded_ms: int,
+        vector: Vector,
     ) -> None:
         self.key = key
         self.entry_id = entry_id
@@ -104,7 +120,9 @@ class SetId:
 class CreateGroup:
     """XGROUP CREATE (S6): one create. `start` None stands for `$`: the vector."""
 
-    def __init__(self, key: bytes, group: bytes, start_id: int, starts_at_vector: bool, vector: Vector) -> None:
+    def __init__(
+        self, key: bytes, group: bytes, start_id: int, starts_at_vector: bool, vector: Vector
+    ) -> None:
         self.key = key
         self.group = group
         self.start_id = start_id
@@ -154,7 +172,9 @@ class RemoveObserved:
 class Configure:
     """XCFGSET (S9.4): replaces the configurations it saw, and clears the pairs that its vector covers."""
 
-    def __init__(self, key: bytes, duration_s: int, maxsize: int, replaces: list[Dot], vector: Vector) -> None:
+    def __init__(
+        self, key: bytes, duration_s: int, maxsize: int, replaces: list[Dot], vector: Vector
+    ) -> None:
         self.key = key
         self.duration_s = duration_s
         self.maxsize = maxsize
@@ -206,7 +226,10 @@ def put_effect(out: bytearray, effect: Effect) -> None:
         _put_rare(out, effect)
 
 
-def _put_rare(out: bytearray, effect: CreateGroup | DestroyGroup | Acknowledge | SetDeadline | RemoveObserved | Configure) -> None:
+def _put_rare(
+    out: bytearray,
+    effect: CreateGroup | DestroyGroup | Acknowledge | SetDeadline | RemoveObserved | Configure,
+) -> None:
     if isinstance(effect, CreateGroup):
         _head(out, CREATE_GROUP, effect.key)
         put_bytes(out, effect.group)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdt.vector import Dot, Vector
+from anabranch.crdt.vector import Dot, Vector
 
 
 class Malformed(ValueError):

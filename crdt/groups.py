@@ -6,11 +6,11 @@ covers it covers the older ones, and it is the last to become causally stable. S
 
 from __future__ import annotations
 
-from crdt.delivery import Delivery
-from crdt.position import Position
-from crdt.region_log import RegionLog
-from crdt.spans import Spans, SpansByRegion, union_by_region
-from crdt.vector import Dot, Vector
+from anabranch.crdt.delivery import Delivery
+from anabranch.crdt.position import Position
+from anabranch.crdt.region_log import RegionLog
+from anabranch.crdt.spans import Spans, SpansByRegion, union_by_region
+from anabranch.crdt.vector import Dot, Vector
 
 
 class Create:
@@ -55,7 +55,9 @@ class Group:
             return False
         if delivery.floor is not None:
             return delivery.floor.is_below(region_id, counter, entry_id)
-        return any(create.start.is_below(region_id, counter, entry_id) for create in self.creates.values())
+        return any(
+            create.start.is_below(region_id, counter, entry_id) for create in self.creates.values()
+        )
 
     def start_counter(self, log: RegionLog) -> int:
         """The counter of the log's last entry not above the group's start, 0 if none."""
@@ -64,8 +66,14 @@ class Group:
     def floor_counter(self, log: RegionLog) -> int:
         """The counter of the log's last entry not above the floor, 0 if none."""
         delivery = self.delivery
-        counter = self.start_counter(log) if delivery.floor is None else delivery.floor.counter_in(log)
-        return max(counter, log.last_counter_not_above(delivery.raised_id)) if delivery.raised_id else counter
+        counter = (
+            self.start_counter(log) if delivery.floor is None else delivery.floor.counter_in(log)
+        )
+        return (
+            max(counter, log.last_counter_not_above(delivery.raised_id))
+            if delivery.raised_id
+            else counter
+        )
 
     def acknowledge(self, dots: list[Dot], spans: SpansByRegion, is_own: bool) -> bool:
         """Applies an announcement (S8.2); whether anything of it was new. `is_own`: this region issues it, so nothing local changes."""

@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt.vector import Dot, Vector, covers
+from anabranch.crdt.vector import Dot, Vector, covers
 
 
 class Pair:
     """One idempotent add: `recorded_ms` is the adder's clock, `vector` what it had applied, `held_ms` since when this region knows."""
 
-    def __init__(self, pid: bytes, iid: bytes, dot: Dot, entry_id: int, recorded_ms: int, vector: Vector, held_ms: int) -> None:
+    def __init__(
+        self,
+        pid: bytes,
+        iid: bytes,
+        dot: Dot,
+        entry_id: int,
+        recorded_ms: int,
+        vector: Vector,
+        held_ms: int,
+    ) -> None:
         self.pid = pid
         self.iid = iid
         self.dot = dot
@@ -93,7 +102,9 @@ class Pairs:
         pairs = self.of(pid, iid)
         found: Optional[Pair] = None
         for pair in pairs:
-            if now_ms - pair.held_ms <= duration_ms and (found is None or pair.order() < found.order()):
+            if now_ms - pair.held_ms <= duration_ms and (
+                found is None or pair.order() < found.order()
+            ):
                 found = pair
         if found is not None:
             for pair in pairs:
@@ -119,7 +130,9 @@ class Pairs:
     def collect(self, stable: Vector, now_ms: int, duration_ms: int) -> int:
         """Drops the pairs whose duration is over and whose add is stable (S9.2); how many."""
         before = self.count()
-        self._filter(lambda pair: now_ms - pair.held_ms <= duration_ms or not covers(stable, *pair.dot))
+        self._filter(
+            lambda pair: now_ms - pair.held_ms <= duration_ms or not covers(stable, *pair.dot)
+        )
         return before - self.count()
 
     def _filter(self, keeps: object) -> None:

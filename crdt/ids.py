@@ -25,11 +25,14 @@ class IdError(ValueError):
 
 
 ERR_INVALID: Final = "ERR Invalid stream ID specified as stream command argument"
-ERR_TOO_SMALL: Final = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+ERR_TOO_SMALL: Final = (
+    "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+)
 ERR_ZERO: Final = "ERR The ID specified in XADD must be greater than 0-0"
 ERR_EXHAUSTED: Final = "ERR The stream has exhausted the last possible ID, unable to add more items"
 ERR_STRICT: Final = (
-    "ERR full stream IDs (ms-seq) are not allowed in strict mode of crdt-xadd-id-uniqueness-mode; use *, ms or ms-*, or change the mode"
+    "ERR full stream IDs (ms-seq) are not allowed in strict mode of crdt-xadd-id-uniqueness-mode; "
+    "use *, ms or ms-*, or change the mode"
 )
 
 

@@ -8,28 +8,36 @@ from __future__ import annotations
 
 from typing import Optional, TypeVar
 
-from crdt.apply import note_change
-from crdt.delivery import Delivery
-from crdt.groups import Create, Group, is_buried
-from crdt.idempotency import Pair
-from crdt.keyspace import Keyspace
-from crdt.node import DELETED
-from crdt.region_log import LogCursor, RegionLog
-from crdt.spans import Spans, union_by_region
-from crdt.stream import Stream
-from crdt.vector import Dot, Vector, covers, raise_to
+from anabranch.crdt.apply import note_change
+from anabranch.crdt.delivery import Delivery
+from anabranch.crdt.groups import Create, Group, is_buried
+from anabranch.crdt.idempotency import Pair
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.node import DELETED
+from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.spans import Spans, union_by_region
+from anabranch.crdt.stream import Stream
+from anabranch.crdt.vector import Dot, Vector, covers, raise_to
 
 Value = TypeVar("Value")
 
 
-def join(keyspace: Keyspace, other: Keyspace, now_ms: int, skip_keys: Optional[dict[bytes, int]] = None) -> None:
+def join(
+    keyspace: Keyspace, other: Keyspace, now_ms: int, skip_keys: Optional[dict[bytes, int]] = None
+) -> None:
     """Joins `other`, a read snapshot, into `keyspace` in one step. `other` is used up. `skip_keys`: as in `apply.apply_block`."""
     for key in {**keyspace.keys, **other.keys}:
         if skip_keys is not None and skip_keys.get(key, 0) > keyspace.position:
             continue
         stream = keyspace.get_or_create(key)
         theirs = other.keys.get(key)
-        _join_stream(keyspace, stream, other, Stream(key, keyspace.limits) if theirs is None else theirs, now_ms)
+        _join_stream(
+            keyspace,
+            stream,
+            other,
+            Stream(key, keyspace.limits) if theirs is None else theirs,
+            now_ms,
+        )
         note_change(keyspace, stream)
         keyspace.drop_if_empty(stream)
     raise_to(keyspace.flush_tombstone, other.flush_tombstone)
@@ -41,11 +49,19 @@ def join(keyspace: Keyspace, other: Keyspace, now_ms: int, skip_keys: Optional[d
     keyspace.is_dirty = True
 
 
-def _join_stream(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, now_ms: int) -> None:
+def _join_stream(
+    keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, now_ms: int
+) -> None:
     our_vector = keyspace.vector
     their_vector = other.vector
     for region_id in {**ours.logs, **theirs.logs}:
-        if join_log(ours, region_id, theirs.logs.get(region_id), our_vector.get(region_id, 0), their_vector.get(region_id, 0)):
+        if join_log(
+            ours,
+            region_id,
+            theirs.logs.get(region_id),
+            our_vector.get(region_id, 0),
+            their_vector.get(region_id, 0),
+        ):
             keyspace.changes.added_keys[ours.key] = None
         _count_late(keyspace, ours, region_id, our_vector.get(region_id, 0))
     heads = join_dotted(
@@ -58,7 +74,9 @@ def _join_stream(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stre
     if ours.deadlines or theirs.deadlines:
         ours.deadlines = join_dotted(ours.deadlines, theirs.deadlines, our_vector, their_vector)
         keyspace.changes.deadlines[ours.key] = None
-    ours.configurations = join_dotted(ours.configurations, theirs.configurations, our_vector, their_vector)
+    ours.configurations = join_dotted(
+        ours.configurations, theirs.configurations, our_vector, their_vector
+    )
     for name in {**ours.groups, **theirs.groups}:
         _join_group(keyspace, ours, other, theirs, name)
     for name, tombstone in theirs.tombstones.items():
@@ -69,9 +87,13 @@ def _join_stream(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stre
     raise_to(ours.touched, theirs.touched)
 
 
-def join_dotted(ours: dict[Dot, Value], theirs: dict[Dot, Value], our_vector: Vector, their_vector: Vector) -> dict[Dot, Value]:
+def join_dotted(
+    ours: dict[Dot, Value], theirs: dict[Dot, Value], our_vector: Vector, their_vector: Vector
+) -> dict[Dot, Value]:
     """The rule itself, for elements that are a dot and a value."""
-    result = {dot: value for dot, value in ours.items() if dot in theirs or not covers(their_vector, *dot)}
+    result = {
+        dot: value for dot, value in ours.items() if dot in theirs or not covers(their_vector, *dot)
+    }
     for dot, value in theirs.items():
         if dot not in ours and not covers(our_vector, *dot):
             result[dot] = value
@@ -81,7 +103,13 @@ def join_dotted(ours: dict[Dot, Value], theirs: dict[Dot, Value], our_vector: Ve
 # -- region logs -----------------------------------------------------------------------------------------------------
 
 
-def join_log(stream: Stream, region_id: int, theirs: Optional[RegionLog], our_counter: int, their_counter: int) -> int:
+def join_log(
+    stream: Stream,
+    region_id: int,
+    theirs: Optional[RegionLog],
+    our_counter: int,
+    their_counter: int,
+) -> int:
     """The same rule for a region log: by counters, a node at a time where the nodes are equal; how many entries came."""
     ours = stream.log(region_id)
     common = min(our_counter, their_counter)
@@ -112,7 +140,11 @@ def _missing_in(theirs: RegionLog, ours: RegionLog, common: int) -> list[int]:
         twin = theirs.rax.index_by_counter(ours.rax.first_counters[index])
         if twin >= 0:
             same = theirs.rax.nodes[twin]
-            if same.base_counter == node.base_counter and same.names == node.names and same.data == node.data:
+            if (
+                same.base_counter == node.base_counter
+                and same.names == node.names
+                and same.data == node.data
+            ):
                 continue
         cursor.seek_counter(node.base_counter)
         scan = node.scan()
@@ -157,7 +189,9 @@ def _count_late(keyspace: Keyspace, stream: Stream, region_id: int, our_counter:
 # -- groups ----------------------------------------------------------------------------------------------------------
 
 
-def _join_group(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, name: bytes) -> None:
+def _join_group(
+    keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, name: bytes
+) -> None:
     """Creates by the dotted rule, and besides by the other side's tombstones that its own side's vector lacks; acked spans by union."""
     group = ours.groups.get(name) or Group(name)
     their_group = theirs.groups.get(name) or Group(name)
@@ -166,7 +200,9 @@ def _join_group(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Strea
     our_tombstones = [*ours.tombstones_of(name), keyspace.flush_tombstone]
     their_tombstones = [*theirs.tombstones_of(name), other.flush_tombstone]
     creates: dict[Dot, Create] = {}
-    for dot, create in join_dotted(group.creates, their_group.creates, keyspace.vector, other.vector).items():
+    for dot, create in join_dotted(
+        group.creates, their_group.creates, keyspace.vector, other.vector
+    ).items():
         twin = their_group.creates.get(dot)
         if dot not in group.creates:
             if is_buried(our_tombstones, other.vector):
@@ -199,11 +235,23 @@ def _join_group(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Strea
 # -- idempotency -----------------------------------------------------------------------------------------------------
 
 
-def _join_pairs(keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, now_ms: int) -> None:
+def _join_pairs(
+    keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, now_ms: int
+) -> None:
     """Pairs differ from other elements, since a region collects them by itself: only a clear removes one (S11.3)."""
     ours.pairs.clear(theirs.clears)
     ours.pairs.clear(other.flush_clears)
     for pair in theirs.pairs.everything():
         if not covers(keyspace.vector, *pair.dot):
-            ours.pairs.add(Pair(pair.pid, pair.iid, pair.dot, pair.entry_id, pair.recorded_ms, pair.vector, now_ms))
+            ours.pairs.add(
+                Pair(
+                    pair.pid,
+                    pair.iid,
+                    pair.dot,
+                    pair.entry_id,
+                    pair.recorded_ms,
+                    pair.vector,
+                    now_ms,
+                )
+            )
             keyspace.changes.pairs.append((ours.key, pair.pid, pair.iid))

@@ -10,11 +10,11 @@ from typing import Optional
 from sortedcontainers import SortedSet
 from xxhash import xxh3_64_intdigest
 
-from crdt import digest
-from crdt.block import NO_CHAIN
-from crdt.region_log import NodeLimits
-from crdt.stream import Stream
-from crdt.vector import Vector
+from anabranch.crdt import digest
+from anabranch.crdt.block import NO_CHAIN
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.stream import Stream
+from anabranch.crdt.vector import Vector
 
 
 class Changes:
@@ -26,8 +26,12 @@ class Changes:
     def __init__(self) -> None:
         self.added_keys: dict[bytes, None] = {}  # entries came: readers may wake
         self.changed_keys: dict[bytes, None] = {}  # anything a client could notice
-        self.gone_groups: list[tuple[bytes, bytes]] = []  # (key, group): local state was dropped (S6.5)
-        self.pairs: list[tuple[bytes, bytes, bytes]] = []  # (key, pid, iid) merged: conflicts may be here (S9.2)
+        self.gone_groups: list[
+            tuple[bytes, bytes]
+        ] = []  # (key, group): local state was dropped (S6.5)
+        self.pairs: list[
+            tuple[bytes, bytes, bytes]
+        ] = []  # (key, pid, iid) merged: conflicts may be here (S9.2)
         self.deadlines: dict[bytes, None] = {}  # keys whose deadlines changed
 
 
@@ -39,7 +43,9 @@ class Keyspace:
         self.limits = limits
         self.keys: dict[bytes, Stream] = {}
         self.vector: Vector = {}
-        self.chains: dict[int, bytes] = {}  # region_id → chain value after its newest block here (S13.5)
+        self.chains: dict[
+            int, bytes
+        ] = {}  # region_id → chain value after its newest block here (S13.5)
         # FLUSHALL, for all keys, known here or not (S5.4): tombstone of all groups, joined vectors of the clears.
         self.flush_tombstone: Vector = {}
         self.flush_clears: Vector = {}
@@ -47,7 +53,9 @@ class Keyspace:
         self.change_count = 0
         # Groups in which something may have become announceable (S8.1).
         self.acknowledgeable: dict[tuple[bytes, bytes], None] = {}
-        self.dirty: dict[bytes, int] = {}  # key → position after which it changed since its last checkpoint
+        self.dirty: dict[
+            bytes, int
+        ] = {}  # key → position after which it changed since its last checkpoint
         self.is_dirty = False  # flush state, vector
         self.position = 0  # of the last row complete: what changes now is in later rows
         # statistics
@@ -64,7 +72,9 @@ class Keyspace:
         stream = self.keys.get(key)
         if stream is None:
             stream = self.keys[key] = Stream(key, self.limits)
-            self._undigested.add(key)  # even if the key is dirty already: it may have been, and then nothing was left of it
+            self._undigested.add(
+                key
+            )  # even if the key is dirty already: it may have been, and then nothing was left of it
             if self._scan_order is not None:
                 self._scan_order.add((xxh3_64_intdigest(key), key))
         return stream

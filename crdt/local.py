@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from crdt.encoding import Reader, put_bytes, put_dots, put_id, put_varint
-from crdt.groups import Group
-from crdt.keyspace import Keyspace
-from crdt.pel import Pending
-from crdt.position import Position, put_position, read_position
-from crdt.spans import SpansByRegion, put_spans_by_region, read_spans_by_region, union_by_region
-from crdt.vector import Dot
+from anabranch.crdt.encoding import Reader, put_bytes, put_dots, put_id, put_varint
+from anabranch.crdt.groups import Group
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.pel import Pending
+from anabranch.crdt.position import Position, put_position, read_position
+from anabranch.crdt.spans import (
+    SpansByRegion,
+    put_spans_by_region,
+    read_spans_by_region,
+    union_by_region,
+)
+from anabranch.crdt.vector import Dot
 
 DELIVERED: Final = 1  # XREADGROUP >: given spans, and unless NOACK its entries pending
 REMOVED: Final = 2  # XACK, or a pending entry that is no more: out of the PELs
@@ -29,7 +34,14 @@ ENTRIES_READ: Final = 8  # statistics alone
 class Item:
     """One entry that a record speaks of; `delivered_ms` and `deliveries` matter to CLAIMED alone."""
 
-    def __init__(self, region_id: int, counter: int, entry_id: int, delivered_ms: int = 0, deliveries: int = 0) -> None:
+    def __init__(
+        self,
+        region_id: int,
+        counter: int,
+        entry_id: int,
+        delivered_ms: int = 0,
+        deliveries: int = 0,
+    ) -> None:
         self.region_id = region_id
         self.counter = counter
         self.entry_id = entry_id
@@ -40,7 +52,9 @@ class Item:
 class LocalRecord:
     """One record; `kind` says which of the fields mean something."""
 
-    def __init__(self, kind: int, key: bytes, group: bytes, creates: list[Dot], now_ms: int) -> None:
+    def __init__(
+        self, kind: int, key: bytes, group: bytes, creates: list[Dot], now_ms: int
+    ) -> None:
         self.kind = kind
         self.key = key
         self.group = group
@@ -80,7 +94,12 @@ def _apply(group: Group, record: LocalRecord) -> None:
             if record.no_ack:
                 delivery.no_longer_dropped(item.region_id, item.counter)
             else:
-                delivery.assign(Pending(item.entry_id, item.region_id, item.counter, record.consumer, now_ms, 1), now_ms)
+                delivery.assign(
+                    Pending(
+                        item.entry_id, item.region_id, item.counter, record.consumer, now_ms, 1
+                    ),
+                    now_ms,
+                )
     elif record.kind == REMOVED:
         for item in record.items:
             delivery.unassign(item.region_id, item.counter, item.entry_id)
@@ -88,7 +107,14 @@ def _apply(group: Group, record: LocalRecord) -> None:
         consumer = delivery.consumer(record.consumer, now_ms)
         consumer.seen_ms = consumer.active_ms = now_ms
         for item in record.items:
-            pending = Pending(item.entry_id, item.region_id, item.counter, record.consumer, item.delivered_ms, item.deliveries)
+            pending = Pending(
+                item.entry_id,
+                item.region_id,
+                item.counter,
+                record.consumer,
+                item.delivered_ms,
+                item.deliveries,
+            )
             delivery.assign(pending, now_ms)
     elif record.kind == CONSUMER:
         delivery.consumer(record.consumer, now_ms)
@@ -103,7 +129,9 @@ def _apply(group: Group, record: LocalRecord) -> None:
         beyond = {item.region_id: item for item in record.items}
         for region_id, spans in delivery.given.items():
             item_ = beyond.get(region_id)
-            spans.truncate(0 if item_ is None else item_.counter, 0 if item_ is None else item_.entry_id)
+            spans.truncate(
+                0 if item_ is None else item_.counter, 0 if item_ is None else item_.entry_id
+            )
     elif record.kind == FLOOR_RAISED:
         delivery.raised_id = max(delivery.raised_id, record.last_id)
         delivery.cursors.clear()  # they would begin below the raised floor

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Optional, Union
 
-from crdt.ids import MAX_ID
-from crdt.region_log import LogCursor, RegionLog, ReverseCursor
+from anabranch.crdt.ids import MAX_ID
+from anabranch.crdt.region_log import LogCursor, RegionLog, ReverseCursor
 
 
 class Entry:
@@ -25,7 +25,9 @@ def lowest(cursors: list[LogCursor]) -> Optional[LogCursor]:
     """The cursor that stands on the least (ID, region_id), or None when all are at their end. `cursors` ascend by region_id."""
     best: Optional[LogCursor] = None
     for cursor in cursors:
-        if cursor.valid and (best is None or cursor.ms < best.ms or (cursor.ms == best.ms and cursor.seq < best.seq)):
+        if cursor.valid and (
+            best is None or cursor.ms < best.ms or (cursor.ms == best.ms and cursor.seq < best.seq)
+        ):
             best = cursor
     return best
 
@@ -34,7 +36,9 @@ def highest(cursors: list[ReverseCursor]) -> Optional[ReverseCursor]:
     """The cursor that stands on the greatest (ID, region_id), or None. `cursors` ascend by region_id."""
     best: Optional[ReverseCursor] = None
     for cursor in cursors:
-        if cursor.valid and (best is None or cursor.ms > best.ms or (cursor.ms == best.ms and cursor.seq >= best.seq)):
+        if cursor.valid and (
+            best is None or cursor.ms > best.ms or (cursor.ms == best.ms and cursor.seq >= best.seq)
+        ):
             best = cursor
     return best
 

@@ -18,8 +18,8 @@ from typing import Final, Optional
 
 from xxhash import xxh3_128_intdigest
 
-from crdt.encoding import put_varint
-from crdt.ids import MAX_HALF
+from anabranch.crdt.encoding import put_varint
+from anabranch.crdt.ids import MAX_HALF
 
 DELETED: Final = 1
 SAME_NAMES: Final = 2
@@ -46,7 +46,9 @@ def encode_values(values: list[bytes]) -> bytes:
     return bytes(out)
 
 
-def put_entry(out: bytearray, flags: int, ms_delta: int, seq: int, counter_delta: int, payload: bytes) -> None:
+def put_entry(
+    out: bytearray, flags: int, ms_delta: int, seq: int, counter_delta: int, payload: bytes
+) -> None:
     """Appends one entry; `flags` may hold DELETED and SAME_NAMES, the others follow from the deltas."""
     if ms_delta == 0:
         flags |= SAME_MS
@@ -176,14 +178,21 @@ class PackedNode:
         flags = SAME_NAMES if names == self.names else 0
         payload = values if flags else names + values
         put_entry(
-            self.data, flags, ms - self.last_ms, seq - self.last_seq if ms == self.last_ms else seq, counter - self.last_counter, payload
+            self.data,
+            flags,
+            ms - self.last_ms,
+            seq - self.last_seq if ms == self.last_ms else seq,
+            counter - self.last_counter,
+            payload,
         )
         self.count += 1
         self.last_ms = ms
         self.last_seq = seq
         self.last_counter = counter
 
-    def append_run(self, first: Scan, data: bytes, count: int, last_ms: int, last_seq: int, last_counter: int) -> None:
+    def append_run(
+        self, first: Scan, data: bytes, count: int, last_ms: int, last_seq: int, last_counter: int
+    ) -> None:
         """Adds a whole run whose names are this node's: only the first entry's deltas are written anew, the rest is copied."""
         self.before_change()
         put_entry(
@@ -200,7 +209,9 @@ class PackedNode:
         self.last_seq = last_seq
         self.last_counter = last_counter
 
-    def take_run(self, data: bytes, count: int, last_ms: int, last_seq: int, last_counter: int) -> None:
+    def take_run(
+        self, data: bytes, count: int, last_ms: int, last_seq: int, last_counter: int
+    ) -> None:
         """Becomes a run: the node is new, and `names` and `base_counter` are the run's."""
         self.data = bytearray(data)
         self.count = count
@@ -322,7 +333,12 @@ def check_entries(names: bytes, data: bytes, base_counter: int) -> tuple[int, in
         previous = -1
         while scan.step():
             entry_id = scan.id()
-            if scan.next > len(data) or entry_id <= previous or scan.ms > MAX_HALF or scan.seq > MAX_HALF:
+            if (
+                scan.next > len(data)
+                or entry_id <= previous
+                or scan.ms > MAX_HALF
+                or scan.seq > MAX_HALF
+            ):
                 raise ValueError("entries are malformed or not ascending")
             previous = entry_id
             count += 1

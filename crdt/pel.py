@@ -14,7 +14,15 @@ from sortedcontainers import SortedDict
 class Pending:
     """One delivered, unacknowledged entry."""
 
-    def __init__(self, entry_id: int, region_id: int, counter: int, consumer: bytes, delivered_ms: int, deliveries: int) -> None:
+    def __init__(
+        self,
+        entry_id: int,
+        region_id: int,
+        counter: int,
+        consumer: bytes,
+        delivered_ms: int,
+        deliveries: int,
+    ) -> None:
         self.entry_id = entry_id
         self.region_id = region_id
         self.counter = counter
@@ -43,7 +51,9 @@ class Pel:
 
     def remove(self, region_id: int, counter: int, entry_id: int) -> Optional[Pending]:
         entries = self.by_region.get(region_id)
-        pending: Optional[Pending] = None if entries is None else entries.pop((entry_id, counter), None)
+        pending: Optional[Pending] = (
+            None if entries is None else entries.pop((entry_id, counter), None)
+        )
         if pending is not None:
             self.length -= 1
         return pending
@@ -57,7 +67,10 @@ class Pel:
         found: list[Pending] = []
         for region_id in sorted(self.by_region):
             entries = self.by_region[region_id]
-            found.extend(entries[key] for key in entries.irange((entry_id, 0), (entry_id + 1, 0), (True, False)))
+            found.extend(
+                entries[key]
+                for key in entries.irange((entry_id, 0), (entry_id + 1, 0), (True, False))
+            )
         return found
 
     def in_region(self, region_id: int, start: int, end: int) -> Iterator[Pending]:
@@ -89,12 +102,20 @@ class Pel:
                 heads[best] = (following, iterator)
 
     def everything(self) -> list[Pending]:
-        return [pending for region_id in sorted(self.by_region) for pending in self.by_region[region_id].values()]
+        return [
+            pending
+            for region_id in sorted(self.by_region)
+            for pending in self.by_region[region_id].values()
+        ]
 
     def covered_by(self, region_id: int, start: int, end: int) -> list[Pending]:
         """Those of one region log whose counter lies in (start, end]."""
         entries = self.by_region.get(region_id)
-        return [] if entries is None else [pending for pending in entries.values() if start < pending.counter <= end]
+        return (
+            []
+            if entries is None
+            else [pending for pending in entries.values() if start < pending.counter <= end]
+        )
 
     def bounds(self) -> Optional[tuple[int, int]]:
         """(lowest, highest) entry ID, or None when empty."""

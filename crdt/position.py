@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt.encoding import Reader, put_id, put_varint, put_vector
-from crdt.region_log import RegionLog
-from crdt.vector import Vector
+from anabranch.crdt.encoding import Reader, put_id, put_varint, put_vector
+from anabranch.crdt.region_log import RegionLog
+from anabranch.crdt.vector import Vector
 
 
 class Position:
@@ -26,7 +26,11 @@ class Position:
 
     def counter_in(self, log: RegionLog) -> int:
         """The counter of the log's last entry not above this place, 0 if none (S8.1: never less)."""
-        return log.last_counter_not_above(self.entry_id) if self.is_id else log.last_counter_up_to(self.counters.get(log.region_id, 0))
+        return (
+            log.last_counter_not_above(self.entry_id)
+            if self.is_id
+            else log.last_counter_up_to(self.counters.get(log.region_id, 0))
+        )
 
 
 def at_id(entry_id: int) -> Position:

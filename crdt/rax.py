@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from crdt.node import PackedNode
+from anabranch.crdt.node import PackedNode
 
 
 class Rax:

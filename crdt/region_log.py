@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt.node import DELETED, DIGEST_MASK, SAME_NAMES, PackedNode, Scan, names_end
-from crdt.rax import Rax
+from anabranch.crdt.node import DELETED, DIGEST_MASK, SAME_NAMES, PackedNode, Scan, names_end
+from anabranch.crdt.rax import Rax
 
 
 class NodeLimits:
@@ -104,7 +104,16 @@ class RegionLog:
         self.rax.push(node, (ms << 64) | seq, counter)
         return True
 
-    def append_run(self, names: bytes, data: bytes, base_counter: int, count: int, last_ms: int, last_seq: int, last_counter: int) -> None:
+    def append_run(
+        self,
+        names: bytes,
+        data: bytes,
+        base_counter: int,
+        count: int,
+        last_ms: int,
+        last_seq: int,
+        last_counter: int,
+    ) -> None:
         """Adds a run of `count` entries encoded as in a node (`crdt/node.py`), a node at a time where it fits."""
         first = Scan(data, base_counter)
         first.step()
@@ -130,10 +139,20 @@ class RegionLog:
         )
 
     def _take_as_node(
-        self, names: bytes, data: bytes, base_counter: int, count: int, last_ms: int, last_seq: int, last_counter: int, first: Scan
+        self,
+        names: bytes,
+        data: bytes,
+        base_counter: int,
+        count: int,
+        last_ms: int,
+        last_seq: int,
+        last_counter: int,
+        first: Scan,
     ) -> None:
         limits = self.limits
-        if (limits.max_entries and count > limits.max_entries) or (limits.max_bytes and count > 1 and len(data) > limits.max_bytes):
+        if (limits.max_entries and count > limits.max_entries) or (
+            limits.max_bytes and count > 1 and len(data) > limits.max_bytes
+        ):
             self._append_each(names, data, base_counter)  # cut by a region with other limits
             return
         node = PackedNode(names, base_counter)
@@ -454,5 +473,7 @@ class ReverseCursor:
         scan = self.log.rax.nodes[self._index].scan()
         while scan.step():
             if not scan.flags & DELETED:
-                entries.append((scan.counter, scan.ms, scan.seq, scan.flags, scan.payload_start, scan.next))
+                entries.append(
+                    (scan.counter, scan.ms, scan.seq, scan.flags, scan.payload_start, scan.next)
+                )
         self._entries = entries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from crdt.encoding import Malformed, Reader, put_id, put_varint
+from anabranch.crdt.encoding import Malformed, Reader, put_id, put_varint
 
 UNKNOWN_ID = 0
 

@@ -10,17 +10,17 @@ from typing import Final, Optional
 
 from xxhash import xxh3_64_digest
 
-from crdt.delivery import Consumer, Delivery
-from crdt.encoding import Malformed, Reader, put_bytes, put_id, put_varint, put_vector
-from crdt.groups import Create
-from crdt.idempotency import Pair
-from crdt.keyspace import Keyspace
-from crdt.node import PackedNode
-from crdt.pel import Pending
-from crdt.position import put_position, read_position
-from crdt.region_log import NodeLimits
-from crdt.spans import put_spans_by_region, read_spans_by_region
-from crdt.stream import Stream
+from anabranch.crdt.delivery import Consumer, Delivery
+from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_id, put_varint, put_vector
+from anabranch.crdt.groups import Create
+from anabranch.crdt.idempotency import Pair
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.node import PackedNode
+from anabranch.crdt.pel import Pending
+from anabranch.crdt.position import put_position, read_position
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.spans import put_spans_by_region, read_spans_by_region
+from anabranch.crdt.stream import Stream
 
 STATE_VERSION: Final = 1
 SNAPSHOT_VERSION: Final = 1
@@ -301,7 +301,11 @@ class SnapshotCut:
             out = bytearray([_KEY])
             put_bytes(out, stream.key)
             put_converged(out, stream)
-            images = [NodeImage(region_id, node) for region_id, log in stream.logs.items() for node in log.rax.nodes]
+            images = [
+                NodeImage(region_id, node)
+                for region_id, log in stream.logs.items()
+                for node in log.rax.nodes
+            ]
             self._keys.append((bytes(out), images))
         # How many records follow: else a snapshot that lost its end would read as one in which all that is missing was removed.
         put_varint(head, sum(1 + len(images) for _, images in self._keys))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from crdt.groups import Create, Group
-from crdt.idempotency import Pairs
-from crdt.region_log import NodeLimits, RegionLog
-from crdt.vector import Dot, Vector, covers, dot_order
+from anabranch.crdt.groups import Create, Group
+from anabranch.crdt.idempotency import Pairs
+from anabranch.crdt.region_log import NodeLimits, RegionLog
+from anabranch.crdt.vector import Dot, Vector, covers, dot_order
 
 # A deadline of PERSIST: longer than any (S10.2).
 NEVER: Final = (1 << 64) - 1
@@ -25,7 +25,9 @@ class Stream:
         self.header: dict[int, tuple[int, int]] = {}
         self.groups: dict[bytes, Group] = {}
         self.deadlines: dict[Dot, int] = {}  # dot → ms since the epoch, or NEVER (S10.2)
-        self.configurations: dict[Dot, tuple[int, int]] = {}  # dot → (duration in s, maxsize) (S9.4)
+        self.configurations: dict[
+            Dot, tuple[int, int]
+        ] = {}  # dot → (duration in s, maxsize) (S9.4)
         # -- kept until causally stable
         self.tombstones: dict[bytes, Vector] = {}  # group name → destroys (S6.1)
         self.tombstone_of_all: Vector = {}  # DELs: for all names
@@ -79,11 +81,20 @@ class Stream:
         return bool(self.header) or bool(self.groups)
 
     def exists_at(self, clock_ms: int) -> bool:
-        return (bool(self.header) or bool(self.groups)) and not (self.deadlines and self.is_hidden(clock_ms))
+        return (bool(self.header) or bool(self.groups)) and not (
+            self.deadlines and self.is_hidden(clock_ms)
+        )
 
     def has_leftovers(self) -> bool:
         """Whether anything of it is held that a write creating the key must remove first; tombstones and clears do not count (S10.5)."""
-        return bool(self.header or self.groups or self.deadlines or self.configurations or self.pairs or self.length())
+        return bool(
+            self.header
+            or self.groups
+            or self.deadlines
+            or self.configurations
+            or self.pairs
+            or self.length()
+        )
 
     def is_empty(self) -> bool:
         """Whether nothing at all need be remembered of the key."""
@@ -107,7 +118,11 @@ class Stream:
 
     def configuration(self) -> Optional[tuple[int, int]]:
         """(duration in s, maxsize) of the highest dot (S9.4); None when never set."""
-        return self.configurations[max(self.configurations, key=dot_order)] if self.configurations else None
+        return (
+            self.configurations[max(self.configurations, key=dot_order)]
+            if self.configurations
+            else None
+        )
 
     def tombstones_of(self, name: bytes) -> list[Vector]:
         """The tombstones of this key that bear on a group name."""
@@ -143,8 +158,14 @@ class Stream:
         """Observed-remove of entries, header and idempotency by vector: what DEL, FLUSHALL and expiry have in common (S5.4, S10.3)."""
         for region_id, counter in vector.items():
             self.remove_prefix(region_id, counter)
-        self.header = {region_id: head for region_id, head in self.header.items() if not covers(vector, region_id, head[0])}
-        self.configurations = {dot: value for dot, value in self.configurations.items() if not covers(vector, *dot)}
+        self.header = {
+            region_id: head
+            for region_id, head in self.header.items()
+            if not covers(vector, region_id, head[0])
+        }
+        self.configurations = {
+            dot: value for dot, value in self.configurations.items() if not covers(vector, *dot)
+        }
         self.pairs.clear(vector)
 
     def add_create(self, name: bytes, dot: Dot, create: Create) -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt.groups import Group
-from crdt.merge import Entry, sorted_logs
-from crdt.region_log import LogCursor, RegionLog
-from crdt.spans import Spans, SpansByRegion
-from crdt.stream import Stream
+from anabranch.crdt.groups import Group
+from anabranch.crdt.merge import Entry, sorted_logs
+from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.spans import Spans, SpansByRegion
+from anabranch.crdt.stream import Stream
 
 
 class UndeliveredCursor:
@@ -26,7 +26,9 @@ class UndeliveredCursor:
         self._reached = group.floor_counter(log) if known < 0 else known
         self.cursor = LogCursor(log)
         self.cursor.seek_counter(self._reached)
-        if self.cursor.valid and not group.is_above_floor(log.region_id, self.cursor.counter, self.cursor.id()):
+        if self.cursor.valid and not group.is_above_floor(
+            log.region_id, self.cursor.counter, self.cursor.id()
+        ):
             # The floor is an ID, and entries arrived below it since the memo was made (S6.3).
             self._reached = group.floor_counter(log)
             self.cursor.seek_counter(self._reached)
@@ -103,7 +105,10 @@ def _lowest(cursors: list[UndeliveredCursor]) -> Optional[UndeliveredCursor]:
 
 def exists(stream: Stream, group: Group) -> bool:
     """Whether anything is left to deliver."""
-    return any(log.length > 0 and UndeliveredCursor(group, log).cursor.valid for log in stream.logs.values())
+    return any(
+        log.length > 0 and UndeliveredCursor(group, log).cursor.valid
+        for log in stream.logs.values()
+    )
 
 
 def lag(stream: Stream, group: Group) -> int:
@@ -127,11 +132,20 @@ def last_delivered_id(stream: Stream, group: Group) -> int:
 def _floor_id(stream: Stream, group: Group) -> int:
     """The floor as an entry ID; where it is counters, the highest entry not above it."""
     delivery = group.delivery
-    positions = [create.start for create in group.creates.values()] if delivery.floor is None else [delivery.floor]
+    positions = (
+        [create.start for create in group.creates.values()]
+        if delivery.floor is None
+        else [delivery.floor]
+    )
     ids: list[int] = []
     for position in positions:
         if position.is_id:
             ids.append(position.entry_id)
         else:
-            ids.append(max([max(log.id_at(position.counter_in(log)), 0) for log in stream.logs.values()], default=0))
+            ids.append(
+                max(
+                    [max(log.id_at(position.counter_in(log)), 0) for log in stream.logs.values()],
+                    default=0,
+                )
+            )
     return min(ids, default=0)

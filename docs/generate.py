@@ -12,10 +12,10 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.append(str(DOCS.parent))
 
-from region.config import ALIASES, ENVIRONMENT_PREFIX, IDENTITY  # noqa: E402
-from region.engine import registry, settings  # noqa: E402
-from region.engine.table import Command  # noqa: E402
-from sim.rules.table import NOT_SIMULATED, RULES  # noqa: E402
+from anabranch.region.config import ALIASES, ENVIRONMENT_PREFIX, IDENTITY  # noqa: E402
+from anabranch.region.engine import registry, settings  # noqa: E402
+from anabranch.region.engine.table import Command  # noqa: E402
+from anabranch.sim.rules.table import NOT_SIMULATED, RULES  # noqa: E402
 
 _UNITS = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
 
@@ -69,8 +69,14 @@ def settings_page() -> str:
     ]
     for one in settings.ALL:
         runtime = "yes" if one.mutable else "no"
-        lines.append(f"| `{one.name}` | {_value(one, one.default)} | {_range(one)} | {runtime} | {one.text} |")
-    lines += ["", "Sizes take Redis's units: `kb`, `mb`, `gb` are powers of 1024, `k`, `m`, `g` of 1000.", ""]
+        lines.append(
+            f"| `{one.name}` | {_value(one, one.default)} | {_range(one)} | {runtime} | {one.text} |"
+        )
+    lines += [
+        "",
+        "Sizes take Redis's units: `kb`, `mb`, `gb` are powers of 1024, `k`, `m`, `g` of 1000.",
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -100,7 +106,9 @@ def commands_page() -> str:
     commands = sorted(registry.commands().values(), key=lambda command: command.name)
     lines = [BEGIN]
     for group, title in GROUPS.items():
-        rows = [row for command in commands if command.group == group for row in _command_rows(command)]
+        rows = [
+            row for command in commands if command.group == group for row in _command_rows(command)
+        ]
         lines += ["", f"### {title}", "", "| command | replies | does |", "|---|---|---|", *rows]
     assert all(command.group in GROUPS for command in commands), "a group without a title"
     return before + "\n".join([*lines, "", END]) + rest.partition(END)[2]
@@ -109,7 +117,11 @@ def commands_page() -> str:
 def semantics_page() -> str:
     """The text of semantics.md: the present one, the table of what a simulated run counts written anew."""
     before, _, rest = (DOCS / "semantics.md").read_text(encoding="utf-8").partition(BEGIN)
-    rows = [f"| {rule} | {text[0].upper()}{text[1:]}. |" for rule, text in RULES.items() if rule not in NOT_SIMULATED]
+    rows = [
+        f"| {rule} | {text[0].upper()}{text[1:]}. |"
+        for rule, text in RULES.items()
+        if rule not in NOT_SIMULATED
+    ]
     rows += [f"| {rule} | Cannot be simulated: {why}. |" for rule, why in NOT_SIMULATED.items()]
     lines = [BEGIN, "", "| rule | counts when |", "|---|---|", *rows]
     return before + "\n".join([*lines, "", END]) + rest.partition(END)[2]
@@ -120,7 +132,11 @@ PAGES = {"settings.md": settings_page, "commands.md": commands_page, "semantics.
 
 def main(arguments: list[str]) -> int:
     """Writes, or with ``--check`` compares; the exit code."""
-    outdated = [name for name, page in PAGES.items() if not (DOCS / name).exists() or (DOCS / name).read_text(encoding="utf-8") != page()]
+    outdated = [
+        name
+        for name, page in PAGES.items()
+        if not (DOCS / name).exists() or (DOCS / name).read_text(encoding="utf-8") != page()
+    ]
     for name in outdated:
         if "--check" in arguments:
             print(f"docs/{name} is out of date: run `make docs`", file=sys.stderr)

@@ -3,5 +3,3 @@
 Read in this order: `engine` (decisions), `storage` (rows and SQL), `resp` (the client protocol),
 `server`, `database` and `process` (the outer ring).
 """
-
-import anabranch_build as anabranch_build  # first of all: it chooses the build

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Union
 
-from region.engine.engine import Engine
-from region.storage.checkpoint import Checkpointer
-from region.storage.schema import Statement
+from anabranch.region.engine.engine import Engine
+from anabranch.region.storage.checkpoint import Checkpointer
+from anabranch.region.storage.schema import Statement
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,9 @@ class Checkpoints:
     def is_due(self, log_bytes: int, steady_ms: int) -> bool:
         """Whether keys changed, and time or log says that one should begin; never while commits fail."""
         engine = self.engine
-        if engine.commit_error or not (engine.keyspace.dirty or engine.keyspace.is_dirty or engine.changes_since_checkpoint()):
+        if engine.commit_error or not (
+            engine.keyspace.dirty or engine.keyspace.is_dirty or engine.changes_since_checkpoint()
+        ):
             return False
         if log_bytes - self.log_bytes >= engine.settings.integer("crdt-checkpoint-max-bytes"):
             return True

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from region.engine.settings import BY_NAME, Settings
+from anabranch.region.engine.settings import BY_NAME, Settings
 
 MEMBERS_MAX: Final = 16
 REGION_ID_MAX: Final = 999
@@ -36,7 +36,9 @@ IDENTITY: Final = {
 }
 
 # Variables of the prefix that configure no region.
-_FOREIGN_ENVIRONMENT: Final = frozenset({"ANABRANCH_PURE", "ANABRANCH_NO_COMPILE", "ANABRANCH_OPT_LEVEL"})
+_FOREIGN_ENVIRONMENT: Final = frozenset(
+    {"ANABRANCH_PURE", "ANABRANCH_NO_COMPILE", "ANABRANCH_OPT_LEVEL"}
+)
 _TRUE: Final = frozenset({"1", "yes", "true", "on"})
 _FALSE: Final = frozenset({"0", "no", "false", "off", ""})
 
@@ -130,18 +132,24 @@ def parse_members(text: str, where: str = "members") -> dict[str, int]:
 
 def _add_member(members: dict[str, int], name: str, region_id: int, where: str) -> None:
     if not 1 <= region_id <= REGION_ID_MAX:
-        raise ConfigError(f"{where}: the id of '{name}' must be from 1 to {REGION_ID_MAX}, not {region_id}")
+        raise ConfigError(
+            f"{where}: the id of '{name}' must be from 1 to {REGION_ID_MAX}, not {region_id}"
+        )
     if name in members:
         raise ConfigError(f"{where}: '{name}' is named twice")
     for other, taken in members.items():
         if taken == region_id:
-            raise ConfigError(f"{where}: '{other}' and '{name}' have the same id {region_id}; each region needs its own")
+            raise ConfigError(
+                f"{where}: '{other}' and '{name}' have the same id {region_id}; each region needs its own"
+            )
     members[name] = region_id
 
 
 def _limited(members: dict[str, int], where: str) -> dict[str, int]:
     if len(members) > MEMBERS_MAX:
-        raise ConfigError(f"{where}: {len(members)} regions, but a cluster has at most {MEMBERS_MAX}")
+        raise ConfigError(
+            f"{where}: {len(members)} regions, but a cluster has at most {MEMBERS_MAX}"
+        )
     return members
 
 
@@ -153,7 +161,9 @@ class Found:
         self.where = where
 
 
-def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None = None) -> RegionConfig:
+def load(
+    flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None = None
+) -> RegionConfig:
     """The configuration that these sources make together.
 
     `flags` maps option names to text (a list for ``peer``, a bool for ``restored``); None means not given. `file` is a TOML
@@ -205,7 +215,11 @@ def _nearest(name: str) -> str:
 def _read_environment(environment: Mapping[str, str], warnings: list[str]) -> dict[str, Found]:
     found: dict[str, Found] = {}
     for variable, text in environment.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in _FOREIGN_ENVIRONMENT or variable == ENVIRONMENT_PREFIX + "CONFIG":
+        if (
+            not variable.startswith(ENVIRONMENT_PREFIX)
+            or variable in _FOREIGN_ENVIRONMENT
+            or variable == ENVIRONMENT_PREFIX + "CONFIG"
+        ):
             continue
         name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", "-")
         name = "peer" if name == "peers" else ALIASES.get(name, name)
@@ -215,22 +229,30 @@ def _read_environment(environment: Mapping[str, str], warnings: list[str]) -> di
             near = difflib.get_close_matches(name, [*IDENTITY, *ALIASES, *BY_NAME], 1, 0.8)
             if near:
                 guess = ENVIRONMENT_PREFIX + near[0].upper().replace("-", "_")
-                warnings.append(f"{variable} is no option of anabranch and is ignored; did you mean {guess}?")
+                warnings.append(
+                    f"{variable} is no option of anabranch and is ignored; did you mean {guess}?"
+                )
     return found
 
 
 def _build(found: dict[str, Found], warnings: list[str]) -> RegionConfig:
     cluster = _text(found, "cluster")
     if not valid_name(cluster):
-        raise ConfigError(f"{found['cluster'].where}: a cluster's name has 1 to 64 letters, digits, '-', '_' or '.', not '{cluster}'")
+        raise ConfigError(
+            f"{found['cluster'].where}: a cluster's name has 1 to 64 letters, digits, '-', '_' or '.', not '{cluster}'"
+        )
     members = _members(found)
     name = _text(found, "name")
     if name not in members:
-        raise ConfigError(f"{found['name'].where}: '{name}' is not among the members {_listed(members)}")
+        raise ConfigError(
+            f"{found['name'].where}: '{name}' is not among the members {_listed(members)}"
+        )
     peers = _peers(found, members, name)
     missing = [other for other in members if other != name and other not in peers]
     if missing and peers:
-        warnings.append(f"no --peer for {', '.join(missing)}: their writes arrive only through other regions")
+        warnings.append(
+            f"no --peer for {', '.join(missing)}: their writes arrive only through other regions"
+        )
     elif missing:
         warnings.append("no --peer at all: this region receives nothing from others")
     http = parse_address(_text(found, "http"), found["http"].where) if "http" in found else None
@@ -256,7 +278,9 @@ def _where(found: dict[str, Found], name: str) -> str:
 def _text(found: dict[str, Found], name: str) -> str:
     if name not in found:
         variable = ENVIRONMENT_PREFIX + name.upper()
-        raise ConfigError(f"--{name} is missing (or '{name}' in the TOML file, or {variable}). {IDENTITY[name]}")
+        raise ConfigError(
+            f"--{name} is missing (or '{name}' in the TOML file, or {variable}). {IDENTITY[name]}"
+        )
     value = found[name].value
     if not isinstance(value, str):
         raise ConfigError(f"{found[name].where} must be text in quotes, not {value!r}")
@@ -270,8 +294,14 @@ def _members(found: dict[str, Found]) -> dict[str, int]:
         where, table = found["members"].where, found["members"].value
         members: dict[str, int] = {}
         for name, region_id in table.items():
-            if not valid_name(name) or not isinstance(region_id, int) or isinstance(region_id, bool):
-                raise ConfigError(f"{where} must look like {{us = 1, eu = 2, ap = 3}}; '{name} = {region_id!r}' does not")
+            if (
+                not valid_name(name)
+                or not isinstance(region_id, int)
+                or isinstance(region_id, bool)
+            ):
+                raise ConfigError(
+                    f"{where} must look like {{us = 1, eu = 2, ap = 3}}; '{name} = {region_id!r}' does not"
+                )
             _add_member(members, name, region_id, where)
         return _limited(members, where)
     return parse_members(_text(found, "members"), _where(found, "members"))

@@ -22,15 +22,15 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, Optional, Protocol
 
-from region.engine.replies import NoReply, Reply, Waiting
-from region.engine.session import Session
-from region.engine.settings import Settings
-from region.held import must_wait
-from region.resp.encoder import encode, encode_error
-from region.resp.parser import ProtocolError, RequestParser
+from anabranch.region.engine.replies import NoReply, Reply, Waiting
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import Settings
+from anabranch.region.held import must_wait
+from anabranch.region.resp.encoder import encode, encode_error
+from anabranch.region.resp.parser import ProtocolError, RequestParser
 
 if TYPE_CHECKING:
-    from region.server import Server
+    from anabranch.region.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +152,12 @@ class Connection:
         session = self.session
         if session is None:
             return
-        if self.closing or session.waiting or self.output_full or self.held_bytes > OUTPUT_HIGH_BYTES:
+        if (
+            self.closing
+            or session.waiting
+            or self.output_full
+            or self.held_bytes > OUTPUT_HIGH_BYTES
+        ):
             self._settle()
             return
         server = self.server
@@ -258,7 +263,9 @@ class Connection:
                 self.measure_output()
         limit = server.output_bytes_max
         if 0 < limit < session.output_bytes:
-            log.warning("client %s closed: its unsent replies exceed client-output-limit", session.address)
+            log.warning(
+                "client %s closed: its unsent replies exceed client-output-limit", session.address
+            )
             server.output_limit_disconnections += 1
             self.abort()
 
@@ -298,7 +305,9 @@ class Connection:
         session.query_bytes = buffered
         if buffered > self.server.query_bytes_max:
             if idle and not session.waiting:
-                log.warning("client %s closed: a request exceeds client-query-buffer-limit", session.address)
+                log.warning(
+                    "client %s closed: a request exceeds client-query-buffer-limit", session.address
+                )
                 self.server.query_limit_disconnections += 1
                 self.close()
             else:

@@ -14,14 +14,14 @@ from typing import Any, Final, Optional, Protocol
 
 import aiosqlite
 
-from crdt.block import Block
-from crdt.encoding import Malformed, Reader, put_vector
-from crdt.region_log import NodeLimits
-from crdt.vector import Vector, includes, raise_to
-from region.engine.errors import StorageError
-from region.engine.journal import Commit, Row
-from region.storage import loading, log, schema
-from region.storage.loading import Stored
+from anabranch.crdt.block import Block
+from anabranch.crdt.encoding import Malformed, Reader, put_vector
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.vector import Vector, includes, raise_to
+from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.journal import Commit, Row
+from anabranch.region.storage import loading, log, schema
+from anabranch.region.storage.loading import Stored
 
 FILE_NAME: Final = "region.sqlite"
 _TAIL_BYTES: Final = 2 << 20
@@ -47,7 +47,9 @@ Connect = Callable[[Path, bool], Awaitable[Connection]]
 
 async def _connect(path: Path, reads_only: bool) -> Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    connection: Any = await aiosqlite.connect(f"file:{path}?mode=ro" if reads_only else path, uri=reads_only, isolation_level=None)
+    connection: Any = await aiosqlite.connect(
+        f"file:{path}?mode=ro" if reads_only else path, uri=reads_only, isolation_level=None
+    )
     return connection  # type: ignore[no-any-return]
 
 
@@ -86,7 +88,14 @@ class Database:
             raise StorageError(f"cannot open {self.path}: {error}") from error
         return {str(name): bytes(value) for name, value in rows}
 
-    async def load(self, meta: dict[str, bytes], region_id: int, members: list[int], limits: NodeLimits, idmp_maxsize: int) -> Stored:
+    async def load(
+        self,
+        meta: dict[str, bytes],
+        region_id: int,
+        members: list[int],
+        limits: NodeLimits,
+        idmp_maxsize: int,
+    ) -> Stored:
         """State as of the last commit: checkpoint and log."""
         try:
             stored = loading.begin(meta, region_id, limits, idmp_maxsize)
@@ -110,22 +119,35 @@ class Database:
     async def _load_keys(self, stored: Stored) -> None:
         keys = list(await self._read("SELECT key, number, cut, position FROM key_state", ()))
         for key, number, cut, position in keys:
-            parts = await self._read("SELECT body FROM part WHERE number = ? AND cut = ? ORDER BY part", (number, cut))
-            rows = await self._read(
-                "SELECT region, node, body FROM node WHERE number = ? AND cut <= ? ORDER BY region, node, cut", (number, cut)
+            parts = await self._read(
+                "SELECT body FROM part WHERE number = ? AND cut = ? ORDER BY part", (number, cut)
             )
-            newest: dict[tuple[int, int], Optional[bytes]] = {(region_id, node): body for region_id, node, body in rows}
-            nodes = [(region_id, node, body) for (region_id, node), body in newest.items() if body is not None]
+            rows = await self._read(
+                "SELECT region, node, body FROM node WHERE number = ? AND cut <= ? ORDER BY region, node, cut",
+                (number, cut),
+            )
+            newest: dict[tuple[int, int], Optional[bytes]] = {
+                (region_id, node): body for region_id, node, body in rows
+            }
+            nodes = [
+                (region_id, node, body)
+                for (region_id, node), body in newest.items()
+                if body is not None
+            ]
             loading.load_key(stored, key, number, cut, position, [part for (part,) in parts], nodes)
 
     async def _drop_unfinished(self, stored: Stored) -> None:
         """Drops the rows that a checkpoint wrote and a stop kept from becoming valid: a later one may give their numbers again."""
         statements: list[schema.Statement] = []
         for table in ("part", "node"):
-            for number, cut in await self._read(f"SELECT number, MAX(cut) FROM {table} GROUP BY number", ()):
+            for number, cut in await self._read(
+                f"SELECT number, MAX(cut) FROM {table} GROUP BY number", ()
+            ):
                 valid = stored.cuts.get(number, -1)
                 if cut > valid:
-                    statements.append((f"DELETE FROM {table} WHERE number = ? AND cut > ?", (number, valid)))
+                    statements.append(
+                        (f"DELETE FROM {table} WHERE number = ? AND cut > ?", (number, valid))
+                    )
         if statements:
             await self.write(statements)
 
@@ -138,7 +160,9 @@ class Database:
                 row = log.read_row(columns)
                 chunks: list[bytes] = []
                 if row.snapshot:
-                    staged = await self._read("SELECT body FROM staged WHERE position = ? ORDER BY part", (row.position,))
+                    staged = await self._read(
+                        "SELECT body FROM staged WHERE position = ? ORDER BY part", (row.position,)
+                    )
                     chunks = [chunk for (chunk,) in staged]
                 loading.replay(stored, row, columns[6], chunks)
                 if row.snapshot:
@@ -209,7 +233,9 @@ class Database:
             last = freed_bytes = freed_effects = count = 0
             floor = dict(self.log_floor)
             for position, origin, last_counter, size, effects in oldest:
-                if self.log_bytes - freed_bytes <= max_bytes and (not max_effects or self.log_effects - freed_effects <= max_effects):
+                if self.log_bytes - freed_bytes <= max_bytes and (
+                    not max_effects or self.log_effects - freed_effects <= max_effects
+                ):
                     break
                 last = position
                 freed_bytes += size
@@ -241,7 +267,10 @@ class Database:
         if self._tail and position >= self._tail[0].position - 1:
             rows: Any = (row for row in self._tail if row.position > position)
         else:
-            rows = (log.read_row(columns) for columns in await self._read(log.BLOCKS_AFTER, (position, _READ_ROWS)))
+            rows = (
+                log.read_row(columns)
+                for columns in await self._read(log.BLOCKS_AFTER, (position, _READ_ROWS))
+            )
         for row in rows:
             if found and size + len(row.body) > bytes_max:
                 break

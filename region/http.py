@@ -48,14 +48,18 @@ class _Figures(Collector):
         for name, text, kind, samples in self._figures():
             metric = Metric(name.removesuffix("_total") if kind == "counter" else name, text, kind)
             for labels, value in samples:
-                metric.add_sample(metric.name + ("_total" if kind == "counter" else ""), labels, value)
+                metric.add_sample(
+                    metric.name + ("_total" if kind == "counter" else ""), labels, value
+                )
             yield metric
 
 
 class HttpServer:
     """Serves one region's figures and health; `start` listens, `close` ends it."""
 
-    def __init__(self, figures: Callable[[], Iterable[Figure]], health: Callable[[], Health]) -> None:
+    def __init__(
+        self, figures: Callable[[], Iterable[Figure]], health: Callable[[], Health]
+    ) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Figures(figures))
         self._health = health
@@ -108,14 +112,24 @@ class HttpServer:
 
     def _page(self, path: bytes, *, head_only: bool) -> bytes:
         if path == b"/metrics":
-            return _response(200, CONTENT_TYPE_LATEST, generate_latest(self._registry), head_only=head_only)
+            return _response(
+                200, CONTENT_TYPE_LATEST, generate_latest(self._registry), head_only=head_only
+            )
         if path == b"/health":
             state, facts = self._health()
             body = json.dumps({"state": state, **facts}).encode() + b"\n"
-            return _response(200 if state in _HEALTHY else 503, "application/json", body, head_only=head_only)
-        return _response(404, "text/plain", b"there are /metrics and /health\n", head_only=head_only)
+            return _response(
+                200 if state in _HEALTHY else 503, "application/json", body, head_only=head_only
+            )
+        return _response(
+            404, "text/plain", b"there are /metrics and /health\n", head_only=head_only
+        )
 
 
-def _response(status: int, kind: str, body: bytes, headers: str = "", *, head_only: bool = False) -> bytes:
+def _response(
+    status: int, kind: str, body: bytes, headers: str = "", *, head_only: bool = False
+) -> bytes:
     head = f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{headers}"
-    return f"{head}Cache-Control: no-store\r\nConnection: close\r\n\r\n".encode() + (b"" if head_only else body)
+    return f"{head}Cache-Control: no-store\r\nConnection: close\r\n\r\n".encode() + (
+        b"" if head_only else body
+    )

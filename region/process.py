@@ -15,21 +15,21 @@ from collections.abc import Callable, Coroutine
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Optional
 
-import anabranch_build
-from region import facts, starting
-from region.checkpointing import Checkpoints, UntilCommitted, Write
-from region.config import RegionConfig
-from region.database import Database
-from region.engine.engine import Engine
-from region.engine.errors import StorageError
-from region.engine.figures import figures
-from region.engine.journal import Commit
-from region.engine.lifecycle import RECOVERY, SERVING
-from region.engine.settings import Settings
-from region.http import Figure, Health, HttpServer
-from region.server import Server
-from region.storage.checkpoint import Checkpointer
-from sync.manager import SyncManager
+from anabranch import build
+from anabranch.region import facts, starting
+from anabranch.region.checkpointing import Checkpoints, UntilCommitted, Write
+from anabranch.region.config import RegionConfig
+from anabranch.region.database import Database
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.figures import figures
+from anabranch.region.engine.journal import Commit
+from anabranch.region.engine.lifecycle import RECOVERY, SERVING
+from anabranch.region.engine.settings import Settings
+from anabranch.region.http import Figure, Health, HttpServer
+from anabranch.region.server import Server
+from anabranch.region.storage.checkpoint import Checkpointer
+from anabranch.sync.manager import SyncManager
 
 _TICK_S: Final = 0.005
 _RETRY_S: Final = 0.2
@@ -47,7 +47,9 @@ class RegionFailed(Exception):
 class Region:
     """A running region. `run` below makes, starts and stops it."""
 
-    def __init__(self, config: RegionConfig, engine: Engine, database: Database, checkpointer: Checkpointer) -> None:
+    def __init__(
+        self, config: RegionConfig, engine: Engine, database: Database, checkpointer: Checkpointer
+    ) -> None:
         self.config: Final = config
         self.engine: Final = engine
         self.database: Final = database
@@ -83,7 +85,7 @@ class Region:
         """Opens the doors: clients, peers, figures. OSError when an address is taken."""
         config = self.config
         engine = self.engine
-        engine.build = anabranch_build.kind()
+        engine.build = build.kind()
         try:
             engine.version = version("anabranch")
         except PackageNotFoundError:
@@ -91,7 +93,11 @@ class Region:
         await self.server.start(config.resp.host, config.resp.port)
         self._facts["tcp_port"] = str(self.server.port)
         try:
-            self._sync = SyncManager(self, str(config.sync), {name: str(address) for name, address in config.peers.items()})
+            self._sync = SyncManager(
+                self,
+                str(config.sync),
+                {name: str(address) for name, address in config.peers.items()},
+            )
             await self._sync.start()
         except RuntimeError as error:
             raise OSError(f"cannot listen on {config.sync} for other regions: {error}") from error
@@ -102,7 +108,13 @@ class Region:
         self._tasks = [self._begin(self._ticking()), self._begin(self._refreshing())]
         self._checkpoint_task = self._begin(self._checkpointing())
         self.stepped()
-        _log.info("region %s (%d) of cluster %s takes clients on %s", engine.name, engine.region_id, engine.cluster, config.resp)
+        _log.info(
+            "region %s (%d) of cluster %s takes clients on %s",
+            engine.name,
+            engine.region_id,
+            engine.cluster,
+            config.resp,
+        )
 
     async def stop(self) -> None:
         """Closes the doors, writes what is not on disk yet, and checkpoints."""
@@ -189,7 +201,11 @@ class Region:
                 break
             except StorageError as error:
                 if not self.engine.commit_error:
-                    _log.error("commit of position %d failed, no more writes until it succeeds: %s", commit.position, error)
+                    _log.error(
+                        "commit of position %d failed, no more writes until it succeeds: %s",
+                        commit.position,
+                        error,
+                    )
                 self.engine.commit_failed(str(error))
                 self.server.commit_failed()
                 self.stepped()
@@ -225,7 +241,9 @@ class Region:
             self._turn()
             if self.engine.statistics.divergences != self._divergences_seen:
                 self._divergences_seen = self.engine.statistics.divergences
-                _log.error("DIVERGENCE: a peer with an equal vector has another digest; keep the files of both and see CRDT.EXPLAIN")
+                _log.error(
+                    "DIVERGENCE: a peer with an equal vector has another digest; keep the files of both and see CRDT.EXPLAIN"
+                )
             if self.engine.lifecycle.state != self._state_seen:
                 self._log_state()
             await asyncio.sleep(_TICK_S)
@@ -269,7 +287,10 @@ class Region:
                 if isinstance(step, Write):
                     await self.database.write(step.statements)
                 else:
-                    limits = settings.integer("crdt-log-max-bytes"), settings.integer("crdt-log-max-effects")
+                    limits = (
+                        settings.integer("crdt-log-max-bytes"),
+                        settings.integer("crdt-log-max-effects"),
+                    )
                     await self.database.truncate(step.up_to, *limits)
         self.engine.log_bytes = self.database.log_bytes
         if grown_bytes >= _BURST_BYTES:
@@ -336,7 +357,9 @@ async def run(config: RegionConfig) -> None:
         await region.start()
         await region.stopped.wait()
         if region.failure is not None:
-            raise RegionFailed(f"ended by an error of its own: {region.failure!r}") from region.failure
+            raise RegionFailed(
+                f"ended by an error of its own: {region.failure!r}"
+            ) from region.failure
     except asyncio.CancelledError:
         pass
     finally:

@@ -10,10 +10,10 @@ import socket
 import time
 from typing import Any, Final, Optional
 
-from region.connection import OUTPUT_HIGH_BYTES, OUTPUT_LOW_BYTES, Connection, RegionDoors
-from region.engine.replies import Reply
-from region.engine.session import Session
-from region.held import HeldReplies
+from anabranch.region.connection import OUTPUT_HIGH_BYTES, OUTPUT_LOW_BYTES, Connection, RegionDoors
+from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.held import HeldReplies
 
 BACKLOG: Final = 511
 
@@ -55,7 +55,12 @@ class Server:
         """Listens on `host`:`port` (0: any free one, see `port`); OSError if that is not possible."""
         self.loop = asyncio.get_running_loop()
         # Any: asyncio has a tuple of sockets and uvloop a list, and compiled code would insist on the one that typeshed names.
-        listener: Any = await self.loop.create_server(self._new_connection, host, port, backlog=BACKLOG)  # type: ignore[arg-type]
+        listener: Any = await self.loop.create_server(
+            self._new_connection,  # type: ignore[arg-type]
+            host,
+            port,
+            backlog=BACKLOG,
+        )
         self._listener = listener
         self.port = int(listener.sockets[0].getsockname()[1])
         self._housekeeping_timer = self.loop.call_later(1.0, self._housekeeping)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from crdt.region_log import NodeLimits
-from region.config import RegionConfig
-from region.database import Database
-from region.engine.core import Identity, Member
-from region.engine.engine import Engine
-from region.engine.errors import StorageError
-from region.engine.journal import Journal
-from region.engine.lifecycle import Lifecycle
-from region.storage import loading, schema
-from region.storage.checkpoint import Checkpointer
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.region.config import RegionConfig
+from anabranch.region.database import Database
+from anabranch.region.engine.core import Identity, Member
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.journal import Journal
+from anabranch.region.engine.lifecycle import Lifecycle
+from anabranch.region.storage import loading, schema
+from anabranch.region.storage.checkpoint import Checkpointer
 
 _log: Final = logging.getLogger("anabranch.region")
 
@@ -44,11 +44,16 @@ def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member
     except (KeyError, ValueError) as error:
         raise StorageError(f"the members on disk are damaged: {error!r}") from error
     if {member.name: member.region_id for member in members} != config.members:
-        _log.warning("members are %s, as at the first start; what --members says now does not count", meta["members"].decode())
+        _log.warning(
+            "members are %s, as at the first start; what --members says now does not count",
+            meta["members"].decode(),
+        )
     return members
 
 
-async def start(config: RegionConfig, database: Database, now_ms: int) -> tuple[Engine, Checkpointer]:
+async def start(
+    config: RegionConfig, database: Database, now_ms: int
+) -> tuple[Engine, Checkpointer]:
     """Loads everything and begins a new life, which is on disk before anybody hears of it. StorageError when the files are not right."""
     meta = await database.open()
     if not meta:
@@ -58,22 +63,37 @@ async def start(config: RegionConfig, database: Database, now_ms: int) -> tuple[
     members = _stored_members(meta, config)
     if config.region_id not in [member.region_id for member in members]:
         raise StorageError(f"region {config.region_id} is none of the members on disk")
-    limits = NodeLimits(config.settings.integer("stream-node-max-entries"), config.settings.integer("stream-node-max-bytes"))
+    limits = NodeLimits(
+        config.settings.integer("stream-node-max-entries"),
+        config.settings.integer("stream-node-max-bytes"),
+    )
     idmp_maxsize = config.settings.integer("stream-idmp-maxsize")
-    stored = await database.load(meta, config.region_id, [member.region_id for member in members], limits, idmp_maxsize)
+    stored = await database.load(
+        meta, config.region_id, [member.region_id for member in members], limits, idmp_maxsize
+    )
     clock_ms = max(now_ms, stored.clock_ms)
     life = max(clock_ms, stored.number("life") + 1)
     recovery = stored.number("recovery")
     if config.restored:
         recovery = life  # another recovery than the one that the backup may have been taken in: others must not take it for that (S13.7)
-    await database.write([schema.meta("life", b"%d" % life), schema.meta("recovery", b"%d" % recovery)])
+    await database.write(
+        [schema.meta("life", b"%d" % life), schema.meta("recovery", b"%d" % recovery)]
+    )
     journal = Journal(stored.keyspace, stored.position)
     journal.clock_ms = clock_ms
-    lifecycle = Lifecycle(config.region_id, life, recovery, clock_ms, config.settings.integer("crdt-start-patience-ms"))
+    lifecycle = Lifecycle(
+        config.region_id,
+        life,
+        recovery,
+        clock_ms,
+        config.settings.integer("crdt-start-patience-ms"),
+    )
     identity = Identity(config.cluster, config.region_id, config.name, members)
     engine = Engine(identity, config.settings, stored.keyspace, journal, lifecycle)
     engine.saved_position = stored.replay_from
     engine.disk_clock_ms = stored.clock_ms  # what this start read is in no commit yet (S10.2)
     engine.log_bytes = database.log_bytes
-    checkpointer = Checkpointer(stored.numbers, stored.gone, stored.cut, config.settings.integer("crdt-slice-max-bytes"))
+    checkpointer = Checkpointer(
+        stored.numbers, stored.gone, stored.cut, config.settings.integer("crdt-slice-max-bytes")
+    )
     return engine, checkpointer

@@ -10,5 +10,3 @@ Read in this order:
    change is attacked with.
 4. `scenario`: Markdown tables of commands and replies, in virtual time or live. `mutants`: is a bug that is planted found?
 """
-
-import anabranch_build as anabranch_build  # first of all: it chooses the build

@@ -16,17 +16,21 @@ from typing import Optional
 
 from rich.console import Console
 
-import anabranch_build
-from sim import simulate
-from sim.seeds import chosen_by
-from sim.sweep import Task
+from anabranch import build
+from anabranch.sim import simulate
+from anabranch.sim.seeds import chosen_by
+from anabranch.sim.sweep import Task
 
 
 def main(arguments: Optional[list[str]] = None) -> int:
     """Runs it all; the exit status: 0 when nothing failed."""
-    parser = argparse.ArgumentParser(prog="python -m sim.ci", description="The simulator as CI runs it.")
+    parser = argparse.ArgumentParser(
+        prog="python -m sim.ci", description="The simulator as CI runs it."
+    )
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds the commit chooses")
-    parser.add_argument("--twice", type=int, default=50, help="how many seeds are run in several processes")
+    parser.add_argument(
+        "--twice", type=int, default=50, help="how many seeds are run in several processes"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--text", default="", help="what chooses the seeds, instead of the commit")
     parser.add_argument("--stories", type=Path, default=Path("simulated"))
@@ -34,7 +38,11 @@ def main(arguments: Optional[list[str]] = None) -> int:
     console = Console()
     text = asked.text or commit()
     seeds = chosen_by(text, asked.seeds)
-    console.print(f"{anabranch_build.describe()}; {text} chooses seeds {seeds.start}:{seeds.stop}", soft_wrap=True, highlight=False)
+    console.print(
+        f"{build.describe()}; {text} chooses seeds {seeds.start}:{seeds.stop}",
+        soft_wrap=True,
+        highlight=False,
+    )
     plan = simulate.Asked(Task(), asked.jobs, stories=asked.stories)
     passes = simulate.run_failed(plan, console)
     passes = not simulate.run(seeds, len(seeds), plan, console).failed and passes
@@ -45,31 +53,47 @@ def main(arguments: Optional[list[str]] = None) -> int:
 def commit() -> str:
     """The name of the commit that is checked out here, or of the day where there is no git."""
     try:
-        return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+        ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return time.strftime("%Y-%m-%d")
 
 
 def same_traces(seeds: range, console: Console) -> bool:
     """Whether seeds leave the same traces in several processes at once."""
-    processes = {f"hash seed {number}": _hashes(seeds, {"PYTHONHASHSEED": number}) for number in ("1", "2")}
-    if anabranch_build.kind() == "compiled":
+    processes = {
+        f"hash seed {number}": _hashes(seeds, {"PYTHONHASHSEED": number}) for number in ("1", "2")
+    }
+    if build.kind() == "compiled":
         processes["interpreted"] = _hashes(seeds, {"PYTHONHASHSEED": "3", "ANABRANCH_PURE": "1"})
     traces = {name: process.communicate()[0].splitlines() for name, process in processes.items()}
     first = next(iter(traces.values()))
-    different = sorted({line.split()[0] for lines in traces.values() for line in {*lines} ^ {*first}}, key=int)
+    different = sorted(
+        {line.split()[0] for lines in traces.values() for line in {*lines} ^ {*first}}, key=int
+    )
     complete = all(len(lines) == len(seeds) for lines in traces.values())
-    console.print(f"{len(seeds)} seeds, each in {len(traces)} processes ({', '.join(traces)}):", end=" ", highlight=False)
+    console.print(
+        f"{len(seeds)} seeds, each in {len(traces)} processes ({', '.join(traces)}):",
+        end=" ",
+        highlight=False,
+    )
     if different or not complete:
-        console.print(f"traces DIFFER or are missing: seeds {' '.join(different[:20])}", style="bold red", highlight=False)
+        console.print(
+            f"traces DIFFER or are missing: seeds {' '.join(different[:20])}",
+            style="bold red",
+            highlight=False,
+        )
         return False
     console.print("equal traces", highlight=False)
     return True
 
 
 def _hashes(seeds: range, environment: dict[str, str]) -> subprocess.Popen[str]:
-    line = [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "sim.hashes", f"{seeds.start}:{seeds.stop}"]
-    return subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
+    line = [*build.command("anabranch.sim.hashes"), f"{seeds.start}:{seeds.stop}"]
+    return subprocess.Popen(
+        line, stdout=subprocess.PIPE, text=True, env={**build.environment(), **environment}
+    )
 
 
 if __name__ == "__main__":

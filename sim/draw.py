@@ -10,7 +10,7 @@ from collections.abc import Collection
 from random import Random
 from typing import Final, Optional
 
-from sim.plan import ClientPlan, Fault, Intent, Plan, Step
+from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan, Step
 
 KEYS: Final = (b"orders", b"jobs", b"events")
 
@@ -35,7 +35,9 @@ CLIENTS: Final[dict[str, tuple[float, int]]] = {
     "synchronous-writer": (0.15, 1),
 }
 # Kinds that change much with one command act less often.
-RARE: Final = frozenset({"deleter", "renamer", "last-id-keeper", "administrator", "configurer", "pair-configurer"})
+RARE: Final = frozenset(
+    {"deleter", "renamer", "last-id-keeper", "administrator", "configurer", "pair-configurer"}
+)
 
 ACTS_PER_COMMAND: Final = 0.89
 """Some acts of clients are several commands (pipelines, transactions), some none (a client that waits does not act)."""
@@ -73,7 +75,9 @@ FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {
 }
 
 
-def draw_plan(seed: int, regions: int = 3, ops: int = 300, faults: Optional[Collection[str]] = None) -> Plan:
+def draw_plan(
+    seed: int, regions: int = 3, ops: int = 300, faults: Optional[Collection[str]] = None
+) -> Plan:
     """The plan of a seed. `faults`: the kinds allowed; None: all; ValueError for a kind that does not exist."""
     unknown = sorted(set(faults or ()) - set(FAULTS))
     if unknown:
@@ -83,7 +87,10 @@ def draw_plan(seed: int, regions: int = 3, ops: int = 300, faults: Optional[Coll
     load_ms = int(ops * draw.choice([2, 3, 5]))
     mirrors = draw.random() < 0.25
     clients = _clients(draw, ids, mirrors)
-    steps: list[Step] = [*_intents(draw, clients, ops, load_ms), *_faults(draw, ids, load_ms, faults)]
+    steps: list[Step] = [
+        *_intents(draw, clients, ops, load_ms),
+        *_faults(draw, ids, load_ms, faults),
+    ]
     steps.sort(key=lambda step: step.at_ms)
     quick = draw.choice([(0, 0), (0, 2), (1, 5)])
     apart = draw.random() < 0.5
@@ -118,7 +125,11 @@ def _clients(draw: Random, regions: tuple[int, ...], mirrors: bool) -> tuple[Cli
     for number, kind in enumerate(kinds, 1):
         own = tuple(key for key in keys if draw.random() < 0.7) or keys[:1]
         home, bits = draw.choice(regions), draw.getrandbits(32)
-        clients.append(ClientPlan(number, kind, home, own, bits & ~7 if mirrors and kind == "producer" else bits))
+        clients.append(
+            ClientPlan(
+                number, kind, home, own, bits & ~7 if mirrors and kind == "producer" else bits
+            )
+        )
     return tuple(clients)
 
 
@@ -128,20 +139,28 @@ def _intents(draw: Random, clients: tuple[ClientPlan, ...], ops: int, load_ms: i
     bursts = draw.choice([1, 1, 5])
     intents: list[Intent] = []
     at_ms = 0
-    for number, client in enumerate(draw.choices(clients, weights, k=max(1, round(ops * ACTS_PER_COMMAND)))):
+    for number, client in enumerate(
+        draw.choices(clients, weights, k=max(1, round(ops * ACTS_PER_COMMAND)))
+    ):
         if number % bursts == 0:
             at_ms = draw.randrange(load_ms)
         intents.append(Intent(at_ms, client.number, draw.getrandbits(48)))
     return intents
 
 
-def _faults(draw: Random, regions: tuple[int, ...], load_ms: int, allowed: Optional[Collection[str]]) -> list[Fault]:
+def _faults(
+    draw: Random, regions: tuple[int, ...], load_ms: int, allowed: Optional[Collection[str]]
+) -> list[Fault]:
     found: list[Fault] = []
     quiet = draw.random() < 0.1  # some runs have none
     for kind, (share, most, least_ms, most_ms) in FAULTS.items():
         has = draw.random() < share
         for _ in range(draw.randint(1, most)):
-            at_ms, duration_ms, bits = draw.randrange(load_ms), draw.randint(least_ms, most_ms), draw.getrandbits(32)
+            at_ms, duration_ms, bits = (
+                draw.randrange(load_ms),
+                draw.randint(least_ms, most_ms),
+                draw.getrandbits(32),
+            )
             whom = tuple(draw.sample(regions, min(2, len(regions))))
             if has and not quiet and (allowed is None or kind in allowed) and len(whom) == 2:
                 found.append(Fault(at_ms, kind, whom, duration_ms, bits))
@@ -165,7 +184,9 @@ def _links(draw: Random, regions: tuple[int, ...]) -> tuple[tuple[int, int], ...
 def _settings(draw: Random, regions: tuple[int, ...], mirrors: bool) -> dict[int, dict[str, str]]:
     """Settings that all regions share, and those that each has for itself."""
     pick = draw.choice
-    modes = ["semi-strict", "liberal"] if mirrors else ["strict", "strict", "semi-strict", "liberal"]
+    modes = (
+        ["semi-strict", "liberal"] if mirrors else ["strict", "strict", "semi-strict", "liberal"]
+    )
     shared = {
         "crdt-xadd-id-uniqueness-mode": pick(modes),
         "appendfsync": pick(["always", "everysec", "no"]),

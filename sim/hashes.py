@@ -6,9 +6,8 @@ import argparse
 import gc
 from collections.abc import Iterable, Iterator
 
-import anabranch_build  # noqa: F401  Chooses the build before anything of it is imported.
-from sim.run import run_seed
-from sim.seeds import in_range
+from anabranch.sim.run import run_seed
+from anabranch.sim.seeds import in_range
 
 
 def hashes(seeds: Iterable[int], regions: int = 3, ops: int = 300) -> Iterator[tuple[int, str]]:
@@ -20,13 +19,17 @@ def hashes(seeds: Iterable[int], regions: int = 3, ops: int = 300) -> Iterator[t
 
 def main() -> None:
     """Prints ``seed hash`` lines."""
-    parser = argparse.ArgumentParser(prog="python -m sim.hashes", description="Trace hashes of seeds.")
+    parser = argparse.ArgumentParser(
+        prog="python -m sim.hashes", description="Trace hashes of seeds."
+    )
     parser.add_argument("seeds", metavar="FIRST:END")
     parser.add_argument("--regions", type=int, default=3)
     parser.add_argument("--ops", type=int, default=300)
     asked = parser.parse_args()
     first, end = in_range(asked.seeds)
-    for seed, trace_hash in hashes(range(first, end if end is not None else first + 1), asked.regions, asked.ops):
+    for seed, trace_hash in hashes(
+        range(first, end if end is not None else first + 1), asked.regions, asked.ops
+    ):
         print(seed, trace_hash, flush=True)
 
 

@@ -12,8 +12,8 @@ from typing import ClassVar, NamedTuple, Optional
 
 from mypy_extensions import mypyc_attr
 
-from crdt.block import Block
-from region.engine.replies import Reply
+from anabranch.crdt.block import Block
+from anabranch.region.engine.replies import Reply
 
 Vector = dict[int, int]
 Words = tuple[bytes, ...]
@@ -75,7 +75,16 @@ class Began:
 
     __slots__ = ("at_ms", "how", "life", "patience_ms", "region", "start", "vector")
 
-    def __init__(self, region: int, start: int, how: str, life: int, vector: Vector, at_ms: int, patience_ms: int = 0) -> None:
+    def __init__(
+        self,
+        region: int,
+        start: int,
+        how: str,
+        life: int,
+        vector: Vector,
+        at_ms: int,
+        patience_ms: int = 0,
+    ) -> None:
         self.region = region
         self.start = start
         self.how = how
@@ -106,7 +115,9 @@ class Committed:
 
     __slots__ = ("at_ms", "blocks", "region", "start", "vector")
 
-    def __init__(self, region: int, start: int, vector: Vector, blocks: list[Block], at_ms: int) -> None:
+    def __init__(
+        self, region: int, start: int, vector: Vector, blocks: list[Block], at_ms: int
+    ) -> None:
         self.region = region
         self.start = start
         self.vector = vector
@@ -123,7 +134,16 @@ class Moved:
 
     __slots__ = ("after", "at_ms", "before", "clock_ms", "how", "region", "start")
 
-    def __init__(self, region: int, start: int, how: str, before: Vector, after: Vector, at_ms: int, clock_ms: int) -> None:
+    def __init__(
+        self,
+        region: int,
+        start: int,
+        how: str,
+        before: Vector,
+        after: Vector,
+        at_ms: int,
+        clock_ms: int,
+    ) -> None:
         self.region = region
         self.start = start
         self.how = how
@@ -194,7 +214,9 @@ class Checker:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.violations: list[Violation] = []
-        self.on_first: Optional[Callable[[], None]] = None  # called at the first violation; the shrinker ends the run so
+        self.on_first: Optional[Callable[[], None]] = (
+            None  # called at the first violation; the shrinker ends the run so
+        )
 
     def fail(self, at_ms: int, region: int, text: str) -> None:
         self.violations.append(Violation(self.name, at_ms, region, text))

@@ -13,19 +13,42 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from crdt.block import Block
-from sim.history import Checker, Operation, Vector
-from sim.plan import Plan
-from sim.run import Result, run_plan
-from sim.world.trace import plain
-from sim.world.world import EPOCH_MS, NAMES
-from sync.messages import Acknowledge, Batch, Body, BodyRequest, Header, Heartbeat, Hello, HoldingBack, Part, SnapshotBegin, Welcome
+from anabranch.crdt.block import Block
+from anabranch.sim.history import Checker, Operation, Vector
+from anabranch.sim.plan import Plan
+from anabranch.sim.run import Result, run_plan
+from anabranch.sim.world.trace import plain
+from anabranch.sim.world.world import EPOCH_MS, NAMES
+from anabranch.sync.messages import (
+    Acknowledge,
+    Batch,
+    Body,
+    BodyRequest,
+    Header,
+    Heartbeat,
+    Hello,
+    HoldingBack,
+    Part,
+    SnapshotBegin,
+    Welcome,
+)
 
-COLOURS: Final = ("cyan", "green", "magenta", "blue", "yellow", "red", "bright_cyan", "bright_green")
+COLOURS: Final = (
+    "cyan",
+    "green",
+    "magenta",
+    "blue",
+    "yellow",
+    "red",
+    "bright_cyan",
+    "bright_green",
+)
 SHOWN_MAX: Final = 300
 """Characters of a reply that are shown."""
 # Faults that strike two regions, and those that strike all or none; any other strikes the first that it names.
-PAIRS: Final = frozenset({"cut", "one-way cut", "flapping", "slow link", "reset", "half-open", "link down"})
+PAIRS: Final = frozenset(
+    {"cut", "one-way cut", "flapping", "slow link", "reset", "half-open", "link down"}
+)
 EVERYWHERE: Final = frozenset({"full partition", "ring", "blackout", "client crash"})
 
 Line = tuple[int, int, str]
@@ -58,10 +81,12 @@ def describe(plan: Plan) -> list[str]:
     scale = f"{len(plan.regions)} regions, {len(plan.intents())} acts of {len(plan.clients)} clients and {len(plan.faults())} faults"
     lines = [
         f"seed {plan.seed}: {scale} in {plan.load_ms} ms; messages take {plan.delay_ms[0]} to {plan.delay_ms[1]} ms",
-        "links: " + ", ".join(f"{name_of(one)} hears {name_of(other)}" for one, other in plan.links),
+        "links: "
+        + ", ".join(f"{name_of(one)} hears {name_of(other)}" for one, other in plan.links),
     ]
     lines += [
-        f"client {one.number}: {one.kind} at {name_of(one.home)}, keys {' '.join(key.decode() for key in one.keys)}" for one in plan.clients
+        f"client {one.number}: {one.kind} at {name_of(one.home)}, keys {' '.join(key.decode() for key in one.keys)}"
+        for one in plan.clients
     ]
     names = sorted({name for values in plan.settings.values() for name in values})
     for name in names:
@@ -69,10 +94,18 @@ def describe(plan: Plan) -> list[str]:
         if len(set(values.values())) == 1:
             lines.append(f"{name} {values[plan.regions[0]]}")
         else:
-            lines.append(f"{name} " + ", ".join(f"{name_of(region)} {value or '(default)'}" for region, value in values.items()))
+            lines.append(
+                f"{name} "
+                + ", ".join(
+                    f"{name_of(region)} {value or '(default)'}" for region, value in values.items()
+                )
+            )
     apart = {region: offset for region, offset in plan.clock_offsets_ms.items() if offset}
     if apart:
-        lines.append("clocks: " + ", ".join(f"{name_of(region)} {offset:+} ms" for region, offset in apart.items()))
+        lines.append(
+            "clocks: "
+            + ", ".join(f"{name_of(region)} {offset:+} ms" for region, offset in apart.items())
+        )
     return lines
 
 
@@ -82,9 +115,13 @@ def show(plan: Plan, judges: Sequence[type[Checker]], console: Console) -> Resul
         console.print(Text(line, style="dim"), soft_wrap=True)
     result = replay(plan, judges, lambda line: console.print(as_text(line), soft_wrap=True))
     for violation in result.violations:
-        console.print(Text(f"VIOLATION {relative(str(violation))}", style="bold red"), soft_wrap=True)
+        console.print(
+            Text(f"VIOLATION {relative(str(violation))}", style="bold red"), soft_wrap=True
+        )
     verdict = "no violation" if not result.violations else f"{len(result.violations)} violations"
-    console.print(f"{verdict} in {result.virtual_ms} virtual ms; trace {result.trace_hash}", highlight=False)
+    console.print(
+        f"{verdict} in {result.virtual_ms} virtual ms; trace {result.trace_hash}", highlight=False
+    )
     return result
 
 
@@ -94,7 +131,9 @@ def as_text(line: Line) -> Text:
     text = Text(f"{at_ms:>7} ", style="dim")
     if not region:
         return text.append(words, style="bold")
-    return text.append(f"{name_of(region):<3}", style=COLOURS[(region - 1) % len(COLOURS)]).append(words, style="")
+    return text.append(f"{name_of(region):<3}", style=COLOURS[(region - 1) % len(COLOURS)]).append(
+        words, style=""
+    )
 
 
 def name_of(region: int) -> str:
@@ -104,7 +143,9 @@ def name_of(region: int) -> str:
 
 def relative(text: str) -> str:
     """A violation's text, its time counted from the beginning."""
-    return re.sub(r" at (\d{13}) ms", lambda found: f" at {int(found[1]) - EPOCH_MS} ms", text, count=1)
+    return re.sub(
+        r" at (\d{13}) ms", lambda found: f" at {int(found[1]) - EPOCH_MS} ms", text, count=1
+    )
 
 
 def counters(vector: Vector) -> str:
@@ -132,22 +173,46 @@ class _Narrator:
         """Who sent the command, and the reply that the region computed."""
         self._executed_ms[operation.number] = self._at_ms
         first, last = operation.effects()
-        issued = "" if first > last else f"  issues {first}" if first == last else f"  issues {first}…{last}"
+        issued = (
+            ""
+            if first > last
+            else f"  issues {first}"
+            if first == last
+            else f"  issues {first}…{last}"
+        )
         reply = shown_reply(plain(operation.reply))
-        self._tell((self._at_ms, operation.region, f"client {operation.client}: {shown_command(operation)} → {reply}{issued}"))
+        self._tell(
+            (
+                self._at_ms,
+                operation.region,
+                f"client {operation.client}: {shown_command(operation)} → {reply}{issued}",
+            )
+        )
 
     def answered(self, operation: Operation) -> None:
         """Told only when it took its time: it had to wait for the disk."""
         began_ms = self._executed_ms.pop(operation.number, self._at_ms)
         now_ms = (operation.answered_ms or 0) - EPOCH_MS
         if now_ms > began_ms:
-            self._tell((now_ms, operation.region, f"client {operation.client} has the answer to {short(operation)} of {began_ms}"))
+            self._tell(
+                (
+                    now_ms,
+                    operation.region,
+                    f"client {operation.client} has the answer to {short(operation)} of {began_ms}",
+                )
+            )
 
     def lost(self, operation: Operation) -> None:
         """The client never learns what became of it."""
         known = "" if operation.number in self._executed_ms else ", which was not executed"
         self._executed_ms.pop(operation.number, None)
-        self._tell((self._at_ms, operation.region, f"client {operation.client} will never have the answer to {short(operation)}{known}"))
+        self._tell(
+            (
+                self._at_ms,
+                operation.region,
+                f"client {operation.client} will never have the answer to {short(operation)}{known}",
+            )
+        )
 
 
 def shown_command(operation: Operation) -> str:
@@ -171,7 +236,14 @@ def _word(word: bytes) -> str:
     text = word.decode("utf-8", "backslashreplace")
     if text and text.isprintable() and not any(mark in text for mark in " '\""):
         return text if len(text) <= 40 else f"{text[:20]}…({len(word)} bytes)"
-    return '"' + "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in word[:40]) + '"'
+    return (
+        '"'
+        + "".join(
+            chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}"
+            for byte in word[:40]
+        )
+        + '"'
+    )
 
 
 def shown_reply(reply: Any) -> str:
@@ -196,7 +268,12 @@ _ENDS: Final = {
     "kill": "is killed", "power": "loses power", "clean": "stops cleanly", "backup": "stops, to start from an old backup",
     "gone": "is gone for good", "end": "",
 }  # fmt: skip
-_MOVES: Final = {"merge": "merges", "join": "joins a snapshot:", "tick": "issues by itself", "waited": "commands that waited issue"}
+_MOVES: Final = {
+    "merge": "merges",
+    "join": "joins a snapshot:",
+    "tick": "issues by itself",
+    "waited": "commands that waited issue",
+}
 
 
 def _words(what: str, details: list[Any]) -> str:
@@ -224,7 +301,9 @@ def _words(what: str, details: list[Any]) -> str:
     if what == "heals":
         return "HEALED: no more faults, no more load"
     if what == "ends":
-        return f"LEVEL after {details[0]} ms" if details[0] is not None else f"NOT LEVEL: {details[1]}"
+        return (
+            f"LEVEL after {details[0]} ms" if details[0] is not None else f"NOT LEVEL: {details[1]}"
+        )
     if what == "gives up":
         return f"client {details[0]} waits no longer and hangs up"
     if what in ("runs", "posts"):
@@ -237,7 +316,11 @@ def _moved(before: Vector, after: Vector) -> str:
     for region in sorted(after):
         old, new = before.get(region, 0), after[region]
         if new != old:
-            steps.append(f"{name_of(region)} {old + 1}" if new == old + 1 else f"{name_of(region)} {old + 1}…{new}")
+            steps.append(
+                f"{name_of(region)} {old + 1}"
+                if new == old + 1
+                else f"{name_of(region)} {old + 1}…{new}"
+            )
     return ", ".join(steps)
 
 
@@ -251,7 +334,11 @@ def _traffic(what: str, details: list[Any]) -> str:
         return f"hears {details[1]} from {peer}"
     if details[1] is None:
         return ""
-    return f"sends {peer} {_message(details[1])}" if what == "sends" else f"never hears {_message(details[1])} from {peer}: it is lost"
+    return (
+        f"sends {peer} {_message(details[1])}"
+        if what == "sends"
+        else f"never hears {_message(details[1])} from {peer}: it is lost"
+    )
 
 
 def _message(message: Any) -> str:
@@ -268,7 +355,9 @@ def _message(message: Any) -> str:
     if isinstance(message, (Part, Body)):
         return f"{name} {_item(message if isinstance(message, Part) else message.block)}"
     if isinstance(message, BodyRequest):
-        return f"{name} " + ", ".join(f"{name_of(origin)} {counter}" for origin, counter in message.dots)
+        return f"{name} " + ", ".join(
+            f"{name_of(origin)} {counter}" for origin, counter in message.dots
+        )
     return name
 
 

@@ -7,17 +7,19 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Optional
 
-from sim.checkers import ALL
-from sim.draw import draw_plan
-from sim.history import Checker, End, Violation
-from sim.plan import Plan
-from sim.rules.witness import Witness
-from sim.world import faults
-from sim.world.draining import drain
-from sim.world.world import EPOCH_MS, World
+from anabranch.sim.checkers import ALL
+from anabranch.sim.draw import draw_plan
+from anabranch.sim.history import Checker, End, Violation
+from anabranch.sim.plan import Plan
+from anabranch.sim.rules.witness import Witness
+from anabranch.sim.world import faults
+from anabranch.sim.world.draining import drain
+from anabranch.sim.world.world import EPOCH_MS, World
 
 _BOUND_MS: Final = 20_000
-_BOUND_MS_PER_COMMAND: Final = 60  # a line of regions with a window of one block passes them on one by one
+_BOUND_MS_PER_COMMAND: Final = (
+    60  # a line of regions with a window of one block passes them on one by one
+)
 _LOOK_MS: Final = 25
 _QUIET_LOOKS: Final = 4
 
@@ -38,12 +40,18 @@ def bound_ms(plan: Plan) -> int:
     return _BOUND_MS + _BOUND_MS_PER_COMMAND * len(plan.intents())
 
 
-def run_seed(seed: int, regions: int = 3, ops: int = 300, allowed: Optional[Collection[str]] = None) -> Result:
+def run_seed(
+    seed: int, regions: int = 3, ops: int = 300, allowed: Optional[Collection[str]] = None
+) -> Result:
     """Draws the seed's plan and runs it with all judges."""
     return run_plan(draw_plan(seed, regions, ops, allowed))
 
 
-def run_plan(plan: Plan, judges: Sequence[type[Checker]] = ALL, tell: Optional[Callable[[tuple[Any, ...]], None]] = None) -> Result:
+def run_plan(
+    plan: Plan,
+    judges: Sequence[type[Checker]] = ALL,
+    tell: Optional[Callable[[tuple[Any, ...]], None]] = None,
+) -> Result:
     """Runs a plan; an exception of the code under test is a violation like any other. Rules and conflicts are counted besides."""
     return run_world(World(plan, [*judges, Witness], tell))
 
@@ -61,13 +69,21 @@ def run_world(world: World) -> Result:
         where = traceback.extract_tb(error.__traceback__)[-1]
         world.fault_found(f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
         world.note(0, "exception", traceback.format_exc())
-    violations = world.found + [violation for judge in world.judges for violation in judge.violations]
+    violations = world.found + [
+        violation for judge in world.judges for violation in judge.violations
+    ]
     violations.sort(key=lambda violation: violation.at_ms)
     trace_hash = world.trace.digest()
     world.close()
     for witness in witnesses:
         world.counters.update(witness.counted(world.counters))
-    return Result(world.plan.seed, violations, trace_hash, world.scheduler.now_ms - EPOCH_MS, dict(world.counters))
+    return Result(
+        world.plan.seed,
+        violations,
+        trace_hash,
+        world.scheduler.now_ms - EPOCH_MS,
+        dict(world.counters),
+    )
 
 
 def conclude(world: World) -> None:
@@ -96,7 +112,9 @@ def _converge(world: World) -> Optional[int]:
     last: object = None
     while world.scheduler.now_ms < until_ms:
         world.scheduler.run_until(world.scheduler.now_ms + _LOOK_MS)
-        vectors = [region.engine.vector for region in world.remaining()] if world.is_level() else None
+        vectors = (
+            [region.engine.vector for region in world.remaining()] if world.is_level() else None
+        )
         shown = [sorted(vector.items()) for vector in vectors] if vectors is not None else None
         quiet = quiet + 1 if shown is not None and shown == last else 0
         last = shown

@@ -10,13 +10,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Union
 
-from sim.history import Checker, Operation, Violation, Words
-from sim.load.client import Client
-from sim.plan import ClientPlan, Fault, Plan
-from sim.run import Result, run_plan, run_world
-from sim.shrink import ROLLS, SMALL, Budget, Trial, ddmin, failure, settings_to_drop, simpler_worlds, without_settings
-from sim.world.draining import FIRST_NUMBER
-from sim.world.world import EPOCH_MS, World
+from anabranch.sim.history import Checker, Operation, Violation, Words
+from anabranch.sim.load.client import Client
+from anabranch.sim.plan import ClientPlan, Fault, Plan
+from anabranch.sim.run import Result, run_plan, run_world
+from anabranch.sim.shrink import (
+    ROLLS,
+    SMALL,
+    Budget,
+    Trial,
+    ddmin,
+    failure,
+    settings_to_drop,
+    simpler_worlds,
+    without_settings,
+)
+from anabranch.sim.world.draining import FIRST_NUMBER
+from anabranch.sim.world.world import EPOCH_MS, World
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,11 @@ class Script:
     def with_acts(self, acts: Sequence[Act]) -> Script:
         """The same world with these commands and faults."""
         faults = tuple(act for act in acts if isinstance(act, Fault))
-        return Script(self.plan.with_steps(faults), tuple(act for act in acts if isinstance(act, Command)), self.made)
+        return Script(
+            self.plan.with_steps(faults),
+            tuple(act for act in acts if isinstance(act, Command)),
+            self.made,
+        )
 
     def size(self) -> int:
         """How many commands it has; those of a transaction count each."""
@@ -112,7 +126,11 @@ def _units(pipeline: Sequence[Words]) -> list[tuple[Words, ...]]:
 
 def ids_made(operation: Operation) -> dict[bytes, bytes]:
     """By token, the IDs that the region generated for a command, or for those of a transaction."""
-    replies = operation.reply if operation.queued and isinstance(operation.reply, list) else [operation.reply]
+    replies = (
+        operation.reply
+        if operation.queued and isinstance(operation.reply, list)
+        else [operation.reply]
+    )
     found: dict[bytes, bytes] = {}
     for words, reply in zip(operation.commands(), replies, strict=False):
         token = token_of(words)
@@ -128,12 +146,20 @@ def token_of(words: Words) -> Optional[bytes]:
     return words[words.index(b"t") + 1]
 
 
-def run_script(script: Script, judges: Sequence[type[Checker]], tell: Optional[Callable[[tuple[Any, ...]], None]] = None) -> Result:
+def run_script(
+    script: Script,
+    judges: Sequence[type[Checker]],
+    tell: Optional[Callable[[tuple[Any, ...]], None]] = None,
+) -> Result:
     """Runs a script, healing, convergence and verdict included. `tell`: as of `sim.run.run_plan`."""
     return run_world(world_of(script, judges, tell))
 
 
-def world_of(script: Script, judges: Sequence[type[Checker]], tell: Optional[Callable[[tuple[Any, ...]], None]] = None) -> World:
+def world_of(
+    script: Script,
+    judges: Sequence[type[Checker]],
+    tell: Optional[Callable[[tuple[Any, ...]], None]] = None,
+) -> World:
     """A world that has not begun, in which the script will be played."""
     ids = _Ids(script.made)
 
@@ -150,11 +176,15 @@ def world_of(script: Script, judges: Sequence[type[Checker]], tell: Optional[Cal
     return world
 
 
-def shrink_script(script: Script, violation: Violation, judges: Sequence[type[Checker]], budget: Budget) -> Script:
+def shrink_script(
+    script: Script, violation: Violation, judges: Sequence[type[Checker]], budget: Budget
+) -> Script:
     """The smallest script found that fails in the same way (`sim.shrink.failure`). `violation` is the script's own."""
     wanted = failure(violation)
     before_healing = violation.at_ms < EPOCH_MS + script.plan.load_ms
-    trial = Trial(wanted, [judge for judge in judges if judge.name == violation.checker], before_healing)
+    trial = Trial(
+        wanted, [judge for judge in judges if judge.name == violation.checker], before_healing
+    )
     if not trial.fails(lambda judges: world_of(script, judges)):
         trial = Trial(wanted, judges, before_healing)
 
@@ -184,19 +214,37 @@ def shrink_script(script: Script, violation: Violation, judges: Sequence[type[Ch
         ddmin(script.acts(), fails)
         rolls = 0
     for place in range(len(script.commands)):
-        while any(is_smaller(_with_command(script, place, shorter)) for shorter in _shorter(script.commands[place])):
+        while any(
+            is_smaller(_with_command(script, place, shorter))
+            for shorter in _shorter(script.commands[place])
+        ):
             pass
     speakers = {command.client for command in script.commands}
-    is_smaller(replace(script, plan=replace(script.plan, clients=tuple(one for one in script.plan.clients if one.number in speakers))))
+    is_smaller(
+        replace(
+            script,
+            plan=replace(
+                script.plan,
+                clients=tuple(one for one in script.plan.clients if one.number in speakers),
+            ),
+        )
+    )
     for simpler in simpler_worlds(script.plan):
         is_smaller(replace(script, plan=simpler(script.plan)))
     names = settings_to_drop(script.plan, wanted)
-    ddmin(names, lambda left: is_smaller(replace(script, plan=without_settings(script.plan, set(names) - set(left)))))
+    ddmin(
+        names,
+        lambda left: is_smaller(
+            replace(script, plan=without_settings(script.plan, set(names) - set(left)))
+        ),
+    )
     return script
 
 
 def _with_command(script: Script, place: int, command: Command) -> Script:
-    return replace(script, commands=(*script.commands[:place], command, *script.commands[place + 1 :]))
+    return replace(
+        script, commands=(*script.commands[:place], command, *script.commands[place + 1 :])
+    )
 
 
 def is_failure(violations: Sequence[Violation], wanted: str) -> bool:
@@ -208,8 +256,14 @@ def _shorter(command: Command) -> list[Command]:
     """Simpler forms of a command, the simplest first."""
     if len(command.commands) > 1:
         inside = command.commands[1:-1]
-        fewer = [(command.commands[0], *inside[:place], *inside[place + 1 :], command.commands[-1]) for place in range(len(inside))]
-        return [replace(command, commands=some) for some in [*((words,) for words in inside), *(fewer if len(inside) > 1 else [])]]
+        fewer = [
+            (command.commands[0], *inside[:place], *inside[place + 1 :], command.commands[-1])
+            for place in range(len(inside))
+        ]
+        return [
+            replace(command, commands=some)
+            for some in [*((words,) for words in inside), *(fewer if len(inside) > 1 else [])]
+        ]
     words = command.commands[0]
     token = token_of(words)
     if token is not None and words[-1] != token:
@@ -283,4 +337,7 @@ def _send(world: World, pipeline: list[Command], ids: _Ids) -> None:
     client.region = first.region
     if first.anew:
         world.break_line(first.client)
-    world.send(client, [tuple(ids.now(word) for word in words) for one in pipeline for words in one.commands])
+    world.send(
+        client,
+        [tuple(ids.now(word) for word in words) for one in pipeline for words in one.commands],
+    )

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Optional, TypeVar
 
-from sim.history import Checker, Violation
-from sim.plan import ClientPlan, Fault, Intent, Plan, Step
-from sim.run import run_world
-from sim.world.world import EPOCH_MS, World
+from anabranch.sim.history import Checker, Violation
+from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan, Step
+from anabranch.sim.run import run_world
+from anabranch.sim.world.world import EPOCH_MS, World
 
 ATTEMPTS_MAX: Final = 4000
 SECONDS_MAX: Final = 120.0
@@ -130,7 +130,12 @@ def failure(violation: Violation) -> str:
     return "world: " + re.sub(r"\d+", "N", violation.text.partition(":")[0])
 
 
-def shrink(plan: Plan, violations: Sequence[Violation], judges: Sequence[type[Checker]], budget: Optional[Budget] = None) -> Plan:
+def shrink(
+    plan: Plan,
+    violations: Sequence[Violation],
+    judges: Sequence[type[Checker]],
+    budget: Optional[Budget] = None,
+) -> Plan:
     """The smallest plan found that fails as `plan` first did. `violations` are those of `plan`."""
     return _Shrinker(plan, violations[0], judges, budget or Budget()).shrink()
 
@@ -138,7 +143,9 @@ def shrink(plan: Plan, violations: Sequence[Violation], judges: Sequence[type[Ch
 class _Shrinker:
     """`plan` is the smallest so far."""
 
-    def __init__(self, plan: Plan, violation: Violation, judges: Sequence[type[Checker]], budget: Budget) -> None:
+    def __init__(
+        self, plan: Plan, violation: Violation, judges: Sequence[type[Checker]], budget: Budget
+    ) -> None:
         self.plan = plan
         self.violation = violation
         self.failure = failure(violation)
@@ -191,12 +198,16 @@ class _Shrinker:
 
     def _end_early(self) -> None:
         """Nothing after the violation matters, if it came before healing; and no time is needed after the last step."""
-        steps = tuple(step for step in self.plan.steps if step.at_ms <= self.violation.at_ms - EPOCH_MS)
+        steps = tuple(
+            step for step in self.plan.steps if step.at_ms <= self.violation.at_ms - EPOCH_MS
+        )
         if len(steps) < len(self.plan.steps):
             self._try(self.plan.with_steps(steps))
         last_ms = max((_end_ms(step) for step in self.plan.steps), default=0)
         for spare_ms in (1, 50, 500):
-            if last_ms + spare_ms < self.plan.load_ms and self._try(replace(self.plan, load_ms=last_ms + spare_ms)):
+            if last_ms + spare_ms < self.plan.load_ms and self._try(
+                replace(self.plan, load_ms=last_ms + spare_ms)
+            ):
                 return
 
     def _clients(self) -> None:
@@ -204,11 +215,18 @@ class _Shrinker:
 
     def _faults(self) -> None:
         intents = self.plan.intents()
-        ddmin(self.plan.faults(), lambda faults: self._try(_with_steps(self.plan, [*intents, *faults])))
+        ddmin(
+            self.plan.faults(),
+            lambda faults: self._try(_with_steps(self.plan, [*intents, *faults])),
+        )
 
     def _intents(self, parts_max: int = 0) -> None:
         faults = self.plan.faults()
-        ddmin(self.plan.intents(), lambda intents: self._try(_with_steps(self.plan, [*intents, *faults])), parts_max)
+        ddmin(
+            self.plan.intents(),
+            lambda intents: self._try(_with_steps(self.plan, [*intents, *faults])),
+            parts_max,
+        )
 
     def _simplify(self) -> None:
         """One simple world for all that can be had so."""
@@ -218,7 +236,12 @@ class _Shrinker:
             self._try(replace(self.plan, links=_mesh(self.plan.regions)))
         keys = sorted({key for client in self.plan.clients for key in client.keys})
         if len(keys) > 1:
-            self._try(replace(self.plan, clients=tuple(replace(client, keys=(keys[0],)) for client in self.plan.clients)))
+            self._try(
+                replace(
+                    self.plan,
+                    clients=tuple(replace(client, keys=(keys[0],)) for client in self.plan.clients),
+                )
+            )
 
     def _regions(self) -> None:
         """Regions are taken away, the last first; their clients go, or move."""
@@ -237,7 +260,11 @@ class _Shrinker:
         for place, step in enumerate(self.plan.steps):
             while isinstance(step, Fault) and step.duration_ms > 1:
                 step = replace(step, duration_ms=step.duration_ms // 2)
-                if not self._try(self.plan.with_steps((*self.plan.steps[:place], step, *self.plan.steps[place + 1 :]))):
+                if not self._try(
+                    self.plan.with_steps(
+                        (*self.plan.steps[:place], step, *self.plan.steps[place + 1 :])
+                    )
+                ):
                     break
 
 
@@ -254,14 +281,18 @@ def _with_steps(plan: Plan, steps: Sequence[Step]) -> Plan:
 def _with_clients(plan: Plan, clients: Sequence[ClientPlan]) -> Plan:
     """The plan with these clients alone, and what they do."""
     numbers = {client.number for client in clients}
-    steps = tuple(step for step in plan.steps if not isinstance(step, Intent) or step.client in numbers)
+    steps = tuple(
+        step for step in plan.steps if not isinstance(step, Intent) or step.client in numbers
+    )
     return replace(plan, clients=tuple(clients), steps=steps)
 
 
 def _with_regions(plan: Plan, regions: tuple[int, ...], home: int) -> Plan:
     """The plan with fewer regions, each linked with each. Clients and faults of those that go move to `home`, or go, too (0)."""
     clients = [
-        client if client.home in regions else replace(client, home=home) for client in plan.clients if client.home in regions or home
+        client if client.home in regions else replace(client, home=home)
+        for client in plan.clients
+        if client.home in regions or home
     ]
     steps: list[Step] = []
     for step in plan.steps:
@@ -269,7 +300,11 @@ def _with_regions(plan: Plan, regions: tuple[int, ...], home: int) -> Plan:
             struck = step.regions[0] if step.regions[0] in regions else home
             if not struck:
                 continue
-            others = [region for region in (*step.regions[1:], *regions) if region in regions and region != struck]
+            others = [
+                region
+                for region in (*step.regions[1:], *regions)
+                if region in regions and region != struck
+            ]
             step = replace(step, regions=(struck, *others[: len(step.regions) - 1]))
         steps.append(step)
     smaller = replace(
@@ -277,7 +312,9 @@ def _with_regions(plan: Plan, regions: tuple[int, ...], home: int) -> Plan:
         regions=regions,
         settings={region: plan.settings[region] for region in regions},
         links=_mesh(regions),
-        clock_offsets_ms={region: offset for region, offset in plan.clock_offsets_ms.items() if region in regions},
+        clock_offsets_ms={
+            region: offset for region, offset in plan.clock_offsets_ms.items() if region in regions
+        },
         steps=tuple(steps),
     )
     return _with_clients(smaller, clients)
@@ -305,7 +342,10 @@ def settings_to_drop(plan: Plan, wanted: str) -> list[str]:
 
 def without_settings(plan: Plan, names: set[str]) -> Plan:
     """The plan with these settings at their defaults."""
-    left = {region: {name: value for name, value in values.items() if name not in names} for region, values in plan.settings.items()}
+    left = {
+        region: {name: value for name, value in values.items() if name not in names}
+        for region, values in plan.settings.items()
+    }
     return replace(plan, settings=left)
 
 

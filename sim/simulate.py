@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from sim import seeds as seeds_module
-from sim.replay import relative
-from sim.run import Result
-from sim.shrink import failure
-from sim.story import Shrinking, Story
-from sim.sweep import LIMIT_S, Died, Task, in_processes, sweep
-from sim.tally import Tally, known_names, show
+from anabranch.sim import seeds as seeds_module
+from anabranch.sim.replay import relative
+from anabranch.sim.run import Result
+from anabranch.sim.shrink import failure
+from anabranch.sim.story import Shrinking, Story
+from anabranch.sim.sweep import LIMIT_S, Died, Task, in_processes, sweep
+from anabranch.sim.tally import Tally, known_names, show
 
 STORIES_MAX: Final = 3
 """Stories of one sweep: the first seed of so many kinds of failure is made small."""
@@ -46,8 +46,12 @@ def run(seeds: Iterable[int], total: Optional[int], asked: Asked, console: Conso
     if tally.failed and asked.shrink_s > 0:
         write_stories(tally.failed, asked, console)
     if tally.failed:
-        listed = " ".join(str(each.seed) for each in sorted(tally.failed, key=lambda one: one.seed)[:20])
-        console.print(Text(f"{len(tally.failed)} of {tally.seeds} seeds FAILED: {listed}", style="bold red"))
+        listed = " ".join(
+            str(each.seed) for each in sorted(tally.failed, key=lambda one: one.seed)[:20]
+        )
+        console.print(
+            Text(f"{len(tally.failed)} of {tally.seeds} seeds FAILED: {listed}", style="bold red")
+        )
     else:
         console.print(f"{tally.seeds} seeds, no violation", highlight=False)
     return tally
@@ -60,13 +64,20 @@ def run_failed(asked: Asked, console: Console, path: Path = seeds_module.FILE) -
     for one in seeds_module.failed(path):
         by_scale.setdefault((one.regions, one.ops), []).append(one.seed)
     for (regions, ops), seeds in by_scale.items():
-        console.print(f"{len(seeds)} seeds that failed once, of {regions} regions and {ops} operations", highlight=False)
+        console.print(
+            f"{len(seeds)} seeds that failed once, of {regions} regions and {ops} operations",
+            highlight=False,
+        )
         task = replace(asked.task, regions=regions, ops=ops)
-        passes = not sweep_shown(seeds, len(seeds), replace(asked, task=task), console).failed and passes
+        passes = (
+            not sweep_shown(seeds, len(seeds), replace(asked, task=task), console).failed and passes
+        )
     return passes
 
 
-def sweep_shown(seeds: Iterable[int], total: Optional[int], asked: Asked, console: Console) -> Tally:
+def sweep_shown(
+    seeds: Iterable[int], total: Optional[int], asked: Asked, console: Console
+) -> Tally:
     """The sums of a sweep, with its progress shown and its failures told as they come."""
     tally = Tally()
     progress = _Progress(tally, total, console)
@@ -83,7 +94,10 @@ def sweep_shown(seeds: Iterable[int], total: Optional[int], asked: Asked, consol
 def options_of(task: Task) -> str:
     """The command line's options of a task, as far as they are not the usual ones; " --regions 5", say."""
     usual = Task()
-    words = [f" --regions {task.regions}" if task.regions != usual.regions else "", f" --ops {task.ops}" if task.ops != usual.ops else ""]
+    words = [
+        f" --regions {task.regions}" if task.regions != usual.regions else "",
+        f" --ops {task.ops}" if task.ops != usual.ops else "",
+    ]
     if task.faults is not None:
         words.append(f' --faults "{",".join(task.faults) or "none"}"')
     return "".join(words)
@@ -95,7 +109,9 @@ def _tell(result: Result, task: Task, console: Console) -> None:
         console.print(Text(f"  {relative(str(violation))}"), soft_wrap=True)
     if len(result.violations) > SHOWN_MAX:
         console.print(f"  … and {len(result.violations) - SHOWN_MAX} more")
-    console.print(Text(f"  anabranch simulate --replay {result.seed}{options_of(task)}"), soft_wrap=True)
+    console.print(
+        Text(f"  anabranch simulate --replay {result.seed}{options_of(task)}"), soft_wrap=True
+    )
 
 
 def write_stories(failed: list[Result], asked: Asked, console: Console) -> None:
@@ -109,10 +125,17 @@ def write_stories(failed: list[Result], asked: Asked, console: Console) -> None:
         del first[kind]
     kinds = {seed: kind for kind, seed in first.items()}
     if kinds:
-        console.print(f"making {len(kinds)} failure{'s' if len(kinds) > 1 else ''} small …", highlight=False)
-    for seed, story in in_processes(kinds, Shrinking(asked.task, asked.shrink_s), asked.jobs, 3 * asked.shrink_s + asked.limit_s):
+        console.print(
+            f"making {len(kinds)} failure{'s' if len(kinds) > 1 else ''} small …", highlight=False
+        )
+    for seed, story in in_processes(
+        kinds, Shrinking(asked.task, asked.shrink_s), asked.jobs, 3 * asked.shrink_s + asked.limit_s
+    ):
         if isinstance(story, Died):
-            console.print(Text(f"seed {seed} ({kinds[seed]}) could not be made small: {story.text}"), soft_wrap=True)
+            console.print(
+                Text(f"seed {seed} ({kinds[seed]}) could not be made small: {story.text}"),
+                soft_wrap=True,
+            )
         else:
             _write_story(seed, kinds[seed], story, asked.stories, console)
 
@@ -143,7 +166,12 @@ class _Progress:
 
     def __enter__(self) -> _Progress:
         if self._console.is_terminal:
-            columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}")
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[speed]}"),
+            )
             self._bar = Progress(*columns, console=self._console)
             self._row = self._bar.add_task("seeds", total=self._total, speed="")
             self._bar.start()
@@ -168,7 +196,11 @@ class _Progress:
     def _say(self) -> None:
         of_all = f" of {self._total}" if self._total is not None else ""
         failed = f", {len(self._tally.failed)} FAILED" if self._tally.failed else ""
-        self._console.print(f"{self._tally.seeds}{of_all} seeds{failed}; {self._speed()}", highlight=False, soft_wrap=True)
+        self._console.print(
+            f"{self._tally.seeds}{of_all} seeds{failed}; {self._speed()}",
+            highlight=False,
+            soft_wrap=True,
+        )
 
     def _speed(self) -> str:
         """Seeds a second, and how much faster than the clock virtual time runs."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sim.history import Checker
-from sim.replay import relative
-from sim.run import run_plan
-from sim.scenario.model import ScenarioError
-from sim.scenario.parser import parse
-from sim.scenario.recording import Notes
-from sim.scenario.virtual import run_virtually
-from sim.scenario.writing import write_story
-from sim.script import Script, is_failure, record, run_script, shrink_script
-from sim.shrink import Budget, failure, shrink
-from sim.sweep import Task
+from anabranch.sim.history import Checker
+from anabranch.sim.replay import relative
+from anabranch.sim.run import run_plan
+from anabranch.sim.scenario.model import ScenarioError
+from anabranch.sim.scenario.parser import parse
+from anabranch.sim.scenario.recording import Notes
+from anabranch.sim.scenario.virtual import run_virtually
+from anabranch.sim.scenario.writing import write_story
+from anabranch.sim.script import Script, is_failure, record, run_script, shrink_script
+from anabranch.sim.shrink import Budget, failure, shrink
+from anabranch.sim.sweep import Task
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,28 @@ class Shrinking:
         small = shrink(plan, result.violations, judges, Budget(seconds_max=self.seconds * 2 / 3))
         script, again = record(small, judges)
         assert is_failure(again.violations, wanted)
-        violation = next((each for each in run_script(script, judges).violations if failure(each) == wanted), None)
+        violation = next(
+            (each for each in run_script(script, judges).violations if failure(each) == wanted),
+            None,
+        )
         if violation is None:
             return Story("it fails only while its clients react, so that no file tells it")
         script = shrink_script(script, violation, judges, Budget(seconds_max=self.seconds / 3))
         text, fails = told(script, wanted, judges, seed)
         remark = "the file fails in the same way" if fails else "the file ALONE does not fail"
-        return Story(remark, text, script.size(), len(script.plan.faults()), len(plan.intents()), len(plan.faults()))
+        return Story(
+            remark,
+            text,
+            script.size(),
+            len(script.plan.faults()),
+            len(plan.intents()),
+            len(plan.faults()),
+        )
 
 
-def told(script: Script, wanted: str, judges: Sequence[type[Checker]], seed: int) -> tuple[str, bool]:
+def told(
+    script: Script, wanted: str, judges: Sequence[type[Checker]], seed: int
+) -> tuple[str, bool]:
     """The scenario file of a script that fails in this way (`sim.shrink.failure`), and whether the file does when it is run."""
     notes = Notes()
     found = run_script(script, [*judges, notes.judge], notes.tell).violations
@@ -67,7 +79,9 @@ def told(script: Script, wanted: str, judges: Sequence[type[Checker]], seed: int
     text = write_story(script.plan, notes.told, title, prose)
     if file_fails(text, wanted, judges):
         return text, True
-    prose += "\n\nThe seed fails so. This file alone, run in virtual time, does not: replay the seed."
+    prose += (
+        "\n\nThe seed fails so. This file alone, run in virtual time, does not: replay the seed."
+    )
     return write_story(script.plan, notes.told, title, prose), False
 
 

@@ -15,11 +15,11 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, Generic, Optional, TypeVar, Union
 
-from sim.checkers import ALL
-from sim.draw import draw_plan
-from sim.history import Checker, Violation
-from sim.plan import Plan
-from sim.run import Result, run_plan
+from anabranch.sim.checkers import ALL
+from anabranch.sim.draw import draw_plan
+from anabranch.sim.history import Checker, Violation
+from anabranch.sim.plan import Plan
+from anabranch.sim.run import Result, run_plan
 
 LIMIT_S: Final = 120.0
 """Wall-clock seconds after which a seed counts as hanging; it takes a fraction of one."""
@@ -57,7 +57,13 @@ class Died:
     text: str
 
 
-def sweep(seeds: Iterable[int], task: Task, jobs: int = 1, limit_s: float = LIMIT_S, until_s: Optional[float] = None) -> Iterator[Result]:
+def sweep(
+    seeds: Iterable[int],
+    task: Task,
+    jobs: int = 1,
+    limit_s: float = LIMIT_S,
+    until_s: Optional[float] = None,
+) -> Iterator[Result]:
     """The result of each seed, as they come. A seed whose worker died or hung has that as its violation."""
     for seed, result in in_processes(seeds, task, jobs, limit_s, until_s):
         if isinstance(result, Died):
@@ -67,7 +73,11 @@ def sweep(seeds: Iterable[int], task: Task, jobs: int = 1, limit_s: float = LIMI
 
 
 def in_processes(
-    numbers: Iterable[int], task: Callable[[int], T], jobs: int, limit_s: float, until_s: Optional[float] = None
+    numbers: Iterable[int],
+    task: Callable[[int], T],
+    jobs: int,
+    limit_s: float,
+    until_s: Optional[float] = None,
 ) -> Iterator[tuple[int, Union[T, Died]]]:
     """(number, task(number)) as they are done, in `jobs` processes. `until_s` (monotonic time): no more is begun then."""
     waiting = iter(numbers)
@@ -154,7 +164,11 @@ def _ending(exit_code: Optional[int]) -> str:
     return f"exit status {exit_code}"
 
 
-def _work(connection: Connection[Any, Any], task: Callable[[int], Any], inherited: list[Connection[Any, Any]]) -> None:
+def _work(
+    connection: Connection[Any, Any],
+    task: Callable[[int], Any],
+    inherited: list[Connection[Any, Any]],
+) -> None:
     """A worker's life. Rubbish is collected after each seed and not within: what was imported is left out of it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it ends it
     for other in inherited:  # else nobody would hear of the end of whoever gives out the work

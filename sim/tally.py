@@ -9,10 +9,10 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from sim.draw import FAULTS
-from sim.rules.conflicts import CONFLICTS
-from sim.rules.table import NOT_SIMULATED, RULES
-from sim.run import Result
+from anabranch.sim.draw import FAULTS
+from anabranch.sim.rules.conflicts import CONFLICTS
+from anabranch.sim.rules.table import NOT_SIMULATED, RULES
+from anabranch.sim.run import Result
 
 RARE_PERCENT: Final = 1.0
 """A fault or rule that fewer seeds exercise is named at the end of the table."""
@@ -58,13 +58,21 @@ class Tally:
     def names(self, section: str, known: Sequence[str] = ()) -> list[str]:
         """The counters of a section: those that must be there, in their order, then others by name. "": those without one."""
         prefixes = {prefix for prefix, _ in SECTIONS if prefix}
-        found = sorted(name for name in self.times if (_prefix(name) if _prefix(name) in prefixes else "") == section)
+        found = sorted(
+            name
+            for name in self.times
+            if (_prefix(name) if _prefix(name) in prefixes else "") == section
+        )
         expected = [f"{section}:{name}" for name in known]
         return expected + [name for name in found if name not in expected]
 
     def rare(self, known: dict[str, Sequence[str]]) -> list[str]:
         """Faults and rules that less than 1 % of the seeds exercised. `known`: by section, what must be there."""
-        names = [name for section in ("fault", "rule") for name in self.names(section, known.get(section, ()))]
+        names = [
+            name
+            for section in ("fault", "rule")
+            for name in self.names(section, known.get(section, ()))
+        ]
         return [name for name in names if self.percent(name) < RARE_PERCENT]
 
     def as_json(self) -> dict[str, Any]:
@@ -72,14 +80,24 @@ class Tally:
         return {
             "seeds": self.seeds,
             "virtual_ms": self.virtual_ms,
-            "failed": {str(each.seed): [str(one) for one in each.violations] for each in sorted(self.failed, key=lambda one: one.seed)},
-            "counters": {name: {"times": self.times[name], "seeds": self.in_seeds[name]} for name in sorted(self.times)},
+            "failed": {
+                str(each.seed): [str(one) for one in each.violations]
+                for each in sorted(self.failed, key=lambda one: one.seed)
+            },
+            "counters": {
+                name: {"times": self.times[name], "seeds": self.in_seeds[name]}
+                for name in sorted(self.times)
+            },
         }
 
 
 def known_names() -> dict[str, Sequence[str]]:
     """What a table shows even if it never happened: every kind of fault, conflict and rule."""
-    return {"fault": (*FAULTS, "answer lost"), "conflict": CONFLICTS, "rule": [rule for rule in RULES if rule not in NOT_SIMULATED]}
+    return {
+        "fault": (*FAULTS, "answer lost"),
+        "conflict": CONFLICTS,
+        "rule": [rule for rule in RULES if rule not in NOT_SIMULATED],
+    }
 
 
 def show(tally: Tally, console: Console, known: dict[str, Sequence[str]]) -> None:
@@ -90,11 +108,22 @@ def show(tally: Tally, console: Console, known: dict[str, Sequence[str]]) -> Non
             console.print(_table(tally, section, heading, names))
     rare = tally.rare(known)
     if rare:
-        console.print(f"in less than {RARE_PERCENT:g} % of the seeds: {', '.join(rare)}", style="yellow", highlight=False)
+        console.print(
+            f"in less than {RARE_PERCENT:g} % of the seeds: {', '.join(rare)}",
+            style="yellow",
+            highlight=False,
+        )
 
 
 def _table(tally: Tally, section: str, heading: str, names: list[str]) -> Table:
-    table = Table(box=None, pad_edge=False, title=heading, title_justify="left", title_style="bold", padding=(0, 2, 0, 0))
+    table = Table(
+        box=None,
+        pad_edge=False,
+        title=heading,
+        title_justify="left",
+        title_style="bold",
+        padding=(0, 2, 0, 0),
+    )
     table.add_column("", min_width=30)
     for column in ("times", "seeds", "%"):
         table.add_column(column, justify="right", min_width=8)
@@ -102,7 +131,13 @@ def _table(tally: Tally, section: str, heading: str, names: list[str]) -> Table:
         percent = tally.percent(name)
         style = "yellow" if section in ("fault", "rule") and percent < RARE_PERCENT else ""
         shown = name.removeprefix(f"{section}:") if section else name
-        table.add_row(shown, f"{tally.times[name]:,}", f"{tally.in_seeds[name]:,}", f"{percent:.1f}", style=style)
+        table.add_row(
+            shown,
+            f"{tally.times[name]:,}",
+            f"{tally.in_seeds[name]:,}",
+            f"{percent:.1f}",
+            style=style,
+        )
     return table
 
 

@@ -8,5 +8,3 @@
    simulator drives the hub as it is.
 3. `carrier`: messages over gRPC. `manager`: carries values between hub, carrier, engine and database.
 """
-
-import anabranch_build as anabranch_build  # first of all: it chooses the build

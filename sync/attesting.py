@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt.vector import Vector
-from region.engine.gossip import Gossip, Heard
-from region.engine.settings import Settings
-from sync.doors import Attestation, Engine
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.gossip import Gossip, Heard
+from anabranch.region.engine.settings import Settings
+from anabranch.sync.doors import Attestation, Engine
 
 
 class Announcer:
@@ -30,7 +30,10 @@ class Announcer:
         if self._pending is not None:
             return
         beat = steady_ms >= self._beat_ms
-        if not beat and not (self.dirty and steady_ms >= self._last_ms + self._settings.integer("crdt-sync-interval-ms")):
+        if not beat and not (
+            self.dirty
+            and steady_ms >= self._last_ms + self._settings.integer("crdt-sync-interval-ms")
+        ):
             return
         self.dirty = False
         self._last_ms = steady_ms
@@ -51,8 +54,18 @@ class Announcer:
 def own_gossip(engine: Engine, attestation: Attestation) -> Gossip:
     """What the engine passes on, with this region's own part from an attestation that is on disk."""
     gossip = engine.gossip()
-    own = Heard(engine.region_id, attestation.life, attestation.counts, dict(attestation.vector), attestation.clock_ms)
-    return Gossip([own] + [heard for heard in gossip.heard if heard.region_id != engine.region_id], gossip.questions, gossip.answers)
+    own = Heard(
+        engine.region_id,
+        attestation.life,
+        attestation.counts,
+        dict(attestation.vector),
+        attestation.clock_ms,
+    )
+    return Gossip(
+        [own] + [heard for heard in gossip.heard if heard.region_id != engine.region_id],
+        gossip.questions,
+        gossip.answers,
+    )
 
 
 class SteadyClock:
@@ -70,4 +83,8 @@ class SteadyClock:
 
 def comparable(vector: Vector, chains: dict[int, bytes], disk_vector: Vector) -> dict[int, bytes]:
     """The chain values of a peer that this region's own log can be compared with: it has got as far (S13.5)."""
-    return {region_id: chain for region_id, chain in chains.items() if disk_vector.get(region_id, 0) >= vector.get(region_id, 0)}
+    return {
+        region_id: chain
+        for region_id, chain in chains.items()
+        if disk_vector.get(region_id, 0) >= vector.get(region_id, 0)
+    }

@@ -12,7 +12,7 @@ from typing import Any, Final, Optional, Protocol
 import grpc
 import grpc.aio
 
-from sync.parts import MESSAGE_BYTES_MAX
+from anabranch.sync.parts import MESSAGE_BYTES_MAX
 
 METHOD: Final = "/anabranch.sync.v1.Sync/Link"
 _KEEPALIVE_MS: Final = 5000
@@ -155,7 +155,9 @@ class Listener:
         self._server = grpc.aio.server(options=_OPTIONS)
         service, method = METHOD[1:].split("/")
         handlers = {method: grpc.stream_stream_rpc_method_handler(link)}
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(service, handlers),)
+        )
         port = int(self._server.add_insecure_port(self._listen))
         if port == 0:
             raise RuntimeError(f"cannot listen on {self._listen}")

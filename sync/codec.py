@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from crdt.vector import Dot
-from region.engine.errors import PeerError
-from sync import messages as m
-from sync import parts
-from sync.parts import MESSAGE_BYTES_MAX
-from sync.wire import sync_pb2 as wire
+from anabranch.crdt.vector import Dot
+from anabranch.region.engine.errors import PeerError
+from anabranch.sync import messages as m
+from anabranch.sync import parts
+from anabranch.sync.parts import MESSAGE_BYTES_MAX
+from anabranch.sync.wire import sync_pb2 as wire
 
 DOTS_MAX: Final = 256
 ITEMS_MAX: Final = 1 << 18
@@ -53,8 +53,12 @@ def decode_up(data: bytes) -> m.Up:
     if kind == "hello":
         return _get_hello(up.hello)
     if kind == "acknowledge":
-        gossip = parts.get_gossip(up.acknowledge.gossip) if up.acknowledge.HasField("gossip") else None
-        return m.Acknowledge(parts.get_vector(up.acknowledge.vector), _get_regions(up.acknowledge.direct), gossip)
+        gossip = (
+            parts.get_gossip(up.acknowledge.gossip) if up.acknowledge.HasField("gossip") else None
+        )
+        return m.Acknowledge(
+            parts.get_vector(up.acknowledge.vector), _get_regions(up.acknowledge.direct), gossip
+        )
     if kind == "body_request":
         return m.BodyRequest(_get_dots(up.body_request.dots))
     if kind == "snapshot_request":
@@ -87,7 +91,9 @@ def _get_hello(hello: wire.Hello) -> m.Hello:
 def _check_version(version: int) -> None:
     """First of all: a later version may mean something else by every other field."""
     if version != m.VERSION:
-        raise m.LinkRefused("version", f"the peer speaks protocol version {version}, this region speaks {m.VERSION}")
+        raise m.LinkRefused(
+            "version", f"the peer speaks protocol version {version}, this region speaks {m.VERSION}"
+        )
 
 
 def _get_regions(region_ids: Iterable[int]) -> frozenset[int]:
@@ -120,7 +126,9 @@ def encode_down(message: m.Down, compression: str = "zstd") -> bytes:
             )
         )  # fmt: skip
     elif isinstance(message, m.Body):
-        down.body.block.CopyFrom(parts.pack(parts.put_block(message.block).SerializeToString(), compression))
+        down.body.block.CopyFrom(
+            parts.pack(parts.put_block(message.block).SerializeToString(), compression)
+        )
     elif isinstance(message, m.HoldingBack):
         down.holding_back.holding = message.holding
         down.holding_back.SetInParent()
@@ -150,7 +158,11 @@ def _batch_items(items: list[m.Item]) -> bytes:
 
 def _put_welcome(message: m.Welcome) -> wire.Welcome:
     welcome = wire.Welcome(
-        version=message.version, cluster=message.cluster, region_id=message.region_id, name=message.name, life=message.life
+        version=message.version,
+        cluster=message.cluster,
+        region_id=message.region_id,
+        name=message.name,
+        life=message.life,
     )
     parts.put_members(welcome.members, message.members)
     parts.put_vector(welcome.vector, message.vector)
@@ -158,13 +170,17 @@ def _put_welcome(message: m.Welcome) -> wire.Welcome:
     return welcome
 
 
-def _put_snapshot(down: wire.Down, message: m.SnapshotBegin | m.SnapshotChunk | m.SnapshotEnd, compression: str) -> None:
+def _put_snapshot(
+    down: wire.Down, message: m.SnapshotBegin | m.SnapshotChunk | m.SnapshotEnd, compression: str
+) -> None:
     if isinstance(message, m.SnapshotBegin):
         down.snapshot_begin.number = message.number
         parts.put_vector(down.snapshot_begin.vector, message.vector)
         parts.put_chains(down.snapshot_begin.chains, message.vector, message.chains)
     elif isinstance(message, m.SnapshotChunk):
-        chunk = wire.SnapshotChunk(number=message.number, index=message.index, data=parts.pack(message.data, compression))
+        chunk = wire.SnapshotChunk(
+            number=message.number, index=message.index, data=parts.pack(message.data, compression)
+        )
         down.snapshot_chunk.CopyFrom(chunk)
     else:
         down.snapshot_end.CopyFrom(wire.SnapshotEnd(number=message.number, chunks=message.chunks))
@@ -188,7 +204,15 @@ def _get_batch(down: wire.Down) -> m.Batch:
         elif kind == "header":
             first, last = parts.span(one.header.first, one.header.last)
             size = parts.counter(one.header.body_bytes, 0)
-            items.append(m.Header(parts.region(one.header.origin), first, last, parts.chain(one.header.chain), size))
+            items.append(
+                m.Header(
+                    parts.region(one.header.origin),
+                    first,
+                    last,
+                    parts.chain(one.header.chain),
+                    size,
+                )
+            )
         else:
             raise PeerError("malformed: an empty batch item")
     return m.Batch(items)
@@ -200,7 +224,16 @@ def _get_part(down: wire.Down) -> m.Part:
     data = parts.unpack(part.data)
     if not data or part.offset + len(data) > parts.counter(part.body_bytes):
         raise PeerError("malformed: a part outside its block")
-    return m.Part(parts.region(part.origin), first, last, parts.chain(part.chain), part.body_bytes, part.offset, data, part.asked)
+    return m.Part(
+        parts.region(part.origin),
+        first,
+        last,
+        parts.chain(part.chain),
+        part.body_bytes,
+        part.offset,
+        data,
+        part.asked,
+    )
 
 
 def _get_body(down: wire.Down) -> m.Body:
@@ -221,16 +254,22 @@ def _get_welcome(down: wire.Down) -> m.Welcome:
 def _get_snapshot_begin(down: wire.Down) -> m.SnapshotBegin:
     begin = down.snapshot_begin
     vector = parts.get_vector(begin.vector)
-    return m.SnapshotBegin(parts.counter(begin.number), vector, parts.get_chains(begin.chains, vector))
+    return m.SnapshotBegin(
+        parts.counter(begin.number), vector, parts.get_chains(begin.chains, vector)
+    )
 
 
 def _get_snapshot_chunk(down: wire.Down) -> m.SnapshotChunk:
     chunk = down.snapshot_chunk
-    return m.SnapshotChunk(parts.counter(chunk.number), parts.counter(chunk.index, 0), parts.unpack(chunk.data))
+    return m.SnapshotChunk(
+        parts.counter(chunk.number), parts.counter(chunk.index, 0), parts.unpack(chunk.data)
+    )
 
 
 def _get_snapshot_end(down: wire.Down) -> m.SnapshotEnd:
-    return m.SnapshotEnd(parts.counter(down.snapshot_end.number), parts.counter(down.snapshot_end.chunks, 0))
+    return m.SnapshotEnd(
+        parts.counter(down.snapshot_end.number), parts.counter(down.snapshot_end.chunks, 0)
+    )
 
 
 def _get_heartbeat(down: wire.Down) -> m.Heartbeat:
@@ -246,7 +285,9 @@ _DOWN: Final[dict[str, Callable[[wire.Down], m.Down]]] = {
     "batch": _get_batch,
     "part": _get_part,
     "body": _get_body,
-    "holding_back": lambda down: m.HoldingBack(down.holding_back.holding, parts.get_vector(down.holding_back.vector)),
+    "holding_back": lambda down: m.HoldingBack(
+        down.holding_back.holding, parts.get_vector(down.holding_back.vector)
+    ),
     "snapshot_begin": _get_snapshot_begin,
     "snapshot_chunk": _get_snapshot_chunk,
     "snapshot_end": _get_snapshot_end,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Optional, Protocol
 
-from crdt.block import Block
-from crdt.vector import Vector
-from region.engine.gossip import Gossip
-from region.engine.settings import Settings
+from anabranch.crdt.block import Block
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.gossip import Gossip
+from anabranch.region.engine.settings import Settings
 
 
 class Member(Protocol):

@@ -6,10 +6,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parent.parent
-_PROTO = _ROOT / "proto"
-_SOURCE = _PROTO / "anabranch" / "sync" / "v1" / "sync.proto"
-_TARGET = _ROOT / "sync" / "wire"
+_HERE = Path(__file__).resolve().parent
+_SCHEMA = Path("anabranch", "sync", "v1", "sync.proto")
+# In a checkout this file is in sync/, in an sdist it is in anabranch/sync/: proto/ lies above both.
+_PROTO = next(
+    (above / "proto" for above in _HERE.parents if (above / "proto" / _SCHEMA).exists()),
+    _HERE / "proto",
+)
+_SOURCE = _PROTO / _SCHEMA
+_TARGET = _HERE / "wire"
 
 
 def generate() -> list[Path]:
@@ -17,7 +22,13 @@ def generate() -> list[Path]:
     from grpc_tools import protoc
 
     with tempfile.TemporaryDirectory() as scratch:
-        arguments = ["protoc", f"-I{_PROTO}", f"--python_out={scratch}", f"--pyi_out={scratch}", str(_SOURCE)]
+        arguments = [
+            "protoc",
+            f"-I{_PROTO}",
+            f"--python_out={scratch}",
+            f"--pyi_out={scratch}",
+            str(_SOURCE),
+        ]
         if protoc.main(arguments) != 0:
             raise RuntimeError(f"protoc refused {_SOURCE}")
         written = []
@@ -32,9 +43,11 @@ def is_current() -> bool:
     """Whether the generated module exists and is not older than its source."""
     module = _TARGET / "sync_pb2.py"
     # An installed package has the stubs and no source: they were written when it was built.
-    return module.exists() and (not _SOURCE.exists() or module.stat().st_mtime >= _SOURCE.stat().st_mtime)
+    return module.exists() and (
+        not _SOURCE.exists() or module.stat().st_mtime >= _SOURCE.stat().st_mtime
+    )
 
 
 if __name__ == "__main__":
     for file in generate():
-        print(f"wrote {file.relative_to(_ROOT)}", file=sys.stderr)
+        print(f"wrote {file}", file=sys.stderr)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Optional
 
-from region.engine.settings import Settings
-from sync.doors import Engine
-from sync.messages import VERSION, Hello, Refusal, Welcome
+from anabranch.region.engine.settings import Settings
+from anabranch.sync.doors import Engine
+from anabranch.sync.messages import VERSION, Hello, Refusal, Welcome
 
 # Whatever the settings say, a message stays well below codec.MESSAGE_BYTES_MAX.
 _BATCH_BYTES_MAX = 8 << 20
@@ -46,7 +46,10 @@ def refuse_hello(own: Identity, hello: Hello) -> Optional[Refusal]:
     if common is not None:
         return common
     if hello.dialled != own.region_id:
-        return Refusal("region", f"region {hello.dialled} was dialled, this is {_named(own.region_id, own.name)}")
+        return Refusal(
+            "region",
+            f"region {hello.dialled} was dialled, this is {_named(own.region_id, own.name)}",
+        )
     return None
 
 
@@ -56,22 +59,36 @@ def refuse_welcome(own: Identity, welcome: Welcome, dialled: int) -> Optional[Re
     if common is not None:
         return common
     if welcome.region_id != dialled:
-        return Refusal("region", f"region {dialled} was dialled, {_named(welcome.region_id, welcome.name)} answered")
+        return Refusal(
+            "region",
+            f"region {dialled} was dialled, {_named(welcome.region_id, welcome.name)} answered",
+        )
     return None
 
 
 def _refuse(own: Identity, peer: Hello | Welcome) -> Optional[Refusal]:
     """The checks of both sides. The tables of members must be equal: they change by effects only (S1.1)."""
     if peer.version != VERSION:
-        return Refusal("version", f"the peer speaks protocol version {peer.version}, {own.name} speaks {VERSION}")
+        return Refusal(
+            "version",
+            f"the peer speaks protocol version {peer.version}, {own.name} speaks {VERSION}",
+        )
     if peer.cluster != own.cluster:
-        return Refusal("cluster", f"the peer is of cluster '{peer.cluster}', {own.name} of '{own.cluster}'")
+        return Refusal(
+            "cluster", f"the peer is of cluster '{peer.cluster}', {own.name} of '{own.cluster}'"
+        )
     if peer.region_id == own.region_id:
         return Refusal("duplicate", f"both sides say that they are region {own.region_id}")
     if own.members.get(peer.region_id) != peer.name:
-        return Refusal("not-a-member", f"{_named(peer.region_id, peer.name)} is no member for {own.name}: {_table(own.members)}")
+        return Refusal(
+            "not-a-member",
+            f"{_named(peer.region_id, peer.name)} is no member for {own.name}: {_table(own.members)}",
+        )
     if peer.members != own.members:
-        return Refusal("members", f"{peer.name} has members {_table(peer.members)}, {own.name} has {_table(own.members)}")
+        return Refusal(
+            "members",
+            f"{peer.name} has members {_table(peer.members)}, {own.name} has {_table(own.members)}",
+        )
     return None
 
 

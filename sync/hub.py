@@ -14,18 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
-from crdt.vector import Vector, includes
-from region.engine.errors import ChainForked, PeerError
-from region.engine.gossip import Gossip
-from region.engine.settings import Settings
-from sync import messages as m
-from sync.attesting import Announcer, comparable, own_gossip
-from sync.doors import Attestation, Engine, Row
-from sync.handshake import Identity, refuse_hello, refuse_welcome
-from sync.links import Connection
-from sync.receiver import Progress, Receiver, Staged
-from sync.sender import CheckChains, Locate, ReadBlock, ReadLog, Request, Sender
-from sync.switchboard import Switchboard
+from anabranch.crdt.vector import Vector, includes
+from anabranch.region.engine.errors import ChainForked, PeerError
+from anabranch.region.engine.gossip import Gossip
+from anabranch.region.engine.settings import Settings
+from anabranch.sync import messages as m
+from anabranch.sync.attesting import Announcer, comparable, own_gossip
+from anabranch.sync.doors import Attestation, Engine, Row
+from anabranch.sync.handshake import Identity, refuse_hello, refuse_welcome
+from anabranch.sync.links import Connection
+from anabranch.sync.receiver import Progress, Receiver, Staged
+from anabranch.sync.sender import CheckChains, Locate, ReadBlock, ReadLog, Request, Sender
+from anabranch.sync.switchboard import Switchboard
 
 # A connection is taken for dead after crdt-link-silence-ms without a message, yet never before so many heartbeats are missing.
 _SILENCE_HEARTBEATS = 50
@@ -34,9 +34,13 @@ _SILENCE_HEARTBEATS = 50
 class Hub(Switchboard):
     """`peers`: the regions that this one receives from."""
 
-    def __init__(self, engine: Engine, settings: Settings, peers: Iterable[int], now_ms: int) -> None:
+    def __init__(
+        self, engine: Engine, settings: Settings, peers: Iterable[int], now_ms: int
+    ) -> None:
         super().__init__(engine, settings, peers, now_ms)
-        self._greetings: list[tuple[Attestation, Connection]] = []  # handshakes that wait for a commit
+        self._greetings: list[
+            tuple[Attestation, Connection]
+        ] = []  # handshakes that wait for a commit
         self._announcer = Announcer(settings, 0)
         self._snapshot_number = 0
         self._jump_position = 0  # where the commit of the newest join lies; 0 when it is on disk
@@ -81,7 +85,9 @@ class Hub(Switchboard):
         except PeerError as error:
             self._failed(connection, error, now_ms)
 
-    def _came_down(self, connection: Connection, receiver: Receiver, event: object, now_ms: int) -> None:
+    def _came_down(
+        self, connection: Connection, receiver: Receiver, event: object, now_ms: int
+    ) -> None:
         peer, steady_ms = connection.peer, self._steady.at(now_ms)
         if isinstance(event, m.Heartbeat):
             self._hear(connection, event.gossip, now_ms)
@@ -137,7 +143,12 @@ class Hub(Switchboard):
     def _refused(self, connection: Connection, refusal: m.Refusal, now_ms: int) -> None:
         """The peer closes the link and says why."""
         self._drop(connection)
-        self._show_refusal(connection, refusal.reason, f"{self._name(connection.peer)} says: {refusal.text}", now_ms)
+        self._show_refusal(
+            connection,
+            refusal.reason,
+            f"{self._name(connection.peer)} says: {refusal.text}",
+            now_ms,
+        )
 
     # ---- Handshake
 
@@ -150,7 +161,9 @@ class Hub(Switchboard):
         if refusal is None:
             former = self.sending.get(hello.region_id)
             if former is not None and former.life > hello.life:
-                refusal = m.Refusal("superseded", f"{hello.name} is connected with a later life than {hello.life}")
+                refusal = m.Refusal(
+                    "superseded", f"{hello.name} is connected with a later life than {hello.life}"
+                )
         if refusal is not None:
             connection.peer = hello.region_id if hello.region_id in self.engine.members else 0
             self._refuse(connection, refusal, now_ms)
@@ -174,7 +187,9 @@ class Hub(Switchboard):
         link.back_off(self._steady.at(now_ms))
         self._state(link, "connecting", f"{self._name(connection.peer)} has begun another life")
 
-    def _check_chains(self, connection: Connection, vector: Vector, chains: dict[int, bytes], now_ms: int) -> None:
+    def _check_chains(
+        self, connection: Connection, vector: Vector, chains: dict[int, bytes], now_ms: int
+    ) -> None:
         chains = comparable(vector, chains, self.engine.disk_vector)
         if chains:
             self._checks.append((connection.number, CheckChains(vector, chains)))
@@ -197,11 +212,22 @@ class Hub(Switchboard):
             self._welcome(connection)
 
     def _welcome(self, connection: Connection) -> None:
-        if not (connection.checked and connection.attested) or connection.sender is None or connection.finishing:
+        if (
+            not (connection.checked and connection.attested)
+            or connection.sender is None
+            or connection.finishing
+        ):
             return
         own, engine = Identity.of(self.engine), self.engine
         welcome = m.Welcome(
-            m.VERSION, own.cluster, own.members, own.region_id, own.name, engine.life, dict(engine.disk_vector), dict(engine.disk_chains)
+            m.VERSION,
+            own.cluster,
+            own.members,
+            own.region_id,
+            own.name,
+            engine.life,
+            dict(engine.disk_vector),
+            dict(engine.disk_chains),
         )
         connection.sender.welcome(welcome, engine.committed_position)
         engine.receiver_opened(connection.peer)
@@ -257,7 +283,12 @@ class Hub(Switchboard):
         direct = set()
         for link in self.links.values():
             receiver = link.connection.receiver if link.connection is not None else None
-            if receiver is not None and receiver.open and not receiver.holding_back and link.delay_ms <= patience_ms:
+            if (
+                receiver is not None
+                and receiver.open
+                and not receiver.holding_back
+                and link.delay_ms <= patience_ms
+            ):
                 direct.add(link.peer)
         if direct != self._direct:
             self._direct = frozenset(direct)
@@ -269,7 +300,9 @@ class Hub(Switchboard):
     def wants_merge(self) -> bool:
         """Whether `merge_some` has something to do."""
         return self._poked or any(
-            link.connection is not None and link.connection.receiver is not None and link.connection.receiver.ready
+            link.connection is not None
+            and link.connection.receiver is not None
+            and link.connection.receiver.ready
             for link in self.links.values()
         )
 
@@ -285,7 +318,9 @@ class Hub(Switchboard):
             connection = link.connection
             if connection is None or connection.receiver is None or bytes_max <= 0:
                 continue
-            blocks = connection.receiver.take(self.engine.vector, bytes_max, self._steady.at(now_ms))
+            blocks = connection.receiver.take(
+                self.engine.vector, bytes_max, self._steady.at(now_ms)
+            )
             if not blocks:
                 continue
             size = sum(len(block.body) for block in blocks)
@@ -317,7 +352,9 @@ class Hub(Switchboard):
             self.engine.join(staged.chunks, connection.peer, now_ms)
             self.counts["snapshots_joined"] += 1
             self._jump_position = self.engine.attest(False, now_ms).position
-            self._notes.append(f"joined a snapshot of {staged.bytes} bytes from {self._name(connection.peer)}")
+            self._notes.append(
+                f"joined a snapshot of {staged.bytes} bytes from {self._name(connection.peer)}"
+            )
         self._puller.joined(self._steady.at(now_ms))
         self._announcer.dirty = True
         self._poked = True
@@ -358,7 +395,8 @@ class Hub(Switchboard):
 
     def _silence(self, now_ms: int, steady_ms: int) -> None:
         silence_ms = max(
-            self.settings.integer("crdt-link-silence-ms"), _SILENCE_HEARTBEATS * self.settings.integer("crdt-heartbeat-interval-ms")
+            self.settings.integer("crdt-link-silence-ms"),
+            _SILENCE_HEARTBEATS * self.settings.integer("crdt-heartbeat-interval-ms"),
         )
         for connection in list(self._connections.values()):
             if steady_ms - connection.heard_ms > silence_ms:
@@ -380,7 +418,9 @@ class Hub(Switchboard):
     def _obey(self, now_ms: int) -> None:
         """What CRDT.LINK asked for, before anything else is taken in or said: DOWN holds from its reply on."""
         for request in self.engine.link_requests():
-            self._link_request(request.peer, request.action.upper(), request.delay_ms, self._steady.at(now_ms))
+            self._link_request(
+                request.peer, request.action.upper(), request.delay_ms, self._steady.at(now_ms)
+            )
 
     def _link_request(self, peer: int, action: str, delay_ms: int, steady_ms: int) -> None:
         """CRDT.LINK peer UP | DOWN | DELAY ms."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Optional, Union
 
-from sync.messages import Hello, Message, Welcome
-from sync.receiver import Receiver
-from sync.sender import Sender
+from anabranch.sync.messages import Hello, Message, Welcome
+from anabranch.sync.receiver import Receiver
+from anabranch.sync.sender import Sender
 
 
 class Connection:
@@ -16,7 +16,14 @@ class Connection:
     `peer` is 0 until an accepted one has said Hello. `finishing`: when nothing waits to be said any more, it closes.
     """
 
-    def __init__(self, number: int, now_ms: int, *, receiver: Optional[Receiver] = None, sender: Optional[Sender] = None) -> None:
+    def __init__(
+        self,
+        number: int,
+        now_ms: int,
+        *,
+        receiver: Optional[Receiver] = None,
+        sender: Optional[Sender] = None,
+    ) -> None:
         assert (receiver is None) != (sender is None)
         self.number = number
         self.receiver = receiver

@@ -9,15 +9,15 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crdt.vector import Vector
-from region.engine.errors import PeerError
-from sync import questions
-from sync.carrier import ConnectionLost, Listener, Stream, dial
-from sync.codec import decode_down, decode_up, encode_down, encode_up
-from sync.doors import Region, Row
-from sync.hub import Hub
-from sync.messages import Acknowledge, BodyRequest, Hello, Message, SnapshotRequest
-from sync.sender import ReadLog, Request
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.errors import PeerError
+from anabranch.sync import questions
+from anabranch.sync.carrier import ConnectionLost, Listener, Stream, dial
+from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up
+from anabranch.sync.doors import Region, Row
+from anabranch.sync.hub import Hub
+from anabranch.sync.messages import Acknowledge, BodyRequest, Hello, Message, SnapshotRequest
+from anabranch.sync.sender import ReadLog, Request
 
 # Merged in one turn of the loop; clients are served between turns.
 MERGE_TURN_BYTES: Final = 128 << 10
@@ -60,10 +60,16 @@ class SyncManager:
     def __init__(self, region: Region, listen: str, peers: dict[str, str]) -> None:
         self.region = region
         self.port = 0
-        ids = {member.name: region_id for region_id, member in region.engine.members.items() if region_id != region.engine.region_id}
+        ids = {
+            member.name: region_id
+            for region_id, member in region.engine.members.items()
+            if region_id != region.engine.region_id
+        }
         for name in peers:
             if name not in ids:
-                raise ValueError(f"peer '{name}' is no other member of the cluster: {', '.join(sorted(ids))}")
+                raise ValueError(
+                    f"peer '{name}' is no other member of the cluster: {', '.join(sorted(ids))}"
+                )
         self._addresses = {ids[name]: address for name, address in peers.items()}
         self.hub = Hub(region.engine, region.settings, self._addresses, region.now_ms())
         self._listener = Listener(listen, self._serve)
@@ -107,12 +113,21 @@ class SyncManager:
 
     def status(self) -> list[LinkStatus]:
         """Every link, both directions."""
-        result = [LinkStatus(link.peer, True, link.state, link.detail, {}, 0) for link in self.hub.links.values()]
+        result = [
+            LinkStatus(link.peer, True, link.state, link.detail, {}, 0)
+            for link in self.hub.links.values()
+        ]
         for peer, connection in self.hub.sending.items():
             sender = connection.sender
             assert sender is not None
-            state = "connecting" if not sender.open else "holding back" if sender.holding_back else "up"
-            result.append(LinkStatus(peer, False, state, "", dict(sender.acknowledged), sender.unacknowledged.bytes))
+            state = (
+                "connecting" if not sender.open else "holding back" if sender.holding_back else "up"
+            )
+            result.append(
+                LinkStatus(
+                    peer, False, state, "", dict(sender.acknowledged), sender.unacknowledged.bytes
+                )
+            )
         return result
 
     # ---- Steps
@@ -202,13 +217,18 @@ class SyncManager:
 
     async def _serve(self, stream: Stream) -> None:
         if self._running:
-            await self._run(self.hub.accepted(self.region.now_ms()), _Carried(stream, dialled=False))
+            await self._run(
+                self.hub.accepted(self.region.now_ms()), _Carried(stream, dialled=False)
+            )
 
     async def _run(self, number: int, carried: _Carried) -> None:
         """Carries one connection until either side ends it."""
         self._carried[number] = carried
         loop = asyncio.get_running_loop()
-        carried.tasks = [loop.create_task(self._read(number, carried)), loop.create_task(self._write(number, carried))]
+        carried.tasks = [
+            loop.create_task(self._read(number, carried)),
+            loop.create_task(self._write(number, carried)),
+        ]
         self._plan_step()
         text = "closed by the peer"
         try:
@@ -218,7 +238,9 @@ class SyncManager:
                     text = str(task.exception())
                 elif not task.cancelled() and task.exception() is not None:
                     text = f"failed: {task.exception()}"
-                    _log.error("%s: a link failed", self.region.engine.name, exc_info=task.exception())
+                    _log.error(
+                        "%s: a link failed", self.region.engine.name, exc_info=task.exception()
+                    )
         finally:
             for task in carried.tasks:
                 task.cancel()

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Optional, Union
 
-from crdt.block import Block
-from crdt.vector import Dot, Vector
-from region.engine.errors import PeerError
-from region.engine.gossip import Gossip
+from anabranch.crdt.block import Block
+from anabranch.crdt.vector import Dot, Vector
+from anabranch.region.engine.errors import PeerError
+from anabranch.region.engine.gossip import Gossip
 
 VERSION: Final = 1
 

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import zstandard
 
-from crdt.block import Block
-from crdt.vector import Vector
-from region.engine.errors import PeerError
-from region.engine.gossip import Answer, Gossip, Heard, Question
-from sync import messages as m
-from sync.wire import sync_pb2 as wire
+from anabranch.crdt.block import Block
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.errors import PeerError
+from anabranch.region.engine.gossip import Answer, Gossip, Heard, Question
+from anabranch.sync import messages as m
+from anabranch.sync.wire import sync_pb2 as wire
 
 MESSAGE_BYTES_MAX: Final = 32 << 20
 REGION_ID_MAX: Final = 999
@@ -134,24 +134,36 @@ def unpack(packed: wire.Packed) -> bytes:
 
 
 def put_block(block: Block) -> wire.Block:
-    return wire.Block(origin=block.origin, first=block.first, last=block.last, body=block.body, chain=block.chain)
+    return wire.Block(
+        origin=block.origin, first=block.first, last=block.last, body=block.body, chain=block.chain
+    )
 
 
 def get_block(one: wire.Block) -> Block:
     first, last = span(one.first, one.last)
-    return Block(origin=region(one.origin), first=first, last=last, body=one.body, chain=chain(one.chain))
+    return Block(
+        origin=region(one.origin), first=first, last=last, body=one.body, chain=chain(one.chain)
+    )
 
 
 def put_gossip(gossip: Gossip) -> wire.Gossip:
     result = wire.Gossip()
     for heard in gossip.heard:
-        one = result.heard.add(region_id=heard.region_id, life=heard.life, counts=heard.counts, clock_ms=heard.clock_ms)
+        one = result.heard.add(
+            region_id=heard.region_id, life=heard.life, counts=heard.counts, clock_ms=heard.clock_ms
+        )
         put_vector(one.vector, heard.vector)
     for asked in gossip.questions:
-        result.questions.add(asker=asked.asker, life=asked.life, number=asked.number, recovery=asked.recovery)
+        result.questions.add(
+            asker=asked.asker, life=asked.life, number=asked.number, recovery=asked.recovery
+        )
     for answer in gossip.answers:
         said = result.answers.add(
-            asker=answer.asker, life=answer.life, number=answer.number, answerer=answer.answerer, recovery=answer.recovery
+            asker=answer.asker,
+            life=answer.life,
+            number=answer.number,
+            answerer=answer.answerer,
+            recovery=answer.recovery,
         )
         put_vector(said.vector, answer.vector)
     return result
@@ -161,11 +173,23 @@ def get_gossip(gossip: wire.Gossip) -> Gossip:
     if len(gossip.heard) + len(gossip.questions) + len(gossip.answers) > GOSSIP_MAX:
         raise PeerError("malformed: too much gossip")
     heard = [
-        Heard(region(one.region_id), counter(one.life, 0), one.counts, get_vector(one.vector), counter(one.clock_ms, 0))
+        Heard(
+            region(one.region_id),
+            counter(one.life, 0),
+            one.counts,
+            get_vector(one.vector),
+            counter(one.clock_ms, 0),
+        )
         for one in gossip.heard
     ]
     questions = [
-        Question(region(one.asker), counter(one.life, 0), counter(one.number, 0), counter(one.recovery, 0)) for one in gossip.questions
+        Question(
+            region(one.asker),
+            counter(one.life, 0),
+            counter(one.number, 0),
+            counter(one.recovery, 0),
+        )
+        for one in gossip.questions
     ]
     answers = [
         Answer(
@@ -178,7 +202,9 @@ def get_gossip(gossip: wire.Gossip) -> Gossip:
 
 
 def put_refusal(refusal: m.Refusal) -> wire.Refusal:
-    return wire.Refusal(reason=wire.Reason.Name(m.REASONS.index(refusal.reason) + 1), text=refusal.text[:TEXT_MAX])
+    return wire.Refusal(
+        reason=wire.Reason.Name(m.REASONS.index(refusal.reason) + 1), text=refusal.text[:TEXT_MAX]
+    )
 
 
 def get_refusal(refusal: wire.Refusal) -> m.Refusal:

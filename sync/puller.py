@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt.vector import Vector, includes
+from anabranch.crdt.vector import Vector, includes
 
 # A pull without a chunk for so many patiences is given up: its peer may be sending one to somebody else.
 _STALLED_PATIENCES = 4
@@ -48,7 +48,11 @@ class Puller:
     def heard(self, peer: int, vector: Vector, applied: Vector, now_ms: int) -> None:
         """A heartbeat of a peer: a target that was reached while it still holds back moves on."""
         holder = self._holders.get(peer)
-        if holder is not None and includes(applied, holder.target) and not includes(applied, vector):
+        if (
+            holder is not None
+            and includes(applied, holder.target)
+            and not includes(applied, vector)
+        ):
             self._holders[peer] = _Holder(vector, now_ms)
 
     def progress(self, now_ms: int) -> None:
@@ -63,7 +67,9 @@ class Puller:
 
     def stalled(self, now_ms: int, patience_ms: int) -> Optional[int]:
         """The peer whose pull has come to a stop; its link is to be closed."""
-        if self.pulling is not None and now_ms - self._progress_ms > _STALLED_PATIENCES * max(patience_ms, 1):
+        if self.pulling is not None and now_ms - self._progress_ms > _STALLED_PATIENCES * max(
+            patience_ms, 1
+        ):
             return self.pulling
         return None
 
@@ -71,7 +77,10 @@ class Puller:
         """The peer to ask for a snapshot now, None for nobody."""
         due = []
         for peer, holder in self._holders.items():
-            lacking = sum(max(0, counter - applied.get(region_id, 0)) for region_id, counter in holder.target.items())
+            lacking = sum(
+                max(0, counter - applied.get(region_id, 0))
+                for region_id, counter in holder.target.items()
+            )
             if lacking != holder.lacking:
                 if holder.lacking != -1:
                     holder.nearer_ms = now_ms

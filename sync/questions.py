@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Optional
 
-from sync.doors import Database, Row
-from sync.sender import CheckChains, Locate, ReadBlock, ReadLog, Request
+from anabranch.sync.doors import Database, Row
+from anabranch.sync.sender import CheckChains, Locate, ReadBlock, ReadLog, Request
 
 ReadRows = Callable[[ReadLog], Awaitable[Sequence[Row]]]
 
@@ -16,7 +16,11 @@ ReadRows = Callable[[ReadLog], Awaitable[Sequence[Row]]]
 async def answer(database: Database, request: Request, read_rows: Optional[ReadRows] = None) -> Any:
     """What `Hub.answered` expects for this request. `read_rows`: how rows are read, where reads are shared."""
     if isinstance(request, ReadLog):
-        rows = await (read_rows(request) if read_rows is not None else database.rows_after(request.position, request.bytes_max))
+        rows = await (
+            read_rows(request)
+            if read_rows is not None
+            else database.rows_after(request.position, request.bytes_max)
+        )
         # Checked afterwards: the log may have been truncated while it was read.
         return rows if database.reaches_back(request.vector) else None
     if isinstance(request, Locate):

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Optional, Union
 
-from crdt.block import Block
-from crdt.vector import Dot, Vector, raise_to
-from region.engine.errors import PeerError
-from region.engine.gossip import Gossip
-from sync import messages as m
-from sync.handshake import Limits
+from anabranch.crdt.block import Block
+from anabranch.crdt.vector import Dot, Vector, raise_to
+from anabranch.region.engine.errors import PeerError
+from anabranch.region.engine.gossip import Gossip
+from anabranch.sync import messages as m
+from anabranch.sync.handshake import Limits
 
 BODIES_ASKED_MAX = 256
 
@@ -56,11 +56,19 @@ class _Stage:
             head.origin, head.first, head.last, head.chain, head.body_bytes,
         )  # fmt: skip
         if not same or part.offset != len(self.body):
-            raise PeerError(f"malformed: a part at {part.offset} of block {part.origin}:{part.last} does not follow")
+            raise PeerError(
+                f"malformed: a part at {part.offset} of block {part.origin}:{part.last} does not follow"
+            )
         self.body += part.data
         if len(self.body) < head.body_bytes:
             return None
-        return Block(origin=head.origin, first=head.first, last=head.last, body=bytes(self.body), chain=head.chain)
+        return Block(
+            origin=head.origin,
+            first=head.first,
+            last=head.last,
+            body=bytes(self.body),
+            chain=head.chain,
+        )
 
 
 class Receiver:
@@ -81,7 +89,9 @@ class Receiver:
         self._applied: Vector = {}  # as last heard of; what is covered by it needs no place in the window
         self._unread: deque[m.Item] = deque()
         self._unread_charge = 0
-        self._bodies: dict[Dot, Block] = {}  # by (origin, last): bodies that came for headers in `_unread`
+        self._bodies: dict[
+            Dot, Block
+        ] = {}  # by (origin, last): bodies that came for headers in `_unread`
         self._asked: dict[Dot, None] = {}
         self._stuck_at: Optional[Dot] = None
         self._stuck_since_ms = 0
@@ -165,7 +175,9 @@ class Receiver:
         if self._unread and self._unread_charge + charge > self.limits.window_bytes:
             self._drop_covered()
             if self._unread and self._unread_charge + charge > self.limits.window_bytes:
-                raise PeerError(f"the peer sent more than the window of {self.limits.window_bytes} bytes")
+                raise PeerError(
+                    f"the peer sent more than the window of {self.limits.window_bytes} bytes"
+                )
         self._unread.append(item)
         self._unread_charge += charge
 
@@ -174,13 +186,17 @@ class Receiver:
         kept = [item for item in self._unread if self._applied.get(item.origin, 0) < item.last]
         self._unread = deque(kept)
         self._unread_charge = sum(m.charge_of(item) for item in kept)
-        self._bodies = {dot: body for dot, body in self._bodies.items() if self._applied.get(dot[0], 0) < dot[1]}
+        self._bodies = {
+            dot: body for dot, body in self._bodies.items() if self._applied.get(dot[0], 0) < dot[1]
+        }
         self._asked = {dot: None for dot in self._asked if self._applied.get(dot[0], 0) < dot[1]}
         self._stuck_at = None
 
     def _stage(self, part: m.Part) -> None:
         if part.body_bytes > self.limits.block_bytes:
-            raise PeerError(f"a block of {part.body_bytes} bytes; {self.limits.block_bytes} are taken")
+            raise PeerError(
+                f"a block of {part.body_bytes} bytes; {self.limits.block_bytes} are taken"
+            )
         if part.asked:
             self._expect(part.origin, part.last)
         stage = self._stages.setdefault(part.asked, _Stage(part))
@@ -220,13 +236,17 @@ class Receiver:
         if isinstance(message, m.SnapshotChunk):
             staged.bytes += len(message.data)
             if message.index != len(staged.chunks):
-                raise PeerError(f"chunk {message.index} of a snapshot where {len(staged.chunks)} should follow")
+                raise PeerError(
+                    f"chunk {message.index} of a snapshot where {len(staged.chunks)} should follow"
+                )
             if staged.bytes > self.limits.snapshot_bytes:
                 raise PeerError(f"a snapshot of more than {self.limits.snapshot_bytes} bytes")
             staged.chunks.append(message.data)
             return [Progress()]
         if message.chunks != len(staged.chunks):
-            raise PeerError(f"a snapshot of {message.chunks} chunks of which {len(staged.chunks)} came")
+            raise PeerError(
+                f"a snapshot of {message.chunks} chunks of which {len(staged.chunks)} came"
+            )
         self._snapshot = None
         self._snapshot_number = 0
         return [staged]
@@ -277,13 +297,24 @@ class Receiver:
     @property
     def ready(self) -> bool:
         """Whether `take` is worth calling for what came, not for what other links brought."""
-        return self.open and bool(self._unread) and (self._stuck_at is None or self._stuck_at in self._bodies)
+        return (
+            self.open
+            and bool(self._unread)
+            and (self._stuck_at is None or self._stuck_at in self._bodies)
+        )
 
     def tick(self, now_ms: int) -> None:
         """Asks for bodies once patience is over, or at once when nobody else is to bring them (S2.3)."""
-        if self._stuck_at is None or self._stuck_at in self._asked or self._stuck_at in self._bodies:
+        if (
+            self._stuck_at is None
+            or self._stuck_at in self._asked
+            or self._stuck_at in self._bodies
+        ):
             return
-        if self._stuck_at[0] in self._direct and now_ms - self._stuck_since_ms < self.limits.body_patience_ms:
+        if (
+            self._stuck_at[0] in self._direct
+            and now_ms - self._stuck_since_ms < self.limits.body_patience_ms
+        ):
             return
         dots = self._worth_asking(self._stuck_at[0])
         if not dots:
@@ -296,10 +327,16 @@ class Receiver:
         dots: list[Dot] = []
         size = 0
         for item in self._unread:
-            if not isinstance(item, m.Header) or (item.origin in self._direct and item.origin != late_origin):
+            if not isinstance(item, m.Header) or (
+                item.origin in self._direct and item.origin != late_origin
+            ):
                 continue
             dot = (item.origin, item.last)
-            if self._applied.get(item.origin, 0) >= item.last or dot in self._asked or dot in self._bodies:
+            if (
+                self._applied.get(item.origin, 0) >= item.last
+                or dot in self._asked
+                or dot in self._bodies
+            ):
                 continue
             size += item.body_bytes
             if dots and (size > self.limits.batch_bytes or len(dots) == BODIES_ASKED_MAX):

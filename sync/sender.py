@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Optional, Union
 
-from crdt.block import Block
-from crdt.vector import Dot, Vector, covers, includes, raise_to
-from region.engine.errors import PeerError
-from sync import messages as m
-from sync.codec import DOTS_MAX
-from sync.doors import Row
-from sync.handshake import Limits
+from anabranch.crdt.block import Block
+from anabranch.crdt.vector import Dot, Vector, covers, includes, raise_to
+from anabranch.region.engine.errors import PeerError
+from anabranch.sync import messages as m
+from anabranch.sync.codec import DOTS_MAX
+from anabranch.sync.doors import Row
+from anabranch.sync.handshake import Limits
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,9 @@ class Sender:
         self._out: deque[m.Down] = deque()
         self._heartbeat: Optional[m.Heartbeat] = None  # the newest only
         self._dots: deque[Dot] = deque()  # bodies asked for
-        self._unanswered: deque[Dot] = deque()  # of those, what the log did not hold; the peer does not ask again
+        self._unanswered: deque[Dot] = (
+            deque()
+        )  # of those, what the log did not hold; the peer does not ask again
         self._reading_body: Optional[ReadBlock] = None
         self._body: Optional[Block] = None
         self._body_parts: Optional[Iterator[m.Part]] = None
@@ -168,7 +170,9 @@ class Sender:
         self._sent = dict(self.hello.vector)
         self._direct = self.hello.direct
         # Its own blocks the peer has, unless a restore took some of them: then it needs them whole.
-        self._peer_has_own = self.hello.vector.get(self._peer, 0) >= welcome.vector.get(self._peer, 0)
+        self._peer_has_own = self.hello.vector.get(self._peer, 0) >= welcome.vector.get(
+            self._peer, 0
+        )
         self._window = min(self._window, self.hello.window_bytes)
         self._known = position
         self._locate_again = True
@@ -188,8 +192,16 @@ class Sender:
 
         They are taken only by a sender that has shipped all before them; others read them when they get there.
         """
-        caught_up = self._located and self.cursor == self._known and not self._rows and self._asking is None
-        if rows is not None and caught_up and self.open and not self.holding_back and self.unacknowledged.bytes < self._window:
+        caught_up = (
+            self._located and self.cursor == self._known and not self._rows and self._asking is None
+        )
+        if (
+            rows is not None
+            and caught_up
+            and self.open
+            and not self.holding_back
+            and self.unacknowledged.bytes < self._window
+        ):
             self._rows.extend(rows)
             if not rows:
                 self.cursor = position
@@ -204,7 +216,12 @@ class Sender:
         """The next question about the log; None when there is none now."""
         if not self.open:
             return None
-        if self._dots and self._reading_body is None and self._body is None and self._body_parts is None:
+        if (
+            self._dots
+            and self._reading_body is None
+            and self._body is None
+            and self._body_parts is None
+        ):
             self._reading_body = ReadBlock(*self._dots.popleft())
             return self._reading_body
         if self._asking is not None:
@@ -217,7 +234,9 @@ class Sender:
             self._located and not self.holding_back and not self._rows and self.cursor < self._known
             and self.unacknowledged.bytes < self._window
         ):  # fmt: skip
-            self._asking = ReadLog(self.cursor, self._known, self.limits.batch_bytes, dict(self._sent))
+            self._asking = ReadLog(
+                self.cursor, self._known, self.limits.batch_bytes, dict(self._sent)
+            )
         return self._asking
 
     def located(self, position: Optional[int], disk_vector: Vector) -> None:
@@ -231,10 +250,14 @@ class Sender:
         if self.holding_back:
             self.holding_back = False
             self._out.append(m.HoldingBack(False, dict(disk_vector)))
-            self._dots.extendleft(dot for dot in reversed(self._unanswered) if not covers(self.acknowledged, *dot))
+            self._dots.extendleft(
+                dot for dot in reversed(self._unanswered) if not covers(self.acknowledged, *dot)
+            )
             self._unanswered.clear()
 
-    def rows_read(self, request: ReadLog, rows: Optional[Sequence[Row]], disk_vector: Vector) -> None:
+    def rows_read(
+        self, request: ReadLog, rows: Optional[Sequence[Row]], disk_vector: Vector
+    ) -> None:
         """Answers ReadLog."""
         self._asking = None
         if rows is None:
@@ -269,7 +292,9 @@ class Sender:
 
     # ---- Snapshots
 
-    def send_snapshot(self, number: int, vector: Vector, chains: dict[int, bytes], chunks: Iterator[bytes]) -> None:
+    def send_snapshot(
+        self, number: int, vector: Vector, chains: dict[int, bytes], chunks: Iterator[bytes]
+    ) -> None:
         """Sends a cut that is on disk (S11.2); a chunk is made when there is room for it on the wire."""
 
         def run() -> Iterator[m.Down]:
@@ -358,10 +383,18 @@ class Sender:
         if block.last <= sent:
             return None
         if block.first > sent + 1:
-            raise m.LinkRefused("gap", f"the log continues region {block.origin} at {block.first}, after {sent} (S2.2)")
+            raise m.LinkRefused(
+                "gap",
+                f"the log continues region {block.origin} at {block.first}, after {sent} (S2.2)",
+            )
         if block.first <= sent:
-            raise m.LinkRefused("forked", f"the peer stopped at {sent} of region {block.origin}, within a block from {block.first} (S13.5)")
-        if block.origin != self.own and (block.origin in self._direct or (self._peer_has_own and block.origin == self._peer)):
+            raise m.LinkRefused(
+                "forked",
+                f"the peer stopped at {sent} of region {block.origin}, within a block from {block.first} (S13.5)",
+            )
+        if block.origin != self.own and (
+            block.origin in self._direct or (self._peer_has_own and block.origin == self._peer)
+        ):
             return m.Header(block.origin, block.first, block.last, block.chain, len(block.body))
         return block
 
@@ -377,4 +410,13 @@ class Sender:
         step = self.limits.batch_bytes
         for offset in range(0, len(block.body), step):
             data = block.body[offset : offset + step]
-            yield m.Part(block.origin, block.first, block.last, block.chain, len(block.body), offset, data, asked)
+            yield m.Part(
+                block.origin,
+                block.first,
+                block.last,
+                block.chain,
+                len(block.body),
+                offset,
+                data,
+                asked,
+            )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Optional
 
-from sync.doors import Engine, SnapshotCut
-from sync.links import Connection
+from anabranch.sync.doors import Engine, SnapshotCut
+from anabranch.sync.links import Connection
 
 
 class SnapshotServer:
@@ -14,8 +14,12 @@ class SnapshotServer:
 
     def __init__(self) -> None:
         self.sent = 0
-        self._asked: deque[tuple[Connection, int]] = deque()  # who waits, with the number of the request
-        self._cut: Optional[tuple[SnapshotCut, Connection, int]] = None  # a cut that waits for its commit
+        self._asked: deque[tuple[Connection, int]] = (
+            deque()
+        )  # who waits, with the number of the request
+        self._cut: Optional[tuple[SnapshotCut, Connection, int]] = (
+            None  # a cut that waits for its commit
+        )
         self._serving: Optional[Connection] = None
 
     def ask(self, connection: Connection, number: int) -> None:
@@ -32,7 +36,11 @@ class SnapshotServer:
     def serve(self, engine: Engine) -> None:
         """Cuts for the next one, once the one before was sent."""
         serving = self._serving
-        if serving is not None and serving.sender is not None and (self._cut is not None or serving.sender.sending_snapshot):
+        if (
+            serving is not None
+            and serving.sender is not None
+            and (self._cut is not None or serving.sender.sending_snapshot)
+        ):
             return
         self._serving = None
         if self._asked:
@@ -47,5 +55,7 @@ class SnapshotServer:
         cut, connection, number = self._cut
         self._cut = None
         assert connection.sender is not None
-        connection.sender.send_snapshot(number, cut.vector, cut.chains, cut.chunks(connection.sender.limits.batch_bytes))
+        connection.sender.send_snapshot(
+            number, cut.vector, cut.chains, cut.chunks(connection.sender.limits.batch_bytes)
+        )
         self.sent += 1

@@ -5,35 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Optional
 
-from region.engine.errors import ChainForked, NotAMember, PeerError, SyncGap
-from region.engine.settings import Settings
-from sync import messages as m
-from sync.attesting import SteadyClock
-from sync.doors import Engine
-from sync.handshake import Limits
-from sync.links import Connection, Link
-from sync.puller import Puller
-from sync.receiver import Receiver
-from sync.sender import Sender
-from sync.snapshots import SnapshotServer
+from anabranch.region.engine.errors import ChainForked, NotAMember, PeerError, SyncGap
+from anabranch.region.engine.settings import Settings
+from anabranch.sync import messages as m
+from anabranch.sync.attesting import SteadyClock
+from anabranch.sync.doors import Engine
+from anabranch.sync.handshake import Limits
+from anabranch.sync.links import Connection, Link
+from anabranch.sync.puller import Puller
+from anabranch.sync.receiver import Receiver
+from anabranch.sync.sender import Sender
+from anabranch.sync.snapshots import SnapshotServer
 
 
 class Switchboard:
     """`links`: what this region dials, by peer. `sending`: who receives from here, by peer. `counts`: figures for INFO and metrics."""
 
-    def __init__(self, engine: Engine, settings: Settings, peers: Iterable[int], now_ms: int) -> None:
+    def __init__(
+        self, engine: Engine, settings: Settings, peers: Iterable[int], now_ms: int
+    ) -> None:
         self.engine = engine
         self.settings = settings
-        pauses = settings.integer("crdt-reconnect-min-ms"), settings.integer("crdt-reconnect-max-ms")
+        pauses = (
+            settings.integer("crdt-reconnect-min-ms"),
+            settings.integer("crdt-reconnect-max-ms"),
+        )
         self.links = {peer: Link(peer, *pauses, 0) for peer in sorted(peers)}
         self.sending: dict[int, Connection] = {}
         self.snapshots = SnapshotServer()
         self.counts = dict.fromkeys(
-            ["gaps", "forks", "refusals", "bodies_sent", "snapshots_joined", "blocks_merged", "bytes_merged", "bytes_sent"], 0
+            [
+                "gaps",
+                "forks",
+                "refusals",
+                "bodies_sent",
+                "snapshots_joined",
+                "blocks_merged",
+                "bytes_merged",
+                "bytes_sent",
+            ],
+            0,
         )
         self._steady = SteadyClock(now_ms)
         self._connections: dict[int, Connection] = {}
-        self._lives: dict[int, int] = {}  # the newest life heard of each peer, from itself or from others
+        self._lives: dict[
+            int, int
+        ] = {}  # the newest life heard of each peer, from itself or from others
         self._number = 0
         self._puller = Puller()
         self._closes: list[int] = []
@@ -52,7 +69,9 @@ class Switchboard:
         for former in list(self._connections.values()):
             if former.receiver is not None and former.peer == peer:
                 self._drop(former)
-        link.connection = connection = self._connection(now_ms, receiver=Receiver(peer, Limits(self.settings)))
+        link.connection = connection = self._connection(
+            now_ms, receiver=Receiver(peer, Limits(self.settings))
+        )
         return connection.number
 
     def dial_failed(self, peer: int, text: str, now_ms: int) -> None:
@@ -64,7 +83,9 @@ class Switchboard:
 
     def accepted(self, now_ms: int) -> int:
         """Somebody dialled this region: the connection's number."""
-        return self._connection(now_ms, sender=Sender(self.engine.region_id, Limits(self.settings))).number
+        return self._connection(
+            now_ms, sender=Sender(self.engine.region_id, Limits(self.settings))
+        ).number
 
     def closed(self, number: int, text: str, now_ms: int) -> None:
         """The carrier lost this connection, or the other side closed it."""
@@ -96,9 +117,13 @@ class Switchboard:
         if connection is not None and 0 < connection.life < life:
             self.closed(connection.number, f"{self._name(peer)} has begun another life", now_ms)
 
-    def _connection(self, now_ms: int, receiver: Optional[Receiver] = None, sender: Optional[Sender] = None) -> Connection:
+    def _connection(
+        self, now_ms: int, receiver: Optional[Receiver] = None, sender: Optional[Sender] = None
+    ) -> Connection:
         self._number += 1
-        connection = Connection(self._number, self._steady.at(now_ms), receiver=receiver, sender=sender)
+        connection = Connection(
+            self._number, self._steady.at(now_ms), receiver=receiver, sender=sender
+        )
         self._connections[connection.number] = connection
         return connection
 
@@ -195,4 +220,6 @@ class Switchboard:
 
     def _name(self, peer: int) -> str:
         member = self.engine.members.get(peer)
-        return member.name if member is not None else f"region {peer}" if peer else "an unknown region"
+        return (
+            member.name if member is not None else f"region {peer}" if peer else "an unknown region"
+        )

@@ -9,22 +9,25 @@ from pathlib import Path
 import pytest
 
 # `tests.…` helpers are importable, and the source tree stays behind what is installed.
-ROOT = str(Path(__file__).resolve().parent.parent)
-if ROOT not in sys.path:
-    sys.path.append(ROOT)
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))
 
-import anabranch_build  # noqa: E402
+from anabranch import build  # noqa: E402
+
+build.include_source_tree(ROOT)
 
 pytest_plugins = ["tests.support.fixtures"]
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """The build under test; `make test` must never fall back to the source tree unnoticed."""
-    return [f"anabranch build: {anabranch_build.describe()}"]
+    return [f"anabranch build: {build.describe()}"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Stops a run that was to test what is installed, and would test the source tree."""
-    where = str(Path(anabranch_build.__file__).resolve().parent)
-    if os.environ.get("ANABRANCH_TEST_INSTALLED") and where == ROOT:
-        raise pytest.UsageError("the source tree would be tested, not what is installed: run `make test`")
+    if os.environ.get("ANABRANCH_TEST_INSTALLED") and build.root().resolve() == ROOT:
+        raise pytest.UsageError(
+            "the source tree would be tested, not what is installed: run `make test`"
+        )

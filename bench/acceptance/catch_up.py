@@ -12,9 +12,16 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
-from bench.acceptance.harness import Figures, finished, info_of, percentile, redis_benchmark, require_agreement
-from sim.scenario.processes import HOST, ProcessCluster, RegionProcess, vector_of
-from sim.scenario.wire import Wire, WireError
+from anabranch.bench.acceptance.harness import (
+    Figures,
+    finished,
+    info_of,
+    percentile,
+    redis_benchmark,
+    require_agreement,
+)
+from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess, vector_of
+from anabranch.sim.scenario.wire import Wire, WireError
 
 KEY = "s"
 SHORT_LOG = "4mb"
@@ -23,20 +30,37 @@ WAIT_99_MS = 50.0
 CONNECTIONS = 10
 
 
-def catch_up(entries: int, by_snapshot: bool, per_s: int, max_ms: float | None, most_ms: float | None, quiet: bool = False) -> Figures:
+def catch_up(
+    entries: int,
+    by_snapshot: bool,
+    per_s: int,
+    max_ms: float | None,
+    most_ms: float | None,
+    quiet: bool = False,
+) -> Figures:
     """Region ap is down while `entries` are added to us and eu; then it starts under `per_s` adds a second."""
-    figures = Figures(f"catching up {entries:,} entries by {'snapshot' if by_snapshot else 'log'}, {per_s} adds a second meanwhile", quiet)
+    figures = Figures(
+        f"catching up {entries:,} entries by {'snapshot' if by_snapshot else 'log'}, {per_s} adds a second meanwhile",
+        quiet,
+    )
     flags = {"crdt-log-max-bytes": SHORT_LOG} if by_snapshot else {}
     with ProcessCluster(flags=flags) as cluster:
         cluster.start_all()
         cluster.terminate("ap")
-        loads = [redis_benchmark(cluster[name], entries // 2, 50, 32, "XADD", KEY, "*", "f", "0123456789abcdef") for name in ("us", "eu")]
+        loads = [
+            redis_benchmark(
+                cluster[name], entries // 2, 50, 32, "XADD", KEY, "*", "f", "0123456789abcdef"
+            )
+            for name in ("us", "eu")
+        ]
         for running in loads:
             figures.show("added", finished(running, 3600.0))
         goal = cluster.level(600.0)
         read_before = _bytes_sent(cluster)
         ours, theirs = multiprocessing.Pipe()
-        writer = multiprocessing.get_context("spawn").Process(target=write, args=(cluster["ap"].resp_port, per_s, theirs), daemon=True)
+        writer = multiprocessing.get_context("fork").Process(
+            target=write, args=(cluster["ap"].resp_port, per_s, theirs), daemon=True
+        )
         writer.start()
         ours.recv()  # it is ready, and will connect as soon as the region listens
         begun = time.monotonic()
@@ -48,9 +72,18 @@ def catch_up(entries: int, by_snapshot: bool, per_s: int, max_ms: float | None, 
         writer.join()
         figures.show("caught up after", caught_s, "s from its start")
         figures.show("bytes that peers sent", _bytes_sent(cluster, read_before))
-        figures.show("snapshots", {field: value for field, value in info_of(cluster["ap"]).items() if "snapshot" in field})
+        figures.show(
+            "snapshots",
+            {
+                field: value
+                for field, value in info_of(cluster["ap"]).items()
+                if "snapshot" in field
+            },
+        )
         least = 0.8 * per_s * caught_s if max_ms is not None else 1
-        figures.require("clients wrote all the time", len(waits_ms) >= least, f"{len(waits_ms):,} adds")
+        figures.require(
+            "clients wrote all the time", len(waits_ms) >= least, f"{len(waits_ms):,} adds"
+        )
         figures.show("median wait", percentile(waits_ms, 0.5), "ms")
         figures.at_most("longest wait", max(waits_ms, default=0.0), max_ms, "ms")
         figures.at_most("99 % of waits", percentile(waits_ms, 0.99), most_ms, "ms")
@@ -101,7 +134,9 @@ def _connected(port: int, patience_s: float = 60.0) -> list[Wire]:
             time.sleep(0.005)
 
 
-def _await_vector(region: RegionProcess, goal: dict[int, int], begun: float, patience_s: float = 1800.0) -> float:
+def _await_vector(
+    region: RegionProcess, goal: dict[int, int], begun: float, patience_s: float = 1800.0
+) -> float:
     """Seconds from `begun` until the region holds what `goal` says."""
     with region.wire(patience_s) as wire:
         while time.monotonic() - begun < patience_s:
@@ -116,19 +151,28 @@ def _bytes_sent(cluster: ProcessCluster, before: int = 0) -> int:
     """Bytes that us and eu say they have sent to peers."""
     total = 0
     for name in ("us", "eu"):
-        total += sum(int(value) for field, value in info_of(cluster[name]).items() if field == "crdt_sync_bytes_sent")
+        total += sum(
+            int(value)
+            for field, value in info_of(cluster[name]).items()
+            if field == "crdt_sync_bytes_sent"
+        )
     return total - before
 
 
 def main() -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.acceptance.catch_up", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.acceptance.catch_up", description=__doc__
+    )
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=500, help="adds a second while catching up")
     parser.add_argument("--by", choices=("log", "snapshot"), action="append", help="only this way")
     given = parser.parse_args()
     ways = given.by or ["log", "snapshot"]
-    return max(catch_up(given.entries, way == "snapshot", given.rate, WAIT_MAX_MS, WAIT_99_MS).finish() for way in ways)
+    return max(
+        catch_up(given.entries, way == "snapshot", given.rate, WAIT_MAX_MS, WAIT_99_MS).finish()
+        for way in ways
+    )
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from sim.scenario.cluster import ClusterError
-from sim.scenario.processes import HOST, ProcessCluster, RegionProcess
-from sim.scenario.shape import Reply
-from sim.scenario.wire import Wire, WireError
+from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
+from anabranch.sim.scenario.shape import Reply
+from anabranch.sim.scenario.wire import Wire, WireError
 
 PAGE_ENTRIES = 1000
 ALARM_WORDS = ("divergence", "fork")
@@ -39,7 +39,9 @@ class Figures:
         """A requirement, with what was found."""
         if not met:
             self.failures.append(f"{name}: {_figure(detail)}")
-        self._print(f"   {'ok    ' if met else 'FAILED'} {name}{f': {_figure(detail)}' if detail != '' else ''}")
+        self._print(
+            f"   {'ok    ' if met else 'FAILED'} {name}{f': {_figure(detail)}' if detail != '' else ''}"
+        )
         return met
 
     def at_most(self, name: str, value: float, limit: float | None, unit: str) -> None:
@@ -47,12 +49,18 @@ class Figures:
         if limit is None:
             self.show(name, value, unit)
         else:
-            self.require(f"{name} at most {_figure(limit)} {unit}", value <= limit, f"{_figure(value)} {unit}")
+            self.require(
+                f"{name} at most {_figure(limit)} {unit}",
+                value <= limit,
+                f"{_figure(value)} {unit}",
+            )
 
     def finish(self) -> int:
         """The last line; an exit status."""
         took_s = time.monotonic() - self._begun
-        self._print(f"== {'FAILED: ' + '; '.join(self.failures) if self.failures else 'all met'} ({took_s:.1f} s)")
+        self._print(
+            f"== {'FAILED: ' + '; '.join(self.failures) if self.failures else 'all met'} ({took_s:.1f} s)"
+        )
         return 1 if self.failures else 0
 
     def _print(self, line: str) -> None:
@@ -107,7 +115,11 @@ def entries_of(region: RegionProcess, key: str) -> Iterator[Entry]:
             if not isinstance(page, list):
                 raise ClusterError(f"XRANGE answered {page!r}")
             for entry in page:
-                if not isinstance(entry, list) or not isinstance(entry[0], bytes) or not isinstance(entry[1], list):
+                if (
+                    not isinstance(entry, list)
+                    or not isinstance(entry[0], bytes)
+                    or not isinstance(entry[1], list)
+                ):
                     raise ClusterError(f"XRANGE gave {entry!r}")
                 yield entry[0], [word for word in entry[1] if isinstance(word, bytes)]
                 start = "(" + entry[0].decode()
@@ -128,7 +140,9 @@ def require_agreement(figures: Figures, cluster: ProcessCluster, patience_s: flo
     figures.show("level after", time.monotonic() - begun, "s")
     digests = {name: digest_of(region) for name, region in cluster.regions.items()}
     figures.require(
-        "equal digests", len(set(digests.values())) == 1, next(iter(digests.values())) if len(set(digests.values())) == 1 else digests
+        "equal digests",
+        len(set(digests.values())) == 1,
+        next(iter(digests.values())) if len(set(digests.values())) == 1 else digests,
     )
     figures.show("effects", sum(vector.values()))
     require_no_alarm(figures, cluster)
@@ -154,7 +168,9 @@ def require_no_alarm(figures: Figures, cluster: ProcessCluster) -> None:
 class Chaos:
     """Cuts and heals links at random while it is entered: one direction or both, for a random time. Healed on leaving."""
 
-    def __init__(self, cluster: ProcessCluster, seed: int, cut_s_max: float = 1.0, pause_s_max: float = 0.5) -> None:
+    def __init__(
+        self, cluster: ProcessCluster, seed: int, cut_s_max: float = 1.0, pause_s_max: float = 0.5
+    ) -> None:
         self.cuts = 0
         self._cluster = cluster
         self._random = random.Random(seed)
@@ -184,9 +200,15 @@ class Chaos:
     def _cut_and_heal(self) -> None:
         while not self._stop.wait(self._random.uniform(0.05, self._pause_s_max)):
             receiver, sender = self._random.sample(sorted(self._cluster.regions), 2)
-            links = [(receiver, sender)] if self._random.random() < 0.3 else [(receiver, sender), (sender, receiver)]
+            links = (
+                [(receiver, sender)]
+                if self._random.random() < 0.3
+                else [(receiver, sender), (sender, receiver)]
+            )
             if self._random.random() < 0.2:
-                links = [(a, b) for a in self._cluster.regions for b in self._cluster.regions if a != b]
+                links = [
+                    (a, b) for a in self._cluster.regions for b in self._cluster.regions if a != b
+                ]
             self.cuts += sum(_link(self._cluster[a], b, "DOWN") for a, b in links)
             self._stop.wait(self._random.uniform(0.05, self._cut_s_max))
             for a, b in links:
@@ -229,7 +251,12 @@ class Writers:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=self._write, args=(region, f"{name}-{n}", depth), name=f"writer {name}-{n}", daemon=True)
+            threading.Thread(
+                target=self._write,
+                args=(region, f"{name}-{n}", depth),
+                name=f"writer {name}-{n}",
+                daemon=True,
+            )
             for name, region in cluster.regions.items()
             for n, depth in enumerate(pipeline)
         ]
@@ -275,13 +302,32 @@ class Writers:
                 self.refused += refused
 
 
-def redis_benchmark(region: RegionProcess, requests: int, clients: int, pipeline: int, *argv: str) -> subprocess.Popen[bytes]:
+def redis_benchmark(
+    region: RegionProcess, requests: int, clients: int, pipeline: int, *argv: str
+) -> subprocess.Popen[bytes]:
     """Starts redis-benchmark against a region; its output can be read from ``stdout``."""
     program = shutil.which("redis-benchmark")
     if program is None:
-        raise ClusterError("redis-benchmark is not installed: it comes with the package redis-tools")
-    line = [program, "-h", HOST, "-p", str(region.resp_port), "-n", str(requests), "-c", str(clients), "-P", str(pipeline), "-q"]
-    return subprocess.Popen([*line, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        raise ClusterError(
+            "redis-benchmark is not installed: it comes with the package redis-tools"
+        )
+    line = [
+        program,
+        "-h",
+        HOST,
+        "-p",
+        str(region.resp_port),
+        "-n",
+        str(requests),
+        "-c",
+        str(clients),
+        "-P",
+        str(pipeline),
+        "-q",
+    ]
+    return subprocess.Popen(
+        [*line, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
 
 
 def finished(load: subprocess.Popen[bytes], patience_s: float) -> str:

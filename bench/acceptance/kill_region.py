@@ -11,15 +11,24 @@ import sys
 import time
 from collections import Counter
 
-from bench.acceptance.harness import Figures, Writers, entries_of, require_agreement
-from sim.scenario.processes import ProcessCluster
+from anabranch.bench.acceptance.harness import Figures, Writers, entries_of, require_agreement
+from anabranch.sim.scenario.processes import ProcessCluster
 
 SETTINGS = ("always", "everysec", "no")
 
 
-def kill(appendfsync: str, kills: int, seed: int, load_s: tuple[float, float] = (0.3, 1.5), quiet: bool = False) -> Figures:
+def kill(
+    appendfsync: str,
+    kills: int,
+    seed: int,
+    load_s: tuple[float, float] = (0.3, 1.5),
+    quiet: bool = False,
+) -> Figures:
     """`kills` times: load for a random time within `load_s`, then SIGKILL of a random region, then its restart, the load going on."""
-    figures = Figures(f"{kills} × SIGKILL of a random region under load, appendfsync {appendfsync} (seed {seed})", quiet)
+    figures = Figures(
+        f"{kills} × SIGKILL of a random region under load, appendfsync {appendfsync} (seed {seed})",
+        quiet,
+    )
     chance = random.Random(seed)
     with ProcessCluster(flags={"appendfsync": appendfsync}) as cluster:
         cluster.start_all()
@@ -34,7 +43,11 @@ def kill(appendfsync: str, kills: int, seed: int, load_s: tuple[float, float] = 
                 cluster.start(name)
                 down_s.append(time.monotonic() - begun)
             time.sleep(load_s[0])
-        figures.show("written", writers.written, f"entries, {len(writers.acknowledged):,} of them acknowledged")
+        figures.show(
+            "written",
+            writers.written,
+            f"entries, {len(writers.acknowledged):,} of them acknowledged",
+        )
         figures.show("longest from kill to PING", max(down_s), "s")
         figures.show("refused", Counter(writers.refused).most_common(3) or 0)
         require_agreement(figures, cluster)
@@ -44,7 +57,9 @@ def kill(appendfsync: str, kills: int, seed: int, load_s: tuple[float, float] = 
             twice = [value for value, number in present.items() if number > 1]
             if appendfsync == "always":
                 figures.require(
-                    f"{name}: no acknowledged entry lost", not lost, f"{len(lost)} lost{f', such as {lost[0]!r}' if lost else ''}"
+                    f"{name}: no acknowledged entry lost",
+                    not lost,
+                    f"{len(lost)} lost{f', such as {lost[0]!r}' if lost else ''}",
                 )
             else:
                 figures.show(f"{name}: acknowledged and lost, as this setting allows", len(lost))
@@ -54,12 +69,18 @@ def kill(appendfsync: str, kills: int, seed: int, load_s: tuple[float, float] = 
 
 def main() -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.acceptance.kill_region", description=__doc__)
-    parser.add_argument("--appendfsync", choices=SETTINGS, action="append", help="only this setting")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.acceptance.kill_region", description=__doc__
+    )
+    parser.add_argument(
+        "--appendfsync", choices=SETTINGS, action="append", help="only this setting"
+    )
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=10)
     given = parser.parse_args()
-    return max(kill(setting, given.kills, given.seed).finish() for setting in given.appendfsync or SETTINGS)
+    return max(
+        kill(setting, given.kills, given.seed).finish() for setting in given.appendfsync or SETTINGS
+    )
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import redis
 
-from bench.acceptance.harness import Chaos, Figures, entries_of, require_agreement
-from sim.scenario.cluster import ClusterError
-from sim.scenario.processes import HOST, ProcessCluster, RegionProcess
+from anabranch.bench.acceptance.harness import Chaos, Figures, entries_of, require_agreement
+from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
 
 Record = tuple[tuple[bytes, bytes], ...]
 """Fields and values, in order."""
@@ -61,7 +61,9 @@ def available() -> bytes:
 class Producer(threading.Thread):
     """Streams records into one region with redis-py, in small pipelines."""
 
-    def __init__(self, region: RegionProcess, records: list[Record], batch: int, pause_s: float) -> None:
+    def __init__(
+        self, region: RegionProcess, records: list[Record], batch: int, pause_s: float
+    ) -> None:
         super().__init__(name=f"producer {region.name}", daemon=True)
         self.error: Exception | None = None
         self._region = region
@@ -72,7 +74,9 @@ class Producer(threading.Thread):
     def run(self) -> None:
         """Thread's body; an error ends it and is kept."""
         try:
-            with redis.Redis(host=HOST, port=self._region.resp_port, socket_timeout=120.0) as client:
+            with redis.Redis(
+                host=HOST, port=self._region.resp_port, socket_timeout=120.0
+            ) as client:
                 for at in range(0, len(self._records), self._batch):
                     with client.pipeline(transaction=False) as pipeline:
                         for record in self._records[at : at + self._batch]:
@@ -84,16 +88,26 @@ class Producer(threading.Thread):
             self.error = error
 
 
-def stream(records: list[Record], seed: int, batch: int, pause_s: float, quiet: bool = False) -> Figures:
+def stream(
+    records: list[Record], seed: int, batch: int, pause_s: float, quiet: bool = False
+) -> Figures:
     """The whole of it, on a new cluster. `pause_s` slows producers so that a small index meets some cuts."""
     figures = Figures(f"{len(records):,} records through three regions", quiet)
     wanted = Counter(records)
-    figures.show("bytes", sum(len(name) + len(value) for record in records for name, value in record))
-    figures.show("values over several lines", sum(b"\n" in value for record in records for _, value in record))
+    figures.show(
+        "bytes", sum(len(name) + len(value) for record in records for name, value in record)
+    )
+    figures.show(
+        "values over several lines",
+        sum(b"\n" in value for record in records for _, value in record),
+    )
     figures.show("empty values", sum(not value for record in records for _, value in record))
     with ProcessCluster() as cluster:
         cluster.start_all()
-        producers = [Producer(region, records[n::3], batch, pause_s) for n, region in enumerate(cluster.regions.values())]
+        producers = [
+            Producer(region, records[n::3], batch, pause_s)
+            for n, region in enumerate(cluster.regions.values())
+        ]
         begun = time.monotonic()
         with Chaos(cluster, seed, cut_s_max=0.5, pause_s_max=0.3) as chaos:
             for producer in producers:
@@ -102,18 +116,33 @@ def stream(records: list[Record], seed: int, batch: int, pause_s: float, quiet: 
                 producer.join()
         took_s = time.monotonic() - begun
         figures.require(
-            "no producer met an error", not any(each.error for each in producers), [each.error for each in producers if each.error]
+            "no producer met an error",
+            not any(each.error for each in producers),
+            [each.error for each in producers if each.error],
         )
-        figures.show("streamed in", took_s, f"s, {len(records) / took_s:,.0f} records a second, {chaos.cuts} cuts (seed {seed})")
+        figures.show(
+            "streamed in",
+            took_s,
+            f"s, {len(records) / took_s:,.0f} records a second, {chaos.cuts} cuts (seed {seed})",
+        )
         require_agreement(figures, cluster)
         _require_read_by_group(figures, cluster, wanted)
         for name in ("eu", "ap"):
-            found = Counter(tuple(zip(fields[0::2], fields[1::2], strict=True)) for _, fields in entries_of(cluster[name], KEY))
-            figures.require(f"XRANGE in {name}: every record exactly once, byte for byte", found == wanted, _difference(found, wanted))
+            found = Counter(
+                tuple(zip(fields[0::2], fields[1::2], strict=True))
+                for _, fields in entries_of(cluster[name], KEY)
+            )
+            figures.require(
+                f"XRANGE in {name}: every record exactly once, byte for byte",
+                found == wanted,
+                _difference(found, wanted),
+            )
     return figures
 
 
-def _require_read_by_group(figures: Figures, cluster: ProcessCluster, wanted: Counter[Record]) -> None:
+def _require_read_by_group(
+    figures: Figures, cluster: ProcessCluster, wanted: Counter[Record]
+) -> None:
     """Reads all with one group in region us, acknowledging each entry; then nothing is left in any region."""
     found: Counter[Record] = Counter()
     acknowledged = 0
@@ -125,9 +154,15 @@ def _require_read_by_group(figures: Figures, cluster: ProcessCluster, wanted: Co
                 found[tuple(fields.items())] += 1
             acknowledged += int(client.xack(KEY, GROUP, *(entry_id for entry_id, _ in entries)))
         pending = client.xpending(KEY, GROUP)["pending"]
-    figures.require("the group in us: every record exactly once, byte for byte", found == wanted, _difference(found, wanted))
     figures.require(
-        "acknowledged once", acknowledged == sum(wanted.values()) and pending == 0, f"{acknowledged:,} acknowledged, {pending} pending"
+        "the group in us: every record exactly once, byte for byte",
+        found == wanted,
+        _difference(found, wanted),
+    )
+    figures.require(
+        "acknowledged once",
+        acknowledged == sum(wanted.values()) and pending == 0,
+        f"{acknowledged:,} acknowledged, {pending} pending",
     )
     cluster.level()
     for name in ("eu", "ap"):
@@ -146,7 +181,9 @@ def _difference(found: Counter[Record], wanted: Counter[Record]) -> str:
 
 def main() -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.acceptance.package_index", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.acceptance.package_index", description=__doc__
+    )
     parser.add_argument("--file", type=Path, help="an index instead of what apt knows here")
     parser.add_argument("--seed", type=int, default=10)
     given = parser.parse_args()

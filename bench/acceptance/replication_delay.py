@@ -13,9 +13,9 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
-from bench.acceptance.harness import Figures, percentile
-from sim.scenario.processes import HOST, ProcessCluster
-from sim.scenario.wire import Wire
+from anabranch.bench.acceptance.harness import Figures, percentile
+from anabranch.sim.scenario.processes import HOST, ProcessCluster
+from anabranch.sim.scenario.wire import Wire
 
 KEY = "delay"
 IDLE_LIMIT_MS = 20.0
@@ -25,10 +25,17 @@ LOAD_BATCHES_A_SECOND = 200
 
 
 def measure(
-    probes: int, load_per_s: int, load_s: float, idle_limit_ms: float | None, loaded_limit_ms: float | None, quiet: bool = False
+    probes: int,
+    load_per_s: int,
+    load_s: float,
+    idle_limit_ms: float | None,
+    loaded_limit_ms: float | None,
+    quiet: bool = False,
 ) -> Figures:
     """Runs both measurements on a new cluster; None as a limit: no requirement."""
-    figures = Figures(f"delay of an add at a peer: idle, and under {load_per_s:,} adds a second", quiet)
+    figures = Figures(
+        f"delay of an add at a peer: idle, and under {load_per_s:,} adds a second", quiet
+    )
     with ProcessCluster() as cluster:
         cluster.start_all()
         writer, reader = cluster["us"].resp_port, cluster["eu"].resp_port
@@ -36,7 +43,9 @@ def measure(
         figures.show("idle probes", len(idle))
         figures.show("idle 99 %", percentile(idle, 0.99), "ms")
         figures.at_most("idle median", statistics.median(idle), idle_limit_ms, "ms")
-        load = multiprocessing.get_context("spawn").Process(target=paced_load, args=(writer, load_per_s, load_s + 1.0), daemon=True)
+        load = multiprocessing.get_context("fork").Process(
+            target=paced_load, args=(writer, load_per_s, load_s + 1.0), daemon=True
+        )
         load.start()
         time.sleep(1.0)
         loaded = probe(writer, reader, int(load_s / (PROBE_PAUSE_S + 0.01)))
@@ -51,7 +60,9 @@ def measure(
 def probe(writer_port: int, reader_port: int, probes: int) -> list[float]:
     """Delays in ms of so many adds, one at a time, each awaited at the peer."""
     ours, theirs = multiprocessing.Pipe()
-    reader = multiprocessing.get_context("spawn").Process(target=_read, args=(reader_port, probes, theirs), daemon=True)
+    reader = multiprocessing.get_context("fork").Process(
+        target=_read, args=(reader_port, probes, theirs), daemon=True
+    )
     reader.start()
     ours.recv()
     sent: list[float] = []
@@ -72,7 +83,10 @@ def _read(port: int, probes: int, results: Connection) -> None:
         last = wire.call("XREVRANGE", KEY, "+", "-", "COUNT", 1)
         at = (
             bytes(last[0][0]).decode()
-            if isinstance(last, list) and last and isinstance(last[0], list) and isinstance(last[0][0], bytes)
+            if isinstance(last, list)
+            and last
+            and isinstance(last[0], list)
+            and isinstance(last[0][0], bytes)
             else "0"
         )
         results.send("ready")
@@ -113,7 +127,9 @@ def paced_load(port: int, per_s: int, duration_s: float) -> None:
 
 def main() -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.acceptance.replication_delay", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.acceptance.replication_delay", description=__doc__
+    )
     parser.add_argument("--probes", type=int, default=400)
     parser.add_argument("--load", type=int, default=2000, help="adds a second")
     parser.add_argument("--seconds", type=float, default=15.0, help="how long the load runs")

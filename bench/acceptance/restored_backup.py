@@ -16,12 +16,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from bench.acceptance.harness import Figures, digest_of, info_of, require_agreement
-from sim.scenario.cluster import ClusterError
-from sim.scenario.expectation import ErrorText
-from sim.scenario.processes import ProcessCluster, RegionProcess, vector_of
-from sim.scenario.shape import Reply
-from sim.scenario.wire import WireError
+from anabranch.bench.acceptance.harness import Figures, digest_of, info_of, require_agreement
+from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.expectation import ErrorText
+from anabranch.sim.scenario.processes import ProcessCluster, RegionProcess, vector_of
+from anabranch.sim.scenario.shape import Reply
+from anabranch.sim.scenario.wire import WireError
 
 KEY = "s"
 US, EU, AP = "us", "eu", "ap"
@@ -50,10 +50,16 @@ def _logged(entry: Reply) -> tuple[int, tuple[bytes, ...]]:
     """(counter, everything else) of one element of CRDT.LOG's reply: a flat map of id, counter and fields."""
     if not isinstance(entry, list):
         raise ClusterError(f"CRDT.LOG gave {entry!r}")
-    pairs = {entry[n]: entry[n + 1] for n in range(0, len(entry) - 1, 2) if isinstance(entry[n], bytes)}
+    pairs = {
+        entry[n]: entry[n + 1] for n in range(0, len(entry) - 1, 2) if isinstance(entry[n], bytes)
+    }
     counter, fields = pairs.get(b"counter"), pairs.get(b"fields")
     entry_id = pairs.get(b"id")
-    if not isinstance(counter, (int, bytes)) or not isinstance(fields, list) or not isinstance(entry_id, bytes):
+    if (
+        not isinstance(counter, (int, bytes))
+        or not isinstance(fields, list)
+        or not isinstance(entry_id, bytes)
+    ):
         raise ClusterError(f"CRDT.LOG gave {entry!r}")
     return int(counter), (entry_id, *(word for word in fields if isinstance(word, bytes)))
 
@@ -99,7 +105,11 @@ class Client(threading.Thread):
 
 def restore(lost: int, frozen_peer: bool, quiet: bool = False) -> Figures:
     """The history with `lost` effects after the copy; `frozen_peer`: ap stands still while us starts."""
-    peers = f"{EU} and {AP} reachable" if not frozen_peer else f"{EU} reachable, {AP} frozen for a while"
+    peers = (
+        f"{EU} and {AP} reachable"
+        if not frozen_peer
+        else f"{EU} reachable, {AP} frozen for a while"
+    )
     figures = Figures(f"restored from a copy without the last {lost:,} effects, {peers}", quiet)
     with ProcessCluster() as cluster:
         cluster.start_all()
@@ -126,7 +136,11 @@ def restore(lost: int, frozen_peer: bool, quiet: bool = False) -> Figures:
                 _wait_for(lambda: bool(client.refusals), "a refusal while a peer is frozen")
                 # The client reads after its refusal: that answer may still be on its way.
                 _wait_for(lambda: client.reads_while_refused > 0, "a read while a peer is frozen")
-                figures.require("while a peer is frozen, nothing is issued", _own(cluster[EU]) <= known, _own(cluster[EU]))
+                figures.require(
+                    "while a peer is frozen, nothing is issued",
+                    _own(cluster[EU]) <= known,
+                    _own(cluster[EU]),
+                )
                 figures.show("reads served meanwhile", client.reads_while_refused)
         finally:
             if frozen is not None:
@@ -138,23 +152,46 @@ def restore(lost: int, frozen_peer: bool, quiet: bool = False) -> Figures:
     return figures
 
 
-def _require_recovered(figures: Figures, cluster: ProcessCluster, client: Client, written: Contents, known: int) -> None:
+def _require_recovered(
+    figures: Figures, cluster: ProcessCluster, client: Client, written: Contents, known: int
+) -> None:
     text = client.refusals[0] if client.refusals else ""
     figures.show("writes refused", len(client.refusals), text)
     figures.show("adds after it", client.added)
     figures.require("no other error", not client.others, client.others[:3])
     noticed = cluster[US].log.read_text(errors="replace")
-    figures.require("noticed without a flag", bool(client.refusals) or "recover" in noticed.lower(), "said so in its log or to clients")
+    figures.require(
+        "noticed without a flag",
+        bool(client.refusals) or "recover" in noticed.lower(),
+        "said so in its log or to clients",
+    )
     if client.refusals:
         figures.require("the refusal says why", "in recovery, waiting for" in text, text)
     first = client.vector_at_first_add.get(1, 0)
-    figures.require("the first effect comes after all that peers held", first > known, f"{first:,} after {known:,}")
+    figures.require(
+        "the first effect comes after all that peers held",
+        first > known,
+        f"{first:,} after {known:,}",
+    )
     cluster.level()
     logs = {name: contents_of(region, US) for name, region in cluster.regions.items()}
-    figures.require("no dot has two contents", all(log == logs[US] for log in logs.values()), f"{len(logs[US]):,} dots in 3 regions")
+    figures.require(
+        "no dot has two contents",
+        all(log == logs[US] for log in logs.values()),
+        f"{len(logs[US]):,} dots in 3 regions",
+    )
     changed = [counter for counter, content in written.items() if logs[EU].get(counter) != content]
-    figures.require("no dot changed its content", not changed, f"{len(changed)} of {len(written):,}")
-    figures.show("state", {field: value for field, value in info_of(cluster[US]).items() if "recover" in field or field == "crdt_state"})
+    figures.require(
+        "no dot changed its content", not changed, f"{len(changed)} of {len(written):,}"
+    )
+    figures.show(
+        "state",
+        {
+            field: value
+            for field, value in info_of(cluster[US]).items()
+            if "recover" in field or field == "crdt_state"
+        },
+    )
     figures.show("digest", digest_of(cluster[US]))
 
 
@@ -182,7 +219,9 @@ def _wait_for(condition: Callable[[], bool], what: str) -> None:
 
 def main() -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.acceptance.restored_backup", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.acceptance.restored_backup", description=__doc__
+    )
     parser.add_argument("--lost", type=int, default=1000, help="effects after the copy")
     given = parser.parse_args()
     return max(restore(given.lost, frozen).finish() for frozen in (False, True))

@@ -7,27 +7,44 @@ import itertools
 import sys
 import time
 
-from bench.acceptance.harness import Chaos, Figures, entries_of, finished, integer, parsed_id, redis_benchmark, require_agreement
-from sim.scenario.processes import ProcessCluster
+from anabranch.bench.acceptance.harness import (
+    Chaos,
+    Figures,
+    entries_of,
+    finished,
+    integer,
+    parsed_id,
+    redis_benchmark,
+    require_agreement,
+)
+from anabranch.sim.scenario.processes import ProcessCluster
 
 KEY = "s"
 
 
 def load(adds: int, clients: int, pipeline: int, seed: int, quiet: bool = False) -> Figures:
     """`adds` entries in each of three regions of a new cluster; then equal digests, all entries, and no ID twice."""
-    figures = Figures(f"{adds:,} adds in each of three regions at once, links cut and healed", quiet)
+    figures = Figures(
+        f"{adds:,} adds in each of three regions at once, links cut and healed", quiet
+    )
     with ProcessCluster() as cluster:
         cluster.start_all()
         begun = time.monotonic()
         with Chaos(cluster, seed) as chaos:
             loads = {
-                name: redis_benchmark(region, adds, clients, pipeline, "XADD", KEY, "*", "f", "0123456789abcdef")
+                name: redis_benchmark(
+                    region, adds, clients, pipeline, "XADD", KEY, "*", "f", "0123456789abcdef"
+                )
                 for name, region in cluster.regions.items()
             }
             for name, running in loads.items():
                 figures.show(f"redis-benchmark in {name}", finished(running, 1800.0))
         took_s = time.monotonic() - begun
-        figures.show("together", took_s, f"s, {3 * adds / took_s:,.0f} adds a second, {chaos.cuts} cuts (seed {seed})")
+        figures.show(
+            "together",
+            took_s,
+            f"s, {3 * adds / took_s:,.0f} adds a second, {chaos.cuts} cuts (seed {seed})",
+        )
         require_agreement(figures, cluster)
         for name, region in cluster.regions.items():
             with region.wire() as wire:
@@ -35,14 +52,22 @@ def load(adds: int, clients: int, pipeline: int, seed: int, quiet: bool = False)
             figures.require(f"XLEN in {name} is {3 * adds:,}", length == 3 * adds, length)
             ids = [parsed_id(entry_id) for entry_id, _ in entries_of(region, KEY)]
             ascending = all(one < other for one, other in itertools.pairwise(ids))
-            figures.require(f"{name}: {3 * adds:,} different IDs, in order", len(ids) == 3 * adds and ascending, len(set(ids)))
-            figures.require(f"{name}: every seq fits a region", all(seq % 1000 in (1, 2, 3) for _, seq in ids))
+            figures.require(
+                f"{name}: {3 * adds:,} different IDs, in order",
+                len(ids) == 3 * adds and ascending,
+                len(set(ids)),
+            )
+            figures.require(
+                f"{name}: every seq fits a region", all(seq % 1000 in (1, 2, 3) for _, seq in ids)
+            )
     return figures
 
 
 def main() -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.acceptance.three_way_load", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.acceptance.three_way_load", description=__doc__
+    )
     parser.add_argument("--adds", type=int, default=100_000, help="in each region")
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--pipeline", type=int, default=1)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from crdt.vector import Vector
-from region.engine.session import Session
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.session import Session
 
 
 class Blocked:
     """A read that found nothing. `argv` is the command with `$` and `+` resolved, so that it can be run again."""
 
-    def __init__(self, session: Session, keys: list[bytes], argv: list[bytes], deadline_ms: int) -> None:
+    def __init__(
+        self, session: Session, keys: list[bytes], argv: list[bytes], deadline_ms: int
+    ) -> None:
         self.session = session
         self.keys = keys
         self.argv = argv
@@ -46,11 +48,17 @@ class Blocking:
         return [] if waiting is None else list(waiting.values())
 
     def timed_out(self, now_ms: int) -> list[Blocked]:
-        return [blocked for blocked in self.by_session.values() if blocked.deadline_ms and now_ms >= blocked.deadline_ms]
+        return [
+            blocked
+            for blocked in self.by_session.values()
+            if blocked.deadline_ms and now_ms >= blocked.deadline_ms
+        ]
 
 
 FOR_RECEIVERS: Final = 1  # WAIT: `count` receivers hold this region's effects up to `counter`
-FOR_ROUND: Final = 2  # CRDT.SYNC: every receiver has acknowledged this region's vector, nothing announceable waits
+FOR_ROUND: Final = (
+    2  # CRDT.SYNC: every receiver has acknowledged this region's vector, nothing announceable waits
+)
 FOR_VECTOR: Final = 3  # CRDT.WAIT: this region has applied `vector`
 
 

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt.effects import Effect, RemoveObserved, SetDeadline
-from crdt.keyspace import Keyspace
-from crdt.local import LocalRecord
-from crdt.stream import NEVER, Stream
-from crdt.vector import Vector
-from region.engine.blocking import Blocked, Blocking, Waiter
-from region.engine.gossip import PromisedAnswer
-from region.engine.journal import Journal
-from region.engine.lifecycle import RECOVERY, SERVING, Lifecycle
-from region.engine.removals import Removals
-from region.engine.replies import NO_REPLY, WAITING, CommandError, ErrorReply, Reply
-from region.engine.session import Session
-from region.engine.settings import Settings
-from region.engine.stability import Stability
-from region.engine.table import Command
+from anabranch.crdt.effects import Effect, RemoveObserved, SetDeadline
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.local import LocalRecord
+from anabranch.crdt.stream import NEVER, Stream
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.blocking import Blocked, Blocking, Waiter
+from anabranch.region.engine.gossip import PromisedAnswer
+from anabranch.region.engine.journal import Journal
+from anabranch.region.engine.lifecycle import RECOVERY, SERVING, Lifecycle
+from anabranch.region.engine.removals import Removals
+from anabranch.region.engine.replies import NO_REPLY, WAITING, CommandError, ErrorReply, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import Settings
+from anabranch.region.engine.stability import Stability
+from anabranch.region.engine.table import Command
 
 
 class Member:
@@ -119,7 +119,14 @@ class Identity:
 class Core:
     """The state that the engine's rooms share."""
 
-    def __init__(self, identity: Identity, settings: Settings, keyspace: Keyspace, journal: Journal, lifecycle: Lifecycle) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        settings: Settings,
+        keyspace: Keyspace,
+        journal: Journal,
+        lifecycle: Lifecycle,
+    ) -> None:
         self.cluster = identity.cluster
         self.region_id = identity.region_id
         self.name = identity.name
@@ -129,7 +136,9 @@ class Core:
         self.journal = journal
         self.lifecycle = lifecycle
         self.stability = Stability()
-        self.links: dict[int, Link] = {peer: Link(peer) for peer in self.members if peer != self.region_id}
+        self.links: dict[int, Link] = {
+            peer: Link(peer) for peer in self.members if peer != self.region_id
+        }
         self.link_requests_made: list[LinkRequest] = []
         self.statistics = Statistics()
         self.removals = Removals()
@@ -236,7 +245,11 @@ class Core:
 
     def others(self) -> list[int]:
         """Every member but this one and the lost."""
-        return [member.region_id for member in self.members.values() if member.region_id != self.region_id and not member.lost]
+        return [
+            member.region_id
+            for member in self.members.values()
+            if member.region_id != self.region_id and not member.lost
+        ]
 
     def note_lost(self) -> None:
         """Members were said to be lost, here or before this start."""
@@ -251,7 +264,9 @@ class Core:
         counts only when all of it is applied here. What they said before is no proof: a create, say, that they got afterwards would meet
         no tombstone here.
         """
-        return self.first_without_lost == 0 or self.stability.all_hold(self.others(), self.region_id, self.first_without_lost)
+        return self.first_without_lost == 0 or self.stability.all_hold(
+            self.others(), self.region_id, self.first_without_lost
+        )
 
     def member_named(self, name: str) -> Optional[Member]:
         for member in self.members.values():
@@ -368,7 +383,9 @@ class Core:
             reply = NO_REPLY
         self.answers.append(Answer(session, reply))
 
-    def block(self, session: Session, keys: list[bytes], argv: list[bytes], timeout_ms: int) -> Reply:
+    def block(
+        self, session: Session, keys: list[bytes], argv: list[bytes], timeout_ms: int
+    ) -> Reply:
         """Makes a read wait for its keys (0: for ever); a retry keeps its place and its deadline."""
         if session.session_id not in self.blocking.by_session:
             deadline_ms = self.steady_ms + timeout_ms if timeout_ms else 0

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from typing import Final, Optional, Union
 
-from region.engine.commands.connection import NOAUTH_ALLOWED, NOAUTH_ERROR
-from region.engine.core import Core
-from region.engine.replies import NO_REPLY, QUEUED, ErrorReply, NoReply, Reply, SimpleString, Waiting
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.region.engine.commands.connection import NOAUTH_ALLOWED, NOAUTH_ERROR
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.replies import (
+    NO_REPLY,
+    QUEUED,
+    ErrorReply,
+    NoReply,
+    Reply,
+    SimpleString,
+    Waiting,
+)
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 # What may be said inside MULTI without being queued.
 NOT_QUEUED: Final = frozenset({b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"QUIT", b"RESET"})
 
 
-def admit(core: Core, session: Session, argv: list[bytes]) -> Union[Command, ErrorReply, SimpleString]:
+def admit(
+    core: Core, session: Session, argv: list[bytes]
+) -> Union[Command, ErrorReply, SimpleString]:
     """The command to run now; or its reply, when it is refused, or queued inside MULTI."""
     core.statistics.commands += 1
     command = core.commands.get(argv[0])
@@ -26,12 +36,21 @@ def admit(core: Core, session: Session, argv: list[bytes]) -> Union[Command, Err
         subcommand = command.subcommands.get(argv[1].upper())
         if subcommand is None:
             shown = argv[1][:128].decode("utf-8", "replace")
-            return _refuse(core, session, ErrorReply(f"ERR unknown subcommand '{shown}'. Try {command.name.upper()} HELP."))
+            return _refuse(
+                core,
+                session,
+                ErrorReply(f"ERR unknown subcommand '{shown}'. Try {command.name.upper()} HELP."),
+            )
         command = subcommand
     session.last_command = command.shown
     length = len(argv)
     if length < -command.arity or (command.arity > 0 and length != command.arity):
-        return _refuse(core, session, ErrorReply(f"ERR wrong number of arguments for '{command.name}' command"), command)
+        return _refuse(
+            core,
+            session,
+            ErrorReply(f"ERR wrong number of arguments for '{command.name}' command"),
+            command,
+        )
     if not session.authenticated and command.key not in NOAUTH_ALLOWED:
         return _refuse(core, session, ErrorReply(NOAUTH_ERROR), command)
     if session.queued is not None and command.key not in NOT_QUEUED:
@@ -39,7 +58,9 @@ def admit(core: Core, session: Session, argv: list[bytes]) -> Union[Command, Err
     return command
 
 
-def _refuse(core: Core, session: Session, error: ErrorReply, command: Optional[Command] = None) -> ErrorReply:
+def _refuse(
+    core: Core, session: Session, error: ErrorReply, command: Optional[Command] = None
+) -> ErrorReply:
     """An error that comes before the command runs: inside MULTI it spoils the transaction."""
     if session.queued is not None:
         session.queue_failed = True
@@ -49,16 +70,25 @@ def _refuse(core: Core, session: Session, error: ErrorReply, command: Optional[C
     return error
 
 
-def _queue(core: Core, session: Session, command: Command, argv: list[bytes]) -> Union[ErrorReply, SimpleString]:
+def _queue(
+    core: Core, session: Session, command: Command, argv: list[bytes]
+) -> Union[ErrorReply, SimpleString]:
     """Keeps a command for EXEC, within the bytes of a unit (S1.2)."""
     assert session.queued is not None
     if not command.in_multi:
-        return _refuse(core, session, ErrorReply("ERR Command not allowed inside a transaction"), command)
+        return _refuse(
+            core, session, ErrorReply("ERR Command not allowed inside a transaction"), command
+        )
     session.queued_bytes += sum(len(word) for word in argv)
     limit = core.settings.integer("crdt-unit-max-bytes")
     if session.queued_bytes > limit:
         core.statistics.unit_max_bytes_refused += 1
-        return _refuse(core, session, ErrorReply(f"ERR the transaction is larger than crdt-unit-max-bytes ({limit})"), command)
+        return _refuse(
+            core,
+            session,
+            ErrorReply(f"ERR the transaction is larger than crdt-unit-max-bytes ({limit})"),
+            command,
+        )
     session.queued.append(argv)
     return QUEUED
 

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt.block import Block
-from crdt.keyspace import Keyspace
-from crdt.region_log import NodeLimits
-from crdt.state import SnapshotCut
-from crdt.vector import Vector
-from region.engine import dispatch, gossiping, idempotency, merging, registry, rounds
-from region.engine.core import Answer, Core, Identity, LinkRequest, Member, NotYet
-from region.engine.gossip import Gossip
-from region.engine.journal import Commit, Journal
-from region.engine.lifecycle import RECOVERY, SERVING, Lifecycle
-from region.engine.replies import NULL_ARRAY, WAITING, ErrorReply, Reply, Waiting
-from region.engine.rounds import Attestation
-from region.engine.session import Session
-from region.engine.settings import Settings
-from region.engine.table import Command
-from region.engine.upkeep import Upkeep
+from anabranch.crdt.block import Block
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.state import SnapshotCut
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine import dispatch, gossiping, idempotency, merging, registry, rounds
+from anabranch.region.engine.core import Answer, Core, Identity, LinkRequest, Member, NotYet
+from anabranch.region.engine.gossip import Gossip
+from anabranch.region.engine.journal import Commit, Journal
+from anabranch.region.engine.lifecycle import RECOVERY, SERVING, Lifecycle
+from anabranch.region.engine.replies import NULL_ARRAY, WAITING, ErrorReply, Reply, Waiting
+from anabranch.region.engine.rounds import Attestation
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import Settings
+from anabranch.region.engine.table import Command
+from anabranch.region.engine.upkeep import Upkeep
 
 # About how many entries one heartbeat may hash; it goes without a digest while there are more to do.
 DIGEST_ENTRIES_MAX = 2000
@@ -32,7 +32,14 @@ DIGEST_ENTRIES_MAX = 2000
 class Engine(Core):
     """One region's decisions. See docs/architecture.md for the doors."""
 
-    def __init__(self, identity: Identity, settings: Settings, keyspace: Keyspace, journal: Journal, lifecycle: Lifecycle) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        settings: Settings,
+        keyspace: Keyspace,
+        journal: Journal,
+        lifecycle: Lifecycle,
+    ) -> None:
         super().__init__(identity, settings, keyspace, journal, lifecycle)
         self.commands = registry.commands()
         self.upkeep = Upkeep()
@@ -132,7 +139,11 @@ class Engine(Core):
                     self.upkeep.forget(key)
             changes.changed_keys.clear()
         if self.blocking.by_key:
-            self._wake(list(changes.added_keys) + [key for key, _ in changes.gone_groups] + list(changes.deadlines))
+            self._wake(
+                list(changes.added_keys)
+                + [key for key, _ in changes.gone_groups]
+                + list(changes.deadlines)
+            )
         changes.added_keys.clear()
         changes.gone_groups.clear()
         changes.deadlines.clear()
@@ -233,7 +244,13 @@ class Engine(Core):
         self.read_clock(now_ms)
         commit = rounds.take_commit(self)
         if commit is None and self.meta_changes:
-            commit = Commit(self.journal.position, [], dict(self.keyspace.vector), dict(self.keyspace.chains), self.disk_clock_ms)
+            commit = Commit(
+                self.journal.position,
+                [],
+                dict(self.keyspace.vector),
+                dict(self.keyspace.chains),
+                self.disk_clock_ms,
+            )
         if commit is not None:
             commit.meta = self.meta_changes
             self.meta_changes = {}
@@ -288,7 +305,9 @@ class Engine(Core):
         clock_ms = self.journal.clock_of_next_commit()
         if clock_ms is None:
             clock_ms = self.disk_clock_ms if self._in_flight is None else self._in_flight.clock_ms
-        return Attestation(dict(self.keyspace.vector), clock_ms, digest, position, self.lifecycle.life, counts)
+        return Attestation(
+            dict(self.keyspace.vector), clock_ms, digest, position, self.lifecycle.life, counts
+        )
 
     def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
         """Applies blocks that a peer sent; those covered are ignored, and all of a peer whose link is DOWN or that is said to be lost."""
@@ -330,7 +349,9 @@ class Engine(Core):
         """An attested vector said in the handshake of a connection opened since this start (S13.6)."""
         self.read_clock(now_ms)
         if peer in self.members:
-            self.lifecycle.peer_holds(peer, vector, self.keyspace.vector, self.others(), self.steady_ms)
+            self.lifecycle.peer_holds(
+                peer, vector, self.keyspace.vector, self.others(), self.steady_ms
+            )
             self._note_state()
 
     def gossip(self) -> Gossip:
@@ -379,7 +400,11 @@ class Engine(Core):
 
     def compare_digest(self, peer: int, vector: Vector, digest: bytes) -> None:
         """Compares a heartbeat's digest where the vectors are equal; unequal ones raise the alarm crdt_divergence (S13.9)."""
-        if not digest or vector != self.keyspace.vector or not self.keyspace.hash_some(DIGEST_ENTRIES_MAX):
+        if (
+            not digest
+            or vector != self.keyspace.vector
+            or not self.keyspace.hash_some(DIGEST_ENTRIES_MAX)
+        ):
             return
         if self.keyspace.digest() != digest:
             self.statistics.divergences += 1

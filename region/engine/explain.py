@@ -5,11 +5,11 @@ Removals are remembered as they are applied, newest last and bounded: an explana
 
 from __future__ import annotations
 
-from crdt import ids, merge
-from crdt.stream import NEVER, Stream
-from crdt.vector import Vector
-from region.engine.core import Core
-from region.engine.replies import MapReply, Reply
+from anabranch.crdt import ids, merge
+from anabranch.crdt.stream import NEVER, Stream
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.replies import MapReply, Reply
 
 
 def _vector(vector: Vector) -> list[Reply]:
@@ -59,17 +59,28 @@ def _groups(stream: Stream) -> list[Reply]:
     reply: list[Reply] = []
     for name in sorted(stream.groups):
         for dot, create in sorted(stream.groups[name].creates.items()):
-            start: Reply = ids.format_id(create.start.entry_id) if create.start.is_id else _vector(create.start.counters)
+            start: Reply = (
+                ids.format_id(create.start.entry_id)
+                if create.start.is_id
+                else _vector(create.start.counters)
+            )
             acked: list[Reply] = []
             for region_id in sorted(create.acked):
                 spans = create.acked[region_id]
-                acked += [[region_id, spans.starts[index], spans.ends[index]] for index in range(len(spans.starts))]
-            reply.append(MapReply([b"name", name, b"create", _dot(*dot), b"start", start, b"acked", acked]))
+                acked += [
+                    [region_id, spans.starts[index], spans.ends[index]]
+                    for index in range(len(spans.starts))
+                ]
+            reply.append(
+                MapReply([b"name", name, b"create", _dot(*dot), b"start", start, b"acked", acked])
+            )
     return reply
 
 
 def _tombstones(core: Core, stream: Stream) -> list[Reply]:
-    reply: list[Reply] = [[name, _vector(stream.tombstones[name])] for name in sorted(stream.tombstones)]
+    reply: list[Reply] = [
+        [name, _vector(stream.tombstones[name])] for name in sorted(stream.tombstones)
+    ]
     if stream.tombstone_of_all:
         reply.append([b"*", _vector(stream.tombstone_of_all)])
     if core.keyspace.flush_tombstone:

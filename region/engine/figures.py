@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt.stream import NEVER
-from crdt.vector import Vector
-from region.engine.core import Core
-from region.engine.lifecycle import RECOVERY, SERVING, STARTING
+from anabranch.crdt.stream import NEVER
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
 
 # One metric: name, help, type ("counter" or "gauge"), samples as (labels, value).
 Figure = tuple[str, str, str, list[tuple[dict[str, str], float]]]
@@ -57,14 +57,20 @@ def lag_of(core: Core, peer: int) -> int:
     """How many of this region's effects a peer is not known to have on its disk."""
     known: Vector = core.links[peer].acknowledged
     heard = core.stability.newest(peer)
-    newest = max(known.get(core.region_id, 0), 0 if heard is None else heard.vector.get(core.region_id, 0))
+    newest = max(
+        known.get(core.region_id, 0), 0 if heard is None else heard.vector.get(core.region_id, 0)
+    )
     return max(core.disk_vector.get(core.region_id, 0) - newest, 0)
 
 
 def behind(core: Core, peer: int) -> int:
     """How many of a peer's own effects this region is known to lack."""
     heard = core.stability.newest(peer)
-    return 0 if heard is None else max(heard.vector.get(peer, 0) - core.keyspace.vector.get(peer, 0), 0)
+    return (
+        0
+        if heard is None
+        else max(heard.vector.get(peer, 0) - core.keyspace.vector.get(peer, 0), 0)
+    )
 
 
 def fact(core: Core, name: str) -> float:
@@ -82,7 +88,14 @@ def is_blocked(core: Core) -> int:
 
 def figures(core: Core) -> list[Figure]:
     """All metrics. Counters count since the start."""
-    return _alarms(core) + _state(core) + _traffic(core) + _links(core) + _clients(core) + _commands(core)
+    return (
+        _alarms(core)
+        + _state(core)
+        + _traffic(core)
+        + _links(core)
+        + _clients(core)
+        + _commands(core)
+    )
 
 
 def _gauge(name: str, text: str, value: float) -> Figure:
@@ -97,10 +110,22 @@ def _alarms(core: Core) -> list[Figure]:
     """What should stay 0."""
     statistics = core.statistics
     return [
-        _gauge("crdt_divergence", "Times that equal vectors had unequal digests; never expected.", statistics.divergences),
+        _gauge(
+            "crdt_divergence",
+            "Times that equal vectors had unequal digests; never expected.",
+            statistics.divergences,
+        ),
         _gauge("crdt_gaps", "Links dropped because a peer's effects had a gap.", statistics.gaps),
-        _gauge("crdt_forks", "Links closed because one region's counters stood for two contents.", statistics.forks),
-        _gauge("commit_failed", "1 while commits to disk fail, and no writes are taken.", 1 if core.commit_error else 0),
+        _gauge(
+            "crdt_forks",
+            "Links closed because one region's counters stood for two contents.",
+            statistics.forks,
+        ),
+        _gauge(
+            "commit_failed",
+            "1 while commits to disk fail, and no writes are taken.",
+            1 if core.commit_error else 0,
+        ),
     ]
 
 
@@ -108,18 +133,29 @@ def _state(core: Core) -> list[Figure]:
     held = Holdings(core)
     state = core.lifecycle.state
     return [
-        (PREFIX + "state", "1 for the state that the region is in.", "gauge", [({"state": one}, float(one == state)) for one in STATES]),
+        (
+            PREFIX + "state",
+            "1 for the state that the region is in.",
+            "gauge",
+            [({"state": one}, float(one == state)) for one in STATES],
+        ),
         (
             PREFIX + "vector",
             "Highest effect applied, by region of origin.",
             "gauge",
-            [({"origin": _name(core, origin)}, float(counter)) for origin, counter in sorted(core.keyspace.vector.items())],
+            [
+                ({"origin": _name(core, origin)}, float(counter))
+                for origin, counter in sorted(core.keyspace.vector.items())
+            ],
         ),
         (
             PREFIX + "disk_vector",
             "Highest effect on disk, by region of origin.",
             "gauge",
-            [({"origin": _name(core, origin)}, float(counter)) for origin, counter in sorted(core.disk_vector.items())],
+            [
+                ({"origin": _name(core, origin)}, float(counter))
+                for origin, counter in sorted(core.disk_vector.items())
+            ],
         ),
         _gauge("keys", "Keys.", held.keys),
         _gauge("entries", "Stream entries.", held.entries),
@@ -127,11 +163,27 @@ def _state(core: Core) -> list[Figure]:
         _gauge("pending_entries", "Entries delivered here and not acknowledged.", held.pending),
         _gauge("idmp_pairs", "Idempotency pairs.", held.pairs),
         _gauge("group_tombstones", "Group tombstones kept until stable.", held.tombstones),
-        _gauge("absent_keys", "Keys that no client sees, kept until what is left of them is stable.", held.keys_absent),
+        _gauge(
+            "absent_keys",
+            "Keys that no client sees, kept until what is left of them is stable.",
+            held.keys_absent,
+        ),
         _gauge("log_bytes", "Effect log on disk.", core.log_bytes),
-        _gauge("uncommitted_bytes", "Effects and local records not yet handed to the disk.", core.journal.pending_bytes()),
-        _gauge("changes_since_checkpoint", "Effects and local records that no checkpoint reflects.", core.changes_since_checkpoint()),
-        _gauge("uptime_seconds", "Time since the start.", max(core.clock_ms - core.started_ms, 0) / 1000),
+        _gauge(
+            "uncommitted_bytes",
+            "Effects and local records not yet handed to the disk.",
+            core.journal.pending_bytes(),
+        ),
+        _gauge(
+            "changes_since_checkpoint",
+            "Effects and local records that no checkpoint reflects.",
+            core.changes_since_checkpoint(),
+        ),
+        _gauge(
+            "uptime_seconds",
+            "Time since the start.",
+            max(core.clock_ms - core.started_ms, 0) / 1000,
+        ),
         _gauge("memory_bytes", "Resident memory.", fact(core, "used_memory_rss")),
     ]
 
@@ -140,17 +192,43 @@ def _traffic(core: Core) -> list[Figure]:
     statistics = core.statistics
     return [
         _counter("effects_issued", "Effects that this region issued.", core.journal.effects_issued),
-        _counter("effects_merged", "Effects of other regions that were merged here.", statistics.effects_merged),
+        _counter(
+            "effects_merged",
+            "Effects of other regions that were merged here.",
+            statistics.effects_merged,
+        ),
         _counter("blocks_merged", "Blocks that were merged here.", statistics.blocks_merged),
         _counter("rounds", "Sync rounds.", statistics.rounds),
-        _counter("acknowledgements", "Acknowledgement effects issued.", statistics.acknowledgements),
+        _counter(
+            "acknowledgements", "Acknowledgement effects issued.", statistics.acknowledgements
+        ),
         _counter("snapshots_cut", "Snapshots cut for peers.", statistics.snapshots_cut),
         _counter("snapshots_joined", "Snapshots joined here.", statistics.snapshots_joined),
-        _counter("idmp_conflicts", "Idempotent adds removed because another region's came first.", statistics.idmp_conflicts),
-        _counter("idmp_evicted_early", "Idempotency pairs evicted before they were stable.", statistics.idmp_evicted_early),
-        _counter("xread_late_arrivals", "Entries that were merged below what an XREAD had returned.", core.keyspace.late_arrivals),
-        _counter("expired_keys", "Removals issued for keys whose deadline passed.", statistics.expired_keys),
-        _counter("expired_early", "Expiries for which a longer deadline came too late.", statistics.expired_early),
+        _counter(
+            "idmp_conflicts",
+            "Idempotent adds removed because another region's came first.",
+            statistics.idmp_conflicts,
+        ),
+        _counter(
+            "idmp_evicted_early",
+            "Idempotency pairs evicted before they were stable.",
+            statistics.idmp_evicted_early,
+        ),
+        _counter(
+            "xread_late_arrivals",
+            "Entries that were merged below what an XREAD had returned.",
+            core.keyspace.late_arrivals,
+        ),
+        _counter(
+            "expired_keys",
+            "Removals issued for keys whose deadline passed.",
+            statistics.expired_keys,
+        ),
+        _counter(
+            "expired_early",
+            "Expiries for which a longer deadline came too late.",
+            statistics.expired_early,
+        ),
     ]
 
 
@@ -167,9 +245,24 @@ def _links(core: Core) -> list[Figure]:
         receives.append((labels, float(link.receives_from_here)))
     return [
         (PREFIX + "link_up", "Whether this region receives from the peer.", "gauge", up),
-        (PREFIX + "link_receives", "Whether the peer receives from this region.", "gauge", receives),
-        (PREFIX + "peer_lag_effects", "Effects of this region that the peer is not known to have on disk.", "gauge", lag),
-        (PREFIX + "behind_effects", "Effects of the peer that this region is known to lack.", "gauge", lacks),
+        (
+            PREFIX + "link_receives",
+            "Whether the peer receives from this region.",
+            "gauge",
+            receives,
+        ),
+        (
+            PREFIX + "peer_lag_effects",
+            "Effects of this region that the peer is not known to have on disk.",
+            "gauge",
+            lag,
+        ),
+        (
+            PREFIX + "behind_effects",
+            "Effects of the peer that this region is known to lack.",
+            "gauge",
+            lacks,
+        ),
     ]
 
 
@@ -179,8 +272,14 @@ def _clients(core: Core) -> list[Figure]:
         _gauge("connected_clients", "Client connections.", len(core.sessions)),
         _gauge("blocked_clients", "Clients that wait for entries or peers.", is_blocked(core)),
         _counter("connections", "Client connections taken.", statistics.connections),
-        _counter("rejected_connections", "Client connections refused.", fact(core, "rejected_connections")),
-        _counter("input_bytes", "Bytes received from clients.", fact(core, "total_net_input_bytes")),
+        _counter(
+            "rejected_connections",
+            "Client connections refused.",
+            fact(core, "rejected_connections"),
+        ),
+        _counter(
+            "input_bytes", "Bytes received from clients.", fact(core, "total_net_input_bytes")
+        ),
         _counter("output_bytes", "Bytes sent to clients.", fact(core, "total_net_output_bytes")),
         _counter("commands", "Commands executed.", statistics.commands),
         _counter("error_replies", "Errors answered to clients.", statistics.error_replies),

@@ -100,7 +100,11 @@ class Glob:
                 star_token = at_token
                 star_byte = at_byte
                 at_token += 1
-            elif token == text[at_byte] or token == _ANY or (token >= _CLASS and self.classes[token - _CLASS][text[at_byte]]):
+            elif (
+                token == text[at_byte]
+                or token == _ANY
+                or (token >= _CLASS and self.classes[token - _CLASS][text[at_byte]])
+            ):
                 at_token += 1
                 at_byte += 1
             elif star_token >= 0:

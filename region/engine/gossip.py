@@ -10,7 +10,9 @@ class Heard:
     its life (S1.3). `counts` is False before its start is over and in recovery: then it counts for stability with nobody (S13.6).
     """
 
-    def __init__(self, region_id: int, life: int, counts: bool, vector: dict[int, int], clock_ms: int) -> None:
+    def __init__(
+        self, region_id: int, life: int, counts: bool, vector: dict[int, int], clock_ms: int
+    ) -> None:
         self.region_id = region_id
         self.life = life
         self.counts = counts
@@ -31,7 +33,15 @@ class Question:
 class Answer:
     """What `answerer` holds on disk, said to one asking; `recovery`: the life in which its own recovery began, 0 outside one."""
 
-    def __init__(self, asker: int, life: int, number: int, answerer: int, vector: dict[int, int], recovery: int) -> None:
+    def __init__(
+        self,
+        asker: int,
+        life: int,
+        number: int,
+        answerer: int,
+        vector: dict[int, int],
+        recovery: int,
+    ) -> None:
         self.asker = asker
         self.life = life
         self.number = number
@@ -43,7 +53,9 @@ class Answer:
 class Gossip:
     """One message's worth of what a region passes on."""
 
-    def __init__(self, heard: list[Heard], questions: list[Question], answers: list[Answer]) -> None:
+    def __init__(
+        self, heard: list[Heard], questions: list[Question], answers: list[Answer]
+    ) -> None:
         self.heard = heard
         self.questions = questions
         self.answers = answers
@@ -52,7 +64,9 @@ class Gossip:
 class PromisedAnswer:
     """An answer that waits for the disk: whoever answers first commits all it has applied (S13.7)."""
 
-    def __init__(self, question: Question, vector: dict[int, int], recovery: int, position: int) -> None:
+    def __init__(
+        self, question: Question, vector: dict[int, int], recovery: int, position: int
+    ) -> None:
         self.question = question
         self.vector = vector
         self.recovery = recovery  # the life in which this region's own recovery began, if it was in one when it took the vector

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from region.engine.core import Core
-from region.engine.gossip import Answer, Gossip, Heard, PromisedAnswer, Question
-from region.engine.lifecycle import RECOVERY, SERVING
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.gossip import Answer, Gossip, Heard, PromisedAnswer, Question
+from anabranch.region.engine.lifecycle import RECOVERY, SERVING
 
 
 def compose(core: Core) -> Gossip:
     """What to pass on; this region's own part speaks of its disk."""
     lifecycle = core.lifecycle
-    own = Heard(core.region_id, lifecycle.life, lifecycle.state == SERVING, dict(core.disk_vector), core.disk_clock_ms)
+    own = Heard(
+        core.region_id,
+        lifecycle.life,
+        lifecycle.state == SERVING,
+        dict(core.disk_vector),
+        core.disk_clock_ms,
+    )
     questions = list(lifecycle.questions.values())
     if lifecycle.state == RECOVERY:
         questions.append(lifecycle.question())
-    answers = [answer for by_answerer in lifecycle.answers.values() for answer in by_answerer.values()]
+    answers = [
+        answer for by_answerer in lifecycle.answers.values() for answer in by_answerer.values()
+    ]
     return Gossip([own, *core.stability.heard.values()], questions, answers)
 
 
@@ -25,7 +33,9 @@ def hear(core: Core, gossip: Gossip) -> None:
         if heard.region_id not in core.members:
             continue
         if heard.region_id == core.region_id:
-            lifecycle.heard_own_life(heard.life, lifecycle.may_have_said(heard, core.disk_vector), core.clock_ms)
+            lifecycle.heard_own_life(
+                heard.life, lifecycle.may_have_said(heard, core.disk_vector), core.clock_ms
+            )
             continue
         core.stability.hear(heard)
         if _claims_more(core, heard):
@@ -34,8 +44,14 @@ def hear(core: Core, gossip: Gossip) -> None:
             lifecycle.forget_asker(heard.region_id, heard.life)
     for question in gossip.questions:
         if question.asker == core.region_id:
-            lifecycle.heard_own_life(question.life, lifecycle.may_have_asked(question), core.clock_ms)
-        elif question.asker in core.members and not _is_over(core, question) and lifecycle.hear_question(question):
+            lifecycle.heard_own_life(
+                question.life, lifecycle.may_have_asked(question), core.clock_ms
+            )
+        elif (
+            question.asker in core.members
+            and not _is_over(core, question)
+            and lifecycle.hear_question(question)
+        ):
             _note_question(core, question)
     for answer in gossip.answers:
         lifecycle.hear_answer(answer)
@@ -63,19 +79,25 @@ def _is_over(core: Core, question: Question) -> bool:
 
 def _note_question(core: Core, question: Question) -> None:
     position = core.journal.next_position()
-    promised = PromisedAnswer(question, dict(core.keyspace.vector), core.lifecycle.recovery, position)
+    promised = PromisedAnswer(
+        question, dict(core.keyspace.vector), core.lifecycle.recovery, position
+    )
     if position <= core.committed_position:
         _answer(core, promised)
     else:
         core.attest_wanted = True
-        core.promised_answers = [waiting for waiting in core.promised_answers if waiting.question.asker != question.asker]
+        core.promised_answers = [
+            waiting for waiting in core.promised_answers if waiting.question.asker != question.asker
+        ]
         core.promised_answers.append(promised)
 
 
 def answer_what_is_on_disk(core: Core) -> None:
     """Gives the answers whose vectors are on disk by now."""
     promised = core.promised_answers
-    core.promised_answers = [waiting for waiting in promised if waiting.position > core.committed_position]
+    core.promised_answers = [
+        waiting for waiting in promised if waiting.position > core.committed_position
+    ]
     for waiting in promised:
         if waiting.position <= core.committed_position:
             _answer(core, waiting)
@@ -85,4 +107,13 @@ def _answer(core: Core, promised: PromisedAnswer) -> None:
     """An answer is one of a recovery if this region was in one when it took the vector, or is by now."""
     question = promised.question
     recovery = core.lifecycle.recovery or promised.recovery
-    core.lifecycle.hear_answer(Answer(question.asker, question.life, question.number, core.region_id, promised.vector, recovery))
+    core.lifecycle.hear_answer(
+        Answer(
+            question.asker,
+            question.life,
+            question.number,
+            core.region_id,
+            promised.vector,
+            recovery,
+        )
+    )

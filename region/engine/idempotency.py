@@ -6,13 +6,13 @@ from typing import Optional
 
 from xxhash import xxh3_128_intdigest
 
-from crdt.effects import RemoveEntries
-from crdt.encoding import put_varint
-from crdt.idempotency import is_conflict
-from crdt.stream import Stream
-from crdt.vector import covers
-from region.engine.core import Core
-from region.engine.lifecycle import SERVING
+from anabranch.crdt.effects import RemoveEntries
+from anabranch.crdt.encoding import put_varint
+from anabranch.crdt.idempotency import is_conflict
+from anabranch.crdt.stream import Stream
+from anabranch.crdt.vector import covers
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.lifecycle import SERVING
 
 
 def automatic_iid(fields: list[bytes]) -> bytes:
@@ -30,7 +30,14 @@ def automatic_iid(fields: list[bytes]) -> bytes:
 def configuration(core: Core, stream: Optional[Stream]) -> tuple[int, int]:
     """(duration in s, maxsize) in force for a stream (S9.4)."""
     value = None if stream is None else stream.configuration()
-    return value if value is not None else (core.settings.integer("stream-idmp-duration"), core.settings.integer("stream-idmp-maxsize"))
+    return (
+        value
+        if value is not None
+        else (
+            core.settings.integer("stream-idmp-duration"),
+            core.settings.integer("stream-idmp-maxsize"),
+        )
+    )
 
 
 def evict_pairs(core: Core, stream: Stream, pid: bytes, maxsize: int) -> None:
@@ -38,7 +45,9 @@ def evict_pairs(core: Core, stream: Stream, pid: bytes, maxsize: int) -> None:
     evicted = stream.pairs.evict(pid, maxsize)
     if evicted:
         stable = core.stable_vector()
-        core.statistics.idmp_evicted_early += sum(1 for pair in evicted if not covers(stable, *pair.dot))
+        core.statistics.idmp_evicted_early += sum(
+            1 for pair in evicted if not covers(stable, *pair.dot)
+        )
 
 
 # -- conflicts ---------------------------------------------------------------------------------------------------------
@@ -71,7 +80,9 @@ def _remove_losers_of(core: Core, key: bytes, pid: bytes, iid: bytes) -> None:
     for own in list(pairs):
         if own.dot[0] != core.region_id:
             continue
-        if not any(is_conflict(own, other, duration_ms) and other.order() < own.order() for other in pairs):
+        if not any(
+            is_conflict(own, other, duration_ms) and other.order() < own.order() for other in pairs
+        ):
             continue
         log = stream.logs.get(core.region_id)
         if log is not None and log.has_counter(own.dot[1]):

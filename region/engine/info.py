@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt.vector import Vector
-from region.engine.commands.connection import REDIS_VERSION
-from region.engine.core import Core
-from region.engine.figures import Holdings, behind, is_blocked, lag_of
-from region.engine.lifecycle import RECOVERY
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.commands.connection import REDIS_VERSION
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.figures import Holdings, behind, is_blocked, lag_of
+from anabranch.region.engine.lifecycle import RECOVERY
 
 # In the order in which they are shown.
 ALL: Final = (
@@ -23,8 +23,21 @@ _ON_REQUEST: Final = frozenset({"commandstats"})
 _TITLES: Final = {"cpu": "CPU", "crdt": "CRDT"}
 
 # Facts of the process, in the order in which INFO shows them.
-_SERVER_FACTS: Final = ("os", "process_id", "run_id", "tcp_port", "python_version", "executable", "config_file")
-_CPU_FACTS: Final = ("used_cpu_sys", "used_cpu_user", "used_cpu_sys_children", "used_cpu_user_children")
+_SERVER_FACTS: Final = (
+    "os",
+    "process_id",
+    "run_id",
+    "tcp_port",
+    "python_version",
+    "executable",
+    "config_file",
+)
+_CPU_FACTS: Final = (
+    "used_cpu_sys",
+    "used_cpu_user",
+    "used_cpu_sys_children",
+    "used_cpu_user_children",
+)
 _NET_FACTS: Final = ("total_net_input_bytes", "total_net_output_bytes", "rejected_connections")
 # Facts whose names begin so are shown in # CRDT: figures of database and sync.
 _CRDT_FACTS: Final = "crdt_"
@@ -70,7 +83,10 @@ def _section(core: Core, name: str) -> Lines:
     if name == "commandstats":
         return _command_statistics(core)
     if name == "errorstats":
-        return [(f"errorstat_{code}", f"count={count}") for code, count in sorted(core.statistics.errors.items())]
+        return [
+            (f"errorstat_{code}", f"count={count}")
+            for code, count in sorted(core.statistics.errors.items())
+        ]
     assert name == "cluster"
     return [("cluster_enabled", "0")]
 
@@ -109,11 +125,20 @@ def _clients(core: Core) -> Lines:
         ("maxclients", str(settings.integer("maxclients"))),
         ("client_query_buffer_limit", str(settings.integer("client-query-buffer-limit"))),
         ("client_output_limit", str(settings.integer("client-output-limit"))),
-        ("client_recent_max_input_buffer", str(max((one.query_bytes for one in core.sessions.values()), default=0))),
-        ("client_recent_max_output_buffer", str(max((one.output_bytes for one in core.sessions.values()), default=0))),
+        (
+            "client_recent_max_input_buffer",
+            str(max((one.query_bytes for one in core.sessions.values()), default=0)),
+        ),
+        (
+            "client_recent_max_output_buffer",
+            str(max((one.output_bytes for one in core.sessions.values()), default=0)),
+        ),
         ("blocked_clients", str(is_blocked(core))),
         ("tracking_clients", "0"),
-        ("clients_in_timeout_table", str(sum(1 for one in core.blocking.by_session.values() if one.deadline_ms))),
+        (
+            "clients_in_timeout_table",
+            str(sum(1 for one in core.blocking.by_session.values() if one.deadline_ms)),
+        ),
     ]
 
 
@@ -149,7 +174,10 @@ def _persistence(core: Core) -> Lines:
         ("async_loading", "0"),
         ("rdb_changes_since_last_save", str(core.changes_since_checkpoint())),
         ("rdb_bgsave_in_progress", "0"),
-        ("rdb_last_save_time", core.process_facts.get("rdb_last_save_time", str(core.started_ms // 1000))),
+        (
+            "rdb_last_save_time",
+            core.process_facts.get("rdb_last_save_time", str(core.started_ms // 1000)),
+        ),
         ("rdb_last_bgsave_status", "ok"),
         ("aof_enabled", "1"),
         ("aof_rewrite_in_progress", "0"),
@@ -213,7 +241,9 @@ def _command_statistics(core: Core) -> Lines:
 
 def vector_text(vector: Vector) -> str:
     """``1=42,2=7``: highest counter by region_id."""
-    return ",".join(f"{region_id}={vector[region_id]}" for region_id in sorted(vector) if vector[region_id])
+    return ",".join(
+        f"{region_id}={vector[region_id]}" for region_id in sorted(vector) if vector[region_id]
+    )
 
 
 def crdt(core: Core, held: Holdings) -> Lines:
@@ -222,7 +252,10 @@ def crdt(core: Core, held: Holdings) -> Lines:
     lifecycle = core.lifecycle
     waiting = ""
     if lifecycle.state == RECOVERY:
-        waiting = ",".join(core.members[one].name for one in sorted(lifecycle.waited_for(core.others(), core.disk_vector)))
+        waiting = ",".join(
+            core.members[one].name
+            for one in sorted(lifecycle.waited_for(core.others(), core.disk_vector))
+        )
     lines: Lines = [
         ("crdt_cluster", core.cluster),
         ("crdt_region_name", core.name),
@@ -243,7 +276,10 @@ def crdt(core: Core, held: Holdings) -> Lines:
 
 def _links(core: Core) -> Lines:
     lines: Lines = [
-        ("crdt_links_up", str(sum(1 for link in core.links.values() if link.state == "up" and not link.is_down))),
+        (
+            "crdt_links_up",
+            str(sum(1 for link in core.links.values() if link.state == "up" and not link.is_down)),
+        ),
         ("crdt_receivers", str(len(core.receivers()))),
     ]
     for peer in sorted(core.links):
@@ -252,13 +288,19 @@ def _links(core: Core) -> Lines:
         state = "down" if link.is_down else link.state
         text = f"name={member.name if member is not None else peer},region_id={peer},state={state},delay_ms={link.delay_ms},"
         text += f"receives_from_here={int(link.receives_from_here)},acknowledged={link.acknowledged.get(core.region_id, 0)},"
-        lines.append((f"crdt_link{peer}", text + f"lag={lag_of(core, peer)},behind={behind(core, peer)}"))
+        lines.append(
+            (f"crdt_link{peer}", text + f"lag={lag_of(core, peer)},behind={behind(core, peer)}")
+        )
     return lines
 
 
 def _alarms(core: Core) -> Lines:
     statistics = core.statistics
-    return [("crdt_divergence", str(statistics.divergences)), ("crdt_gaps", str(statistics.gaps)), ("crdt_forks", str(statistics.forks))]
+    return [
+        ("crdt_divergence", str(statistics.divergences)),
+        ("crdt_gaps", str(statistics.gaps)),
+        ("crdt_forks", str(statistics.forks)),
+    ]
 
 
 def _counts(core: Core, held: Holdings) -> Lines:
@@ -308,5 +350,9 @@ def _limits(core: Core) -> Lines:
         ("crdt_saved_position", str(core.saved_position)),
     ]
     shown = {field for field, _ in lines}
-    lines += [(field, value) for field, value in sorted(core.process_facts.items()) if field.startswith(_CRDT_FACTS) and field not in shown]
+    lines += [
+        (field, value)
+        for field, value in sorted(core.process_facts.items())
+        if field.startswith(_CRDT_FACTS) and field not in shown
+    ]
     return lines

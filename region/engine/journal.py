@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt import apply
-from crdt.block import Block, BlockWriter, chain_after
-from crdt.effects import Effect, dots_of
-from crdt.encoding import put_vector
-from crdt.keyspace import Keyspace
-from crdt.local import LocalRecord, apply_local, put_record
-from crdt.stream import Stream
-from crdt.vector import Vector
+from anabranch.crdt import apply
+from anabranch.crdt.block import Block, BlockWriter, chain_after
+from anabranch.crdt.effects import Effect, dots_of
+from anabranch.crdt.encoding import put_vector
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.local import LocalRecord, apply_local, put_record
+from anabranch.crdt.stream import Stream
+from anabranch.crdt.vector import Vector
 
 
 class Row:
@@ -25,7 +25,15 @@ class Row:
     records, or when `snapshot` is True says that a snapshot was joined here; its body is then the snapshot's vector.
     """
 
-    def __init__(self, position: int, block: Optional[Block], source: int, clock_ms: int, body: bytes, snapshot: bool = False) -> None:
+    def __init__(
+        self,
+        position: int,
+        block: Optional[Block],
+        source: int,
+        clock_ms: int,
+        body: bytes,
+        snapshot: bool = False,
+    ) -> None:
         self.position = position
         self.block = block
         self.source = source
@@ -37,14 +45,25 @@ class Row:
 class Commit:
     """Rows to write in one statement, and what is on disk once they are: position, vector, chain values and clock."""
 
-    def __init__(self, position: int, rows: list[Row], vector: Vector, chains: dict[int, bytes], clock_ms: int) -> None:
+    def __init__(
+        self,
+        position: int,
+        rows: list[Row],
+        vector: Vector,
+        chains: dict[int, bytes],
+        clock_ms: int,
+    ) -> None:
         self.position = position
         self.rows = rows
         self.vector = vector
         self.chains = chains
         self.clock_ms = clock_ms
-        self.staged: list[tuple[int, list[bytes]]] = []  # position of a snapshot's row, and its chunks
-        self.meta: dict[str, bytes] = {}  # identity facts to store besides (life, recovery, lost members)
+        self.staged: list[
+            tuple[int, list[bytes]]
+        ] = []  # position of a snapshot's row, and its chunks
+        self.meta: dict[
+            str, bytes
+        ] = {}  # identity facts to store besides (life, recovery, lost members)
 
 
 class Journal:
@@ -71,7 +90,9 @@ class Journal:
             keyspace = self.keyspace
             limits = keyspace.limits
             first = keyspace.vector.get(keyspace.region_id, 0) + 1
-            writer = self._writer = BlockWriter(keyspace.region_id, first, limits.max_entries, limits.max_bytes)
+            writer = self._writer = BlockWriter(
+                keyspace.region_id, first, limits.max_entries, limits.max_bytes
+            )
         return writer
 
     def add(self, stream: Stream, entry_id: int, names: bytes, values: bytes) -> int:
@@ -127,7 +148,9 @@ class Journal:
         return self.rows[-1].clock_ms if self.rows else None
 
     def pending_bytes(self) -> int:
-        return self.bytes + len(self._records) + (0 if self._writer is None else self._writer.size())
+        return (
+            self.bytes + len(self._records) + (0 if self._writer is None else self._writer.size())
+        )
 
     def next_position(self) -> int:
         """The position that a commit made now would end at."""
@@ -164,7 +187,9 @@ class Journal:
         """An empty row, which carries the clock to the disk."""
         self._push(None, 0, b"")
 
-    def _push(self, block: Optional[Block], source: int, body: bytes, snapshot: bool = False) -> None:
+    def _push(
+        self, block: Optional[Block], source: int, body: bytes, snapshot: bool = False
+    ) -> None:
         self.position += 1
         self.keyspace.position = self.position
         self.bytes += len(body) + 64
@@ -176,7 +201,13 @@ class Journal:
         if not self.rows:
             return None
         # The clock that a start would find: that of the last row.
-        commit = Commit(self.position, self.rows, dict(self.keyspace.vector), dict(self.keyspace.chains), self.rows[-1].clock_ms)
+        commit = Commit(
+            self.position,
+            self.rows,
+            dict(self.keyspace.vector),
+            dict(self.keyspace.chains),
+            self.rows[-1].clock_ms,
+        )
         commit.staged = self._staged
         self._staged = []
         self.rows = []

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt.vector import Vector, includes, raise_to
-from region.engine.gossip import Answer, Heard, Question
+from anabranch.crdt.vector import Vector, includes, raise_to
+from anabranch.region.engine.gossip import Answer, Heard, Question
 
 STARTING: Final = "starting"
 SERVING: Final = "serving"
@@ -20,7 +20,9 @@ RECOVERY: Final = "recovery"
 class Lifecycle:
     """The state machine of one region's life. `others` is given with each call: the members but this one and the lost."""
 
-    def __init__(self, region_id: int, life: int, recovery: int, now_ms: int, patience_ms: int) -> None:
+    def __init__(
+        self, region_id: int, life: int, recovery: int, now_ms: int, patience_ms: int
+    ) -> None:
         self.region_id = region_id
         self.life = life
         # The life in which the recovery began, 0 outside one (durable).
@@ -43,7 +45,9 @@ class Lifecycle:
 
     # -- start -------------------------------------------------------------------------------------------------------
 
-    def peer_holds(self, peer: int, held: Vector, own: Vector, others: list[int], now_ms: int) -> None:
+    def peer_holds(
+        self, peer: int, held: Vector, own: Vector, others: list[int], now_ms: int
+    ) -> None:
         """What a peer said in a handshake since this start (S13.6)."""
         if held.get(self.region_id, 0) > own.get(self.region_id, 0):
             self.enter_recovery(now_ms)
@@ -96,7 +100,9 @@ class Lifecycle:
 
     def may_have_asked(self, question: Question) -> bool:
         """Likewise of a question; once this process serves, its askings are over."""
-        return self.state == SERVING or (self.recovery == question.recovery and self.asking >= question.number)
+        return self.state == SERVING or (
+            self.recovery == question.recovery and self.asking >= question.number
+        )
 
     def question(self) -> Question:
         return Question(self.region_id, self.life, self.asking, self.recovery)
@@ -119,14 +125,20 @@ class Lifecycle:
 
     def _all_known_before(self, others: list[int]) -> bool:
         """Whether every answer given in recovery belongs to a recovery heard of before this asking."""
-        return all(self._answers[other].recovery == 0 or (other, self._answers[other].recovery) in self._known_before for other in others)
+        return all(
+            self._answers[other].recovery == 0
+            or (other, self._answers[other].recovery) in self._known_before
+            for other in others
+        )
 
     def waited_for(self, others: list[int], disk_vector: Vector) -> list[int]:
         """The members that recovery waits for: those that have not answered, else those that hold more."""
         silent = [other for other in others if other not in self._answers]
         if silent:
             return silent
-        return [other for other in others if not includes(disk_vector, self._answers[other].vector)] or others
+        return [
+            other for other in others if not includes(disk_vector, self._answers[other].vector)
+        ] or others
 
     # -- gossip ------------------------------------------------------------------------------------------------------
 
@@ -150,7 +162,10 @@ class Lifecycle:
                 self._answers[answer.answerer] = answer
             return
         question = self.questions.get(answer.asker)
-        if question is not None and (question.life, question.number) == (answer.life, answer.number):
+        if question is not None and (question.life, question.number) == (
+            answer.life,
+            answer.number,
+        ):
             self.answers.setdefault(answer.asker, {})[answer.answerer] = answer
 
     def forget_asker(self, asker: int, life: int) -> None:

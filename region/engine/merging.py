@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from crdt.apply import apply_effects
-from crdt.block import Block, chain_after, read_effects
-from crdt.effects import AddIdempotent, dots_of
-from crdt.encoding import Malformed
-from crdt.join import join
-from crdt.state import read_snapshot
-from region.engine.core import Core
-from region.engine.errors import ChainForked, NotAMember, PeerError, SyncGap
-from region.engine.idempotency import configuration, evict_pairs
+from anabranch.crdt.apply import apply_effects
+from anabranch.crdt.block import Block, chain_after, read_effects
+from anabranch.crdt.effects import AddIdempotent, dots_of
+from anabranch.crdt.encoding import Malformed
+from anabranch.crdt.join import join
+from anabranch.crdt.state import read_snapshot
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.errors import ChainForked, NotAMember, PeerError, SyncGap
+from anabranch.region.engine.idempotency import configuration, evict_pairs
 
 
 def merge_blocks(core: Core, blocks: list[Block], source: int) -> int:
@@ -29,13 +29,17 @@ def merge_blocks(core: Core, blocks: list[Block], source: int) -> int:
 def _check(core: Core, block: Block, applied: int) -> None:
     """Membership (S1.1), no gap (S2.2), the chain (S13.5)."""
     if block.origin not in core.members:
-        raise NotAMember(f"block of region {block.origin}, which is no member of cluster {core.cluster}")
+        raise NotAMember(
+            f"block of region {block.origin}, which is no member of cluster {core.cluster}"
+        )
     if block.origin == core.region_id:
         # Somebody holds effects of this region that it does not know: it has lost them (S13.7), and its start is no excuse.
         core.lifecycle.enter_recovery(core.clock_ms)
     if block.first != applied + 1 or block.last < block.first:
         core.statistics.gaps += 1
-        raise SyncGap(f"block {block.first}–{block.last} of region {block.origin} does not follow counter {applied}")
+        raise SyncGap(
+            f"block {block.first}–{block.last} of region {block.origin} does not follow counter {applied}"
+        )
     if chain_after(core.keyspace.chain(block.origin), block.body) != block.chain:
         core.statistics.forks += 1
         raise ChainForked(
@@ -48,7 +52,9 @@ def _merge(core: Core, block: Block, source: int) -> None:
     try:
         effects = read_effects(block)
     except Malformed as error:
-        raise PeerError(f"block {block.first}–{block.last} of region {block.origin} is malformed: {error}") from error
+        raise PeerError(
+            f"block {block.first}–{block.last} of region {block.origin} is malformed: {error}"
+        ) from error
     apply_effects(core.keyspace, block, effects, core.clock_ms, False)
     core.journal.push_merged(block, source)
     core.note_unsaved()
@@ -72,11 +78,17 @@ def join_snapshot(core: Core, chunks: list[bytes], source: int) -> None:
         raise PeerError(f"the snapshot is malformed: {error}") from error
     unknown = [region_id for region_id in other.vector if region_id not in core.members]
     if unknown:
-        raise NotAMember(f"the snapshot knows region {unknown[0]}, which is no member of cluster {core.cluster}")
+        raise NotAMember(
+            f"the snapshot knows region {unknown[0]}, which is no member of cluster {core.cluster}"
+        )
     for region_id, counter in other.vector.items():
-        if counter == core.keyspace.vector.get(region_id, 0) and other.chain(region_id) != core.keyspace.chain(region_id):
+        if counter == core.keyspace.vector.get(region_id, 0) and other.chain(
+            region_id
+        ) != core.keyspace.chain(region_id):
             core.statistics.forks += 1
-            raise ChainForked(f"the chain of region {region_id} forks: the snapshot has another value at counter {counter}")
+            raise ChainForked(
+                f"the chain of region {region_id} forks: the snapshot has another value at counter {counter}"
+            )
     if other.vector.get(core.region_id, 0) > core.keyspace.vector.get(core.region_id, 0):
         core.lifecycle.enter_recovery(core.clock_ms)
     core.journal.cut_block()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from region.engine.commands import (
+from anabranch.region.engine.commands import (
     adding,
     client,
     configuration,
@@ -21,7 +21,7 @@ from region.engine.commands import (
     trimming,
     xcfgset,
 )  # fmt: skip
-from region.engine.table import Command
+from anabranch.region.engine.table import Command
 
 
 def commands() -> dict[bytes, Command]:

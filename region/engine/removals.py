@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from crdt import effects as fx
-from crdt.vector import Vector
+from anabranch.crdt import effects as fx
+from anabranch.crdt.vector import Vector
 
 REMEMBERED: Final = 4096
 REMOVALS_SHOWN: Final = 128  # of one key
@@ -16,7 +16,16 @@ DOTS_REMEMBERED: Final = 64  # of one removal
 class Removal:
     """One applied effect that removes. `taken` is what it had seen: region_id → highest counter, or the dots it names."""
 
-    def __init__(self, key: bytes, kind: str, origin: int, counter: int, taken: Vector, dots: list[tuple[int, int]], group: bytes) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        kind: str,
+        origin: int,
+        counter: int,
+        taken: Vector,
+        dots: list[tuple[int, int]],
+        group: bytes,
+    ) -> None:
         self.key = key  # empty: every key
         self.kind = kind
         self.origin = origin
@@ -35,7 +44,9 @@ class Removals:
     def note(self, effect: fx.Effect, origin: int, counter: int) -> None:
         """Remembers an effect, if it removes something."""
         if isinstance(effect, fx.RemoveEntries):
-            self.kept.append(Removal(effect.key, "XDEL", origin, counter, {}, effect.dots[:DOTS_REMEMBERED], b""))
+            self.kept.append(
+                Removal(effect.key, "XDEL", origin, counter, {}, effect.dots[:DOTS_REMEMBERED], b"")
+            )
         elif isinstance(effect, fx.Trim):
             self.kept.append(Removal(effect.key, "XTRIM", origin, counter, effect.prefix, [], b""))
         elif isinstance(effect, fx.Delete):
@@ -45,7 +56,9 @@ class Removals:
         elif isinstance(effect, fx.RemoveObserved):
             self.kept.append(Removal(effect.key, "expiry", origin, counter, effect.vector, [], b""))
         elif isinstance(effect, fx.DestroyGroup):
-            self.kept.append(Removal(effect.key, "XGROUP DESTROY", origin, counter, {}, [], effect.group))
+            self.kept.append(
+                Removal(effect.key, "XGROUP DESTROY", origin, counter, {}, [], effect.group)
+            )
 
     def of(self, key: bytes) -> list[Removal]:
         """The newest that bear on a key, oldest first."""

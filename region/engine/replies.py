@@ -58,7 +58,20 @@ class NoReply:
 
 
 Reply = Union[
-    None, int, float, bool, bytes, "list[Reply]", SimpleString, ErrorReply, NullArray, MapReply, SetReply, VerbatimText, Waiting, NoReply
+    None,
+    int,
+    float,
+    bool,
+    bytes,
+    "list[Reply]",
+    SimpleString,
+    ErrorReply,
+    NullArray,
+    MapReply,
+    SetReply,
+    VerbatimText,
+    Waiting,
+    NoReply,
 ]
 
 OK: Final = SimpleString(b"OK")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt.acknowledge import announceable
-from crdt.effects import Acknowledge
-from crdt.vector import Vector, includes
-from region.engine.blocking import FOR_RECEIVERS, FOR_ROUND, FOR_VECTOR, Waiter
-from region.engine.commands.replication import receivers_with
-from region.engine.core import Core
-from region.engine.journal import Commit
+from anabranch.crdt.acknowledge import announceable
+from anabranch.crdt.effects import Acknowledge
+from anabranch.crdt.vector import Vector, includes
+from anabranch.region.engine.blocking import FOR_RECEIVERS, FOR_ROUND, FOR_VECTOR, Waiter
+from anabranch.region.engine.commands.replication import receivers_with
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.journal import Commit
 
 
 class Attestation:
@@ -20,7 +20,9 @@ class Attestation:
     recovery (S13.6).
     """
 
-    def __init__(self, vector: Vector, clock_ms: int, digest: bytes, position: int, life: int, counts: bool) -> None:
+    def __init__(
+        self, vector: Vector, clock_ms: int, digest: bytes, position: int, life: int, counts: bool
+    ) -> None:
         self.vector = vector
         self.clock_ms = clock_ms
         self.digest = digest
@@ -33,7 +35,9 @@ def is_round_due(core: Core) -> bool:
     """A round begins at most every crdt-sync-interval-ms (CRDT.SYNC: at once), and never while nobody receives from here (S2.5)."""
     if core.receiver_count == 0:
         return False
-    return core.sync_requested or core.steady_ms >= core.last_round_ms + core.settings.integer("crdt-sync-interval-ms")
+    return core.sync_requested or core.steady_ms >= core.last_round_ms + core.settings.integer(
+        "crdt-sync-interval-ms"
+    )
 
 
 def wants_commit(core: Core) -> bool:
@@ -42,10 +46,20 @@ def wants_commit(core: Core) -> bool:
     if core.meta_changes:
         return True
     if journal.is_empty():
-        return is_round_due(core) and (core.sync_requested or (bool(core.keyspace.acknowledgeable) and core.may_issue()))
-    if core.is_always or core.attest_wanted or journal.pending_bytes() >= journal.block_max_bytes or is_round_due(core):
+        return is_round_due(core) and (
+            core.sync_requested or (bool(core.keyspace.acknowledgeable) and core.may_issue())
+        )
+    if (
+        core.is_always
+        or core.attest_wanted
+        or journal.pending_bytes() >= journal.block_max_bytes
+        or is_round_due(core)
+    ):
         return True
-    return core.settings.text("appendfsync") == "everysec" and core.steady_ms >= core.oldest_unsaved_ms + 1000
+    return (
+        core.settings.text("appendfsync") == "everysec"
+        and core.steady_ms >= core.oldest_unsaved_ms + 1000
+    )
 
 
 def take_commit(core: Core) -> Optional[Commit]:

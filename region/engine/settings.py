@@ -39,13 +39,25 @@ class Setting:
             return text.lower() if self.choices is not None else text
         number = _parse_size(text) if self.is_bytes else _parse_integer(text)
         if number is None:
-            raise ValueError(f"{self.name} must be {'a memory size such as 64mb' if self.is_bytes else 'an integer'}, not '{text}'")
+            raise ValueError(
+                f"{self.name} must be {'a memory size such as 64mb' if self.is_bytes else 'an integer'}, not '{text}'"
+            )
         if not self.minimum <= number <= self.maximum:
-            raise ValueError(f"{self.name} must be between {self.minimum} and {self.maximum}, not {number}")
+            raise ValueError(
+                f"{self.name} must be between {self.minimum} and {self.maximum}, not {number}"
+            )
         return number
 
 
-_UNITS = {"b": 1, "k": 1000, "kb": 1 << 10, "m": 1000**2, "mb": 1 << 20, "g": 1000**3, "gb": 1 << 30}
+_UNITS = {
+    "b": 1,
+    "k": 1000,
+    "kb": 1 << 10,
+    "m": 1000**2,
+    "mb": 1 << 20,
+    "g": 1000**3,
+    "gb": 1 << 30,
+}
 
 
 def _parse_integer(text: str) -> Optional[int]:
@@ -64,18 +76,66 @@ def _parse_size(text: str) -> Optional[int]:
 
 ALL: list[Setting] = [
     # Streams
-    Setting("crdt-xadd-id-uniqueness-mode", "strict", "Which IDs XADD takes (S4.2).", choices=["strict", "semi-strict", "liberal"]),
-    Setting("stream-node-max-entries", 100, "Entries in one packed node (S12.1); 0: no limit.", maximum=1 << 16),
-    Setting("stream-node-max-bytes", 4096, "Bytes in one packed node (S12.1); 0: no limit.", maximum=1 << 30, is_bytes=True),
     Setting(
-        "stream-idmp-duration", 100, "Seconds for which a new stream answers a repeated idempotent add (S9.1).", minimum=1, maximum=86400
+        "crdt-xadd-id-uniqueness-mode",
+        "strict",
+        "Which IDs XADD takes (S4.2).",
+        choices=["strict", "semi-strict", "liberal"],
     ),
-    Setting("stream-idmp-maxsize", 100, "Idempotency pairs that a new stream keeps of one producer (S9.3).", minimum=1, maximum=10000),
+    Setting(
+        "stream-node-max-entries",
+        100,
+        "Entries in one packed node (S12.1); 0: no limit.",
+        maximum=1 << 16,
+    ),
+    Setting(
+        "stream-node-max-bytes",
+        4096,
+        "Bytes in one packed node (S12.1); 0: no limit.",
+        maximum=1 << 30,
+        is_bytes=True,
+    ),
+    Setting(
+        "stream-idmp-duration",
+        100,
+        "Seconds for which a new stream answers a repeated idempotent add (S9.1).",
+        minimum=1,
+        maximum=86400,
+    ),
+    Setting(
+        "stream-idmp-maxsize",
+        100,
+        "Idempotency pairs that a new stream keeps of one producer (S9.3).",
+        minimum=1,
+        maximum=10000,
+    ),
     # Durability
-    Setting("appendfsync", "everysec", "When a client is answered (S13.2).", choices=["always", "everysec", "no"]),
-    Setting("crdt-block-max-bytes", 1 << 20, "A block is cut at this size (S1.4).", minimum=1, is_bytes=True),
-    Setting("crdt-unit-max-bytes", 64 << 20, "Bytes of one MULTI or RENAME (S1.2).", minimum=1, is_bytes=True),
-    Setting("crdt-log-max-bytes", 1 << 30, "Effect log kept for peers; a peer that needs more pulls a snapshot (S14).", is_bytes=True),
+    Setting(
+        "appendfsync",
+        "everysec",
+        "When a client is answered (S13.2).",
+        choices=["always", "everysec", "no"],
+    ),
+    Setting(
+        "crdt-block-max-bytes",
+        1 << 20,
+        "A block is cut at this size (S1.4).",
+        minimum=1,
+        is_bytes=True,
+    ),
+    Setting(
+        "crdt-unit-max-bytes",
+        64 << 20,
+        "Bytes of one MULTI or RENAME (S1.2).",
+        minimum=1,
+        is_bytes=True,
+    ),
+    Setting(
+        "crdt-log-max-bytes",
+        1 << 30,
+        "Effect log kept for peers; a peer that needs more pulls a snapshot (S14).",
+        is_bytes=True,
+    ),
     Setting("crdt-log-max-effects", 0, "The same, counted in effects; 0: no such limit."),
     Setting(
         "crdt-uncommitted-max-bytes",
@@ -84,30 +144,106 @@ ALL: list[Setting] = [
         minimum=1,
         is_bytes=True,
     ),
-    Setting("crdt-checkpoint-interval-ms", 2000, "How often changed keys are written to the checkpoint.", minimum=1),
-    Setting("crdt-checkpoint-max-bytes", 8 << 20, "A checkpoint also begins when the log has grown by this.", minimum=1, is_bytes=True),
-    Setting("crdt-slice-max-bytes", 1 << 20, "Bytes of one checkpoint slice (S13.1).", minimum=1, is_bytes=True),
+    Setting(
+        "crdt-checkpoint-interval-ms",
+        2000,
+        "How often changed keys are written to the checkpoint.",
+        minimum=1,
+    ),
+    Setting(
+        "crdt-checkpoint-max-bytes",
+        8 << 20,
+        "A checkpoint also begins when the log has grown by this.",
+        minimum=1,
+        is_bytes=True,
+    ),
+    Setting(
+        "crdt-slice-max-bytes",
+        1 << 20,
+        "Bytes of one checkpoint slice (S13.1).",
+        minimum=1,
+        is_bytes=True,
+    ),
     # Sync
-    Setting("crdt-sync-interval-ms", 5, "Least time between two sync rounds (S2.5).", maximum=60000),
+    Setting(
+        "crdt-sync-interval-ms", 5, "Least time between two sync rounds (S2.5).", maximum=60000
+    ),
     Setting("crdt-heartbeat-interval-ms", 200, "Time between heartbeats on a link.", minimum=1),
-    Setting("crdt-link-silence-ms", 10000, "After how long without a message a link counts as dead and is dialled anew.", minimum=1),
+    Setting(
+        "crdt-link-silence-ms",
+        10000,
+        "After how long without a message a link counts as dead and is dialled anew.",
+        minimum=1,
+    ),
     Setting("crdt-reconnect-min-ms", 50, "First pause before a link is dialled again.", minimum=1),
-    Setting("crdt-reconnect-max-ms", 1000, "Longest pause before a link is dialled again.", minimum=1),
-    Setting("crdt-start-patience-ms", 2000, "How long a start waits for what members hold of this region (S13.6)."),
-    Setting("crdt-snapshot-patience-ms", 5000, "How long no link may bring a region nearer before it asks for a snapshot (S11.1)."),
-    Setting("crdt-body-patience-ms", 200, "After a header, how long to wait for its block before asking for the body (S2.3)."),
-    Setting("crdt-expiry-grace-ms", 60000, "After a deadline, how long only the winner's region may issue the removal (S10.3)."),
-    Setting("crdt-batch-max-bytes", 1 << 20, "Bytes in one sync message.", minimum=1, is_bytes=True),
-    Setting("crdt-window-max-bytes", 8 << 20, "Bytes sent to a peer and not yet acknowledged.", minimum=1, is_bytes=True),
-    Setting("crdt-snapshot-max-bytes", 4 << 30, "Bytes of a staged snapshot that this region accepts.", minimum=1, is_bytes=True),
+    Setting(
+        "crdt-reconnect-max-ms", 1000, "Longest pause before a link is dialled again.", minimum=1
+    ),
+    Setting(
+        "crdt-start-patience-ms",
+        2000,
+        "How long a start waits for what members hold of this region (S13.6).",
+    ),
+    Setting(
+        "crdt-snapshot-patience-ms",
+        5000,
+        "How long no link may bring a region nearer before it asks for a snapshot (S11.1).",
+    ),
+    Setting(
+        "crdt-body-patience-ms",
+        200,
+        "After a header, how long to wait for its block before asking for the body (S2.3).",
+    ),
+    Setting(
+        "crdt-expiry-grace-ms",
+        60000,
+        "After a deadline, how long only the winner's region may issue the removal (S10.3).",
+    ),
+    Setting(
+        "crdt-batch-max-bytes", 1 << 20, "Bytes in one sync message.", minimum=1, is_bytes=True
+    ),
+    Setting(
+        "crdt-window-max-bytes",
+        8 << 20,
+        "Bytes sent to a peer and not yet acknowledged.",
+        minimum=1,
+        is_bytes=True,
+    ),
+    Setting(
+        "crdt-snapshot-max-bytes",
+        4 << 30,
+        "Bytes of a staged snapshot that this region accepts.",
+        minimum=1,
+        is_bytes=True,
+    ),
     Setting("crdt-compression", "zstd", "Compression of sync messages.", choices=["zstd", "none"]),
-    Setting("crdt-collect-interval-ms", 500, "How often what was kept until stable is looked through (S6.2, S9.2, S10.6).", minimum=1),
-    Setting("crdt-tombstone-alarm", 100000, "Group tombstones above which an alarm is raised (S6.2)."),
+    Setting(
+        "crdt-collect-interval-ms",
+        500,
+        "How often what was kept until stable is looked through (S6.2, S9.2, S10.6).",
+        minimum=1,
+    ),
+    Setting(
+        "crdt-tombstone-alarm", 100000, "Group tombstones above which an alarm is raised (S6.2)."
+    ),
     # Clients
     Setting("maxclients", 10000, "Client connections.", minimum=1),
-    Setting("client-query-buffer-limit", 64 << 20, "Bytes of one client's unparsed input.", minimum=1 << 10, is_bytes=True),
-    Setting("client-output-limit", 0, "Bytes of unsent replies at which a client is disconnected; 0: unlimited.", is_bytes=True),
-    Setting("proto-max-bulk-len", 512 << 20, "Bytes of one argument.", minimum=1 << 10, is_bytes=True),
+    Setting(
+        "client-query-buffer-limit",
+        64 << 20,
+        "Bytes of one client's unparsed input.",
+        minimum=1 << 10,
+        is_bytes=True,
+    ),
+    Setting(
+        "client-output-limit",
+        0,
+        "Bytes of unsent replies at which a client is disconnected; 0: unlimited.",
+        is_bytes=True,
+    ),
+    Setting(
+        "proto-max-bulk-len", 512 << 20, "Bytes of one argument.", minimum=1 << 10, is_bytes=True
+    ),
     Setting("timeout", 0, "Seconds after which an idle client is closed; 0: never."),
     Setting("tcp-keepalive", 300, "Seconds between keep-alive probes to clients."),
     Setting("requirepass", "", "Password that AUTH must give; empty: none."),

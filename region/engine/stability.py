@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt.vector import Vector, covers, minimum, raise_to
-from region.engine.gossip import Heard
+from anabranch.crdt.vector import Vector, covers, minimum, raise_to
+from anabranch.region.engine.gossip import Heard
 
 
 class Stability:
@@ -28,7 +28,9 @@ class Stability:
             return False
         if known is None or heard.life > known.life:
             # A higher life throws away what was heard of a lower one: it may claim what a restore lost.
-            self.heard[heard.region_id] = Heard(heard.region_id, heard.life, heard.counts, dict(heard.vector), heard.clock_ms)
+            self.heard[heard.region_id] = Heard(
+                heard.region_id, heard.life, heard.counts, dict(heard.vector), heard.clock_ms
+            )
             self.counted.pop(heard.region_id, None)
             self.clocks_ms.pop(heard.region_id, None)
             self._waiting.pop(heard.region_id, None)
@@ -36,7 +38,10 @@ class Stability:
             if (
                 known.clock_ms >= heard.clock_ms
                 and known.counts >= heard.counts
-                and all(covers(known.vector, region_id, counter) for region_id, counter in heard.vector.items())
+                and all(
+                    covers(known.vector, region_id, counter)
+                    for region_id, counter in heard.vector.items()
+                )
             ):
                 return False
             raise_to(known.vector, heard.vector)
@@ -52,7 +57,10 @@ class Stability:
         """Lets those vectors count whose region's own effects up to them are applied here, and those of lost regions."""
         for region_id in list(self._waiting):
             waiting = self._waiting[region_id]
-            while waiting and all(covers(applied, one, waiting[0].vector.get(one, 0)) for one in (region_id, *self.lost)):
+            while waiting and all(
+                covers(applied, one, waiting[0].vector.get(one, 0))
+                for one in (region_id, *self.lost)
+            ):
                 heard = waiting.pop(0)
                 raise_to(self.counted.setdefault(region_id, {}), heard.vector)
                 self.clocks_ms[region_id] = max(self.clocks_ms.get(region_id, 0), heard.clock_ms)

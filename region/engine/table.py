@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Optional
 
-from region.engine.replies import Reply
-from region.engine.session import Session
+from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.session import Session
 
 if TYPE_CHECKING:
-    from region.engine.core import Core
+    from anabranch.region.engine.core import Core
 
 Handler = Callable[["Core", Session, "list[bytes]"], Reply]
 # Writes that change local group state alone: they work while no effect may be issued (S13.8).
 LOCAL_WRITES: Final = frozenset(
-    {"xack", "xclaim", "xautoclaim", "xreadgroup", "xgroup|setid", "xgroup|createconsumer", "xgroup|delconsumer"}
+    {
+        "xack",
+        "xclaim",
+        "xautoclaim",
+        "xreadgroup",
+        "xgroup|setid",
+        "xgroup|createconsumer",
+        "xgroup|delconsumer",
+    }
 )
 
 
@@ -55,7 +63,9 @@ class Command:
         self.syntax: Final = syntax
         self.since: Final = since
         self.in_multi: Final = in_multi
-        self.subcommands: Final = {sub.name.split("|")[1].upper().encode(): sub for sub in subcommands or []}
+        self.subcommands: Final = {
+            sub.name.split("|")[1].upper().encode(): sub for sub in subcommands or []
+        }
         self.is_write: Final = "write" in self.flags
         self.issues: Final = self.is_write and name not in LOCAL_WRITES
         self.key: Final = name.upper().encode()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 from itertools import islice
 
-from crdt.apply import collect, collect_flush
-from crdt.effects import RemoveObserved
-from crdt.stream import NEVER, Stream
-from crdt.vector import Dot, dot_order, includes
-from region.engine.core import Core
-from region.engine.idempotency import configuration
+from anabranch.crdt.apply import collect, collect_flush
+from anabranch.crdt.effects import RemoveObserved
+from anabranch.crdt.stream import NEVER, Stream
+from anabranch.crdt.vector import Dot, dot_order, includes
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.idempotency import configuration
 
 # Keys looked at in one step, so that a step stays short.
 KEYS_PER_STEP = 1000
@@ -20,21 +20,29 @@ class Upkeep:
     """Which keys time has something to do with; rebuilt at a start from the keys themselves."""
 
     def __init__(self) -> None:
-        self._deadlines: list[tuple[int, bytes]] = []  # heap of (deadline, key); may name deadlines that are no longer in force
+        self._deadlines: list[
+            tuple[int, bytes]
+        ] = []  # heap of (deadline, key); may name deadlines that are no longer in force
         self._in_force: dict[bytes, int] = {}  # key → its deadline in the heap that is
         self.hidden: dict[bytes, None] = {}  # keys that a deadline hides
-        self.leftovers: dict[bytes, int] = {}  # absent keys of which something is left → steady time when first seen so
+        self.leftovers: dict[
+            bytes, int
+        ] = {}  # absent keys of which something is left → steady time when first seen so
         self.collectable: dict[bytes, None] = {}
         self._last_ms = 0
 
     def note(self, core: Core, stream: Stream) -> None:
         """A key changed: which lists does it belong to?"""
         key = stream.key
-        if (stream.deadlines or key in self._in_force) and not (key in self.hidden and stream.is_hidden(core.clock_ms)):
+        if (stream.deadlines or key in self._in_force) and not (
+            key in self.hidden and stream.is_hidden(core.clock_ms)
+        ):
             self._note_deadline(stream)
         if stream.tombstones or stream.tombstone_of_all or stream.clears or stream.pairs:
             self.collectable[key] = None
-        if (stream.deadlines or stream.configurations) and (stream.is_hidden(core.clock_ms) or not stream.is_present()):
+        if (stream.deadlines or stream.configurations) and (
+            stream.is_hidden(core.clock_ms) or not stream.is_present()
+        ):
             self.leftovers.setdefault(key, core.steady_ms)
 
     def forget(self, key: bytes) -> None:
@@ -94,7 +102,13 @@ class Upkeep:
                 continue
             self.hidden[key] = None  # to the end of the line
             winner = stream.winning_deadline()
-            holds_more = stream.header or stream.groups or stream.configurations or stream.pairs or stream.length()
+            holds_more = (
+                stream.header
+                or stream.groups
+                or stream.configurations
+                or stream.pairs
+                or stream.length()
+            )
             if winner is not None and holds_more and _may_remove(core, winner[0], winner[1]):
                 core.issue(RemoveObserved(key, dict(core.keyspace.vector), False))
 
@@ -112,11 +126,19 @@ class Upkeep:
             if stream.is_present() and not stream.is_hidden(core.clock_ms):
                 continue
             self.leftovers[key] = since_ms  # to the end of the line
-            if stream.header or stream.groups or stream.pairs or stream.length() or core.keyspace.flush_tombstone:
+            if (
+                stream.header
+                or stream.groups
+                or stream.pairs
+                or stream.length()
+                or core.keyspace.flush_tombstone
+            ):
                 continue
             winner = stream.winning_deadline()
             dot: Dot = max(stream.configurations, key=dot_order) if winner is None else winner[0]
-            if includes(stable, stream.touched) and (dot[0] == core.region_id or core.steady_ms > since_ms + grace_ms):
+            if includes(stable, stream.touched) and (
+                dot[0] == core.region_id or core.steady_ms > since_ms + grace_ms
+            ):
                 core.issue(RemoveObserved(key, dict(core.keyspace.vector), True))
 
     # -- collection --------------------------------------------------------------------------------------------------
@@ -133,7 +155,9 @@ class Upkeep:
             if stream is None:
                 continue
             collect(core.keyspace, stream, stable)
-            if stream.pairs and stream.pairs.collect(stable, core.clock_ms, configuration(core, stream)[0] * 1000):
+            if stream.pairs and stream.pairs.collect(
+                stable, core.clock_ms, configuration(core, stream)[0] * 1000
+            ):
                 core.keyspace.touch_local(stream)
             if stream.tombstones or stream.tombstone_of_all or stream.clears or stream.pairs:
                 self.collectable[key] = None
@@ -144,7 +168,9 @@ def _may_remove(core: Core, dot: Dot, at_ms: int) -> bool:
     """The winner's region once every member holds that deadline and has a clock past it; after the grace any region (S10.3)."""
     others = core.others()
     known = (
-        core.stability.all_hold(others, dot[0], dot[1]) and core.stability.all_clocks_past(others, at_ms) and core.knows_what_lost_left()
+        core.stability.all_hold(others, dot[0], dot[1])
+        and core.stability.all_clocks_past(others, at_ms)
+        and core.knows_what_lost_left()
     )
     if known and dot[0] == core.region_id:
         return True

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SetReply, SimpleString, VerbatimText
+from anabranch.region.engine.replies import (
+    ErrorReply,
+    MapReply,
+    NullArray,
+    Reply,
+    SetReply,
+    SimpleString,
+    VerbatimText,
+)
 
 _TABLE_SIZE: Final = 1025
 _BULKS: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
@@ -94,13 +102,17 @@ def _encode_rare(reply: Reply, protocol: int, out: list[bytes], depth: int) -> N
         out.append(b"%%%d\r\n" % pairs if protocol == 3 else b"*%d\r\n" % (2 * pairs))
         _encode_items(reply.flat, protocol, out, depth)
     elif isinstance(reply, SetReply):
-        out.append(b"~%d\r\n" % len(reply.items) if protocol == 3 else b"*%d\r\n" % len(reply.items))
+        out.append(
+            b"~%d\r\n" % len(reply.items) if protocol == 3 else b"*%d\r\n" % len(reply.items)
+        )
         _encode_items(reply.items, protocol, out, depth)
     elif isinstance(reply, NullArray):
         out.append(b"_\r\n" if protocol == 3 else b"*-1\r\n")
     elif isinstance(reply, float):
         digits = format_double(reply)
-        out.append(b",%b\r\n" % digits if protocol == 3 else b"$%d\r\n%b\r\n" % (len(digits), digits))
+        out.append(
+            b",%b\r\n" % digits if protocol == 3 else b"$%d\r\n%b\r\n" % (len(digits), digits)
+        )
     elif isinstance(reply, VerbatimText):
         if protocol == 3:
             out.append(b"=%d\r\ntxt:" % (len(reply.text) + 4))

@@ -57,7 +57,12 @@ def _double_quoted(line: bytes, position: int, argument: bytearray) -> int:
             return position if position == end or line[position] in _SPACE else -1
         if byte == _BACKSLASH and position < end:
             byte = line[position]
-            if byte == 120 and position + 2 < end and line[position + 1] in _HEX_DIGITS and line[position + 2] in _HEX_DIGITS:
+            if (
+                byte == 120
+                and position + 2 < end
+                and line[position + 1] in _HEX_DIGITS
+                and line[position + 2] in _HEX_DIGITS
+            ):
                 byte = int(line[position + 1 : position + 3], 16)
                 position += 2
             else:

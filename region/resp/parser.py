@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from region.resp.inline import split_inline
+from anabranch.region.resp.inline import split_inline
 
 LINE_BYTES_MAX: Final = 64 * 1024
 ARGUMENTS_MAX: Final = 1024 * 1024
@@ -129,7 +129,11 @@ class RequestParser:
             elif 1 <= first <= 9:
                 size = first
                 position += 2
-                while position + 2 <= end and 48 <= data[position] <= 57 and size <= argument_bytes_max:
+                while (
+                    position + 2 <= end
+                    and 48 <= data[position] <= 57
+                    and size <= argument_bytes_max
+                ):
                     size = size * 10 + data[position] - 48
                     position += 1
                 if position + 2 > end or data[position] != 13 or size > argument_bytes_max:

@@ -13,13 +13,13 @@ from typing import Final, Optional
 
 from xxhash import xxh3_64_digest
 
-from crdt.encoding import Malformed, Reader, put_bytes, put_varint, put_vector
-from crdt.keyspace import Keyspace
-from crdt.region_log import RegionLog
-from crdt.state import NodeImage, put_converged, put_local
-from crdt.stream import Stream
-from crdt.vector import Vector
-from region.storage.schema import Statement, meta
+from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_varint, put_vector
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.region_log import RegionLog
+from anabranch.crdt.state import NodeImage, put_converged, put_local
+from anabranch.crdt.stream import Stream
+from anabranch.crdt.vector import Vector
+from anabranch.region.storage.schema import Statement, meta
 
 _PART_BYTES: Final = 256 << 10
 # Bytes and nodes captured in one step of the engine, so that it stays short.
@@ -32,7 +32,15 @@ GONE: Final = 0  # as the number of a key
 class RegionState:
     """What is true of the whole region at a position."""
 
-    def __init__(self, position: int, clock_ms: int, vector: Vector, chains: dict[int, bytes], tombstone: Vector, clears: Vector) -> None:
+    def __init__(
+        self,
+        position: int,
+        clock_ms: int,
+        vector: Vector,
+        chains: dict[int, bytes],
+        tombstone: Vector,
+        clears: Vector,
+    ) -> None:
         self.position = position
         self.clock_ms = clock_ms
         self.vector = vector
@@ -93,7 +101,9 @@ class KeyCut:
 class Checkpointer:
     """Makes one checkpoint after the other. The process calls `begin`, then `capture` after each cut of the journal and writes `slices`."""
 
-    def __init__(self, numbers: dict[bytes, int], gone: dict[bytes, int], cut: int, slice_max_bytes: int) -> None:
+    def __init__(
+        self, numbers: dict[bytes, int], gone: dict[bytes, int], cut: int, slice_max_bytes: int
+    ) -> None:
         self.numbers = numbers  # key → number its rows are stored under
         self.gone = gone  # key → position at which it was gone: kept until a start replays from there or later
         self.cut = cut
@@ -114,7 +124,12 @@ class Checkpointer:
         """Begins at `position`, which the keyspace reflects exactly."""
         self.cut += 1
         self._state = RegionState(
-            position, clock_ms, dict(keyspace.vector), dict(keyspace.chains), dict(keyspace.flush_tombstone), dict(keyspace.flush_clears)
+            position,
+            clock_ms,
+            dict(keyspace.vector),
+            dict(keyspace.chains),
+            dict(keyspace.flush_tombstone),
+            dict(keyspace.flush_clears),
         )
         self._todo = list(keyspace.dirty)
         keyspace.is_dirty = False
@@ -186,12 +201,18 @@ class Checkpointer:
             for part, start in enumerate(range(0, len(cut.state), size)):
                 body = cut.state[start : start + size]
                 yield (
-                    ("INSERT OR REPLACE INTO part (number, cut, part, body) VALUES (?, ?, ?, ?)", (number, self.cut, part, body)),
+                    (
+                        "INSERT OR REPLACE INTO part (number, cut, part, body) VALUES (?, ?, ?, ?)",
+                        (number, self.cut, part, body),
+                    ),
                     len(body),
                 )
             insert = "INSERT OR REPLACE INTO node (number, region, node, cut, body) VALUES (?, ?, ?, ?, ?)"
             for image in cut.images:
-                yield (insert, (number, image.region_id, image.number, self.cut, image.encoded())), image.size()
+                yield (
+                    (insert, (number, image.region_id, image.number, self.cut, image.encoded())),
+                    image.size(),
+                )
             for region_id, node in cut.dropped:
                 yield (insert, (number, region_id, node, self.cut, None)), 32
         # A key that is gone keeps its position, too: replayed from before it, effects would meet a key without its tombstones.
@@ -208,7 +229,13 @@ class Checkpointer:
                     64,
                 )
             for region_id, node in cut.dropped:
-                yield ("DELETE FROM node WHERE number = ? AND region = ? AND node = ?", (number, region_id, node)), 64
+                yield (
+                    (
+                        "DELETE FROM node WHERE number = ? AND region = ? AND node = ?",
+                        (number, region_id, node),
+                    ),
+                    64,
+                )
         if cut.former:
             yield ("DELETE FROM part WHERE number = ?", (cut.former,)), 32
             yield ("DELETE FROM node WHERE number = ?", (cut.former,)), 32

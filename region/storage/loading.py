@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Optional
 
-from crdt.apply import apply_block
-from crdt.block import Block, read_effects
-from crdt.effects import Trim
-from crdt.encoding import Malformed
-from crdt.join import join
-from crdt.keyspace import Keyspace
-from crdt.local import apply_local, read_records
-from crdt.node import PackedNode
-from crdt.region_log import NodeLimits
-from crdt.state import push_node, read_converged, read_local, read_node, read_snapshot
-from crdt.stream import Stream
-from region.engine.errors import StorageError
-from region.engine.journal import Row
-from region.storage.checkpoint import GONE, checked, read_region_state
-from region.storage.log import check_of
-from region.storage.schema import SCHEMA_VERSION
+from anabranch.crdt.apply import apply_block
+from anabranch.crdt.block import Block, read_effects
+from anabranch.crdt.effects import Trim
+from anabranch.crdt.encoding import Malformed
+from anabranch.crdt.join import join
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.local import apply_local, read_records
+from anabranch.crdt.node import PackedNode
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.state import push_node, read_converged, read_local, read_node, read_snapshot
+from anabranch.crdt.stream import Stream
+from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.journal import Row
+from anabranch.region.storage.checkpoint import GONE, checked, read_region_state
+from anabranch.region.storage.log import check_of
+from anabranch.region.storage.schema import SCHEMA_VERSION
 
 
 class Stored:
@@ -55,7 +55,9 @@ def check_meta(meta: dict[str, bytes], cluster: str, region_id: int, name: str) 
     except (KeyError, ValueError) as error:
         raise StorageError(f"what the database says of its region is damaged: {error!r}") from error
     if version != SCHEMA_VERSION:
-        raise StorageError(f"the database has schema version {version}, this release reads version {SCHEMA_VERSION}")
+        raise StorageError(
+            f"the database has schema version {version}, this release reads version {SCHEMA_VERSION}"
+        )
     if stored != (cluster, region_id, name):
         raise StorageError(
             f"the data directory belongs to region {stored[2]} ({stored[1]}) of cluster {stored[0]}, "
@@ -88,7 +90,13 @@ def begin(meta: dict[str, bytes], region_id: int, limits: NodeLimits, idmp_maxsi
 
 
 def load_key(
-    stored: Stored, key: bytes, number: int, cut: int, position: int, parts: list[bytes], nodes: Iterable[tuple[int, int, bytes]]
+    stored: Stored,
+    key: bytes,
+    number: int,
+    cut: int,
+    position: int,
+    parts: list[bytes],
+    nodes: Iterable[tuple[int, int, bytes]],
 ) -> None:
     """One key of the checkpoint; `nodes` are (region_id, node number, body)."""
     stored.skip_keys[key] = position
@@ -164,7 +172,10 @@ def _drop_references(stored: Stored, block: Block) -> None:
     for effect in read_effects(block):
         if isinstance(effect, Trim) and effect.drops_references:
             stream = stored.keyspace.get(effect.key)
-            if stream is not None and stored.skip_keys.get(effect.key, 0) <= stored.keyspace.position:
+            if (
+                stream is not None
+                and stored.skip_keys.get(effect.key, 0) <= stored.keyspace.position
+            ):
                 for group in stream.groups.values():
                     for region_id, counter in effect.prefix.items():
                         for pending in group.delivery.pel.covered_by(region_id, 0, counter):
@@ -178,5 +189,7 @@ def _evict_pairs(stored: Stored) -> None:
         stream = stored.keyspace.get(key)
         if stream is not None:
             configuration = stream.configuration()
-            stream.pairs.evict(pid, stored.idmp_maxsize if configuration is None else configuration[1])
+            stream.pairs.evict(
+                pid, stored.idmp_maxsize if configuration is None else configuration[1]
+            )
     changes.pairs = []

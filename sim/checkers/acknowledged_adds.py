@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from region.engine.replies import ErrorReply
-from sim.history import Began, Committed, End, Operation, Setup, Vector
-from sim.oracle.judge import OracleJudge
-from sim.oracle.log import Add
-from sim.oracle.looking import can_look, clock_ms
+from anabranch.region.engine.replies import ErrorReply
+from anabranch.sim.history import Began, Committed, End, Operation, Setup, Vector
+from anabranch.sim.oracle.judge import OracleJudge
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.oracle.looking import can_look, clock_ms
 
 FAILED: Final = "MISCONF this region takes no writes: its last commit"
 
@@ -33,9 +33,13 @@ class AcknowledgedAdds(OracleJudge):
         self.taken_back = 0
         self.gone = 0
         self._disk: dict[int, Vector] = {region: {} for region in self.setup.regions}
-        self._promised: dict[int, Vector] = {region: {} for region in self.setup.regions}  # answered under `always`
+        self._promised: dict[int, Vector] = {
+            region: {} for region in self.setup.regions
+        }  # answered under `always`
         self._changed: dict[int, bool] = {}  # whether `appendfsync` was changed since the start
-        self._refused: dict[int, int] = {}  # the last operation that was refused because a commit had failed
+        self._refused: dict[
+            int, int
+        ] = {}  # the last operation that was refused because a commit had failed
         self._acknowledged: list[Operation] = []
 
     # -- while it goes on --------------------------------------------------------------------------------------------
@@ -118,7 +122,9 @@ class AcknowledgedAdds(OracleJudge):
         """
         if self.oracle.log.get(add.region, add.counter) is not add:
             return True
-        return add.region in self.oracle.restored and all(shown.vector.get(add.region, 0) < add.counter for shown in end.shown.values())
+        return add.region in self.oracle.restored and all(
+            shown.vector.get(add.region, 0) < add.counter for shown in end.shown.values()
+        )
 
     def _look(self, region: int, adds: list[Add], end: End) -> None:
         follower = self.oracle.followers[region]
@@ -129,7 +135,9 @@ class AcknowledgedAdds(OracleJudge):
                 if add.region in self.oracle.gone:
                     self.gone += 1
                     continue
-                self.fail(end.at_ms, region, f"has not heard of {_named(add)}, which was acknowledged")
+                self.fail(
+                    end.at_ms, region, f"has not heard of {_named(add)}, which was acknowledged"
+                )
                 continue
             state = follower.existing(add.key)
             if state is None or (add.region, add.counter) not in state.adds:
@@ -141,7 +149,11 @@ class AcknowledgedAdds(OracleJudge):
             if add.shown in shown[add.key]:
                 self.present += 1
             else:
-                self.fail(end.at_ms, region, f"lacks {_named(add)}, which was acknowledged and not removed")
+                self.fail(
+                    end.at_ms,
+                    region,
+                    f"lacks {_named(add)}, which was acknowledged and not removed",
+                )
 
 
 def _named(add: Add) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Final, Optional
 
-from crdt.block import Block
-from crdt.effects import Acknowledge, Flush
-from sim.history import Committed, Vector
-from sim.oracle.log import Add, Logged, logged
+from anabranch.crdt.block import Block
+from anabranch.crdt.effects import Acknowledge, Flush
+from anabranch.sim.history import Committed, Vector
+from anabranch.sim.oracle.log import Add, Logged, logged
 
 Fact = tuple[int, int, int, Logged]
 """(order, region_id, counter, effect). `order` extends causality: a region commits an effect before any other region can have it, so the
@@ -99,7 +99,11 @@ class Facts:
             if log is not None:
                 spans = effect.spans[region]
                 for start, end in zip(spans.starts, spans.ends, strict=True):
-                    found += log[bisect_right(log, start, key=_counter_of) : bisect_right(log, end, key=_counter_of)]
+                    found += log[
+                        bisect_right(log, start, key=_counter_of) : bisect_right(
+                            log, end, key=_counter_of
+                        )
+                    ]
         return found
 
 

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from crdt.effects import Acknowledge, CreateGroup, Delete, DestroyGroup, Flush, RemoveEntries, RemoveObserved, SetDeadline, Trim
-from sim.checkers.delivery_facts import Fact, Facts
-from sim.history import Vector
-from sim.oracle.log import Add, Dot
-from sim.oracle.state import Create, KeyState, State
+from anabranch.crdt.effects import (
+    Acknowledge,
+    CreateGroup,
+    Delete,
+    DestroyGroup,
+    Flush,
+    RemoveEntries,
+    RemoveObserved,
+    SetDeadline,
+    Trim,
+)
+from anabranch.sim.checkers.delivery_facts import Fact, Facts
+from anabranch.sim.history import Vector
+from anabranch.sim.oracle.log import Add, Dot
+from anabranch.sim.oracle.state import Create, KeyState, State
 
 LOCALS_MAX: Final = 40
 _KILLERS: Final = (Delete, DestroyGroup, Flush, RemoveObserved)
@@ -36,7 +46,12 @@ class Pending:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pending):
             return NotImplemented
-        return (self.add, self.consumer, self.since_ms, self.deliveries) == (other.add, other.consumer, other.since_ms, other.deliveries)
+        return (self.add, self.consumer, self.since_ms, self.deliveries) == (
+            other.add,
+            other.consumer,
+            other.since_ms,
+            other.deliveries,
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -71,7 +86,8 @@ class Local:
 
     def equals(self, other: Local) -> bool:
         return (
-            (self.floor_id, self.floor_vector, self.raised_id) == (other.floor_id, other.floor_vector, other.raised_id)
+            (self.floor_id, self.floor_vector, self.raised_id)
+            == (other.floor_id, other.floor_vector, other.raised_id)
             and self.given == other.given
             and self.pel == other.pel
             and self.dropped == other.dropped
@@ -90,11 +106,18 @@ class Local:
     def undelivered(self, key: KeyState, creates: dict[Dot, Create]) -> list[Add]:
         """What `>` is to hand out, in order (S7.3)."""
         given = self.given
-        return [add for _, region, counter, add in key.stream if (region, counter) not in given and self.is_above(creates, add)]
+        return [
+            add
+            for _, region, counter, add in key.stream
+            if (region, counter) not in given and self.is_above(creates, add)
+        ]
 
     def pending_of(self, consumer: Optional[bytes] = None) -> list[Pending]:
         """What is pending, or pending for one consumer, in order."""
-        return sorted([one for one in self.pel.values() if consumer is None or one.consumer == consumer], key=place)
+        return sorted(
+            [one for one in self.pel.values() if consumer is None or one.consumer == consumer],
+            key=place,
+        )
 
     def assign(self, pending: Pending) -> None:
         self.pel[pending.add.region, pending.add.counter] = pending
@@ -152,10 +175,16 @@ class RegionModel:
         # -- of the step under way: what a read that was woken in the middle of it may have seen
         self.came: dict[Dot, Add] = {}
         self.went: dict[Dot, Add] = {}
-        self.dereferenced: set[Dot] = set()  # of those that went, the ones that went from the PELs, too (DELREF)
-        self.turned: set[Name] = set()  # groups that went, began anew or elsewhere, or that a deadline may have hidden
+        self.dereferenced: set[Dot] = (
+            set()
+        )  # of those that went, the ones that went from the PELs, too (DELREF)
+        self.turned: set[Name] = (
+            set()
+        )  # groups that went, began anew or elsewhere, or that a deadline may have hidden
         self.is_loose = False  # it merged several effects, in one go or not: that cannot be seen
-        self.xread_highest: dict[bytes, int] = {}  # the highest ID that an XREAD has returned, by key (S7.2)
+        self.xread_highest: dict[
+            bytes, int
+        ] = {}  # the highest ID that an XREAD has returned, by key (S7.2)
         self.late_arrivals = 0
         self.late_is_exact = True
 
@@ -233,7 +262,9 @@ class RegionModel:
             self.is_loose = True
             self._unsettle_ambiguous(facts)
             if self.xread_highest and any(isinstance(fact[3], _REMOVERS) for fact in facts):
-                self.late_is_exact = False  # whether the key was gone for a moment hangs on their order
+                self.late_is_exact = (
+                    False  # whether the key was gone for a moment hangs on their order
+                )
 
     def apply(self, fact: Fact, issued: bool, joined: bool = False) -> None:
         """One effect, and what it does to local state. `issued`: this region issued it now."""
@@ -250,7 +281,9 @@ class RegionModel:
             self._acknowledge(effect, issued, joined)
             return
         if isinstance(effect, _REMOVERS):
-            keys = list(state.keys.values()) if isinstance(effect, Flush) else [state.key(effect.key)]
+            keys = (
+                list(state.keys.values()) if isinstance(effect, Flush) else [state.key(effect.key)]
+            )
             before = [(key, dict(key.adds), dict(key.groups)) for key in keys]
             state.apply(region, counter, effect)
             for key, adds, groups in before:
@@ -260,7 +293,9 @@ class RegionModel:
                     if key.groups.get(name) is not creates:
                         self.turned.add((key.key, name))
                 if key.key in self.xread_highest and not key.is_present():
-                    self.late_is_exact = False  # the region forgets of a key that is gone what was read of it
+                    self.late_is_exact = (
+                        False  # the region forgets of a key that is gone what was read of it
+                    )
             if isinstance(effect, Trim) and effect.drops_references and not joined:
                 self._drop_references(effect)
             return
@@ -268,7 +303,9 @@ class RegionModel:
             self.turned.add((effect.key, effect.group))
         if isinstance(effect, SetDeadline):
             if effect.key in self.xread_highest:
-                self.late_is_exact = False  # no more does it of one that a deadline hides, from when on nobody sees
+                self.late_is_exact = (
+                    False  # no more does it of one that a deadline hides, from when on nobody sees
+                )
             # It may hide the key, or show it, between a reader's waking and the end of the step.
             self.turned.update((effect.key, name) for name in state.key(effect.key).groups)
         state.apply(region, counter, effect)
@@ -285,7 +322,9 @@ class RegionModel:
         for dot in group.acked_now():
             new.pop(dot, None)
         for create in named:
-            group.acked.setdefault(create, set()).update((add.region, add.counter) for add in covered)
+            group.acked.setdefault(create, set()).update(
+                (add.region, add.counter) for add in covered
+            )
         if issued:
             self._check_announcement(name, group, new)
         elif not joined:
@@ -297,7 +336,9 @@ class RegionModel:
         present = self.state.keys[name[0]].adds
         for (region, counter), add in new.items():
             if vector.get(region, 0) < counter:
-                self.problems.append(f"{_at(name)}: acknowledgement announced of {text_of(add)}, which this region does not have")
+                self.problems.append(
+                    f"{_at(name)}: acknowledgement announced of {text_of(add)}, which this region does not have"
+                )
         if group.is_unsure:
             return
         wrong = ""
@@ -312,7 +353,9 @@ class RegionModel:
                 elif dot in local.pel:
                     found = f"acknowledgement announced of {text_of(add)}, which is pending for {local.pel[dot].consumer.decode()}"
                 elif dot in local.dropped:
-                    found = f"acknowledgement announced of {text_of(add)}, which went with its consumer"
+                    found = (
+                        f"acknowledgement announced of {text_of(add)}, which went with its consumer"
+                    )
             if found:
                 wrong = found
             else:
@@ -341,7 +384,11 @@ class RegionModel:
         """
         for _, region, _, effect in facts:
             if isinstance(effect, RemoveObserved):
-                others = [fact for fact in facts if fact[1] != region and isinstance(fact[3], (Acknowledge, CreateGroup))]
+                others = [
+                    fact
+                    for fact in facts
+                    if fact[1] != region and isinstance(fact[3], (Acknowledge, CreateGroup))
+                ]
                 if any(getattr(fact[3], "key", b"") == effect.key for fact in others):
                     self.unsettle(effect.key)
 
@@ -352,7 +399,9 @@ class RegionModel:
             self.is_blind = True
             return
         self.is_loose = True
-        self.late_is_exact = False  # what came and went again before the snapshot was cut, nobody sees here
+        self.late_is_exact = (
+            False  # what came and went again before the snapshot was cut, nobody sees here
+        )
         before: dict[Name, set[Dot]] = {}
         acked: dict[Name, set[Dot]] = {}
         for key, state in self.state.keys.items():
@@ -365,7 +414,9 @@ class RegionModel:
             self.apply(fact, issued=False, joined=True)
         for key, state in self.state.keys.items():
             for name in state.groups:
-                self._joined((key, name), before.get((key, name), set()), acked.get((key, name), set()))
+                self._joined(
+                    (key, name), before.get((key, name), set()), acked.get((key, name), set())
+                )
 
     def _joined(self, name: Name, before: set[Dot], acked: set[Dot]) -> None:
         """One group after a join: begun anew if none of its creates is left; what is newly known to be acknowledged is given."""

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from typing import Optional
 
-from region.engine.replies import NullArray, Reply
-from sim.checkers.delivery_model import Group, Local, Name, Pending, RegionModel, text_of
-from sim.checkers.delivery_words import AutoclaimRequest, ClaimRequest, ReadRequest, fields_of_map, is_null
-from sim.history import Vector, Words
-from sim.oracle.log import Add, Dot
-from sim.oracle.state import KeyState
-from sim.oracle.words import entry_id, lower_bound, number, shown, upper_bound
+from anabranch.region.engine.replies import NullArray, Reply
+from anabranch.sim.checkers.delivery_model import Group, Local, Name, Pending, RegionModel, text_of
+from anabranch.sim.checkers.delivery_words import (
+    AutoclaimRequest,
+    ClaimRequest,
+    ReadRequest,
+    fields_of_map,
+    is_null,
+)
+from anabranch.sim.history import Vector, Words
+from anabranch.sim.oracle.log import Add, Dot
+from anabranch.sim.oracle.state import KeyState
+from anabranch.sim.oracle.words import entry_id, lower_bound, number, shown, upper_bound
 
 NOTHING: frozenset[Dot] = frozenset()
 
@@ -42,7 +48,9 @@ def differs(what: str, got: Reply, wanted: Reply) -> str:
 # -- new entries -----------------------------------------------------------------------------------------------------
 
 
-def walk(expected: list[Add], entries: list[Reply], count: int, optional: frozenset[Dot] = NOTHING) -> tuple[Optional[Add], list[Add]]:
+def walk(
+    expected: list[Add], entries: list[Reply], count: int, optional: frozenset[Dot] = NOTHING
+) -> tuple[Optional[Add], list[Add]]:
     """Compares the entries of a reply with those that it must have, in their order: (the first that it leaves out, those taken till then).
 
     Where more was answered than is expected, fewer are taken than there are entries. COUNT never cuts between equal IDs (S7.1).
@@ -61,7 +69,13 @@ def walk(expected: list[Add], entries: list[Reply], count: int, optional: frozen
 
 
 def deliver(
-    model: RegionModel, name: Name, group: Group, local: Local, request: ReadRequest, entries: list[Reply], relaxed: bool
+    model: RegionModel,
+    name: Name,
+    group: Group,
+    local: Local,
+    request: ReadRequest,
+    entries: list[Reply],
+    relaxed: bool,
 ) -> tuple[str, list[Add]]:
     """What `>` handed out against what it had to (S7.3): (what is wrong, the entries). Nothing changes yet.
 
@@ -74,7 +88,11 @@ def deliver(
         passing = model.passing(name[0], group)
         known = {(add.region, add.counter) for add in expected}
         for dot, add in passing.items():
-            if dot not in known and (dot not in local.given or dot in group.taken) and local.is_above(group.creates, add):
+            if (
+                dot not in known
+                and (dot not in local.given or dot in group.taken)
+                and local.is_above(group.creates, add)
+            ):
                 expected.append(add)
         expected.sort(key=order)
         optional = frozenset(passing)
@@ -85,7 +103,10 @@ def deliver(
         if wrong or left_out is None:
             return wrong or f"{ids_of([extra])} is out of order, or more than COUNT", taken
     if left_out is not None:
-        return f"skipped {text_of(left_out)} (token {left_out.token().decode()}): handed out {ids_of(list(entries))}", taken
+        return (
+            f"skipped {text_of(left_out)} (token {left_out.token().decode()}): handed out {ids_of(list(entries))}",
+            taken,
+        )
     return "", taken
 
 
@@ -101,7 +122,9 @@ def _why_not(key: KeyState, local: Local, extra: Reply) -> str:
     return f"handed out {what}, which lies below the floor"
 
 
-def take(local: Local, taken: list[Add], request: ReadRequest, clock_ms: int, settled: set[Dot]) -> None:
+def take(
+    local: Local, taken: list[Add], request: ReadRequest, clock_ms: int, settled: set[Dot]
+) -> None:
     """They were handed out (S7.3). `settled`: acknowledged elsewhere, or dereferenced, of which this region heard just afterwards."""
     for add in taken:
         dot = (add.region, add.counter)
@@ -125,9 +148,19 @@ def limited(found: list[Pending], count: int) -> list[Pending]:
     return found[:end]
 
 
-def history(key: KeyState, local: Local, request: ReadRequest, above: int, entries: list[Reply], clock_ms: int) -> str:
+def history(
+    key: KeyState,
+    local: Local,
+    request: ReadRequest,
+    above: int,
+    entries: list[Reply],
+    clock_ms: int,
+) -> str:
     """XREADGROUP with an ID: the pending entries of that consumer (S7.5); those that are gone come without fields."""
-    found = limited([one for one in local.pending_of(request.consumer) if one.add.entry_id > above], request.count)
+    found = limited(
+        [one for one in local.pending_of(request.consumer) if one.add.entry_id > above],
+        request.count,
+    )
     if len(found) != len(entries):
         return f"pending for {request.consumer.decode()} are {_ids(found)}, shown are {ids_of(list(entries))}"
     for one, item in zip(found, entries, strict=True):
@@ -166,7 +199,11 @@ def pending(local: Local, words: Words, reply: Reply, clock_ms: int) -> str:
     if len(words) == 3:
         return _pending_summary(local, reply)
     index, idle_ms = (5, number(words[4])) if words[3].upper() == b"IDLE" else (3, 0)
-    start, end, count = lower_bound(words[index]), upper_bound(words[index + 1]), number(words[index + 2])
+    start, end, count = (
+        lower_bound(words[index]),
+        upper_bound(words[index + 1]),
+        number(words[index + 2]),
+    )
     consumer = words[index + 3] if len(words) > index + 3 else None
     found = [
         one for one in local.pending_of(consumer)
@@ -174,20 +211,30 @@ def pending(local: Local, words: Words, reply: Reply, clock_ms: int) -> str:
     ]  # fmt: skip
     wanted: list[Reply] = []
     for one in limited(found, count) if count > 0 else ():
-        wanted.append([one.add.shown_id, one.consumer, max(clock_ms - one.since_ms, 0), one.deliveries])
+        wanted.append(
+            [one.add.shown_id, one.consumer, max(clock_ms - one.since_ms, 0), one.deliveries]
+        )
     return differs("what is pending", reply, wanted)
 
 
 def _pending_summary(local: Local, reply: Reply) -> str:
     found = local.pending_of()
     if not found:
-        is_empty = isinstance(reply, list) and reply[:3] == [0, None, None] and isinstance(reply[3], NullArray)
+        is_empty = (
+            isinstance(reply, list)
+            and reply[:3] == [0, None, None]
+            and isinstance(reply[3], NullArray)
+        )
         return "" if is_empty else f"the summary of what is pending is {reply!r}, and nothing is"
     counts: dict[bytes, int] = {}
     for one in found:
         counts[one.consumer] = counts.get(one.consumer, 0) + 1
     by_consumer: list[Reply] = [[name, b"%d" % counts[name]] for name in sorted(counts)]
-    return differs("the summary of what is pending", reply, [len(found), found[0].add.shown_id, found[-1].add.shown_id, by_consumer])
+    return differs(
+        "the summary of what is pending",
+        reply,
+        [len(found), found[0].add.shown_id, found[-1].add.shown_id, by_consumer],
+    )
 
 
 # -- claiming --------------------------------------------------------------------------------------------------------
@@ -234,7 +281,9 @@ def autoclaim(key: KeyState, local: Local, words: Words, reply: Reply, clock_ms:
     for one in local.pending_of():
         if one.add.entry_id < request.start:
             continue
-        if (looks <= 0 or len(claimed) + len(gone) >= request.count) and one.add.entry_id != last_id:
+        if (
+            looks <= 0 or len(claimed) + len(gone) >= request.count
+        ) and one.add.entry_id != last_id:
             next_id = one.add.entry_id
             break
         looks -= 1
@@ -242,11 +291,19 @@ def autoclaim(key: KeyState, local: Local, words: Words, reply: Reply, clock_ms:
         if not _is_present(key, one):
             gone.append(one)
         elif clock_ms - one.since_ms >= request.min_idle_ms:
-            claimed.append(Pending(one.add, words[3], clock_ms, one.deliveries + (0 if request.just_id else 1)))
-    wanted: list[Reply] = [shown(next_id), _shown(claimed, request.just_id), [one.add.shown_id for one in gone]]
+            claimed.append(
+                Pending(one.add, words[3], clock_ms, one.deliveries + (0 if request.just_id else 1))
+            )
+    wanted: list[Reply] = [
+        shown(next_id),
+        _shown(claimed, request.just_id),
+        [one.add.shown_id for one in gone],
+    ]
     if reply != wanted:
         got = " / ".join(map(ids_of, reply)) if isinstance(reply, list) else repr(reply)
-        return f"claimed (next / entries / gone) {got} where it was {' / '.join(map(ids_of, wanted))}"
+        return (
+            f"claimed (next / entries / gone) {got} where it was {' / '.join(map(ids_of, wanted))}"
+        )
     _claim(local, claimed, [(one.add.region, one.add.counter) for one in gone])
     return ""
 
@@ -263,7 +320,9 @@ def _claim(local: Local, claimed: list[Pending], gone: list[Dot]) -> None:
 
 def set_id(key: KeyState, local: Local, words: Words, vector: Vector) -> str:
     """XGROUP SETID (S7.4): the floor is here, and what is given beyond the log's last entry not above it is forgotten."""
-    local.floor_id, local.floor_vector = (-1, dict(vector)) if words[4] == b"$" else (entry_id(words[4]), None)
+    local.floor_id, local.floor_vector = (
+        (-1, dict(vector)) if words[4] == b"$" else (entry_id(words[4]), None)
+    )
     local.raised_id = 0
     ends: Vector = {}
     for _, region, counter, add in key.stream:
@@ -307,7 +366,11 @@ def consumer_figures(local: Local, reply: Reply) -> str:
         known = counts.get(one.consumer, 0)
         assert isinstance(known, int)
         counts[one.consumer] = known + 1
-    return "" if counts == shown_counts else f"pending for consumers is shown as {shown_counts!r}, not {counts!r}"
+    return (
+        ""
+        if counts == shown_counts
+        else f"pending for consumers is shown as {shown_counts!r}, not {counts!r}"
+    )
 
 
 # -- what must have been announced -------------------------------------------------------------------------------------
@@ -330,13 +393,21 @@ def announceable(key: KeyState, group: Group, local: Local) -> list[Add]:
         if region != region_now:
             region_now = region
             begins = _is_above_start(group, add) or local.is_above(group.creates, add)
-        if begins and dot in local.given and dot not in local.pel and dot not in local.dropped and dot not in acked:
+        if (
+            begins
+            and dot in local.given
+            and dot not in local.pel
+            and dot not in local.dropped
+            and dot not in acked
+        ):
             found.append(add)
         else:
             begins = dot in acked or dot in local.dropped
         if following is not None and not begins:
             at_start = not _is_above_start(group, add) and _is_above_start(group, following)
-            begins = at_start or (not local.is_above(group.creates, add) and local.is_above(group.creates, following))
+            begins = at_start or (
+                not local.is_above(group.creates, add) and local.is_above(group.creates, following)
+            )
     return found
 
 

@@ -15,8 +15,17 @@ from __future__ import annotations
 
 from typing import Final, Optional, Union
 
-from sim.checkers.delivery_facts import Facts
-from sim.history import Began, Checker, Committed, Moved, Operation, Setup, Stopped, Vector
+from anabranch.sim.checkers.delivery_facts import Facts
+from anabranch.sim.history import (
+    Began,
+    Checker,
+    Committed,
+    Moved,
+    Operation,
+    Setup,
+    Stopped,
+    Vector,
+)
 
 
 class Item:
@@ -33,7 +42,9 @@ class Item:
         self.size = sum(after.values())
         self.changed = self.size != before_size
         self.is_sure = False  # it is known to be on the disk
-        self.remerged = False  # it merged effects of this very region, which a restore had taken (S8.2)
+        self.remerged = (
+            False  # it merged effects of this very region, which a restore had taken (S8.2)
+        )
         # Reads that had waited and may have been answered within this step: they are told after it, and after what followed at once.
         self.wakes: Optional[list[Item]] = None
 
@@ -133,7 +144,9 @@ class TapeChecker(Checker):
         own = event.after.get(event.region, 0)
         # A commit tells of own effects after they were issued; what is known before has come back from others.
         merged = event.how in ("merge", "join")
-        item.remerged = merged and event.before.get(event.region, 0) < own <= self.facts.known(event.region)
+        item.remerged = merged and event.before.get(event.region, 0) < own <= self.facts.known(
+            event.region
+        )
         self.now_ms = event.at_ms
 
     def answered(self, operation: Operation) -> None:
@@ -291,7 +304,12 @@ def _put_before_woken(tape: Tape, item: Item) -> None:
     index = len(waiting) - 1
     while index > tape.mark:
         one = waiting[index - 1].event
-        is_woken = isinstance(one, Operation) and one.waited and one.argv[0].upper() in READS and one.clock_ms == operation.clock_ms
+        is_woken = (
+            isinstance(one, Operation)
+            and one.waited
+            and one.argv[0].upper() in READS
+            and one.clock_ms == operation.clock_ms
+        )
         if not is_woken:
             break
         index -= 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt.effects import (
+from anabranch.crdt.effects import (
     Configure,
     CreateGroup,
     Delete,
@@ -16,12 +16,12 @@ from crdt.effects import (
     SetId,
     Trim,
 )  # fmt: skip
-from region.engine.replies import ErrorReply, Reply
-from sim.checkers.delivery_facts import Fact
-from sim.checkers.delivery_words import is_null
-from sim.history import Words
-from sim.oracle.log import Add
-from sim.oracle.words import name_of
+from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.sim.checkers.delivery_facts import Fact
+from anabranch.sim.checkers.delivery_words import is_null
+from anabranch.sim.history import Words
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.oracle.words import name_of
 
 LOCAL: Final = frozenset({
     b"XREADGROUP", b"XREAD", b"XACK", b"XPENDING", b"XCLAIM", b"XAUTOCLAIM", b"XGROUP SETID", b"XGROUP DELCONSUMER", b"XINFO GROUPS",
@@ -49,7 +49,15 @@ def owned(words: Words, reply: Reply, facts: list[Fact], begin: int, later: Said
         return begin  # what changes nothing replicates nothing (S1)
     if name[:6] == b"RENAME" and words[1] == words[2]:
         return begin  # likewise (S10.1)
-    keys = words[1:] if name in (b"DEL", b"UNLINK") else words[1:3] if name[:6] == b"RENAME" else words[2:3] if b" " in name else words[1:2]
+    keys = (
+        words[1:]
+        if name in (b"DEL", b"UNLINK")
+        else words[1:3]
+        if name[:6] == b"RENAME"
+        else words[2:3]
+        if b" " in name
+        else words[1:2]
+    )
     end = _through(last, keys, name, reply, facts, begin)
     if name in (b"DEL", b"UNLINK"):
         for _ in range(1, reply if isinstance(reply, int) else 1):
@@ -58,13 +66,21 @@ def owned(words: Words, reply: Reply, facts: list[Fact], begin: int, later: Said
         return _after_trim(words[1], facts, end, later)
     elif name[:6] == b"RENAME" and begin < end < len(facts):
         effect = facts[end][3]
-        end += isinstance(effect, SetDeadline) and effect.key == words[2]  # the source's deadline goes with it
+        end += (
+            isinstance(effect, SetDeadline) and effect.key == words[2]
+        )  # the source's deadline goes with it
     return end
 
 
-def _through(last: type, keys: Words, name: bytes, reply: Reply, facts: list[Fact], begin: int) -> int:
+def _through(
+    last: type, keys: Words, name: bytes, reply: Reply, facts: list[Fact], begin: int
+) -> int:
     """The index after the effect that ends the command, if it comes after nothing but what may precede it; else `begin`."""
-    before: tuple[type, ...] = (Delete, RemoveObserved, SetDeadline, Add) if name[:6] == b"RENAME" else (RemoveObserved, SetDeadline)
+    before: tuple[type, ...] = (
+        (Delete, RemoveObserved, SetDeadline, Add)
+        if name[:6] == b"RENAME"
+        else (RemoveObserved, SetDeadline)
+    )
     for index in range(begin, len(facts)):
         effect = facts[index][3]
         if not isinstance(effect, Flush) and effect.key not in keys:
@@ -82,8 +98,12 @@ def _after_trim(key: bytes, facts: list[Fact], end: int, later: Said) -> int:
     if not isinstance(effect, Trim) or effect.key != key:
         return end
     trims = sum(isinstance(fact[3], Trim) and fact[3].key == key for fact in facts[end:])
-    certain = sum(name_of(words) == b"XTRIM" and words[1] == key and reply != 0 for words, reply in later)
-    possible = sum(name_of(words) == b"XADD" and words[1] == key and _has_trim(words) for words, _ in later)
+    certain = sum(
+        name_of(words) == b"XTRIM" and words[1] == key and reply != 0 for words, reply in later
+    )
+    possible = sum(
+        name_of(words) == b"XADD" and words[1] == key and _has_trim(words) for words, _ in later
+    )
     if trims <= certain:
         return end
     return end + 1 if trims > certain + possible else -1

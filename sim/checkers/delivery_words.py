@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from region.engine.replies import MapReply, NullArray, Reply
-from sim.history import Words
-from sim.oracle.words import MAX_ID, entry_id, lower_bound, number
+from anabranch.region.engine.replies import MapReply, NullArray, Reply
+from anabranch.sim.history import Words
+from anabranch.sim.oracle.words import MAX_ID, entry_id, lower_bound, number
 
 
 class ReadRequest:
@@ -103,7 +103,9 @@ def keyed(reply: Reply) -> list[tuple[bytes, list[Reply]]]:
             found.append((key, entries))
     elif isinstance(reply, list):
         for pair in reply:
-            assert isinstance(pair, list) and isinstance(pair[0], bytes) and isinstance(pair[1], list)
+            assert (
+                isinstance(pair, list) and isinstance(pair[0], bytes) and isinstance(pair[1], list)
+            )
             found.append((pair[0], pair[1]))
     return found
 
@@ -112,7 +114,11 @@ def fields_of_map(reply: Reply) -> dict[bytes, Reply]:
     """A map's fields by name, RESP2 or RESP3."""
     flat = reply.flat if isinstance(reply, MapReply) else reply
     assert isinstance(flat, list)
-    return {name: flat[index + 1] for index in range(0, len(flat), 2) if isinstance(name := flat[index], bytes)}
+    return {
+        name: flat[index + 1]
+        for index in range(0, len(flat), 2)
+        if isinstance(name := flat[index], bytes)
+    }
 
 
 def is_null(reply: Reply) -> bool:

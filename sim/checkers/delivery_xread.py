@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from region.engine.replies import ErrorReply, Reply
-from sim.checkers import delivery_steps as steps
-from sim.checkers.delivery_model import RegionModel, text_of
-from sim.checkers.delivery_words import ReadRequest, keyed, last_id
-from sim.history import Operation, Words
-from sim.oracle.state import KeyState
-from sim.oracle.words import MAX_ID, entry_id
+from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.sim.checkers import delivery_steps as steps
+from anabranch.sim.checkers.delivery_model import RegionModel, text_of
+from anabranch.sim.checkers.delivery_words import ReadRequest, keyed, last_id
+from anabranch.sim.history import Operation, Words
+from anabranch.sim.oracle.state import KeyState
+from anabranch.sim.oracle.words import MAX_ID, entry_id
 
 
-def xread(model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool) -> str:
+def xread(
+    model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool
+) -> str:
     """XREAD: whatever lies above the ID, and nothing else (S7.2)."""
     if isinstance(reply, ErrorReply):
         return ""
@@ -36,7 +38,15 @@ def xread(model: RegionModel, operation: Operation, words: Words, reply: Reply, 
     return f"answered for key {parts[0][0].decode()} out of turn" if parts else ""
 
 
-def _read_above(model: RegionModel, state: KeyState, text: bytes, count: int, entries: list[Reply], relaxed: bool, waited: bool) -> str:
+def _read_above(
+    model: RegionModel,
+    state: KeyState,
+    text: bytes,
+    count: int,
+    entries: list[Reply],
+    relaxed: bool,
+    waited: bool,
+) -> str:
     """One key of XREAD."""
     above = _above(state, text, entries, waited)
     if text == b"+" and not waited:
@@ -44,14 +54,22 @@ def _read_above(model: RegionModel, state: KeyState, text: bytes, count: int, en
     expected = state.between(above + 1, MAX_ID) if above < MAX_ID else []
     optional = steps.NOTHING
     if relaxed:
-        passing = {dot: add for dot, add in {**model.came, **model.went}.items() if add.key == state.key}
-        expected += [add for dot, add in passing.items() if dot not in state.adds and add.entry_id > above]
+        passing = {
+            dot: add for dot, add in {**model.came, **model.went}.items() if add.key == state.key
+        }
+        expected += [
+            add for dot, add in passing.items() if dot not in state.adds and add.entry_id > above
+        ]
         expected.sort(key=steps.order)
         optional = frozenset(passing)
     left_out, taken = steps.walk(expected, entries, count, optional)
     if len(taken) < len(entries):
         return f"read {steps.ids_of([entries[len(taken)]])} where {'nothing' if left_out is None else text_of(left_out)} came next"
-    return "" if left_out is None else f"left out {text_of(left_out)} (token {left_out.token().decode()})"
+    return (
+        ""
+        if left_out is None
+        else f"left out {text_of(left_out)} (token {left_out.token().decode()})"
+    )
 
 
 def _above(state: KeyState, text: bytes, entries: list[Reply], waited: bool) -> int:

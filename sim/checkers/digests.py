@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.history import Began, Checker, Committed, End, Setup, Shown
+from anabranch.sim.history import Began, Checker, Committed, End, Setup, Shown
 
 Key = frozenset[tuple[int, int]]
 
@@ -15,7 +15,9 @@ class Digests(Checker):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.compared = 0
-        self._seen: dict[Key, tuple[bytes, int, int]] = {}  # vector → digest, and where and when it was shown
+        self._seen: dict[
+            Key, tuple[bytes, int, int]
+        ] = {}  # vector → digest, and where and when it was shown
         self._issued: dict[int, int] = {}
 
     def began(self, event: Began) -> None:
@@ -30,7 +32,9 @@ class Digests(Checker):
             self._issued[block.origin] = block.last
 
     def _forget(self, region: int, counter: int) -> None:
-        self._seen = {key: seen for key, seen in self._seen.items() if dict(key).get(region, 0) <= counter}
+        self._seen = {
+            key: seen for key, seen in self._seen.items() if dict(key).get(region, 0) <= counter
+        }
 
     def shown(self, shown: dict[int, Shown]) -> None:
         """Compares each with what its vector has shown before."""
@@ -43,7 +47,11 @@ class Digests(Checker):
             self.compared += 1
             if seen[0] != one.digest:
                 text = f"the vector {dict(sorted(one.vector.items()))} has the digest {one.digest.hex()[:12]} here"
-                self.fail(one.at_ms, region, f"{text}, {seen[0].hex()[:12]} in region {seen[1]} at {seen[2]} ms")
+                self.fail(
+                    one.at_ms,
+                    region,
+                    f"{text}, {seen[0].hex()[:12]} in region {seen[1]} at {seen[2]} ms",
+                )
 
     def finish(self, end: End) -> None:
         """The same once more."""

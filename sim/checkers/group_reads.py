@@ -17,18 +17,24 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Optional
 
-from region.engine.replies import ErrorReply, Reply, VerbatimText
-from sim.checkers import delivery_steps as steps
-from sim.checkers.delivery_facts import Fact
-from sim.checkers.delivery_model import Group, Local, Name, RegionModel, text_of
-from sim.checkers.delivery_tape import READS, Doubt, Item, Step, TapeChecker
-from sim.checkers.delivery_transactions import LOCAL, owned
-from sim.checkers.delivery_words import ReadRequest, fields_of_map, is_null, keyed, readable
-from sim.checkers.delivery_xread import xread
-from sim.history import Began, End, Moved, Operation, Setup, Shown, Vector, Words
-from sim.oracle.log import Add
-from sim.oracle.state import NEVER, KeyState
-from sim.oracle.words import entry_id, name_of
+from anabranch.region.engine.replies import ErrorReply, Reply, VerbatimText
+from anabranch.sim.checkers import delivery_steps as steps
+from anabranch.sim.checkers.delivery_facts import Fact
+from anabranch.sim.checkers.delivery_model import Group, Local, Name, RegionModel, text_of
+from anabranch.sim.checkers.delivery_tape import READS, Doubt, Item, Step, TapeChecker
+from anabranch.sim.checkers.delivery_transactions import LOCAL, owned
+from anabranch.sim.checkers.delivery_words import (
+    ReadRequest,
+    fields_of_map,
+    is_null,
+    keyed,
+    readable,
+)
+from anabranch.sim.checkers.delivery_xread import xread
+from anabranch.sim.history import Began, End, Moved, Operation, Setup, Shown, Vector, Words
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.oracle.state import NEVER, KeyState
+from anabranch.sim.oracle.words import entry_id, name_of
 
 ROUND_MS: Final = 90
 """A region from which others receive has begun a round within this time: intervals are at most 20 ms in the simulator."""
@@ -43,10 +49,16 @@ class GroupReads(TapeChecker):
         super().__init__(setup)
         self.models: dict[int, RegionModel] = {}
         self.counts: Counter[str] = Counter()
-        self._refused: set[tuple[int, Name]] = set()  # groups whose last read was refused (S13.4, S14): not drained
+        self._refused: set[tuple[int, Name]] = (
+            set()
+        )  # groups whose last read was refused (S13.4, S14): not drained
         self._is_healed = False
-        self._received_since_ms: dict[int, int] = {}  # by region; since it was seen last that nobody did
-        self._told: set[int] = set()  # reads that were woken further up the tape than they were told
+        self._received_since_ms: dict[
+            int, int
+        ] = {}  # by region; since it was seen last that nobody did
+        self._told: set[int] = (
+            set()
+        )  # reads that were woken further up the tape than they were told
         self._is_muted = False
 
     # -- the tape ----------------------------------------------------------------------------------------------------
@@ -65,7 +77,9 @@ class GroupReads(TapeChecker):
         if isinstance(event, Moved):
             self._move(model, item, event)
             if event.how == "waited":
-                self._wake(model, item, model.is_loose)  # those that had waited for the end of the start, too, each in its turn
+                self._wake(
+                    model, item, model.is_loose
+                )  # those that had waited for the end of the start, too, each in its turn
         elif event.number in self._told:
             self._told.discard(event.number)
         else:
@@ -90,7 +104,11 @@ class GroupReads(TapeChecker):
                 group = model.group(name)
                 if group is not None:
                     known = found.setdefault(name, [Local()])
-                    known += [local.copy() for local in group.locals if not any(local.equals(one) for one in known)]
+                    known += [
+                        local.copy()
+                        for local in group.locals
+                        if not any(local.equals(one) for one in known)
+                    ]
         for name, states in found.items():
             group = model.group(name)
             if group is not None:
@@ -142,7 +160,9 @@ class GroupReads(TapeChecker):
         assert operation.after is not None
         if operation.waited:
             model.advance(operation.after, True, False)
-            if operation.queued:  # it waited for the end of the start: its effects came with those of others
+            if (
+                operation.queued
+            ):  # it waited for the end of the start: its effects came with those of others
                 for words in operation.queued:
                     self._unsettle(model, words)
             elif not model.is_blind:
@@ -183,7 +203,11 @@ class GroupReads(TapeChecker):
         for read in item.wakes or ():
             operation = read.event
             assert isinstance(operation, Operation)
-            if operation.number not in self._told and not is_null(operation.reply) and self._matches(model, operation, relaxed):
+            if (
+                operation.number not in self._told
+                and not is_null(operation.reply)
+                and self._matches(model, operation, relaxed)
+            ):
                 self._told.add(operation.number)
 
     def _matches(self, model: RegionModel, operation: Operation, relaxed: bool = False) -> bool:
@@ -207,7 +231,9 @@ class GroupReads(TapeChecker):
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
-    def _judge(self, model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool) -> None:
+    def _judge(
+        self, model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool
+    ) -> None:
         name = name_of(words)
         if name in READS:
             wrong = self._read(model, operation, words, reply, relaxed, False)
@@ -217,15 +243,23 @@ class GroupReads(TapeChecker):
             return
         self.counts[name.decode()] += 1
         if wrong:
-            self._fail(operation.at_ms, model.region, f"{wrong} (operation {operation.number}: {readable(words)})")
+            self._fail(
+                operation.at_ms,
+                model.region,
+                f"{wrong} (operation {operation.number}: {readable(words)})",
+            )
 
-    def _group(self, model: RegionModel, name: Name, reply: Reply, clock_ms: int) -> tuple[Optional[Group], str]:
+    def _group(
+        self, model: RegionModel, name: Name, reply: Reply, clock_ms: int
+    ) -> tuple[Optional[Group], str]:
         """The group that a command is about: (None, "") where its reply is the error that it must be; the text says what is wrong."""
         group = model.group(name)
         is_there = group is not None and not model.is_hidden(name[0], clock_ms)
         at = f"group {name[1].decode()} of {name[0].decode()}"
         if isinstance(reply, ErrorReply):
-            if is_there and reply.message.startswith(("NOGROUP", "ERR The XGROUP", "ERR no such key")):
+            if is_there and reply.message.startswith(
+                ("NOGROUP", "ERR The XGROUP", "ERR no such key")
+            ):
                 return None, f"{at} is live, and the answer is {reply.message}"
             return None, ""
         return (group, "") if is_there else (None, f"{at} does not live here, and was answered for")
@@ -249,7 +283,15 @@ class GroupReads(TapeChecker):
         group.keep(kept)
         return ""
 
-    def _read(self, model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool, trying: bool) -> str:
+    def _read(
+        self,
+        model: RegionModel,
+        operation: Operation,
+        words: Words,
+        reply: Reply,
+        relaxed: bool,
+        trying: bool,
+    ) -> str:
         if words[0].upper() == b"XREAD":
             return xread(model, operation, words, reply, relaxed)
         if isinstance(reply, ErrorReply) and not reply.message.startswith(("NOGROUP", "MISCONF")):
@@ -263,11 +305,20 @@ class GroupReads(TapeChecker):
         self._refused.difference_update(at)
         groups: list[Group] = []
         for name in names:
-            group, wrong = self._group(model, name, reply if not isinstance(reply, ErrorReply) else None, operation.clock_ms)
+            group, wrong = self._group(
+                model,
+                name,
+                reply if not isinstance(reply, ErrorReply) else None,
+                operation.clock_ms,
+            )
             if group is None:
                 if isinstance(reply, ErrorReply):
                     return ""
-                if operation.waited and is_null(reply) and (name in model.turned or model.group(name) is not None):
+                if (
+                    operation.waited
+                    and is_null(reply)
+                    and (name in model.turned or model.group(name) is not None)
+                ):
                     return ""  # its time was over at the very moment at which the group went, or a deadline began to hide the key
                 return "" if relaxed and name in model.turned else wrong
             groups.append(group)
@@ -292,7 +343,13 @@ class GroupReads(TapeChecker):
             if relaxed and entries and name in model.turned:
                 group.is_unsure = True  # handed out before the group began anew, or after
             if text != b">":
-                wrong = self._each(name, group, _history(model.state.keys[key], request, entry_id(text), entries, operation.clock_ms))
+                wrong = self._each(
+                    name,
+                    group,
+                    _history(
+                        model.state.keys[key], request, entry_id(text), entries, operation.clock_ms
+                    ),
+                )
                 if wrong:
                     return wrong
             elif not group.is_unsure:
@@ -314,13 +371,17 @@ class GroupReads(TapeChecker):
 
     # -- other commands ----------------------------------------------------------------------------------------------
 
-    def _acknowledge(self, model: RegionModel, operation: Operation, words: Words, reply: Reply) -> str:
+    def _acknowledge(
+        self, model: RegionModel, operation: Operation, words: Words, reply: Reply
+    ) -> str:
         name = (words[1], words[2])
         group = model.group(name)
         if isinstance(reply, ErrorReply):
             return ""
         if group is None or model.is_hidden(words[1], operation.clock_ms):
-            return "" if reply == 0 else f"{reply!r} acknowledged in a group that does not live here"
+            return (
+                "" if reply == 0 else f"{reply!r} acknowledged in a group that does not live here"
+            )
         return self._each(name, group, lambda local: steps.acknowledge(local, words, reply))
 
     def _keyed(self, model: RegionModel, operation: Operation, words: Words, reply: Reply) -> str:
@@ -386,7 +447,12 @@ class GroupReads(TapeChecker):
             for item in tape.take(len(tape.waiting)):
                 self.happened(region, item)
             model = self.models[region]
-            if end.converged_ms is None or region not in end.shown or model.is_blind or model.state.vector != end.shown[region].vector:
+            if (
+                end.converged_ms is None
+                or region not in end.shown
+                or model.is_blind
+                or model.state.vector != end.shown[region].vector
+            ):
                 continue
             for key, state in model.state.keys.items():
                 if any(at_ms != NEVER for at_ms in state.deadlines.values()):
@@ -405,11 +471,20 @@ class GroupReads(TapeChecker):
         at = f"group {name[1].decode()} of {name[0].decode()}"
         left = [local.undelivered(state, group.creates) for local in group.locals]
         if all(left):
-            self._fail(end.at_ms, model.region, f"{at}: {text_of(left[0][0])} was never handed out, and nobody acknowledged it")
+            self._fail(
+                end.at_ms,
+                model.region,
+                f"{at}: {text_of(left[0][0])} was never handed out, and nobody acknowledged it",
+            )
         owed = [steps.announceable(state, group, local) for local in group.locals]
-        if all(owed) and end.at_ms >= self._received_since_ms.get(model.region, end.at_ms) + ROUND_MS:
+        if (
+            all(owed)
+            and end.at_ms >= self._received_since_ms.get(model.region, end.at_ms) + ROUND_MS
+        ):
             texts = " ".join(map(text_of, owed[0]))
-            self._fail(end.at_ms, model.region, f"{at}: {texts} acknowledged here, and never announced")
+            self._fail(
+                end.at_ms, model.region, f"{at}: {texts} acknowledged here, and never announced"
+            )
 
     def _finish_late_arrivals(self, end: End, model: RegionModel) -> None:
         """S7.2: what an XREAD here may have skipped is counted."""
@@ -421,11 +496,20 @@ class GroupReads(TapeChecker):
         shown = int(text.split(b"crdt_xread_late_arrivals:")[1].split(b"\r\n")[0])
         self.counts["late arrivals"] += model.late_arrivals
         if shown != model.late_arrivals:
-            self._fail(end.at_ms, model.region, f"{model.late_arrivals} entries came below what XREAD had returned; counted are {shown}")
+            self._fail(
+                end.at_ms,
+                model.region,
+                f"{model.late_arrivals} entries came below what XREAD had returned; counted are {shown}",
+            )
 
 
 def _right(
-    model: RegionModel, name: Name, group: Group, request: ReadRequest, entries: list[Reply], relaxed: bool
+    model: RegionModel,
+    name: Name,
+    group: Group,
+    request: ReadRequest,
+    entries: list[Reply],
+    relaxed: bool,
 ) -> tuple[list[tuple[Local, list[Add]]], str]:
     """The states of a group that agree with what `>` handed out, and the entries; what is wrong if there are none."""
     right: list[tuple[Local, list[Add]]] = []
@@ -438,7 +522,9 @@ def _right(
     return right, "" if right else f"group {name[1].decode()} of {name[0].decode()}: {first}"
 
 
-def _history(key: KeyState, request: ReadRequest, above: int, entries: list[Reply], clock_ms: int) -> Callable[[Local], str]:
+def _history(
+    key: KeyState, request: ReadRequest, above: int, entries: list[Reply], clock_ms: int
+) -> Callable[[Local], str]:
     return lambda local: steps.history(key, local, request, above, entries, clock_ms)
 
 

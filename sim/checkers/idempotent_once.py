@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from sim.history import End, Setup
-from sim.oracle.adds import may_be_evicted, may_have_lost, order
-from sim.oracle.follower import Follower
-from sim.oracle.judge import OracleJudge
-from sim.oracle.log import Add
-from sim.oracle.looking import can_look
-from sim.oracle.state import KeyState, covers
+from anabranch.sim.history import End, Setup
+from anabranch.sim.oracle.adds import may_be_evicted, may_have_lost, order
+from anabranch.sim.oracle.follower import Follower
+from anabranch.sim.oracle.judge import OracleJudge
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.oracle.looking import can_look
+from anabranch.sim.oracle.state import KeyState, covers
 
 
 class IdempotentOnce(OracleJudge):
@@ -47,13 +47,21 @@ class IdempotentOnce(OracleJudge):
                         self.exceptions[rule] += 1
                         continue
                     ids = f"{one.shown_id.decode()} of region {one.region} and {other.shown_id.decode()} of region {other.region}"
-                    self.fail(end.at_ms, 0, f"{state.key.decode()} holds {ids} under one pair {(pid, iid)}")
+                    self.fail(
+                        end.at_ms,
+                        0,
+                        f"{state.key.decode()} holds {ids} under one pair {(pid, iid)}",
+                    )
 
     def _exception(self, follower: Follower, state: KeyState, one: Add, other: Add) -> str:
         """The rule by which both may stay; empty if none does."""
-        if covers(one.vector, other.region, other.counter) or covers(other.vector, one.region, one.counter):
+        if covers(one.vector, other.region, other.counter) or covers(
+            other.vector, one.region, one.counter
+        ):
             return "S9.1: the later one was added after the window of the first"  # judged when it was added
-        defaults = [int(settings["stream-idmp-duration"]) for settings in self.setup.settings.values()]
+        defaults = [
+            int(settings["stream-idmp-duration"]) for settings in self.setup.settings.values()
+        ]
         if abs(one.recorded_ms - other.recorded_ms) > min(defaults + state.durations_s) * 1000:
             return "S9.2: recorded further apart than the duration"
         if may_be_evicted(follower, state, one.pid):

@@ -11,10 +11,10 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Final, Optional
 
-from region.engine.replies import ErrorReply
-from sim.checkers.delivery_words import readable
-from sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Stopped
-from sim.oracle.words import number
+from anabranch.region.engine.replies import ErrorReply
+from anabranch.sim.checkers.delivery_words import readable
+from anabranch.sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Stopped
+from anabranch.sim.oracle.words import number
 
 GAP_MS: Final = 60
 """Between two signs of life further apart than this the region may have been paused."""
@@ -40,7 +40,9 @@ class Liveness(Checker):
         self._now_ms = 0
         self._starts: dict[int, tuple[int, int]] = {}  # region → (start, at_ms)
         self._patience_ms: dict[int, int] = {}  # of that start
-        self._signs: dict[int, list[int]] = {}  # region → times at which its running process did something
+        self._signs: dict[
+            int, list[int]
+        ] = {}  # region → times at which its running process did something
         self._sizes: dict[int, int] = {}  # region → effects on its disk, as far as told
         self._restored: dict[int, bool] = {}
         self._open: dict[int, Operation] = {}  # computed and not answered yet, by number
@@ -59,7 +61,9 @@ class Liveness(Checker):
             self._restored[event.region] = True
         self._sizes[event.region] = size
         self._starts[event.region] = (event.start, event.at_ms)
-        self._patience_ms[event.region] = max(event.patience_ms, int(self.setup.settings[event.region]["crdt-start-patience-ms"]))
+        self._patience_ms[event.region] = max(
+            event.patience_ms, int(self.setup.settings[event.region]["crdt-start-patience-ms"])
+        )
         self._signs[event.region] = [event.at_ms]
         self._now_ms = max(self._now_ms, event.at_ms)
 
@@ -82,9 +86,15 @@ class Liveness(Checker):
         else:
             self._sign(operation.region, operation.at_ms)
         reply = operation.reply
-        if isinstance(reply, ErrorReply) and reply.message.startswith("READONLY") and not self._restored.get(operation.region):
+        if (
+            isinstance(reply, ErrorReply)
+            and reply.message.startswith("READONLY")
+            and not self._restored.get(operation.region)
+        ):
             self.fail(
-                operation.at_ms, operation.region, f"refused a write though it was never restored: {reply.message} ({_of(operation)})"
+                operation.at_ms,
+                operation.region,
+                f"refused a write though it was never restored: {reply.message} ({_of(operation)})",
             )
 
     def answered(self, operation: Operation) -> None:
@@ -118,7 +128,10 @@ class Liveness(Checker):
             return operation.at_ms + DISK_MS
         else:
             self.counts["waited for the start"] += 1
-            return max(operation.at_ms, self._starts[operation.region][1] + self._patience_ms[operation.region])
+            return max(
+                operation.at_ms,
+                self._starts[operation.region][1] + self._patience_ms[operation.region],
+            )
         return operation.at_ms + timeout if timeout else None
 
     def _had_to_answer(self, operation: Operation, due_ms: Optional[int]) -> None:
@@ -133,18 +146,35 @@ class Liveness(Checker):
             awake_ms += gap_ms if gap_ms <= GAP_MS else 0
         if awake_ms > AWAKE_MS:
             late_ms = self._now_ms - due_ms
-            self.fail(self._now_ms, operation.region, f"awake, and gave no answer for {late_ms} ms after it had to ({_of(operation)})")
+            self.fail(
+                self._now_ms,
+                operation.region,
+                f"awake, and gave no answer for {late_ms} ms after it had to ({_of(operation)})",
+            )
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def finish(self, end: End) -> None:
         if end.converged_ms is None:
-            self.fail(end.at_ms, 0, f"no convergence within {end.bound_ms} ms after healing: {end.why_not}")
+            self.fail(
+                end.at_ms,
+                0,
+                f"no convergence within {end.bound_ms} ms after healing: {end.why_not}",
+            )
         elif end.converged_ms > end.bound_ms:
-            self.fail(end.at_ms, 0, f"convergence took {end.converged_ms} ms, more than {end.bound_ms}")
+            self.fail(
+                end.at_ms, 0, f"convergence took {end.converged_ms} ms, more than {end.bound_ms}"
+            )
         for operation in self._open.values():
-            if operation.at_ms < end.at_ms - END_MS and operation.start == self._starts[operation.region][0]:
-                self.fail(end.at_ms, operation.region, f"computed a reply and never gave it ({_of(operation)})")
+            if (
+                operation.at_ms < end.at_ms - END_MS
+                and operation.start == self._starts[operation.region][0]
+            ):
+                self.fail(
+                    end.at_ms,
+                    operation.region,
+                    f"computed a reply and never gave it ({_of(operation)})",
+                )
 
 
 def _of(operation: Operation) -> str:

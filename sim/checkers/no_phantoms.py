@@ -6,11 +6,11 @@ all fields of an XADD that this region, or the one that a RENAME copied from, wa
 
 from __future__ import annotations
 
-from region.engine.replies import ErrorReply, Reply
-from sim.history import Committed, End, Operation, Setup, Words
-from sim.oracle.judge import OracleJudge
-from sim.oracle.log import Add
-from sim.oracle.words import NotUnderstood, add_request
+from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.sim.history import Committed, End, Operation, Setup, Words
+from anabranch.sim.oracle.judge import OracleJudge
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.oracle.words import NotUnderstood, add_request
 
 
 class Attempts:
@@ -64,7 +64,11 @@ class NoPhantoms(OracleJudge):
             if isinstance(add, Add):
                 why = self._phantom(add.fields, add.token(), add.region, add.key)
                 if why:
-                    self.fail(event.at_ms, event.region, f"committed {add.shown_id.decode()} of {add.key.decode()}: {why}")
+                    self.fail(
+                        event.at_ms,
+                        event.region,
+                        f"committed {add.shown_id.decode()} of {add.key.decode()}: {why}",
+                    )
 
     def _phantom(self, fields: list[bytes], token: bytes, region: int, key: bytes) -> str:
         """Why an entry cannot be; empty if it can."""
@@ -85,8 +89,16 @@ class NoPhantoms(OracleJudge):
             for key in self.setup.keys:
                 reply = self.setup.ask(region, (b"XRANGE", key, b"-", b"+"))
                 for item in reply if isinstance(reply, list) else []:
-                    assert isinstance(item, list) and isinstance(item[0], bytes) and isinstance(item[1], list)
+                    assert (
+                        isinstance(item, list)
+                        and isinstance(item[0], bytes)
+                        and isinstance(item[1], list)
+                    )
                     fields = [field for field in item[1] if isinstance(field, bytes)]
                     attempts = self._attempts.get(Add(0, 0, b"", 0, fields).token())
                     if attempts is None or attempts.fields != fields or not attempts.taken:
-                        self.fail(end.at_ms, region, f"shows {item[0].decode()} of {key.decode()} with {fields}, which nobody added")
+                        self.fail(
+                            end.at_ms,
+                            region,
+                            f"shows {item[0].decode()} of {key.decode()} with {fields}, which nobody added",
+                        )

@@ -6,7 +6,7 @@ in a command's reply, in what is looked at between faults and at the end (`remov
 
 from __future__ import annotations
 
-from sim.oracle.judge import OracleJudge
+from anabranch.sim.oracle.judge import OracleJudge
 
 
 class NoReturn(OracleJudge):

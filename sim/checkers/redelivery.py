@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, Optional
 
-from crdt.effects import Delete, DestroyGroup, Flush, RemoveObserved
-from region.engine.replies import ErrorReply, Reply
-from sim.checkers.delivery_tape import Item, Step, TapeChecker
-from sim.checkers.delivery_words import ReadRequest, keyed, readable
-from sim.history import Operation, Setup, Vector, Words
-from sim.oracle.log import Add
-from sim.oracle.words import entry_id, name_of
+from anabranch.crdt.effects import Delete, DestroyGroup, Flush, RemoveObserved
+from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.sim.checkers.delivery_tape import Item, Step, TapeChecker
+from anabranch.sim.checkers.delivery_words import ReadRequest, keyed, readable
+from anabranch.sim.history import Operation, Setup, Vector, Words
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.oracle.words import entry_id, name_of
 
 Name = tuple[bytes, bytes]
 Token = bytes
@@ -70,7 +70,13 @@ class Redelivery(TapeChecker):
             if isinstance(event, Operation):
                 for words in event.commands():
                     name = name_of(words)
-                    if name in (b"XREADGROUP", b"XACK", b"XCLAIM", b"XAUTOCLAIM", b"XGROUP DELCONSUMER"):
+                    if name in (
+                        b"XREADGROUP",
+                        b"XACK",
+                        b"XCLAIM",
+                        b"XAUTOCLAIM",
+                        b"XGROUP DELCONSUMER",
+                    ):
                         for seen in self._of(region, words):
                             seen.held.clear()
                     if name == b"XGROUP SETID" or (name == b"XCLAIM" and b"FORCE" in words):
@@ -162,7 +168,9 @@ class Redelivery(TapeChecker):
                 if request.no_ack:  # never pending, so that no XACK counts it
                     seen.held[text].pop(token, None)
 
-    def _shown(self, operation: Operation, words: Words, key: bytes, seen: Seen, entries: Reply) -> None:
+    def _shown(
+        self, operation: Operation, words: Words, key: bytes, seen: Seen, entries: Reply
+    ) -> None:
         """Entries that were delivered, claimed, or shown to be pending. RENAMEs in two regions may each bring a copy (S10.1)."""
         for text, token in _tokens(entries):
             if token in seen.acknowledged.get(text, ()):
@@ -175,11 +183,20 @@ class Redelivery(TapeChecker):
     def _added(self, key: bytes, text: bytes) -> list[Add]:
         """All that was ever added under a key with that ID."""
         one = entry_id(text)
-        return [add for log in self.facts.adds.get(key, {}).values() for add in log if add.entry_id == one]
+        return [
+            add
+            for log in self.facts.adds.get(key, {}).values()
+            for add in log
+            if add.entry_id == one
+        ]
 
     def _acknowledge(self, seen: Seen, words: Words, reply: Reply) -> None:
         """Which were acknowledged is certain where as many were as are known to be held."""
-        texts = list(dict.fromkeys(b"%d-%d" % (one >> 64, one & 0xFFFFFFFFFFFFFFFF) for one in map(entry_id, words[3:])))
+        texts = list(
+            dict.fromkeys(
+                b"%d-%d" % (one >> 64, one & 0xFFFFFFFFFFFFFFFF) for one in map(entry_id, words[3:])
+            )
+        )
         held = [(text, token) for text in texts for token in seen.held.pop(text, {})]
         if reply == len(held):
             for text, token in held:
@@ -202,7 +219,11 @@ class Redelivery(TapeChecker):
             text = item[0]
             if isinstance(text, bytes) and seen.acknowledged.get(text) and not seen.held.get(text):
                 if len(self._added(words[1], text)) == len(seen.acknowledged[text]):
-                    self._fail(operation, words, f"{text.decode()} is pending after it was acknowledged here")
+                    self._fail(
+                        operation,
+                        words,
+                        f"{text.decode()} is pending after it was acknowledged here",
+                    )
 
     def _rewind(self, seen: Seen, floor: int) -> None:
         """SETID: what lies above is delivered again (S7.4)."""
@@ -211,14 +232,23 @@ class Redelivery(TapeChecker):
             seen.acknowledged.pop(text, None)
 
     def _fail(self, operation: Operation, words: Words, text: str) -> None:
-        self.fail(operation.at_ms, operation.region, f"{text} (operation {operation.number}: {readable(words)})")
+        self.fail(
+            operation.at_ms,
+            operation.region,
+            f"{text} (operation {operation.number}: {readable(words)})",
+        )
 
 
 def _tokens(entries: Reply) -> list[tuple[bytes, Token]]:
     """(ID as shown, token) of the entries of a reply that are shown with their fields."""
     found: list[tuple[bytes, Token]] = []
     for item in entries if isinstance(entries, list) else ():
-        if isinstance(item, list) and len(item) == 2 and isinstance(item[0], bytes) and isinstance(item[1], list):
+        if (
+            isinstance(item, list)
+            and len(item) == 2
+            and isinstance(item[0], bytes)
+            and isinstance(item[1], list)
+        ):
             fields = item[1]
             for index in range(0, len(fields), 2):
                 token = fields[index + 1]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from sim.history import End, Setup, Shown
-from sim.oracle.judge import OracleJudge
-from sim.oracle.looking import can_look, few_looks, look, looks
+from anabranch.sim.history import End, Setup, Shown
+from anabranch.sim.oracle.judge import OracleJudge
+from anabranch.sim.oracle.looking import can_look, few_looks, look, looks
 
 LOOKS_EVERY: Final = 2  # times that regions are shown
 
@@ -39,7 +39,13 @@ class Removals(OracleJudge):
         key = keys[self._turn // len(regions) % len(keys)]
         if can_look(self.oracle, region, shown[region].vector):
             self.looked += 1
-            look(self.oracle, region, key, shown[region].at_ms, few_looks(key, self._turn // (len(regions) * len(keys))))
+            look(
+                self.oracle,
+                region,
+                key,
+                shown[region].at_ms,
+                few_looks(key, self._turn // (len(regions) * len(keys))),
+            )
         else:
             self.passed_over += 1
 

@@ -5,7 +5,7 @@ Besides, every ID that a command chose is the one that its mode, the last ID and
 
 from __future__ import annotations
 
-from sim.oracle.judge import OracleJudge
+from anabranch.sim.oracle.judge import OracleJudge
 
 
 class UniqueIds(OracleJudge):

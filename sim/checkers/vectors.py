@@ -11,11 +11,21 @@ from typing import Final
 
 from xxhash import xxh3_128_digest
 
-from crdt.block import Block
-from region.engine.replies import Reply, VerbatimText
-from sim.history import Began, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector
-from sim.oracle.judge import OracleJudge
-from sim.oracle.words import number
+from anabranch.crdt.block import Block
+from anabranch.region.engine.replies import Reply, VerbatimText
+from anabranch.sim.history import (
+    Began,
+    Committed,
+    End,
+    Moved,
+    Operation,
+    Setup,
+    Shown,
+    Stopped,
+    Vector,
+)
+from anabranch.sim.oracle.judge import OracleJudge
+from anabranch.sim.oracle.words import number
 
 ASKS_EVERY: Final = 3  # times that vectors are shown
 
@@ -33,7 +43,9 @@ class Region:
         self.ends: list[int] = []  # counters at which its blocks end
         self.chains: list[bytes] = []  # after each of its blocks
         self.issued: list[int] = []  # counters that its steps ended at …
-        self.rests_on: list[Vector] = []  # … and what it had before; in a merge it may have issued before all was merged …
+        self.rests_on: list[
+            Vector
+        ] = []  # … and what it had before; in a merge it may have issued before all was merged …
         self.at_most: list[Vector] = []  # … and what it had afterwards
         self.units: dict[int, int] = {}  # a counter inside a command's effects → the last of them
 
@@ -64,7 +76,9 @@ class Vectors(OracleJudge):
         super().__init__(setup)
         self.regions = {region: Region() for region in self.setup.regions}
         self._turn = 0
-        self._writes: dict[int, tuple[int, int, int]] = {}  # client → region, time and counter of its last write
+        self._writes: dict[
+            int, tuple[int, int, int]
+        ] = {}  # client → region, time and counter of its last write
 
     # -- starts ------------------------------------------------------------------------------------------------------
 
@@ -72,26 +86,46 @@ class Vectors(OracleJudge):
         super().began(event)
         known = self.regions[event.region]
         if event.how != "backup" and not includes(event.vector, known.disk):
-            self.fail(event.at_ms, event.region, f"starts with {event.vector} after {event.how}; {known.disk} was on its disk")
+            self.fail(
+                event.at_ms,
+                event.region,
+                f"starts with {event.vector} after {event.how}; {known.disk} was on its disk",
+            )
         if event.how == "clean" and not includes(event.vector, known.now):
-            self.fail(event.at_ms, event.region, f"starts with {event.vector} after a clean end at {known.now}")
+            self.fail(
+                event.at_ms,
+                event.region,
+                f"starts with {event.vector} after a clean end at {known.now}",
+            )
         if event.how != "backup" and event.life <= known.life:
-            self.fail(event.at_ms, event.region, f"begins the life {event.life} after {known.life}")  # S1.3
+            self.fail(
+                event.at_ms, event.region, f"begins the life {event.life} after {known.life}"
+            )  # S1.3
         known.life = event.life
         if not includes(event.vector, known.disk):
             known.lost_ms = event.at_ms
         known.found = event.vector.get(event.region, 0)
-        if event.how != "backup":  # what a restored disk has lost may come back from others, with what it rests on
+        if (
+            event.how != "backup"
+        ):  # what a restored disk has lost may come back from others, with what it rests on
             keep = bisect_right(known.issued, event.vector.get(event.region, 0))
             del known.issued[keep:], known.rests_on[keep:], known.at_most[keep:]
-        known.units = {counter: last for counter, last in known.units.items() if last <= event.vector.get(event.region, 0)}
+        known.units = {
+            counter: last
+            for counter, last in known.units.items()
+            if last <= event.vector.get(event.region, 0)
+        }
         known.now = event.vector
         known.holds(event.vector)
 
     def stopped(self, event: Stopped) -> None:
         super().stopped(event)
         if not includes(self.regions[event.region].now, event.on_disk):
-            self.fail(event.at_ms, event.region, f"had {event.on_disk} on its disk and {self.regions[event.region].now} applied")
+            self.fail(
+                event.at_ms,
+                event.region,
+                f"had {event.on_disk} on its disk and {self.regions[event.region].now} applied",
+            )
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -109,7 +143,11 @@ class Vectors(OracleJudge):
             for counter in range(first, own):
                 self.regions[region].units[counter] = own
             if {**after, region: 0} != {**operation.before, region: 0}:
-                self.fail(operation.at_ms, region, f"a command moved the vector from {operation.before} to {after}")
+                self.fail(
+                    operation.at_ms,
+                    region,
+                    f"a command moved the vector from {operation.before} to {after}",
+                )
 
     def moved(self, event: Moved) -> None:
         super().moved(event)
@@ -142,9 +180,15 @@ class Vectors(OracleJudge):
             return
         place = bisect_left(source.ends, counter)
         if place == len(source.ends) or source.ends[place] != counter:
-            self.fail(event.at_ms, event.region, f"stopped at {counter} of region {origin}, in the middle of a block")  # S1.4
+            self.fail(
+                event.at_ms,
+                event.region,
+                f"stopped at {counter} of region {origin}, in the middle of a block",
+            )  # S1.4
         place = bisect_right(source.issued, counter) - 1
-        if place >= 0 and not includes({**event.after, origin: counter}, {**source.rests_on[place], origin: counter}):
+        if place >= 0 and not includes(
+            {**event.after, origin: counter}, {**source.rests_on[place], origin: counter}
+        ):
             text = f"has effect {counter} of region {origin}, which had applied {source.rests_on[place]} before it"
             self.fail(event.at_ms, event.region, f"{text}, and itself has {event.after}")  # S2.1
 
@@ -157,21 +201,39 @@ class Vectors(OracleJudge):
             place = bisect_left(known.ends, block.first)
             if place < len(known.ends) and known.chains[place] == block.chain:
                 continue  # told of already
-            if place < len(known.ends):  # written again after a restore; the oracle judges whether it may be
+            if place < len(
+                known.ends
+            ):  # written again after a restore; the oracle judges whether it may be
                 del known.ends[place:], known.chains[place:]
             last = known.ends[-1] if known.ends else 0
             chain = xxh3_128_digest((known.chains[-1] if known.chains else bytes(16)) + block.body)
             if block.origin != event.region or block.first != last + 1 or block.last < block.first:
-                if block.first - 1 != known.found:  # else nobody saw what the start found on the disk, and the chain begins anew
-                    self.fail(event.at_ms, event.region, f"committed {block.first}–{block.last} of region {block.origin} after {last}")
+                if (
+                    block.first - 1 != known.found
+                ):  # else nobody saw what the start found on the disk, and the chain begins anew
+                    self.fail(
+                        event.at_ms,
+                        event.region,
+                        f"committed {block.first}–{block.last} of region {block.origin} after {last}",
+                    )
                 chain = block.chain
             if block.chain != chain:
-                self.fail(event.at_ms, event.region, f"the chain after its block {block.first}–{block.last} is wrong")
+                self.fail(
+                    event.at_ms,
+                    event.region,
+                    f"the chain after its block {block.first}–{block.last} is wrong",
+                )
             self._holds_units(event, known, block)
             known.ends.append(block.last)
             known.chains.append(block.chain)
-        if not includes(event.vector, known.disk) or (event.start and not includes(known.now, event.vector)):
-            self.fail(event.at_ms, event.region, f"committed {event.vector} after {known.disk}, with {known.now} applied")
+        if not includes(event.vector, known.disk) or (
+            event.start and not includes(known.now, event.vector)
+        ):
+            self.fail(
+                event.at_ms,
+                event.region,
+                f"committed {event.vector} after {known.disk}, with {known.now} applied",
+            )
         known.holds(event.vector)
 
     def _holds_units(self, event: Committed, known: Region, block: Block) -> None:
@@ -183,7 +245,11 @@ class Vectors(OracleJudge):
         if low < high < len(known.issued):
             first, last = known.at_most[low], {**known.rests_on[high], event.region: 0}
             if not includes(first, last):
-                self.fail(event.at_ms, event.region, f"its block {block.first}–{block.last} has effects issued at {first} and at {last}")
+                self.fail(
+                    event.at_ms,
+                    event.region,
+                    f"its block {block.first}–{block.last} has effects issued at {first} and at {last}",
+                )
 
     # -- what regions tell -------------------------------------------------------------------------------------------
 
@@ -194,12 +260,22 @@ class Vectors(OracleJudge):
             numbers = [one for one in reply if isinstance(one, int)]
             told = dict(zip(numbers[::2], numbers[1::2], strict=True))
             if not includes(self.regions[region].disk, told):
-                self.fail(operation.at_ms, region, f"told of the vector {told}; on its disk is {self.regions[region].disk}")
+                self.fail(
+                    operation.at_ms,
+                    region,
+                    f"told of the vector {told}; on its disk is {self.regions[region].disk}",
+                )
         elif name == b"CRDT.WAIT" and reply == 1:
             words = operation.argv[2:]
-            told = {number(words[place]): number(words[place + 1]) for place in range(0, len(words), 2)}
+            told = {
+                number(words[place]): number(words[place + 1]) for place in range(0, len(words), 2)
+            }
             if not includes(self.regions[region].disk, told):
-                self.fail(operation.at_ms, region, f"told that it holds {told}; on its disk is {self.regions[region].disk}")
+                self.fail(
+                    operation.at_ms,
+                    region,
+                    f"told that it holds {told}; on its disk is {self.regions[region].disk}",
+                )
         elif name == b"WAIT" and isinstance(reply, int):
             self._waited_for(operation, reply)
 
@@ -213,18 +289,28 @@ class Vectors(OracleJudge):
             return
         holders: list[int] = []
         for other, known in self.regions.items():
-            held = known.ever if known.lost_ms >= at_ms else known.disk  # a restore takes back nothing of what was true when it was said
+            held = (
+                known.ever if known.lost_ms >= at_ms else known.disk
+            )  # a restore takes back nothing of what was true when it was said
             if other != region and held.get(region, 0) >= counter:
                 holders.append(other)
         if reply > len(holders):
-            self.fail(operation.at_ms, region, f"told that {reply} regions hold effect {counter}; those that do are {holders}")
+            self.fail(
+                operation.at_ms,
+                region,
+                f"told that {reply} regions hold effect {counter}; those that do are {holders}",
+            )
 
     def shown(self, shown: dict[int, Shown]) -> None:
         """What a region shows is what it was moved to; at times one of them, in turn, is asked what it says of all disks."""
         regions = sorted(shown)
         for region in regions:
             if shown[region].vector != self.regions[region].now:
-                self.fail(shown[region].at_ms, region, f"shows {shown[region].vector}, was moved to {self.regions[region].now}")
+                self.fail(
+                    shown[region].at_ms,
+                    region,
+                    f"shows {shown[region].vector}, was moved to {self.regions[region].now}",
+                )
         self._turn += 1
         if regions and self._turn % ASKS_EVERY == 0:
             region = regions[self._turn // ASKS_EVERY % len(regions)]
@@ -238,12 +324,23 @@ class Vectors(OracleJudge):
                 self.fail(at_ms, region, f"raises {name.decode()}: {figures[name].decode()}")
         here = _vector(figures.get(b"crdt_disk_vector", b""))
         if not includes(self.regions[region].disk, here):
-            self.fail(at_ms, region, f"says that {here} is on its disk; there is {self.regions[region].disk}")
+            self.fail(
+                at_ms,
+                region,
+                f"says that {here} is on its disk; there is {self.regions[region].disk}",
+            )
         everywhere = _vector(figures.get(b"crdt_stable_vector", b""))
-        lost = [self.oracle.names.get(name) for name in figures.get(b"crdt_members_lost", b"").split(b",")]
+        lost = [
+            self.oracle.names.get(name)
+            for name in figures.get(b"crdt_members_lost", b"").split(b",")
+        ]
         for other, known in self.regions.items():
             if other not in lost and not includes(known.ever, everywhere):
-                self.fail(at_ms, region, f"says that {everywhere} is on every disk; region {other} never had more than {known.ever}")
+                self.fail(
+                    at_ms,
+                    region,
+                    f"says that {everywhere} is on every disk; region {other} never had more than {known.ever}",
+                )
 
     def finish(self, end: End) -> None:
         """The same once more, in every region."""
@@ -261,4 +358,7 @@ def _figures(reply: Reply) -> dict[bytes, bytes]:
 
 def _vector(text: bytes) -> Vector:
     """`region_id=counter,…`"""
-    return {number(region): number(counter) for region, _, counter in (part.partition(b"=") for part in text.split(b",") if part)}
+    return {
+        number(region): number(counter)
+        for region, _, counter in (part.partition(b"=") for part in text.split(b",") if part)
+    }

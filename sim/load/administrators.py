@@ -8,11 +8,11 @@ from __future__ import annotations
 from random import Random
 from typing import ClassVar
 
-from region.engine.replies import Reply
-from sim.history import Operation, Words
-from sim.load.base import Acts, Client, below, pick
-from sim.load.replies import field_of
-from sim.load.words import APPENDFSYNC, ID_MODES, consumer_of, group_of, unknown_id
+from anabranch.region.engine.replies import Reply
+from anabranch.sim.history import Operation, Words
+from anabranch.sim.load.base import Acts, Client, below, pick
+from anabranch.sim.load.replies import field_of
+from anabranch.sim.load.words import APPENDFSYNC, ID_MODES, consumer_of, group_of, unknown_id
 
 # -- keys ------------------------------------------------------------------------------------------------------------
 
@@ -29,7 +29,18 @@ def delete(client: Client, draw: Random, now_ms: int) -> list[Words]:
 
 def flush(client: Client, draw: Random, now_ms: int) -> list[Words]:
     """FLUSHALL and FLUSHDB."""
-    return [pick(draw, ((b"FLUSHALL",), (b"FLUSHALL",), (b"FLUSHALL", b"ASYNC"), (b"FLUSHALL", b"SYNC"), (b"FLUSHDB",)))]
+    return [
+        pick(
+            draw,
+            (
+                (b"FLUSHALL",),
+                (b"FLUSHALL",),
+                (b"FLUSHALL", b"ASYNC"),
+                (b"FLUSHALL", b"SYNC"),
+                (b"FLUSHDB",),
+            ),
+        )
+    ]
 
 
 def rename(client: Client, draw: Random, now_ms: int) -> list[Words]:
@@ -83,7 +94,10 @@ def expire(client: Client, draw: Random, now_ms: int) -> list[Words]:
         ),
     )
     if draw.random() < 0.35:
-        return [words + pick(draw, ((b"NX",), (b"XX",), (b"GT",), (b"LT",), (b"XX", b"GT"), (b"LT", b"XX")))]
+        return [
+            words
+            + pick(draw, ((b"NX",), (b"XX",), (b"GT",), (b"LT",), (b"XX", b"GT"), (b"LT", b"XX")))
+        ]
     return [words]
 
 
@@ -121,7 +135,10 @@ def recreate_group(client: Client, draw: Random, now_ms: int) -> list[Words]:
     """XGROUP DESTROY and CREATE in one pipeline."""
     key = client.key(draw)
     group = group_of(draw)
-    return [(b"XGROUP", b"DESTROY", key, group), (b"XGROUP", b"CREATE", key, group, pick(draw, (b"0", b"$")), b"MKSTREAM")]
+    return [
+        (b"XGROUP", b"DESTROY", key, group),
+        (b"XGROUP", b"CREATE", key, group, pick(draw, (b"0", b"$")), b"MKSTREAM"),
+    ]
 
 
 def set_group(client: Client, draw: Random, now_ms: int) -> list[Words]:
@@ -196,7 +213,15 @@ _SETTINGS: Acts = ((3, set_id_mode), (1, set_appendfsync), (1, look_at_settings)
 class Administrator(Client):
     """Does all of it; the other kinds of this file do a part each."""
 
-    acts: ClassVar[Acts] = (*_DELETING, *_RENAMING, *_LAST_IDS, *_EXPIRING, *_GROUPS, *_PAIRS, (1, set_id_mode))
+    acts: ClassVar[Acts] = (
+        *_DELETING,
+        *_RENAMING,
+        *_LAST_IDS,
+        *_EXPIRING,
+        *_GROUPS,
+        *_PAIRS,
+        (1, set_id_mode),
+    )
 
     def succeeded(self, operation: Operation, reply: Reply) -> None:
         """XINFO STREAM shows the last ID."""

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, ClassVar, Final, Optional, TypeVar
 
-from region.engine.replies import ErrorReply, Reply
-from sim.history import Operation, Words
-from sim.load.replies import entries_by_key, entry_ids
-from sim.load.words import SHAPES, Trims
-from sim.plan import ClientPlan
+from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.sim.history import Operation, Words
+from anabranch.sim.load.replies import entries_by_key, entry_ids
+from anabranch.sim.load.words import SHAPES, Trims
+from anabranch.sim.plan import ClientPlan
 
 Modes = Callable[[int], str]
 Act = Callable[[Any, Random, int], list[Words]]
@@ -173,7 +173,9 @@ class Client:
         first = below(draw, len(self.keys))
         if len(self.keys) == 1:
             return self.keys[0], self.keys[0]
-        return self.keys[first], self.keys[(first + 1 + below(draw, len(self.keys) - 1)) % len(self.keys)]
+        return self.keys[first], self.keys[
+            (first + 1 + below(draw, len(self.keys) - 1)) % len(self.keys)
+        ]
 
     def token(self) -> bytes:
         """A value that no other entry of the run has."""

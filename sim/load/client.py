@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from sim.load.administrators import Administrator, Configurer, Deleter, Expirer, GroupAdministrator, LastIdKeeper, PairConfigurer, Renamer
-from sim.load.base import Client, Modes
-from sim.load.consumers import GroupConsumer
-from sim.load.producers import IdempotentProducer, PlainProducer, TwinProducer
-from sim.load.readers import Looker, StreamReader
-from sim.load.synchronous import SynchronousWriter
-from sim.load.transactions import Transactor
-from sim.load.trimming import Trimmer
-from sim.plan import ClientPlan
+from anabranch.sim.load.administrators import (
+    Administrator,
+    Configurer,
+    Deleter,
+    Expirer,
+    GroupAdministrator,
+    LastIdKeeper,
+    PairConfigurer,
+    Renamer,
+)
+from anabranch.sim.load.base import Client, Modes
+from anabranch.sim.load.consumers import GroupConsumer
+from anabranch.sim.load.producers import IdempotentProducer, PlainProducer, TwinProducer
+from anabranch.sim.load.readers import Looker, StreamReader
+from anabranch.sim.load.synchronous import SynchronousWriter
+from anabranch.sim.load.transactions import Transactor
+from anabranch.sim.load.trimming import Trimmer
+from anabranch.sim.plan import ClientPlan
 
 __all__ = ["KINDS", "Client", "Modes", "make"]
 

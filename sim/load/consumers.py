@@ -5,12 +5,12 @@ from __future__ import annotations
 from random import Random
 from typing import Final, Optional
 
-from region.engine.replies import Reply
-from sim.history import Operation, Words
-from sim.load.base import Client, Modes, below, pick
-from sim.load.replies import entries_by_key, entry_ids
-from sim.load.words import CONSUMERS, GROUPS, unknown_id
-from sim.plan import ClientPlan
+from anabranch.region.engine.replies import Reply
+from anabranch.sim.history import Operation, Words
+from anabranch.sim.load.base import Client, Modes, below, pick
+from anabranch.sim.load.replies import entries_by_key, entry_ids
+from anabranch.sim.load.words import CONSUMERS, GROUPS, unknown_id
+from anabranch.sim.plan import ClientPlan
 
 Held = tuple[bytes, bytes]
 """(key, entry ID)"""
@@ -37,7 +37,9 @@ class GroupConsumer(Client):
         self.no_ack = pick(traits, (0.0, 0.0, 0.0, 0.2, 1.0))
         self.blocks = pick(traits, (0.0, 0.2, 0.8))
         self.reads_two = pick(traits, (0.0, 0.0, 0.2)) if len(self.keys) > 1 else 0.0
-        self.tidy = pick(traits, (0.3, 0.7, 0.95))  # how often it acknowledges in order, the oldest first
+        self.tidy = pick(
+            traits, (0.3, 0.7, 0.95)
+        )  # how often it acknowledges in order, the oldest first
         self.held: list[Held] = []
         self.acknowledged: list[Held] = []
         self.seen: list[bytes] = []  # IDs that XPENDING showed to be others'
@@ -85,7 +87,10 @@ class GroupConsumer(Client):
         if draw.random() < 0.8:
             words += (b"COUNT", b"%d" % (1 + below(draw, 5)))
         if draw.random() < self.blocks:
-            words += (b"BLOCK", b"%d" % (1 + below(draw, 60) if draw.random() < 0.95 else self.patience_ms * 2))
+            words += (
+                b"BLOCK",
+                b"%d" % (1 + below(draw, 60) if draw.random() < 0.95 else self.patience_ms * 2),
+            )
         if self.no_ack and draw.random() < self.no_ack:
             words.append(b"NOACK")
         words.append(b"STREAMS")
@@ -116,7 +121,14 @@ class GroupConsumer(Client):
             key, one = pick(draw, self.acknowledged)
             return [(b"XACK", key, self.group, one)]
         if chance > 0.97:
-            return [(b"XACK", self.main_key, self.group, self.known_id(draw, self.main_key) or unknown_id(draw, now_ms))]
+            return [
+                (
+                    b"XACK",
+                    self.main_key,
+                    self.group,
+                    self.known_id(draw, self.main_key) or unknown_id(draw, now_ms),
+                )
+            ]
         if not self.held:
             return self.read(draw, now_ms)
         size = min(1 + below(draw, 4), len(self.held))
@@ -139,7 +151,11 @@ class GroupConsumer(Client):
 
     def claim_any(self, draw: Random, now_ms: int) -> list[Words]:
         """XAUTOCLAIM from where the last one ended."""
-        start = self.cursor if draw.random() < 0.8 else pick(draw, (b"0", b"-", self.one_held(draw) or b"0-0"))
+        start = (
+            self.cursor
+            if draw.random() < 0.8
+            else pick(draw, (b"0", b"-", self.one_held(draw) or b"0-0"))
+        )
         words = [b"XAUTOCLAIM", self.main_key, self.group, self.consumer, self.idle_ms(draw), start]
         if draw.random() < 0.6:
             words += (b"COUNT", b"%d" % (1 + below(draw, 4)))
@@ -158,12 +174,18 @@ class GroupConsumer(Client):
         """XCLAIM of what XPENDING showed, or of what it holds, to keep it; or with FORCE of what was acknowledged or only heard of."""
         words = [b"XCLAIM", self.main_key, self.group, self.consumer, self.idle_ms(draw)]
         force = draw.random() < 0.2
-        ids: list[Optional[bytes]] = [pick(draw, self.seen) for _ in range(1 + below(draw, 3))] if self.seen else []
+        ids: list[Optional[bytes]] = (
+            [pick(draw, self.seen) for _ in range(1 + below(draw, 3))] if self.seen else []
+        )
         if not ids:
             ids.append(self.one_held(draw))
         if force:
             known = [one for key, one in self.acknowledged if key == self.main_key]
-            ids.append(pick(draw, known) if known and draw.random() < 0.6 else self.known_id(draw, self.main_key))
+            ids.append(
+                pick(draw, known)
+                if known and draw.random() < 0.6
+                else self.known_id(draw, self.main_key)
+            )
         words += [one for one in ids if one is not None]
         if len(words) == 5:
             return self.look_pending(draw, now_ms)
@@ -185,7 +207,15 @@ class GroupConsumer(Client):
             words += (b"LASTID", self.known_id(draw, self.main_key) or b"0-1")
         return words
 
-    acts = ((6, read), (4, acknowledge), (2, acknowledge_and_read), (1, claim_any), (1, look_pending), (2, claim), (1, reread))
+    acts = (
+        (6, read),
+        (4, acknowledge),
+        (2, acknowledge_and_read),
+        (1, claim_any),
+        (1, look_pending),
+        (2, claim),
+        (1, reread),
+    )
 
     # -- replies -----------------------------------------------------------------------------------------------------
 
@@ -205,12 +235,19 @@ class GroupConsumer(Client):
         elif name == b"XCLAIM":
             self.hold(argv[1], entry_ids(reply, HELD_MAX))
             self.seen = []
-        elif name == b"XAUTOCLAIM" and isinstance(reply, list) and len(reply) > 1 and isinstance(reply[0], bytes):
+        elif (
+            name == b"XAUTOCLAIM"
+            and isinstance(reply, list)
+            and len(reply) > 1
+            and isinstance(reply[0], bytes)
+        ):
             self.cursor = reply[0]
             self.hold(argv[1], entry_ids(reply[1], HELD_MAX))
         elif name == b"XPENDING" and isinstance(reply, list):
             self.seen = [
-                row[0] for row in reply[:SEEN_MAX] if isinstance(row, list) and isinstance(row[0], bytes) and row[1] != self.consumer
+                row[0]
+                for row in reply[:SEEN_MAX]
+                if isinstance(row, list) and isinstance(row[0], bytes) and row[1] != self.consumer
             ]
         elif name == b"XGROUP":
             self.seen = []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from region.engine.replies import Reply
-from sim.history import Operation, Words
-from sim.load.base import TROUBLES, Client, Modes, below, pick
-from sim.plan import ClientPlan
+from anabranch.region.engine.replies import Reply
+from anabranch.sim.history import Operation, Words
+from anabranch.sim.load.base import TROUBLES, Client, Modes, below, pick
+from anabranch.sim.plan import ClientPlan
 
 # Full IDs that a producer makes are rounded to so many ms, so that producers in several regions make the same.
 ROUNDED_MS: Final = 20
@@ -24,11 +24,25 @@ def made_id(draw: Random, mode: str, now_ms: int) -> bytes:
     """An ID for XADD other than `*`; mostly one that `mode` takes."""
     chance = draw.random()
     if chance < 0.02:
-        return pick(draw, (b"0-0", b"0-1", b"%d-1" % (now_ms - 500), b"%d" % (now_ms - 500), b"0-*", b"%d-*" % (now_ms - 500)))
+        return pick(
+            draw,
+            (
+                b"0-0",
+                b"0-1",
+                b"%d-1" % (now_ms - 500),
+                b"%d" % (now_ms - 500),
+                b"0-*",
+                b"%d-*" % (now_ms - 500),
+            ),
+        )
     if chance < 0.024:
-        return pick(draw, (b"%d" % (now_ms + 100_000), b"%d-*" % (now_ms + 100_000)))  # the time in IDs never runs back after that
+        return pick(
+            draw, (b"%d" % (now_ms + 100_000), b"%d-*" % (now_ms + 100_000))
+        )  # the time in IDs never runs back after that
     if chance < 0.025:
-        return pick(draw, (b"%d-*" % MAX_HALF, b"%d-%d" % (MAX_HALF, MAX_HALF)))  # the ID space is exhausted
+        return pick(
+            draw, (b"%d-*" % MAX_HALF, b"%d-%d" % (MAX_HALF, MAX_HALF))
+        )  # the ID space is exhausted
     ms = now_ms + -now_ms % ROUNDED_MS if chance < 0.7 else now_ms + below(draw, 3)
     if mode == "strict" and draw.random() < 0.97:
         return b"%d" % ms if chance < 0.4 else b"%d-*" % ms
@@ -83,7 +97,10 @@ class PlainProducer(Client):
         """Some entries in one pipeline, of one key or of several."""
         key = self.key(draw)
         stays = draw.random() < 0.8
-        return [self.an_add(draw, now_ms, key if stays else self.key(draw)) for _ in range(2 + below(draw, 4))]
+        return [
+            self.an_add(draw, now_ms, key if stays else self.key(draw))
+            for _ in range(2 + below(draw, 4))
+        ]
 
     acts = ((8, add), (1, add_some))
 
@@ -111,7 +128,9 @@ class IdempotentProducer(Client):
         self.by_clock = plan.draw % 2 == 1
         self.pid = b"p%d" % (plan.draw % 2)
         self.automatic = pick(traits, (0.0, 0.5, 1.0))  # how often IDMPAUTO
-        self.repeats = pick(traits, (0.05, 0.2, 0.5))  # how often it sends again what was acknowledged
+        self.repeats = pick(
+            traits, (0.05, 0.2, 0.5)
+        )  # how often it sends again what was acknowledged
         self.wanders = pick(traits, (0.0, 0.3, 0.8))  # how often it sends again in another region
         self.trims_often = pick(traits, (0.0, 0.0, 0.3))
         self.position = 0
@@ -123,7 +142,9 @@ class IdempotentProducer(Client):
     def intend(self, draw: Random, now_ms: int) -> list[Words]:
         """An item again, or a new one."""
         chance = draw.random()
-        if self.unacknowledged and (chance < 0.75 or len(self.unacknowledged) >= self.UNACKNOWLEDGED_MAX):
+        if self.unacknowledged and (
+            chance < 0.75 or len(self.unacknowledged) >= self.UNACKNOWLEDGED_MAX
+        ):
             return self.again(draw, below(draw, len(self.unacknowledged)))
         if self.done and chance < self.repeats:
             if draw.random() < self.wanders:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from region.engine.replies import Reply
-from sim.history import Operation, Words
-from sim.load.base import LEARNT_IDS_MAX, Client, Modes, below, pick
-from sim.load.replies import entries_by_key, entry_ids
-from sim.load.words import consumer_of, group_of, unknown_id
-from sim.plan import ClientPlan
+from anabranch.region.engine.replies import Reply
+from anabranch.sim.history import Operation, Words
+from anabranch.sim.load.base import LEARNT_IDS_MAX, Client, Modes, below, pick
+from anabranch.sim.load.replies import entries_by_key, entry_ids
+from anabranch.sim.load.words import consumer_of, group_of, unknown_id
+from anabranch.sim.plan import ClientPlan
 
 OTHER_TYPES: Final = (b"SET", b"GETSET", b"LPUSH", b"SADD", b"INCRBY")
 """Commands that there are not."""
@@ -34,13 +34,25 @@ class StreamReader(Client):
         if draw.random() < self.counts:
             words += (b"COUNT", b"%d" % (1 + below(draw, 6)))
         if draw.random() < self.blocks:
-            words += (b"BLOCK", b"%d" % (1 + below(draw, 60) if draw.random() < 0.95 else self.patience_ms * 2))
+            words += (
+                b"BLOCK",
+                b"%d" % (1 + below(draw, 60) if draw.random() < 0.95 else self.patience_ms * 2),
+            )
         keys = self.keys if draw.random() < self.reads_all else (self.key(draw),)
         return [(*words, b"STREAMS", *keys, *(self.last_ids.get(key, self.begins) for key in keys))]
 
     def read_anew(self, draw: Random, now_ms: int) -> list[Words]:
         """XREAD from the beginning, from the end or with the last entry, once."""
-        return [(b"XREAD", b"COUNT", b"%d" % (1 + below(draw, 6)), b"STREAMS", self.key(draw), pick(draw, (b"0", b"$", b"+")))]
+        return [
+            (
+                b"XREAD",
+                b"COUNT",
+                b"%d" % (1 + below(draw, 6)),
+                b"STREAMS",
+                self.key(draw),
+                pick(draw, (b"0", b"$", b"+")),
+            )
+        ]
 
     acts = ((12, read), (1, read_anew))
 
@@ -76,7 +88,9 @@ class Looker(Client):
         key = self.key(draw)
         low = self.bound(draw, now_ms, key, b"-")
         high = self.bound(draw, now_ms, key, b"+")
-        words = (b"XRANGE", key, low, high) if draw.random() < 0.5 else (b"XREVRANGE", key, high, low)
+        words = (
+            (b"XRANGE", key, low, high) if draw.random() < 0.5 else (b"XREVRANGE", key, high, low)
+        )
         if draw.random() < 0.6:
             return [(*words, b"COUNT", b"%d" % below(draw, 9))]
         return [words]
@@ -89,7 +103,11 @@ class Looker(Client):
             return [tuple(words)]
         if draw.random() < 0.3:
             words += (b"IDLE", b"%d" % below(draw, 300))
-        words += (self.bound(draw, now_ms, key, b"-"), self.bound(draw, now_ms, key, b"+"), b"%d" % (1 + below(draw, 9)))
+        words += (
+            self.bound(draw, now_ms, key, b"-"),
+            self.bound(draw, now_ms, key, b"+"),
+            b"%d" % (1 + below(draw, 9)),
+        )
         if draw.random() < 0.3:
             words.append(consumer_of(draw))
         return [tuple(words)]
@@ -147,7 +165,17 @@ class Looker(Client):
         if chance < 0.75:
             return [(b"CRDT.EXPLAIN", key, self.known_id(draw, key) or unknown_id(draw, now_ms))]
         if chance < 0.9:
-            return [(b"CRDT.LOG", key, b"%d" % pick(draw, self.regions), b"-", b"+", b"COUNT", b"%d" % (1 + below(draw, LEARNT_IDS_MAX)))]
+            return [
+                (
+                    b"CRDT.LOG",
+                    key,
+                    b"%d" % pick(draw, self.regions),
+                    b"-",
+                    b"+",
+                    b"COUNT",
+                    b"%d" % (1 + below(draw, LEARNT_IDS_MAX)),
+                )
+            ]
         if chance < 0.95:
             return [(b"CRDT.PEERS",)]
         return [(b"INFO", b"crdt")]
@@ -156,4 +184,11 @@ class Looker(Client):
         """What a client of another type's commands gets: there are none (S10.8)."""
         return [(pick(draw, OTHER_TYPES), self.key(draw), b"1")]
 
-    acts = ((12, ranges), (6, pending), (6, information), (6, keyspace), (6, regions_), (1, other_types))
+    acts = (
+        (12, ranges),
+        (6, pending),
+        (6, information),
+        (6, keyspace),
+        (6, regions_),
+        (1, other_types),
+    )

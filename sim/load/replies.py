@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from region.engine.replies import MapReply, Reply
+from anabranch.region.engine.replies import MapReply, Reply
 
 
 def entry_ids(reply: Reply, limit: int) -> list[bytes]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from region.engine.replies import Reply
-from sim.history import Operation, Words
-from sim.load.base import Client, Modes, below, pick
-from sim.plan import ClientPlan
+from anabranch.region.engine.replies import Reply
+from anabranch.sim.history import Operation, Words
+from anabranch.sim.load.base import Client, Modes, below, pick
+from anabranch.sim.plan import ClientPlan
 
 
 class SynchronousWriter(Client):

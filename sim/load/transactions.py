@@ -5,15 +5,21 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from region.engine.replies import Reply
-from sim.history import Operation, Words
-from sim.load import administrators
-from sim.load.base import Client, Modes, below, pick
-from sim.load.words import consumer_of, group_of, unknown_id
-from sim.plan import ClientPlan
+from anabranch.region.engine.replies import Reply
+from anabranch.sim.history import Operation, Words
+from anabranch.sim.load import administrators
+from anabranch.sim.load.base import Client, Modes, below, pick
+from anabranch.sim.load.words import consumer_of, group_of, unknown_id
+from anabranch.sim.plan import ClientPlan
 
 # What the client queues wrongly, now and then: EXEC then answers EXECABORT.
-WRONG: Final[tuple[Words, ...]] = ((b"XADD",), (b"XLEN",), (b"NOSUCHCOMMAND", b"x"), (b"XGROUP", b"NOSUCH", b"k", b"g"), (b"CRDT.VECTOR",))
+WRONG: Final[tuple[Words, ...]] = (
+    (b"XADD",),
+    (b"XLEN",),
+    (b"NOSUCHCOMMAND", b"x"),
+    (b"XGROUP", b"NOSUCH", b"k", b"g"),
+    (b"CRDT.VECTOR",),
+)
 
 
 class Transactor(Client):
@@ -60,14 +66,20 @@ class Transactor(Client):
     def add(self, draw: Random, now_ms: int) -> list[Words]:
         """XADD, at times with trimming."""
         key = self.key(draw)
-        trim = self.trims.words(draw, now_ms, self.known_id(draw, key)) if draw.random() < 0.15 else []
+        trim = (
+            self.trims.words(draw, now_ms, self.known_id(draw, key)) if draw.random() < 0.15 else []
+        )
         return [(b"XADD", key, *trim, b"*", *self.fields(draw))]
 
     def add_idempotent(self, draw: Random, now_ms: int) -> list[Words]:
         """XADD under a pair of its own, at times under the last one again."""
         if draw.random() < 0.7:
             self.items += 1
-        pair = (b"IDMP", b"m%d" % (self.number % 2), b"%d" % self.items) if draw.random() < 0.7 else (b"IDMPAUTO", b"m")
+        pair = (
+            (b"IDMP", b"m%d" % (self.number % 2), b"%d" % self.items)
+            if draw.random() < 0.7
+            else (b"IDMPAUTO", b"m")
+        )
         return [(b"XADD", self.key(draw), *pair, b"*", *self.fields(draw))]
 
     def trim(self, draw: Random, now_ms: int) -> list[Words]:
@@ -83,11 +95,20 @@ class Transactor(Client):
     def acknowledge(self, draw: Random, now_ms: int) -> list[Words]:
         """XACK of a known entry, whosever it is."""
         key = self.key(draw)
-        return [(b"XACK", key, group_of(draw), self.known_id(draw, key) or unknown_id(draw, now_ms))]
+        return [
+            (b"XACK", key, group_of(draw), self.known_id(draw, key) or unknown_id(draw, now_ms))
+        ]
 
     def deliver(self, draw: Random, now_ms: int) -> list[Words]:
         """XREADGROUP, which does not wait in a transaction."""
-        words: Words = (b"XREADGROUP", b"GROUP", group_of(draw), consumer_of(draw), b"COUNT", b"%d" % (1 + below(draw, 3)))
+        words: Words = (
+            b"XREADGROUP",
+            b"GROUP",
+            group_of(draw),
+            consumer_of(draw),
+            b"COUNT",
+            b"%d" % (1 + below(draw, 3)),
+        )
         if draw.random() < 0.2:
             words += (b"BLOCK", b"10")
         if draw.random() < 0.2:
@@ -96,7 +117,18 @@ class Transactor(Client):
 
     def claim(self, draw: Random, now_ms: int) -> list[Words]:
         """XAUTOCLAIM."""
-        return [(b"XAUTOCLAIM", self.key(draw), group_of(draw), consumer_of(draw), b"0", b"0", b"COUNT", b"2")]
+        return [
+            (
+                b"XAUTOCLAIM",
+                self.key(draw),
+                group_of(draw),
+                consumer_of(draw),
+                b"0",
+                b"0",
+                b"COUNT",
+                b"2",
+            )
+        ]
 
     def read(self, draw: Random, now_ms: int) -> list[Words]:
         """What is there."""

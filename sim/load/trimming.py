@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 
-from sim.history import Words
-from sim.load.base import Client, Modes, below, pick
-from sim.load.words import unknown_id
-from sim.plan import ClientPlan
+from anabranch.sim.history import Words
+from anabranch.sim.load.base import Client, Modes, below, pick
+from anabranch.sim.load.words import unknown_id
+from anabranch.sim.plan import ClientPlan
 
 
 class Trimmer(Client):
@@ -45,7 +45,10 @@ class Trimmer(Client):
             first = below(draw, len(known))
             ids = list(known)[first : first + 2 + below(draw, 4)]
         else:
-            ids = [known[int(draw.random() * len(known))] for _ in range(1 if chance < 0.7 else 2 + below(draw, 4))]
+            ids = [
+                known[int(draw.random() * len(known))]
+                for _ in range(1 if chance < 0.7 else 2 + below(draw, 4))
+            ]
         if chance > 0.95:
             ids.append(unknown_id(draw, now_ms))
         return [(b"XDEL", key, *ids)]
@@ -62,6 +65,9 @@ class Trimmer(Client):
     def look_and_trim(self, draw: Random, now_ms: int) -> list[Words]:
         """How long it is, and shorter: in one pipeline."""
         key = self.key(draw)
-        return [pick(draw, ((b"XLEN", key), self.look(draw, key))), (b"XTRIM", key, *self.trims.words(draw, now_ms, None))]
+        return [
+            pick(draw, ((b"XLEN", key), self.look(draw, key))),
+            (b"XTRIM", key, *self.trims.words(draw, now_ms, None)),
+        ]
 
     acts = ((4, trim), (4, delete), (1, delete_unknown), (2, read), (1, look_and_trim))

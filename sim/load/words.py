@@ -6,7 +6,14 @@ from random import Random
 from typing import Final, Optional
 
 # Names of the fields besides the token; in the third and fourth the same ones in another order, in the last the same one twice.
-SHAPES: Final[tuple[tuple[bytes, ...], ...]] = ((), (b"a",), (b"a", b"b"), (b"b", b"a"), (b"a", b"b", b"c", b"d"), (b"a", b"a"))
+SHAPES: Final[tuple[tuple[bytes, ...], ...]] = (
+    (),
+    (b"a",),
+    (b"a", b"b"),
+    (b"b", b"a"),
+    (b"a", b"b", b"c", b"d"),
+    (b"a", b"a"),
+)
 # All clients of a run share these names, so that they meet.
 GROUPS: Final = (b"g0", b"g1")
 CONSUMERS: Final = (b"c0", b"c1", b"c2", b"c3")

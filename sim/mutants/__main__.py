@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from sim.mutants import equivalent, mechanical
-from sim.mutants import run as planted
+from anabranch.sim.mutants import equivalent, mechanical
+from anabranch.sim.mutants import run as planted
 
 
 def _mechanical(options: argparse.Namespace) -> int:
@@ -45,15 +45,31 @@ def main() -> int:
     command = commands.add_parser("run", help="the planted bugs, against the simulator")
     command.add_argument("--seeds", type=int, default=planted.SEEDS, help="how many a bug may take")
     command.add_argument("--first", type=int, default=0, help="the first seed")
-    command.add_argument("--only", default="", help="a number, a part of a name, or several of them with commas between")
+    command.add_argument(
+        "--only",
+        default="",
+        help="a number, a part of a name, or several of them with commas between",
+    )
     command.add_argument("--jobs", type=int, default=2)
     command.set_defaults(act=_run)
-    command = commands.add_parser("mechanical", help="small changes of crdt, region/engine and region/storage, against tests and simulator")
+    command = commands.add_parser(
+        "mechanical",
+        help="small changes of crdt, region/engine and region/storage, against tests and simulator",
+    )
     command.add_argument("--sample", type=int, default=300)
     command.add_argument("--seed", type=int, default=1)
-    command.add_argument("--out", type=Path, default=Path("mutants.jsonl"), help="verdicts; what is in it already is not judged again")
+    command.add_argument(
+        "--out",
+        type=Path,
+        default=Path("mutants.jsonl"),
+        help="verdicts; what is in it already is not judged again",
+    )
     command.add_argument("--jobs", type=int, default=2)
-    command.add_argument("--again", action="store_true", help="judges the survivors in --out anew, but for those known to be equivalent")
+    command.add_argument(
+        "--again",
+        action="store_true",
+        help="judges the survivors in --out anew, but for those known to be equivalent",
+    )
     command.add_argument("--tests-only", action="store_true", help="without the simulator")
     command.add_argument("--only", default="", help="files whose path contains this")
     command.set_defaults(act=_mechanical)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sim.mutants.operators import Key, mutants_of
-from sim.mutants.tree import ROOT
+from anabranch.sim.mutants.operators import Key, mutants_of
+from anabranch.sim.mutants.tree import ROOT
 
 FILE: Final = ROOT / "sim" / "mutants" / "equivalent.txt"
 
@@ -53,7 +53,11 @@ def stale(entries: list[Equivalent], root: Path = ROOT) -> list[Equivalent]:
         path = entry.key[0]
         if path not in keys:
             source = root / path
-            keys[path] = {mutant.key() for mutant in mutants_of(path, source.read_text(encoding="utf-8"))} if source.is_file() else set()
+            keys[path] = (
+                {mutant.key() for mutant in mutants_of(path, source.read_text(encoding="utf-8"))}
+                if source.is_file()
+                else set()
+            )
         if entry.key not in keys[path] or entry.key in seen:
             wrong.append(entry)
         seen.add(entry.key)

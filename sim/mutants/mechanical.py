@@ -19,10 +19,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Optional
 
-from sim.mutants import equivalent, seeds
-from sim.mutants.operators import Key, Mutant, mutants_of
-from sim.mutants.suite import Suite, package_of
-from sim.mutants.tree import ROOT, copy_tree, write_source
+from anabranch.sim.mutants import equivalent, seeds
+from anabranch.sim.mutants.operators import Key, Mutant, mutants_of
+from anabranch.sim.mutants.suite import Suite, package_of
+from anabranch.sim.mutants.tree import ROOT, copy_tree, write_source
 
 MUTATED: Final = ("crdt", "region/engine", "region/storage")
 SEEDS: Final = 100
@@ -87,7 +87,11 @@ class Results:
 
     def of(self, mutant: Mutant) -> Judged:
         known = self._known.get(mutant.key(), {})
-        fields = {name: known[name] for name in ("tests", "by", "error", "seeds", "seed", "cpu_s") if name in known}
+        fields = {
+            name: known[name]
+            for name in ("tests", "by", "error", "seeds", "seed", "cpu_s")
+            if name in known
+        }
         return Judged(mutant, **fields)
 
     def keep(self, judged: Judged) -> None:
@@ -104,7 +108,12 @@ class Worker:
 
     def by_tests(self, judged: Judged) -> None:
         verdict = self.suite.judge(judged.mutant)
-        judged.tests, judged.by, judged.error, judged.cpu_s = verdict.outcome, verdict.by, verdict.error, verdict.cpu_s
+        judged.tests, judged.by, judged.error, judged.cpu_s = (
+            verdict.outcome,
+            verdict.by,
+            verdict.error,
+            verdict.cpu_s,
+        )
 
     def by_seeds(self, judged: Judged, sound: seeds.Sound) -> None:
         """A seed counts only if the tree without the mutant passes it."""
@@ -142,7 +151,12 @@ def run(options: Options) -> Iterator[Judged]:
         if options.only not in mutant.path:
             continue
         judged = results.of(mutant)
-        if options.again and judged.tests != "killed" and judged.seeds != "killed" and mutant.key() not in by_hand:
+        if (
+            options.again
+            and judged.tests != "killed"
+            and judged.seeds != "killed"
+            and mutant.key() not in by_hand
+        ):
             judged = Judged(mutant)
         if judged.tests and (judged.tests == "killed" or judged.seeds or options.tests_only):
             yield judged
@@ -196,7 +210,9 @@ def report(judged: list[Judged], entries: list[equivalent.Equivalent]) -> tuple[
             survivors.append(one)
     for one in survivors:
         lines += [f"survived ({one.tests}): {one.mutant.diff()}", ""]
-    lines.append(f"{'package':16}{'mutants':>8}{'tests':>8}{'seeds':>8}{'equivalent':>12}{'survived':>10}{'killed':>9}")
+    lines.append(
+        f"{'package':16}{'mutants':>8}{'tests':>8}{'seeds':>8}{'equivalent':>12}{'survived':>10}{'killed':>9}"
+    )
     everything: Counter[str] = Counter()
     for package in sorted(figures):
         lines.append(_row(package, figures[package]))
@@ -214,9 +230,13 @@ def _row(name: str, counter: Counter[str]) -> str:
 
 def one_line(judged: Judged) -> str:
     """What is shown while the run goes on."""
-    verdict = f"{judged.tests} by {judged.by}" if judged.tests == "killed" else f"tests: {judged.tests}"
+    verdict = (
+        f"{judged.tests} by {judged.by}" if judged.tests == "killed" else f"tests: {judged.tests}"
+    )
     if judged.seeds:
-        verdict += f", seeds: {judged.seeds}" + (f" ({judged.by} at seed {judged.seed})" if judged.seeds == "killed" else "")
+        verdict += f", seeds: {judged.seeds}" + (
+            f" ({judged.by} at seed {judged.seed})" if judged.seeds == "killed" else ""
+        )
     return f"{judged.mutant.path}:{judged.mutant.line} {judged.mutant.operator}: {verdict}"
 
 

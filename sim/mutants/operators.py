@@ -101,7 +101,11 @@ class _Source:
 
     def between(self, start: tuple[int, int], end: tuple[int, int]) -> list[tokenize.TokenInfo]:
         """The tokens from one place to another, parentheses left out."""
-        return [token for token in self.tokens if start <= token.start and token.end <= end and token.string not in "()"]
+        return [
+            token
+            for token in self.tokens
+            if start <= token.start and token.end <= end and token.string not in "()"
+        ]
 
     def one_line(self, node: ast.expr | ast.stmt) -> Optional[tuple[int, int, int]]:
         """(line, column, end) of what stands on one line; None for longer."""
@@ -126,12 +130,17 @@ class _Finder:
                 bound: set[str] = set()
                 for statement in node.body:
                     self._removals(statement, where, bound)
-                for default in [*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)]:
+                for default in [
+                    *node.args.defaults,
+                    *(one for one in node.args.kw_defaults if one is not None),
+                ]:
                     self.walk(default, where, returns)
             for statement in node.body:
                 self.walk(statement, where, returns)
             return
-        if isinstance(node, ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr) or _is_left_alone(node):
+        if isinstance(
+            node, ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr
+        ) or _is_left_alone(node):
             return
         if isinstance(node, ast.AnnAssign):
             if node.value is not None:
@@ -148,21 +157,33 @@ class _Finder:
         if isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
             for left, right in pairwise(operands):
-                yield from self._replaced(left, right, lambda text: _COMPARISONS.get(text, ()), "comparison")
+                yield from self._replaced(
+                    left, right, lambda text: _COMPARISONS.get(text, ()), "comparison"
+                )
         elif isinstance(node, ast.BinOp):
-            yield from self._replaced(node.left, node.right, lambda text: (_ARITHMETIC[text],), "arithmetic")
+            yield from self._replaced(
+                node.left, node.right, lambda text: (_ARITHMETIC[text],), "arithmetic"
+            )
         elif isinstance(node, ast.AugAssign):
-            yield from self._replaced(node.target, node.value, lambda text: (_ARITHMETIC[text[:-1]] + "=",), "arithmetic")
+            yield from self._replaced(
+                node.target, node.value, lambda text: (_ARITHMETIC[text[:-1]] + "=",), "arithmetic"
+            )
         elif isinstance(node, ast.BoolOp):
             for left, right in pairwise(node.values):
-                yield from self._replaced(left, right, lambda text: ("or" if text == "and" else "and",), "and/or")
+                yield from self._replaced(
+                    left, right, lambda text: ("or" if text == "and" else "and",), "and/or"
+                )
         elif isinstance(node, ast.UnaryOp):
             yield from self._unary(node)
         elif isinstance(node, ast.Constant):
             yield from self._constant(node)
         elif isinstance(node, ast.If | ast.While | ast.IfExp):
             yield from self._condition(node.test)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("min", "max")
+        ):
             yield from self._whole(node.func, "max" if node.func.id == "min" else "min", "min/max")
         elif isinstance(node, ast.Continue):
             yield from self._whole(node, "break", "continue/break")
@@ -171,7 +192,9 @@ class _Finder:
         elif isinstance(node, ast.Return) and node.value is not None:
             yield from self._returned(node.value, returns)
 
-    def _replaced(self, left: ast.expr, right: ast.expr, by: object, operator: str) -> Iterator[_Change]:
+    def _replaced(
+        self, left: ast.expr, right: ast.expr, by: object, operator: str
+    ) -> Iterator[_Change]:
         """Changes the operator between two operands."""
         assert callable(by)
         tokens = self.source.between(self.source.end(left), self.source.start(right))
@@ -179,7 +202,9 @@ class _Finder:
             return
         text = " ".join(token.string for token in tokens)
         for other in by(text):
-            yield _Change(tokens[0].start[0], tokens[0].start[1], tokens[-1].end[1], other, operator)
+            yield _Change(
+                tokens[0].start[0], tokens[0].start[1], tokens[-1].end[1], other, operator
+            )
 
     def _whole(self, node: ast.expr | ast.stmt, text: str, operator: str) -> Iterator[_Change]:
         place = self.source.one_line(node)
@@ -234,11 +259,20 @@ class _Finder:
             return
         removable = isinstance(statement, ast.AugAssign | ast.Delete)
         if isinstance(statement, ast.Expr):
-            removable = isinstance(statement.value, ast.Call) and not _is_left_alone(statement) and not _is_super(statement.value)
+            removable = (
+                isinstance(statement.value, ast.Call)
+                and not _is_left_alone(statement)
+                and not _is_super(statement.value)
+            )
         elif isinstance(statement, ast.Raise):
             removable = True
         elif isinstance(statement, ast.Assign):
-            names = {name.id for target in statement.targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+            names = {
+                name.id
+                for target in statement.targets
+                for name in ast.walk(target)
+                if isinstance(name, ast.Name)
+            }
             stored = {
                 name.id
                 for target in statement.targets
@@ -269,10 +303,20 @@ def _is_left_alone(node: ast.AST) -> bool:
         return True
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         function = node.value.func
-        return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id in _LOGGERS
+        return (
+            isinstance(function, ast.Attribute)
+            and isinstance(function.value, ast.Name)
+            and function.value.id in _LOGGERS
+        )
     if isinstance(node, ast.Assign):
-        return any(isinstance(target, ast.Name) and target.id.startswith("__") for target in node.targets)
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        return any(
+            isinstance(target, ast.Name) and target.id.startswith("__") for target in node.targets
+        )
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
 
 
 def _is_super(call: ast.Call) -> bool:
@@ -288,13 +332,18 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
     found: list[Mutant] = []
     seen: dict[tuple[str, str, str], int] = {}
     places: set[tuple[int, int, int, str]] = set()
-    for where, change in sorted(finder.found, key=lambda one: (one[1].line, one[1].column, one[1].end, one[1].text)):
+    for where, change in sorted(
+        finder.found, key=lambda one: (one[1].line, one[1].column, one[1].end, one[1].text)
+    ):
         place = (change.line, change.column, change.end, change.text)
         if place in places:
             continue
         places.add(place)
         line = text.lines[change.line - 1]
-        before, after = line.strip(), (line[: change.column] + change.text + line[change.end :]).strip()
+        before, after = (
+            line.strip(),
+            (line[: change.column] + change.text + line[change.end :]).strip(),
+        )
         where = where or "module"
         nth = seen[where, before, after] = seen.get((where, before, after), 0) + 1
         found.append(Mutant(path, *place, change.operator, where, before, after, nth))

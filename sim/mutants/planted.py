@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sim.mutants.tree import ROOT, forget_compiled
+from anabranch.sim.mutants.tree import ROOT, forget_compiled
 
 FOLDER: Final = ROOT / "sim" / "mutants" / "planted"
 LINES_MAX: Final = 6
@@ -43,16 +43,34 @@ def read(path: Path) -> Planted:
     fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
     if list(fields) != ["Rule", "Layer", "Story"] or not all(fields.values()):
         raise ValueError(f"{path.name}: a header has Rule, Layer and Story, in this order")
-    files = tuple(line.removeprefix("+++ b/").strip() for line in diff.splitlines() if line.startswith("+++ "))
-    changed = [line for line in diff.splitlines() if line[:1] in "+-" and not line.startswith(("+++", "---"))]
-    return Planted(path.stem, fields["Rule"], fields["Layer"], fields["Story"], files, len(changed), path)
+    files = tuple(
+        line.removeprefix("+++ b/").strip() for line in diff.splitlines() if line.startswith("+++ ")
+    )
+    changed = [
+        line
+        for line in diff.splitlines()
+        if line[:1] in "+-" and not line.startswith(("+++", "---"))
+    ]
+    return Planted(
+        path.stem, fields["Rule"], fields["Layer"], fields["Story"], files, len(changed), path
+    )
 
 
 def everything(only: str = "") -> list[Planted]:
     """All planted bugs by number; `only`: a number, a part of a name, or several with commas between."""
     wanted = [text for text in only.split(",") if text]
-    found = [read(path) for path in sorted(FOLDER.glob("*.patch"), key=lambda path: int(path.name.partition("-")[0]))]
-    return [bug for bug in found if not wanted or any(text == bug.number or (not text.isdigit() and text in bug.name) for text in wanted)]
+    found = [
+        read(path)
+        for path in sorted(
+            FOLDER.glob("*.patch"), key=lambda path: int(path.name.partition("-")[0])
+        )
+    ]
+    return [
+        bug
+        for bug in found
+        if not wanted
+        or any(text == bug.number or (not text.isdigit() and text in bug.name) for text in wanted)
+    ]
 
 
 def plant(bug: Planted, tree: Path) -> None:
@@ -67,9 +85,22 @@ def pull_out(bug: Planted, tree: Path) -> None:
 
 def _patch(bug: Planted, tree: Path, direction: str) -> None:
     # Where lines have moved it still fits; where they have changed it does not.
-    command = ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "--silent", direction, "-i", str(bug.path)]
-    ended = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    command = [
+        "patch",
+        "-p1",
+        "--fuzz=0",
+        "--no-backup-if-mismatch",
+        "--silent",
+        direction,
+        "-i",
+        str(bug.path),
+    ]
+    ended = subprocess.run(
+        command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
     if ended.returncode:
-        raise RuntimeError(f"{bug.name} does not apply: {ended.stdout.decode('utf-8', 'replace').strip()}")
+        raise RuntimeError(
+            f"{bug.name} does not apply: {ended.stdout.decode('utf-8', 'replace').strip()}"
+        )
     for name in bug.files:
         forget_compiled(tree / name)

@@ -22,7 +22,9 @@ from hypothesis import settings
 
 _PLAN_FILE: Final = Path(os.environ["ANABRANCH_MUTANTS"])
 _PLAN: Final[dict[str, Any]] = json.loads(_PLAN_FILE.read_text(encoding="utf-8"))
-_LIMITS_S: Final[dict[str, float]] = _PLAN["limits_s"]  # node id → CPU seconds, in the order to run them; empty: all tests
+_LIMITS_S: Final[dict[str, float]] = _PLAN[
+    "limits_s"
+]  # node id → CPU seconds, in the order to run them; empty: all tests
 _TOTAL_S: Final[float] = _PLAN["total_s"]  # 0: no limit
 _MEMORY_BYTES: Final = 4 << 30
 
@@ -43,7 +45,9 @@ def _ring(number: int, frame: Optional[FrameType]) -> None:
     pytest.fail("takes much longer than without the mutant")
 
 
-def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
     if _LIMITS_S:
         by_id = {item.nodeid: item for item in items}
         items[:] = [by_id[node_id] for node_id in _LIMITS_S if node_id in by_id]

@@ -11,9 +11,9 @@ from statistics import median
 from threading import Lock
 from typing import Final, Optional
 
-from sim.mutants.planted import Planted, everything, plant, pull_out
-from sim.mutants.seeds import Caught, Sound, first_caught
-from sim.mutants.tree import copy_tree
+from anabranch.sim.mutants.planted import Planted, everything, plant, pull_out
+from anabranch.sim.mutants.seeds import Caught, Sound, first_caught
+from anabranch.sim.mutants.tree import copy_tree
 
 SEEDS: Final = 2000
 SEED_LIMIT_S: Final = 60.0
@@ -57,7 +57,10 @@ def run(only: str, first: int, seeds: int, jobs: int) -> Iterator[Outcome]:
         with ThreadPoolExecutor(jobs) as pool:
             yield from pool.map(lambda bug: runner.run(bug, range(first, first + seeds)), bugs)
         if runner.sound.failing():
-            print(f"seeds that fail without any bug, and were passed over: {runner.sound.failing()}", flush=True)
+            print(
+                f"seeds that fail without any bug, and were passed over: {runner.sound.failing()}",
+                flush=True,
+            )
 
 
 def one_line(outcome: Outcome) -> str:
@@ -76,7 +79,9 @@ def table(outcomes: list[Outcome], first: int) -> tuple[list[str], int]:
             lines.append(f"{outcome.bug.name:48} {outcome.bug.rule:6} {'-':>5}  nobody")
             continue
         needed.append(caught.seed - first + 1)
-        lines.append(f"{outcome.bug.name:48} {outcome.bug.rule:6} {needed[-1]:>5}  {caught.text[:120]}")
+        lines.append(
+            f"{outcome.bug.name:48} {outcome.bug.rule:6} {needed[-1]:>5}  {caught.text[:120]}"
+        )
     missed = len(outcomes) - len(needed)
     middle = f", median {median(needed):g} seeds, most {max(needed)}" if needed else ""
     lines.append(f"{len(needed)} of {len(outcomes)} caught{middle}")

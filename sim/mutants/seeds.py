@@ -19,7 +19,7 @@ from threading import Lock
 from types import FrameType
 from typing import Any, Final, Optional
 
-from sim.mutants.tree import environment, python
+from anabranch.sim.mutants.tree import environment, python
 
 REGIONS: Final = 3
 OPS: Final = 300
@@ -37,9 +37,20 @@ class Caught:
 
 def run_seeds(tree: Path, first: int, end: int, limit_s: float) -> tuple[Optional[Caught], int]:
     """Runs seeds from `first` up to `end` in a process of that tree; (what was caught, the seed to go on with)."""
-    command = [python(), "-m", "sim.mutants.seeds", str(first), str(end), str(OPS), str(REGIONS), str(limit_s)]
+    command = [
+        python(),
+        "-m",
+        "anabranch.sim.mutants.seeds",
+        str(first),
+        str(end),
+        str(OPS),
+        str(REGIONS),
+        str(limit_s),
+    ]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, cwd=tree, env=environment(tree), stdout=output, stderr=errors)
+        process = subprocess.Popen(
+            command, cwd=tree, env=environment(tree), stdout=output, stderr=errors
+        )
         try:
             process.wait((end - first + 1) * limit_s * 4)
         except subprocess.TimeoutExpired:
@@ -56,7 +67,9 @@ def run_seeds(tree: Path, first: int, end: int, limit_s: float) -> tuple[Optiona
             return Caught(seed, line["checker"], line["text"], line.get("at_ms", -1)), seed + 1
     if process.returncode == 0:
         return None, end
-    return Caught(seed, "crash", f"the process ended with {process.returncode}: {last_error}"), seed + 1
+    return Caught(
+        seed, "crash", f"the process ended with {process.returncode}: {last_error}"
+    ), seed + 1
 
 
 class Sound:
@@ -108,7 +121,9 @@ def _say(**values: Any) -> None:
 
 
 def _run_one(seed: int, ops: int, regions: int, limit_s: float) -> bool:
-    from sim.run import run_seed  # here alone: the other process need not be able to import it
+    from anabranch.sim.run import (
+        run_seed,
+    )  # here alone: the other process need not be able to import it
 
     _say(seed=seed)
     signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)

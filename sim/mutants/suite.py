@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sim.mutants.operators import Mutant
-from sim.mutants.tree import environment, python, write_source
+from anabranch.sim.mutants.operators import Mutant
+from anabranch.sim.mutants.tree import environment, python, write_source
 
 # Which folders of tests/ are those of a package.
 TESTS_OF: Final = {
@@ -26,7 +26,9 @@ TOTAL_S: Final = 60.0
 _NOT_HERE: Final = "not live and not oracle and not long"
 _MARGIN_S: Final = 3.0
 _SLOWER: Final = 8.0
-_TRACED_S: Final = 15.0  # a test file that takes longer is not traced: it is taken to run every line
+_TRACED_S: Final = (
+    15.0  # a test file that takes longer is not traced: it is taken to run every line
+)
 _KILLED: Final = (1, 2)  # pytest's exit statuses: tests failed; a test file cannot be imported
 
 
@@ -60,18 +62,32 @@ class Suite:
         self._memory = memory
         self._plan = tree / "mutants.plan"
         # test file → {"digest", "seconds": node id → s, "lines": path → line → node ids ("": at import), or None: every line}
-        self._files: dict[str, dict[str, Any]] = json.loads(memory.read_text(encoding="utf-8")) if memory.exists() else {}
+        self._files: dict[str, dict[str, Any]] = (
+            json.loads(memory.read_text(encoding="utf-8")) if memory.exists() else {}
+        )
 
     # -- which test runs which line ----------------------------------------------------------------------------------
 
     def learn(self) -> None:
         """Runs every test file once under `coverage`, unless what it depends on is as it was. RuntimeError when a test fails."""
-        sources = [path for package in ("crdt", "region", "sync") for path in (self.tree / package).rglob("*.py")]
-        helpers = [path for path in (self.tree / "tests").rglob("*.py") if not path.name.startswith("test_")]
+        sources = [
+            path
+            for package in ("crdt", "region", "sync")
+            for path in (self.tree / package).rglob("*.py")
+        ]
+        helpers = [
+            path
+            for path in (self.tree / "tests").rglob("*.py")
+            if not path.name.startswith("test_")
+        ]
         helpers += list((self.tree / "tests").rglob("*.txt"))
         common = _digest(sources + helpers)
         folders = sorted({folder for folders in TESTS_OF.values() for folder in folders})
-        names = [str(path.relative_to(self.tree)) for folder in folders for path in sorted((self.tree / folder).glob("test_*.py"))]
+        names = [
+            str(path.relative_to(self.tree))
+            for folder in folders
+            for path in sorted((self.tree / folder).glob("test_*.py"))
+        ]
         for name in names:
             digest = common + _digest([self.tree / name])
             if self._files.get(name, {}).get("digest") != digest:
@@ -99,9 +115,15 @@ class Suite:
         """The tests that run the mutant's line, the fastest first: node id → seconds without a mutant."""
         chosen: dict[str, float] = {}
         for name, known in self._files.items():
-            if not name.startswith(tuple(folder + "/" for folder in TESTS_OF[package_of(mutant.path)])):
+            if not name.startswith(
+                tuple(folder + "/" for folder in TESTS_OF[package_of(mutant.path)])
+            ):
                 continue
-            contexts = [""] if known["lines"] is None else known["lines"].get(mutant.path, {}).get(str(mutant.line), [])
+            contexts = (
+                [""]
+                if known["lines"] is None
+                else known["lines"].get(mutant.path, {}).get(str(mutant.line), [])
+            )
             if "" in contexts:
                 chosen.update(known["seconds"])
             else:
@@ -119,27 +141,54 @@ class Suite:
         original = source.read_text(encoding="utf-8")
         write_source(source, mutant.apply(original))
         try:
-            limits_s = {node_id: _MARGIN_S + _SLOWER * seconds for node_id, seconds in tests.items()}
+            limits_s = {
+                node_id: _MARGIN_S + _SLOWER * seconds for node_id, seconds in tests.items()
+            }
             files = sorted({node_id.partition("::")[0] for node_id in tests})
-            status, found, text = self._pytest(files, {"limits_s": limits_s, "total_s": TOTAL_S, "traces": []})
+            status, found, text = self._pytest(
+                files, {"limits_s": limits_s, "total_s": TOTAL_S, "traces": []}
+            )
         finally:
             write_source(source, original)
         cpu_s = round(sum(found["seconds"].values()), 2)
         if status == 0 or (status in (0, 2) and found["is_over"] and not found["failed"]):
-            return Verdict("survived", tests=len(tests), cpu_s=cpu_s, error="time is over" if found["is_over"] else "")
+            return Verdict(
+                "survived",
+                tests=len(tests),
+                cpu_s=cpu_s,
+                error="time is over" if found["is_over"] else "",
+            )
         if status in _KILLED and found is not _NOTHING:
             return Verdict("killed", found["failed"], found["error"], len(tests), cpu_s)
         if status == 5 or status == 4:
             raise RuntimeError(f"pytest found no tests for {mutant.diff()}:\n{text[-2000:]}")
         # A test that waits for ever ends the process: pytest-timeout leaves it without another word.
-        return Verdict("killed", "the process", f"pytest ended with {status}: {text.strip()[-200:]}", len(tests), cpu_s)
+        return Verdict(
+            "killed",
+            "the process",
+            f"pytest ended with {status}: {text.strip()[-200:]}",
+            len(tests),
+            cpu_s,
+        )
 
     def _pytest(self, files: list[str], plan: dict[str, Any]) -> tuple[int, dict[str, Any], str]:
         """(exit status, what the plugin found, what pytest wrote)."""
         self._plan.write_text(json.dumps(plan), encoding="utf-8")
         findings = self._plan.with_suffix(".found")
         findings.unlink(missing_ok=True)
-        command = [python(), "-m", "pytest", "-q", "-x", "-p", "sim.mutants.pytest_plugin", "-p", "no:cacheprovider", "-m", _NOT_HERE]
+        command = [
+            python(),
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "anabranch.sim.mutants.pytest_plugin",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            _NOT_HERE,
+        ]
         command += [
             "--timeout=1500",
             "--timeout-method=thread",
@@ -159,4 +208,10 @@ class Suite:
         return ended.returncode, found, ended.stdout.decode("utf-8", "replace")
 
 
-_NOTHING: Final[dict[str, Any]] = {"failed": "", "error": "", "seconds": {}, "is_over": False, "lines": {}}
+_NOTHING: Final[dict[str, Any]] = {
+    "failed": "",
+    "error": "",
+    "seconds": {},
+    "is_over": False,
+    "lines": {},
+}

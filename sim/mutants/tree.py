@@ -12,12 +12,16 @@ from typing import Final
 def _root() -> Path:
     """Where one stands, if that is a source tree; an installed package has neither tests nor patches beside it."""
     here = Path.cwd()
-    return here if (here / "sim" / "mutants" / "planted").is_dir() else Path(__file__).resolve().parent.parent.parent
+    return (
+        here
+        if (here / "sim" / "mutants" / "planted").is_dir()
+        else Path(__file__).resolve().parent.parent.parent
+    )
 
 
 ROOT: Final = _root()
 PACKAGES: Final = ("crdt", "region", "sync", "sim", "proto")
-_FILES: Final = ("anabranch_build.py", "pyproject.toml")
+_FILES: Final = ("pyproject.toml",)
 
 
 def copy_tree(target: Path, extra: tuple[str, ...] = ()) -> Path:
@@ -26,6 +30,10 @@ def copy_tree(target: Path, extra: tuple[str, ...] = ()) -> Path:
     for name in (*PACKAGES, *extra):
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, target / name, ignore=ignored, dirs_exist_ok=True)
+    # Links to the folders beside it, and two modules.
+    shutil.copytree(
+        ROOT / "anabranch", target / "anabranch", symlinks=True, ignore=ignored, dirs_exist_ok=True
+    )
     for name in _FILES:
         shutil.copy2(ROOT / name, target / name)
     return target
@@ -33,8 +41,17 @@ def copy_tree(target: Path, extra: tuple[str, ...] = ()) -> Path:
 
 def environment(tree: Path, hash_seed: int = 0) -> dict[str, str]:
     """What a Python process needs to run that tree, interpreted."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ANABRANCH", "COVERAGE", "PYTEST"))}
-    return {**kept, "PYTHONPATH": str(tree), "ANABRANCH_PURE": "1", "PYTHONHASHSEED": str(hash_seed)}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "ANABRANCH", "COVERAGE", "PYTEST"))
+    }
+    return {
+        **kept,
+        "PYTHONPATH": str(tree),
+        "ANABRANCH_PURE": "1",
+        "PYTHONHASHSEED": str(hash_seed),
+    }
 
 
 def forget_compiled(source: Path) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt import effects as fx
-from region.engine.replies import Reply
-from sim.oracle.follower import Follower
-from sim.oracle.log import Add
-from sim.oracle.reads import configuration, describe
-from sim.oracle.state import NEVER, KeyState, covers
-from sim.oracle.trouble import Unsure, Wrong, readable
-from sim.oracle.words import (
+from anabranch.crdt import effects as fx
+from anabranch.region.engine.replies import Reply
+from anabranch.sim.oracle.follower import Follower
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.oracle.reads import configuration, describe
+from anabranch.sim.oracle.state import NEVER, KeyState, covers
+from anabranch.sim.oracle.trouble import Unsure, Wrong, readable
+from anabranch.sim.oracle.words import (
     MAX_HALF,
     AddRequest,
     TrimRequest,
@@ -28,7 +28,9 @@ from sim.oracle.words import (
 def observes_all(follower: Follower, vector: dict[int, int], what: str) -> None:
     """A vector inside an effect covers everything that its region has applied before that effect, and nothing else (S1)."""
     if vector != follower.state.vector:
-        raise Wrong(f"{what} carries the vector {vector}, its region had applied {follower.state.vector}")
+        raise Wrong(
+            f"{what} carries the vector {vector}, its region had applied {follower.state.vector}"
+        )
 
 
 def clean_slate(follower: Follower, key: bytes) -> None:
@@ -36,7 +38,13 @@ def clean_slate(follower: Follower, key: bytes) -> None:
     state = follower.state.keys.get(key)
     if state is None or follower.existing(key) is not None:
         return
-    left = bool(state.stream or state.groups or state.deadlines or state.configurations or state.has_header())
+    left = bool(
+        state.stream
+        or state.groups
+        or state.deadlines
+        or state.configurations
+        or state.has_header()
+    )
     effect = follower.next()
     if not left and not (isinstance(effect, fx.RemoveObserved) and state.open_pair_count()):
         return  # pairs alone are something, too, but nobody outside sees when they are collected
@@ -49,7 +57,9 @@ def clean_slate(follower: Follower, key: bytes) -> None:
     if had_deadlines:
         deadline = follower.issued(fx.SetDeadline, key, "creating a key that had deadlines")
         if deadline.at_ms != NEVER or deadline.replaces:
-            raise Wrong(f"creating a key that had deadlines must set an infinite one: {deadline.at_ms}, {deadline.replaces}")
+            raise Wrong(
+                f"creating a key that had deadlines must set an infinite one: {deadline.at_ms}, {deadline.replaces}"
+            )
         follower.apply()
 
 
@@ -105,7 +115,9 @@ def _id_must_be(follower: Follower, request: AddRequest, last_id: int, new_id: i
         expected, kind = request.ms << 64, "given"
     else:
         expected, kind = (request.ms << 64 if request.ms > last_id >> 64 else last_id + 1), "given"
-        if expected >> 64 != request.ms or (last_id >> 64 == request.ms and last_id & MAX_HALF == MAX_HALF):
+        if expected >> 64 != request.ms or (
+            last_id >> 64 == request.ms and last_id & MAX_HALF == MAX_HALF
+        ):
             expected = None
     if new_id != expected or new_id <= last_id:
         must = "none" if expected is None else shown(expected).decode()
@@ -116,11 +128,17 @@ def _id_must_be(follower: Follower, request: AddRequest, last_id: int, new_id: i
 
 def _pair_must_be(follower: Follower, request: AddRequest, add: Add) -> None:
     if (add.pid, add.iid) != (request.pid, request.iid):
-        raise Wrong(f"XADD added under the pair {(add.pid, add.iid)}, must be {(request.pid, request.iid)}", "idempotent_once")
+        raise Wrong(
+            f"XADD added under the pair {(add.pid, add.iid)}, must be {(request.pid, request.iid)}",
+            "idempotent_once",
+        )
     if add.pid:
         observes_all(follower, add.vector, "an idempotent add")
         if add.recorded_ms != follower.clock_ms:
-            raise Wrong(f"an idempotent add recorded {add.recorded_ms}, its region's clock was {follower.clock_ms}", "idempotent_once")
+            raise Wrong(
+                f"an idempotent add recorded {add.recorded_ms}, its region's clock was {follower.clock_ms}",
+                "idempotent_once",
+            )
 
 
 # -- idempotency -----------------------------------------------------------------------------------------------------
@@ -136,7 +154,9 @@ def may_have_lost(follower: Follower, add: Add) -> bool:
 
     A snapshot brings no pair that its sender has collected; that was stable then, but a restored disk may have lost what had made it so.
     """
-    return follower.region in follower.oracle.restored and (add.region, add.counter) in follower.joined
+    return (
+        follower.region in follower.oracle.restored and (add.region, add.counter) in follower.joined
+    )
 
 
 def is_conflict(one: Add, other: Add, duration_ms: int) -> bool:
@@ -170,12 +190,19 @@ def _answers_retry(follower: Follower, state: KeyState, request: AddRequest, ans
     pairs = state.open_pairs(request.pid, request.iid)
     held = [add for add in pairs if _is_held(follower, add, duration_ms)]
     answered = [add for add in pairs if add.entry_id == answer]
-    if not answered or not any(add is one or is_conflict(add, one, duration_ms) for add in answered for one in held):
+    if not answered or not any(
+        add is one or is_conflict(add, one, duration_ms) for add in answered for one in held
+    ):
         text = f"a retry was answered {shown(answer).decode()}, which is not held for its pair: {[add.shown_id for add in held]}"
         raise Wrong(text, "idempotent_once")
     if may_be_evicted(follower, state, request.pid):
         return
-    winners = [one for one in held if order(one) < min(order(add) for add in answered) and is_conflict(one, answered[0], duration_ms)]
+    winners = [
+        one
+        for one in held
+        if order(one) < min(order(add) for add in answered)
+        and is_conflict(one, answered[0], duration_ms)
+    ]
     if winners and len(answered) == 1:
         text = f"a retry was answered {shown(answer).decode()}; of the conflict {describe(winners[0].shown)} wins"
         raise Wrong(text, "idempotent_once")
@@ -192,7 +219,10 @@ def _is_no_retry(follower: Follower, state: KeyState, request: AddRequest) -> No
         elif may_have_lost(follower, add):
             follower.oracle.counts["pairs added anew after a restore"] += 1
         else:
-            raise Wrong(f"a retry was added anew; {describe(add.shown)} is held for its pair", "idempotent_once")
+            raise Wrong(
+                f"a retry was added anew; {describe(add.shown)} is held for its pair",
+                "idempotent_once",
+            )
 
 
 # -- trimming --------------------------------------------------------------------------------------------------------
@@ -212,13 +242,23 @@ def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional
     wanted = exact(state, request)
     effect = follower.next()
     loose = request.approximate or request.references == b"ACKED"
-    if not wanted or not isinstance(effect, fx.Trim) or effect.key != key or (removed == 0 and loose):
+    if (
+        not wanted
+        or not isinstance(effect, fx.Trim)
+        or effect.key != key
+        or (removed == 0 and loose)
+    ):
         if wanted and not loose:
             raise Wrong(f"trimming must remove {_ids(wanted)}, and removed nothing")
         if removed:
             raise Wrong(f"XTRIM answered {removed}, and removed nothing")
         return
-    if removed is None and loose and follower.op is not None and (len(follower.op.queued) > 1 or follower.op.waited):
+    if (
+        removed is None
+        and loose
+        and follower.op is not None
+        and (len(follower.op.queued) > 1 or follower.op.waited)
+    ):
         raise Unsure("whose trim in a transaction, or of those that waited for a start")
     gone = [add for dot, add in state.adds.items() if covers(effect.prefix, *dot)]
     _prefix_must_be(follower, state, effect, gone)
@@ -234,7 +274,9 @@ def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional
     if request.references == b"ACKED":
         for add in gone:
             follower.pending.may_be_trimmed(state, add)
-    if request.limit and len(gone) > request.limit:  # without LIMIT it is far above what a run holds
+    if (
+        request.limit and len(gone) > request.limit
+    ):  # without LIMIT it is far above what a run holds
         raise Wrong(f"trimming removes {len(gone)} entries, may remove {request.limit}")
     follower.apply()
 
@@ -243,13 +285,21 @@ def _prefix_must_be(follower: Follower, state: KeyState, effect: fx.Trim, gone: 
     """A prefix reaches into logs of which something goes, and not beyond what was applied."""
     for region, counter in effect.prefix.items():
         if counter > follower.state.vector.get(region, 0):
-            raise Wrong(f"a trim's prefix {effect.prefix} covers what its region had not applied: {follower.state.vector}")
+            raise Wrong(
+                f"a trim's prefix {effect.prefix} covers what its region had not applied: {follower.state.vector}"
+            )
         if not any(add.region == region for add in gone):
-            raise Wrong(f"a trim's prefix {effect.prefix} names region {region}, of which nothing goes")
+            raise Wrong(
+                f"a trim's prefix {effect.prefix} names region {region}, of which nothing goes"
+            )
 
 
 def _ids(adds: list[Add]) -> str:
-    return "[" + ", ".join(f"{readable(add.shown_id)} of {add.region}" for add in adds[:8]) + (", …]" if len(adds) > 8 else "]")
+    return (
+        "["
+        + ", ".join(f"{readable(add.shown_id)} of {add.region}" for add in adds[:8])
+        + (", …]" if len(adds) > 8 else "]")
+    )
 
 
 def xtrim(follower: Follower, words: Words, reply: Reply) -> None:

@@ -10,21 +10,23 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Optional, TypeVar, Union
 
-from region.engine.replies import Reply
-from sim.history import Began, Moved, Operation
-from sim.oracle.log import Add, Dot, Logged, Vector
-from sim.oracle.pending import Pending
-from sim.oracle.state import KeyState, State
-from sim.oracle.trouble import Unsure, Wrong, readable
-from sim.oracle.watching import Watches
-from sim.oracle.words import Words
+from anabranch.region.engine.replies import Reply
+from anabranch.sim.history import Began, Moved, Operation
+from anabranch.sim.oracle.log import Add, Dot, Logged, Vector
+from anabranch.sim.oracle.pending import Pending
+from anabranch.sim.oracle.state import KeyState, State
+from anabranch.sim.oracle.trouble import Unsure, Wrong, readable
+from anabranch.sim.oracle.watching import Watches
+from anabranch.sim.oracle.words import Words
 
 if TYPE_CHECKING:
-    from sim.oracle.oracle import Oracle
+    from anabranch.sim.oracle.oracle import Oracle
 
 T = TypeVar("T")
 Judge = Callable[["Follower", Words, Reply], None]
-Step = tuple[Union[Operation, Moved], bool, dict[int, Vector]]  # what, whether own effects came back, the other regions' vectors
+Step = tuple[
+    Union[Operation, Moved], bool, dict[int, Vector]
+]  # what, whether own effects came back, the other regions' vectors
 
 
 class Follower:
@@ -38,13 +40,21 @@ class Follower:
         self.clock_ms = 0  # the region's clock at the step under judgement
         self.latest_ms = 0  # the latest that it must have read by then
         self.defaults: dict[str, str] = {}  # settings in force
-        self.held: dict[Dot, int] = {}  # since when the region has held the pair of an idempotent add (S9.1)
-        self.joined: set[Dot] = set()  # idempotent adds that came by a snapshot, which need not bring the pair (S11.3)
-        self.issued_ms: list[tuple[int, int]] = []  # (counter, clock) of what it issued: no start finds an earlier clock beside it
+        self.held: dict[
+            Dot, int
+        ] = {}  # since when the region has held the pair of an idempotent add (S9.1)
+        self.joined: set[Dot] = (
+            set()
+        )  # idempotent adds that came by a snapshot, which need not bring the pair (S11.3)
+        self.issued_ms: list[
+            tuple[int, int]
+        ] = []  # (counter, clock) of what it issued: no start finds an earlier clock beside it
         self.pending = Pending()
         self.watches = Watches()
         self.joins = 0  # snapshots joined
-        self.blind = False  # effects that nobody saw committed: nothing can be said until the next start
+        self.blind = (
+            False  # effects that nobody saw committed: nothing can be said until the next start
+        )
         self.trusted = 0  # up to this counter the region's own effects are known
         self.op: Optional[Operation] = None  # under judgement
         self.before: Vector = {}  # the vector before the step under judgement
@@ -58,7 +68,9 @@ class Follower:
         """What CONFIG SET changed lasts until the process ends."""
         self.defaults = dict(self.oracle.setup.settings[self.region])
 
-    def take(self, event: Union[Operation, Moved], relearned: bool, others: dict[int, Vector]) -> None:
+    def take(
+        self, event: Union[Operation, Moved], relearned: bool, others: dict[int, Vector]
+    ) -> None:
         """A step. `relearned`: its own effects come back from peers; `others`: the other regions' vectors now."""
         if not self.blind:
             self._queue.append((event, relearned, others))
@@ -142,7 +154,11 @@ class Follower:
         while self._queue and isinstance(self._queue[0][0], Operation):
             step = self._queue.popleft()
             # A read that blocked has waited, too, and may be told of by now: its clock is a later one.
-            if isinstance(step[0], Operation) and step[0].waited and step[0].clock_ms == event.clock_ms:
+            if (
+                isinstance(step[0], Operation)
+                and step[0].waited
+                and step[0].clock_ms == event.clock_ms
+            ):
                 ran.append(step[0])
             else:
                 rest.append(step)
@@ -163,7 +179,12 @@ class Follower:
         """The rest of the step's effects are taken as they are."""
         if isinstance(trouble, Wrong):
             words = b"; ".join(b" ".join(one) for one in op.commands())
-            self.oracle.find(trouble.checker, op.at_ms, self.region, f"{trouble.text} (operation {op.number}: {readable(words)})")
+            self.oracle.find(
+                trouble.checker,
+                op.at_ms,
+                self.region,
+                f"{trouble.text} (operation {op.number}: {readable(words)})",
+            )
         else:
             self.oracle.counts[str(trouble)] += 1
         while self._behind():
@@ -180,7 +201,9 @@ class Follower:
         self.joins += event.how == "join"
         self._advance(event.after, event, own=False)
         if relearned:
-            self._apply_foreign(self.region, event.after[self.region], event.clock_ms, event.how == "join")
+            self._apply_foreign(
+                self.region, event.after[self.region], event.clock_ms, event.how == "join"
+            )
         if not self.blind:
             self._limit = event.after.get(self.region, 0)
             if self._behind():
@@ -196,7 +219,12 @@ class Follower:
             if counter <= state.vector.get(region, 0):
                 continue
             if region != self.region:
-                self._apply_foreign(region, counter, event.clock_ms, isinstance(event, Moved) and event.how == "join")
+                self._apply_foreign(
+                    region,
+                    counter,
+                    event.clock_ms,
+                    isinstance(event, Moved) and event.how == "join",
+                )
             elif own:
                 self._limit = counter
                 self._own_effects(event.at_ms, {})
@@ -205,10 +233,17 @@ class Follower:
         """The clock never runs back, restarts included as far as it is on the disk (S10.2)."""
         self.clock_ms = event.clock_ms
         if event.clock_ms < self.latest_ms:
-            self.oracle.find("removals", event.at_ms, self.region, f"its clock reads {event.clock_ms}, after {self.latest_ms}")
+            self.oracle.find(
+                "removals",
+                event.at_ms,
+                self.region,
+                f"its clock reads {event.clock_ms}, after {self.latest_ms}",
+            )
         self.latest_ms = event.clock_ms
 
-    def _apply_foreign(self, region: int, counter: int, held_ms: Optional[int], joined: bool = False) -> None:
+    def _apply_foreign(
+        self, region: int, counter: int, held_ms: Optional[int], joined: bool = False
+    ) -> None:
         state = self.state
         if counter > self.log.last(region):
             self.go_blind("effects that nobody saw committed")
@@ -248,8 +283,13 @@ class Follower:
             return
         self.state.twins = []
         for one, other in twins:
-            present = self.state.keys[one.key].adds  # of what came in one step, a removal may have come after both
-            if (one.region, one.counter) not in present or (other.region, other.counter) not in present:
+            present = self.state.keys[
+                one.key
+            ].adds  # of what came in one step, a removal may have come after both
+            if (one.region, one.counter) not in present or (
+                other.region,
+                other.counter,
+            ) not in present:
                 continue
             if one.kind == other.kind == "generated":
                 text = f"{readable(one.key)} holds {readable(one.shown_id)} twice: of region {one.region} and of region {other.region}"
@@ -268,7 +308,9 @@ class Follower:
         """The next effect, which must be of that kind and on that key; it is not applied yet."""
         effect = self.next()
         if not isinstance(effect, kind) or getattr(effect, "key", key) != key:
-            raise Wrong(f"{why}: expected {kind.__name__} on {readable(key)}, found {described(effect)}")
+            raise Wrong(
+                f"{why}: expected {kind.__name__} on {readable(key)}, found {described(effect)}"
+            )
         return effect
 
     def apply(self) -> None:
@@ -278,7 +320,11 @@ class Follower:
     def existing(self, key: bytes) -> Optional[KeyState]:
         """The key as clients must see it: None when it does not exist, or a deadline hides it (S3.1)."""
         found = self.state.keys.get(key)
-        if found is None or not (found.groups or found.has_header()) or (found.deadlines and found.is_hidden(self.clock_ms)):
+        if (
+            found is None
+            or not (found.groups or found.has_header())
+            or (found.deadlines and found.is_hidden(self.clock_ms))
+        ):
             return None
         return found
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.history import Began, Checker, Committed, Moved, Operation, Setup, Stopped
-from sim.oracle.oracle import Oracle
+from anabranch.sim.history import Began, Checker, Committed, Moved, Operation, Setup, Stopped
+from anabranch.sim.oracle.oracle import Oracle
 
 
 class OracleJudge(Checker):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Optional, Union
 
-from crdt import effects as fx
-from crdt.block import Block, read_effects
-from crdt.node import SAME_NAMES, Scan, decode_fields, names_end
-from region.engine.replies import Reply
+from anabranch.crdt import effects as fx
+from anabranch.crdt.block import Block, read_effects
+from anabranch.crdt.node import SAME_NAMES, Scan, decode_fields, names_end
+from anabranch.region.engine.replies import Reply
 
 Vector = dict[int, int]
 Dot = tuple[int, int]  # (region_id, counter)
@@ -20,9 +20,24 @@ class Add:
     client did, S4.2), "copy" (a RENAME did, S10.1), or "" while unknown. `pid` is empty without an idempotency pair.
     """
 
-    __slots__ = ("counter", "entry_id", "fields", "iid", "key", "kind", "pid", "recorded_ms", "region", "shown", "shown_id", "vector")
+    __slots__ = (
+        "counter",
+        "entry_id",
+        "fields",
+        "iid",
+        "key",
+        "kind",
+        "pid",
+        "recorded_ms",
+        "region",
+        "shown",
+        "shown_id",
+        "vector",
+    )
 
-    def __init__(self, region: int, counter: int, key: bytes, entry_id: int, fields: list[bytes]) -> None:
+    def __init__(
+        self, region: int, counter: int, key: bytes, entry_id: int, fields: list[bytes]
+    ) -> None:
         self.region = region
         self.counter = counter
         self.key = key
@@ -72,7 +87,12 @@ def logged(block: Block) -> list[Logged]:
         elif isinstance(effect, fx.AddIdempotent):
             fields = decode_fields(effect.names, effect.values)
             add = Add(block.origin, block.first + len(result), effect.key, effect.entry_id, fields)
-            add.pid, add.iid, add.recorded_ms, add.vector = effect.pid, effect.iid, effect.recorded_ms, effect.vector
+            add.pid, add.iid, add.recorded_ms, add.vector = (
+                effect.pid,
+                effect.iid,
+                effect.recorded_ms,
+                effect.vector,
+            )
             result.append(add)
         else:
             result.append(effect)

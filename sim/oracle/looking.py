@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from region.engine.replies import ErrorReply, Reply
-from sim.history import Vector
-from sim.oracle import reads
-from sim.oracle.follower import Follower
-from sim.oracle.oracle import JUDGES, Oracle
-from sim.oracle.trouble import Unsure, Wrong
-from sim.oracle.words import Words, name_of
+from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.sim.history import Vector
+from anabranch.sim.oracle import reads
+from anabranch.sim.oracle.follower import Follower
+from anabranch.sim.oracle.oracle import JUDGES, Oracle
+from anabranch.sim.oracle.trouble import Unsure, Wrong
+from anabranch.sim.oracle.words import Words, name_of
 
 
 def looks(key: bytes) -> tuple[Words, ...]:
@@ -54,7 +54,12 @@ def look(oracle: Oracle, region: int, key: bytes, at_ms: int, commands: tuple[Wo
         try:
             _judge(follower, words, reply)
         except Wrong as wrong:
-            oracle.find(wrong.checker, at_ms, region, f"{wrong.text} (looking at {key.decode('utf-8', 'replace')})")
+            oracle.find(
+                wrong.checker,
+                at_ms,
+                region,
+                f"{wrong.text} (looking at {key.decode('utf-8', 'replace')})",
+            )
         except Unsure:
             oracle.counts["looks that say nothing"] += 1
 

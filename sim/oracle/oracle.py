@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final, Optional
 
-from crdt.effects import RemoveEntries
-from region.engine.replies import ErrorReply, NullArray, Reply
-from sim.history import Began, Checker, Committed, Moved, Operation, Setup, Stopped, Vector
-from sim.oracle import own, reads, watching
-from sim.oracle.follower import Follower, Judge, described
-from sim.oracle.log import Add, EffectLog, Logged
-from sim.oracle.reads import READS
-from sim.oracle.trouble import Wrong
-from sim.oracle.words import NotUnderstood, Words, name_of
-from sim.oracle.writes import WRITES
+from anabranch.crdt.effects import RemoveEntries
+from anabranch.region.engine.replies import ErrorReply, NullArray, Reply
+from anabranch.sim.history import (
+    Began,
+    Checker,
+    Committed,
+    Moved,
+    Operation,
+    Setup,
+    Stopped,
+    Vector,
+)
+from anabranch.sim.oracle import own, reads, watching
+from anabranch.sim.oracle.follower import Follower, Judge, described
+from anabranch.sim.oracle.log import Add, EffectLog, Logged
+from anabranch.sim.oracle.reads import READS
+from anabranch.sim.oracle.trouble import Wrong
+from anabranch.sim.oracle.words import NotUnderstood, Words, name_of
+from anabranch.sim.oracle.writes import WRITES
 
 JUDGES: Final[dict[bytes, Judge]] = {**READS, **WRITES, b"WATCH": watching.watch}
 # Names that CRDT.LOG takes for regions; the history has region_ids only.
@@ -34,13 +43,21 @@ class Oracle:
         self.restores = 0  # backups put back so far
         self.restored: dict[int, None] = {}  # the regions whose disks were put back
         self.names = {name: number for number, name in enumerate(NAMES, 1)}
-        self.least_maxsize = min(int(settings["stream-idmp-maxsize"]) for settings in setup.settings.values())
-        self.now: dict[int, Vector] = {region: {} for region in setup.regions}  # every region's vector; on its disk while it is down
+        self.least_maxsize = min(
+            int(settings["stream-idmp-maxsize"]) for settings in setup.settings.values()
+        )
+        self.now: dict[int, Vector] = {
+            region: {} for region in setup.regions
+        }  # every region's vector; on its disk while it is down
         self.gone: dict[int, None] = {}  # regions that are gone for good (S13.8)
-        self.stale: dict[int, Vector] = {region: {} for region in setup.regions}  # what it must not bring back from its disk
+        self.stale: dict[int, Vector] = {
+            region: {} for region in setup.regions
+        }  # what it must not bring back from its disk
         self.blind = False  # a gap in what was told of commits: effects are not known any more
         self.down: dict[int, bool] = dict.fromkeys(setup.regions, True)
-        self._chains: dict[tuple[int, int], bytes] = {}  # the chain value after the block that begins with that counter
+        self._chains: dict[
+            tuple[int, int], bytes
+        ] = {}  # the chain value after the block that begins with that counter
         self._found: dict[int, Began] = {}  # starts that found more than was told of
         self.followers = {region: Follower(self, region) for region in setup.regions}
 
@@ -73,14 +90,23 @@ class Oracle:
         # What others have of this region comes back to it after a restore; what it issues now nobody can have.
         relearned = after > before and after <= self.held_by_others(region)
         others: dict[int, Vector] = {}
-        if event.how == "tick":  # those that are down may be lost for good, and are waited for no more (S13.8)
-            others = {other: vector for other, vector in self.now.items() if other != region and not self.down[other]}
+        if (
+            event.how == "tick"
+        ):  # those that are down may be lost for good, and are waited for no more (S13.8)
+            others = {
+                other: vector
+                for other, vector in self.now.items()
+                if other != region and not self.down[other]
+            }
         self.now[region] = event.after
         self.followers[region].take(event, relearned, others)
 
     def held_by_others(self, region: int) -> int:
         """The highest counter of that region that any other has."""
-        return max((vector.get(region, 0) for other, vector in self.now.items() if other != region), default=0)
+        return max(
+            (vector.get(region, 0) for other, vector in self.now.items() if other != region),
+            default=0,
+        )
 
     def committed(self, event: Committed) -> None:
         """A commit is on disk: its effects are known from now on."""
@@ -88,7 +114,9 @@ class Oracle:
         follower = self.followers[event.region]
         for block in event.blocks:
             region = block.origin
-            if self._chains.get((region, block.first)) == block.chain and block.last <= self.log.last(region):
+            if self._chains.get(
+                (region, block.first)
+            ) == block.chain and block.last <= self.log.last(region):
                 continue  # told of already
             self._chains[(region, block.first)] = block.chain
             if block.first <= self.log.last(region):
@@ -108,10 +136,17 @@ class Oracle:
     def _written_again(self, event: Committed, first: int) -> None:
         """Legal only for what a restored backup lost and nobody else had (S13.3, S13.7)."""
         if self.held_by_others(event.region) >= first:
-            self.find("vectors", event.at_ms, event.region, f"issued other effects with counters from {first} that other regions hold")
+            self.find(
+                "vectors",
+                event.at_ms,
+                event.region,
+                f"issued other effects with counters from {first} that other regions hold",
+            )
         for other, is_down in self.down.items():
             if is_down:
-                self.stale[other][event.region] = min(first, self.stale[other].get(event.region, first))
+                self.stale[other][event.region] = min(
+                    first, self.stale[other].get(event.region, first)
+                )
         self.log.truncate(event.region, first - 1)
         self.counts["effects lost with a restored disk"] += 1
 
@@ -138,7 +173,9 @@ class Oracle:
         self.down[region] = False
         self.now[region] = event.vector
         if event.vector.get(region, 0) > self.log.last(region):
-            self._found[region] = event  # a commit of which the former process never heard is told of next
+            self._found[region] = (
+                event  # a commit of which the former process never heard is told of next
+            )
         else:
             self.followers[region].begin(event)
 
@@ -191,9 +228,18 @@ class Oracle:
     def _may_delete(self, op: Operation, effect: Optional[Logged]) -> bool:
         """Whether an XDEL among the commands names one of the entries that the effect removes."""
         assert isinstance(effect, RemoveEntries)
-        named = {text for words in op.commands() if words[0].upper() == b"XDEL" and words[1] == effect.key for text in words[2:]}
+        named = {
+            text
+            for words in op.commands()
+            if words[0].upper() == b"XDEL" and words[1] == effect.key
+            for text in words[2:]
+        }
         adds = [self.log.get(*dot) for dot in effect.dots]
-        return any(isinstance(add, Add) and (add.shown_id in named or add.shown_id.removesuffix(b"-0") in named) for add in adds)
+        return any(
+            isinstance(add, Add)
+            and (add.shown_id in named or add.shown_id.removesuffix(b"-0") in named)
+            for add in adds
+        )
 
     def _nothing_more(self, follower: Follower) -> None:
         """A command issues what it must and nothing else."""

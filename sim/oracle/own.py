@@ -5,12 +5,12 @@ Announcements (S8.1), removals of a conflict's losers (S9.2), of what a deadline
 
 from __future__ import annotations
 
-from crdt import effects as fx
-from sim.oracle.adds import is_conflict, observes_all, order
-from sim.oracle.follower import Follower, described
-from sim.oracle.log import Add, Logged, Vector
-from sim.oracle.state import NEVER, covers
-from sim.oracle.trouble import Wrong, readable
+from anabranch.crdt import effects as fx
+from anabranch.sim.oracle.adds import is_conflict, observes_all, order
+from anabranch.sim.oracle.follower import Follower, described
+from anabranch.sim.oracle.log import Add, Logged, Vector
+from anabranch.sim.oracle.state import NEVER, covers
+from anabranch.sim.oracle.trouble import Wrong, readable
 
 
 def judge_own(follower: Follower, others: dict[int, Vector]) -> None:
@@ -31,32 +31,46 @@ def _announcement(follower: Follower, effect: fx.Acknowledge) -> None:
     state = follower.existing(effect.key)
     live = [] if state is None else sorted(state.groups.get(effect.group, {}))
     if sorted(effect.creates) != live or not live:
-        raise Wrong(f"announced acknowledgements of {readable(effect.group)} under the creates {effect.creates}, there live {live}")
+        raise Wrong(
+            f"announced acknowledgements of {readable(effect.group)} under the creates {effect.creates}, there live {live}"
+        )
 
 
 def is_loser(follower: Follower, effect: Logged | None) -> bool:
     """Whether the effect is the removal of an add of this region that has lost a conflict here (S9.2)."""
-    if not isinstance(effect, fx.RemoveEntries) or len(effect.dots) != 1 or effect.dots[0][0] != follower.region:
+    if (
+        not isinstance(effect, fx.RemoveEntries)
+        or len(effect.dots) != 1
+        or effect.dots[0][0] != follower.region
+    ):
         return False
     state = follower.state.keys.get(effect.key)
     own = follower.log.get(*effect.dots[0])
     if state is None or not isinstance(own, Add) or not own.pid:
         return False
     is_present = effect.dots[0] in state.adds
-    durations = [follower.integer("stream-idmp-duration"), *state.durations_s]  # one of them was in force when the two met
+    durations = [
+        follower.integer("stream-idmp-duration"),
+        *state.durations_s,
+    ]  # one of them was in force when the two met
     for other in state.pairs[(own.pid, own.iid)]:
         if order(other) < order(own) and is_conflict(own, other, max(durations) * 1000):
             # What came in one step came one after the other: a winner cleared right afterwards (S9.4) has won all the same, and a loser
             # removed by somebody else, too, right afterwards was present when it was removed here.
             came_now = not covers(follower.before, other.region, other.counter)
-            if came_now or (is_present and not covers(state.pairs_cleared, other.region, other.counter)):
+            if came_now or (
+                is_present and not covers(state.pairs_cleared, other.region, other.counter)
+            ):
                 return True
     return False
 
 
 def _loser(follower: Follower, effect: fx.RemoveEntries) -> None:
     if not is_loser(follower, effect):
-        raise Wrong(f"removed entries of {readable(effect.key)} that have lost no conflict: {effect.dots}", "idempotent_once")
+        raise Wrong(
+            f"removed entries of {readable(effect.key)} that have lost no conflict: {effect.dots}",
+            "idempotent_once",
+        )
     follower.oracle.counts["conflicts resolved"] += 1
 
 
@@ -69,22 +83,37 @@ def _expiry(follower: Follower, effect: fx.RemoveObserved, others: dict[int, Vec
     winner = state.winning_deadline()
     if not effect.with_deadlines:
         if winner is None or winner[1] == NEVER or not state.is_hidden(follower.clock_ms):
-            raise Wrong(f"removed {name} as expired; its deadline is {winner}, the clock {follower.clock_ms}")
+            raise Wrong(
+                f"removed {name} as expired; its deadline is {winner}, the clock {follower.clock_ms}"
+            )
         dot, at_ms = winner
         if follower.clock_ms > at_ms + follower.integer("crdt-expiry-grace-ms"):
             return
         if dot[0] != follower.region:
-            raise Wrong(f"removed {name} as expired within the grace period; its deadline is region {dot[0]}'s")
+            raise Wrong(
+                f"removed {name} as expired within the grace period; its deadline is region {dot[0]}'s"
+            )
         lacking = [region for region, vector in others.items() if not covers(vector, *dot)]
         if lacking and not follower.oracle.restores:
-            raise Wrong(f"removed {name} as expired before region {lacking[0]} knew of that deadline")
+            raise Wrong(
+                f"removed {name} as expired before region {lacking[0]} knew of that deadline"
+            )
         return
     if state.is_present() and not state.is_hidden(follower.clock_ms):
         raise Wrong(f"removed what is left of {name}, which exists")
     if state.has_header() or state.groups or state.stream:
-        raise Wrong(f"removed what is left of {name}, which holds more than deadlines and configuration")
+        raise Wrong(
+            f"removed what is left of {name}, which holds more than deadlines and configuration"
+        )
     if not (state.deadlines or state.configurations):
         raise Wrong(f"removed what is left of {name}, of which nothing is left")
-    unstable = [region for region, vector in others.items() for dot in state.touched.items() if not covers(vector, *dot)]
+    unstable = [
+        region
+        for region, vector in others.items()
+        for dot in state.touched.items()
+        if not covers(vector, *dot)
+    ]
     if unstable and not follower.oracle.restores:
-        raise Wrong(f"removed what is left of {name} before region {unstable[0]} had every effect on it")
+        raise Wrong(
+            f"removed what is left of {name} before region {unstable[0]} had every effect on it"
+        )

@@ -7,11 +7,11 @@ acknowledged its ID since, no consumer was deleted, nobody announced it, and a c
 
 from __future__ import annotations
 
-from region.engine.replies import ErrorReply, MapReply, Reply
-from sim.oracle.log import Add, Dot
-from sim.oracle.state import KeyState
-from sim.oracle.trouble import Wrong, readable
-from sim.oracle.words import Words
+from anabranch.region.engine.replies import ErrorReply, MapReply, Reply
+from anabranch.sim.oracle.log import Add, Dot
+from anabranch.sim.oracle.state import KeyState
+from anabranch.sim.oracle.trouble import Wrong, readable
+from anabranch.sim.oracle.words import Words
 
 Group = tuple[bytes, bytes]  # key and name
 
@@ -22,7 +22,9 @@ class Pending:
     def __init__(self) -> None:
         self.seen: dict[Group, set[bytes]] = {}  # IDs that a reply to XREADGROUP has shown
         self.moved: dict[Group, None] = {}  # groups whose floor was moved by hand
-        self.surely: dict[Group, dict[Dot, list[Dot]]] = {}  # pending entries → the creates that lived when they were handed out
+        self.surely: dict[
+            Group, dict[Dot, list[Dot]]
+        ] = {}  # pending entries → the creates that lived when they were handed out
 
     def forget(self) -> None:
         """The process has ended: what was pending may be lost with what was not on its disk (S13.2)."""
@@ -37,7 +39,11 @@ class Pending:
             place = next(index for index, word in enumerate(words) if word.upper() == b"GROUP")
             pairs = reply.flat if isinstance(reply, MapReply) else reply
             for pair in pairs if isinstance(pairs, list) else []:
-                assert isinstance(pair, list) and isinstance(pair[0], bytes) and isinstance(pair[1], list)
+                assert (
+                    isinstance(pair, list)
+                    and isinstance(pair[0], bytes)
+                    and isinstance(pair[1], list)
+                )
                 seen = self.seen.setdefault((pair[0], words[place + 1]), set())
                 seen.update(item[0] for item in pair[1])  # type: ignore[index,misc]
         elif name == b"XGROUP" and words[1].upper() == b"SETID":
@@ -77,7 +83,15 @@ class Pending:
             group = (state.key, name)
             delivered = self.surely.get(group, {}).get((add.region, add.counter))
             if delivered is not None and any(dot in creates for dot in delivered):
-                raise Wrong(f"a trim with ACKED removes {readable(add.shown_id)}, which is pending in {readable(name)}")
+                raise Wrong(
+                    f"a trim with ACKED removes {readable(add.shown_id)}, which is pending in {readable(name)}"
+                )
             is_above = any(create.is_below(add) for create in creates.values())
-            if is_above and group not in self.moved and add.shown_id not in self.seen.get(group, ()):
-                raise Wrong(f"a trim with ACKED removes {readable(add.shown_id)}, which {readable(name)} has not given to anybody")
+            if (
+                is_above
+                and group not in self.moved
+                and add.shown_id not in self.seen.get(group, ())
+            ):
+                raise Wrong(
+                    f"a trim with ACKED removes {readable(add.shown_id)}, which {readable(name)} has not given to anybody"
+                )

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
-from sim.oracle.follower import Follower, Judge
-from sim.oracle.log import Add
-from sim.oracle.state import NEVER, KeyState
-from sim.oracle.trouble import Unsure, Wrong, readable
-from sim.oracle.words import MAX_ID, Words, entry_id, lower_bound, number, shown, upper_bound
+from anabranch.region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
+from anabranch.sim.oracle.follower import Follower, Judge
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.oracle.state import NEVER, KeyState
+from anabranch.sim.oracle.trouble import Unsure, Wrong, readable
+from anabranch.sim.oracle.words import (
+    MAX_ID,
+    Words,
+    entry_id,
+    lower_bound,
+    number,
+    shown,
+    upper_bound,
+)
 
 
 def describe(reply: Reply) -> str:
@@ -23,7 +31,11 @@ def describe(reply: Reply) -> str:
     if isinstance(reply, MapReply):
         return describe(reply.flat)
     if isinstance(reply, list):
-        return "[" + ", ".join(describe(item) for item in reply[:12]) + (", …]" if len(reply) > 12 else "]")
+        return (
+            "["
+            + ", ".join(describe(item) for item in reply[:12])
+            + (", …]" if len(reply) > 12 else "]")
+        )
     return repr(reply)
 
 
@@ -52,7 +64,9 @@ def limited(adds: list[Add], count: int) -> list[Add]:
     return adds
 
 
-def entries_must_be(follower: Follower, key: bytes, reply: Reply, expected: list[Add], what: str) -> None:
+def entries_must_be(
+    follower: Follower, key: bytes, reply: Reply, expected: list[Add], what: str
+) -> None:
     """Entries with their fields, in order. What a removal has taken and is shown all the same has come back (invariant 10)."""
     if reply == [add.shown for add in expected]:
         return
@@ -75,7 +89,12 @@ def was_removed(follower: Follower, state: KeyState, item: list[Reply]) -> bool:
     """Whether an entry of that key with this ID and these fields was added, as far as the state knows, and is present no more."""
     for region, counter in follower.state.vector.items():
         for effect in follower.log.effects[region][:counter]:
-            if isinstance(effect, Add) and effect.key == state.key and effect.shown == item and (region, effect.counter) not in state.adds:
+            if (
+                isinstance(effect, Add)
+                and effect.key == state.key
+                and effect.shown == item
+                and (region, effect.counter) not in state.adds
+            ):
                 return True
     return False
 
@@ -84,7 +103,9 @@ def _count(words: Words, index: int) -> int:
     return max(number(words[index + 1]), 0) if len(words) > index else -1
 
 
-def _range(follower: Follower, words: Words, reply: Reply, start: bytes, end: bytes, backwards: bool) -> None:
+def _range(
+    follower: Follower, words: Words, reply: Reply, start: bytes, end: bytes, backwards: bool
+) -> None:
     low, high, count = lower_bound(start), upper_bound(end), _count(words, 4)
     state = follower.existing(words[1])
     name = readable(words[0])
@@ -126,8 +147,16 @@ def xread(follower: Follower, words: Words, reply: Reply) -> None:
         elif text == b"+":
             expected = state.with_id(state.stream[-1][0]) if state.stream else []
         else:
-            expected = limited(state.between(entry_id(text) + 1, MAX_ID), count if count > 0 else -1)
-        entries_must_be(follower, key, answers.pop(key, []), expected, f"XREAD of {readable(key)} above {readable(text)}")
+            expected = limited(
+                state.between(entry_id(text) + 1, MAX_ID), count if count > 0 else -1
+            )
+        entries_must_be(
+            follower,
+            key,
+            answers.pop(key, []),
+            expected,
+            f"XREAD of {readable(key)} above {readable(text)}",
+        )
     if answers:
         raise Wrong(f"XREAD shows {[readable(key) for key in answers]}, which was not asked for")
 
@@ -150,23 +179,42 @@ def xinfo_stream(follower: Follower, words: Words, reply: Reply) -> None:
     """XINFO STREAM: what of it is not statistics (S3.4)."""
     state = follower.existing(words[2])
     if state is None:
-        raise Wrong(f"XINFO STREAM: {readable(words[2])} does not exist, answered {describe(reply)}")
+        raise Wrong(
+            f"XINFO STREAM: {readable(words[2])} does not exist, answered {describe(reply)}"
+        )
     found = fields_of(reply)
     must_be(found[b"length"], len(state.stream), "length of XINFO STREAM")
-    must_be(found[b"last-generated-id"], shown(state.last_id()), "last-generated-id of XINFO STREAM")
+    must_be(
+        found[b"last-generated-id"], shown(state.last_id()), "last-generated-id of XINFO STREAM"
+    )
     first = state.stream[0][3] if state.stream else None
-    must_be(found[b"recorded-first-entry-id"], b"0-0" if first is None else first.shown_id, "recorded-first-entry-id of XINFO STREAM")
+    must_be(
+        found[b"recorded-first-entry-id"],
+        b"0-0" if first is None else first.shown_id,
+        "recorded-first-entry-id of XINFO STREAM",
+    )
     duration_s, maxsize = configuration(follower, state)
     must_be(found[b"idmp-duration"], duration_s, "idmp-duration of XINFO STREAM")
     must_be(found[b"idmp-maxsize"], maxsize, "idmp-maxsize of XINFO STREAM")
     tracked, most = found[b"iids-tracked"], state.open_pair_count()
     # A region may drop pairs by itself; a restored one has again what others have cleared, and forgotten that they did.
-    if not isinstance(tracked, int) or (tracked > most and follower.region not in follower.oracle.restored):
-        raise Wrong(f"XINFO STREAM: keeps {describe(tracked)} idempotent adds, {most} are not cleared", "idempotent_once")
+    if not isinstance(tracked, int) or (
+        tracked > most and follower.region not in follower.oracle.restored
+    ):
+        raise Wrong(
+            f"XINFO STREAM: keeps {describe(tracked)} idempotent adds, {most} are not cleared",
+            "idempotent_once",
+        )
     if len(words) == 3:
         must_be(found[b"groups"], len(state.groups), "number of groups in XINFO STREAM")
-        must_be(found[b"first-entry"], None if first is None else first.shown, "first-entry of XINFO STREAM")
-        last: list[Reply] = [add.shown for add in state.with_id(state.stream[-1][0])] if state.stream else [None]
+        must_be(
+            found[b"first-entry"],
+            None if first is None else first.shown,
+            "first-entry of XINFO STREAM",
+        )
+        last: list[Reply] = (
+            [add.shown for add in state.with_id(state.stream[-1][0])] if state.stream else [None]
+        )
         if found[b"last-entry"] not in last:
             raise Wrong(f"last-entry of XINFO STREAM: {describe(found[b'last-entry'])}")
 
@@ -182,8 +230,12 @@ def crdt_log(follower: Follower, words: Words, reply: Reply) -> None:
         options = options[:-2]
     low = lower_bound(options[0]) if options else 0
     high = upper_bound(options[1]) if len(options) > 1 else MAX_ID
-    adds = [] if state is None else [add for add in state.between(low, high) if add.region == region]
-    expected = [(add.shown_id, add.counter, add.fields) for add in (adds if count < 0 else adds[:count])]
+    adds = (
+        [] if state is None else [add for add in state.between(low, high) if add.region == region]
+    )
+    expected = [
+        (add.shown_id, add.counter, add.fields) for add in (adds if count < 0 else adds[:count])
+    ]
     found = [fields_of(item) for item in reply] if isinstance(reply, list) else []
     if [(one[b"id"], one[b"counter"], one[b"fields"]) for one in found] != expected:
         raise Wrong(f"CRDT.LOG: answered {describe(reply)}, must be {expected}")
@@ -194,7 +246,9 @@ def crdt_log(follower: Follower, words: Words, reply: Reply) -> None:
 
 def exists(follower: Follower, words: Words, reply: Reply) -> None:
     """EXISTS, TOUCH."""
-    must_be(reply, sum(1 for key in words[1:] if follower.existing(key) is not None), readable(words[0]))
+    must_be(
+        reply, sum(1 for key in words[1:] if follower.existing(key) is not None), readable(words[0])
+    )
 
 
 def type_(follower: Follower, words: Words, reply: Reply) -> None:
@@ -246,7 +300,10 @@ def remaining(follower: Follower, words: Words, reply: Reply) -> None:
 def configuration(follower: Follower, state: Optional[KeyState]) -> tuple[int, int]:
     """(duration in s, maxsize) in force (S9.4)."""
     value = None if state is None else state.configuration()
-    return value or (follower.integer("stream-idmp-duration"), follower.integer("stream-idmp-maxsize"))
+    return value or (
+        follower.integer("stream-idmp-duration"),
+        follower.integer("stream-idmp-maxsize"),
+    )
 
 
 def xidmp_cfgget(follower: Follower, words: Words, reply: Reply) -> None:
@@ -269,13 +326,17 @@ def groups_must_be(follower: Follower, key: bytes, names: list[bytes], what: str
     for name in names:
         if name not in expected:
             raise Wrong(f"{what}: shows group {readable(name)}, which does not live", "no_return")
-    raise Wrong(f"{what}: lacks groups {[readable(name) for name in expected if name not in names]}")
+    raise Wrong(
+        f"{what}: lacks groups {[readable(name) for name in expected if name not in names]}"
+    )
 
 
 def xinfo_groups(follower: Follower, words: Words, reply: Reply) -> None:
     """XINFO GROUPS: which groups live (S6.1)."""
     if follower.existing(words[2]) is None:
-        raise Wrong(f"XINFO GROUPS: {readable(words[2])} does not exist, answered {describe(reply)}")
+        raise Wrong(
+            f"XINFO GROUPS: {readable(words[2])} does not exist, answered {describe(reply)}"
+        )
     assert isinstance(reply, list)
     groups_must_be(follower, words[2], [fields_of(item)[b"name"] for item in reply], "XINFO GROUPS")  # type: ignore[misc]
 
@@ -304,7 +365,9 @@ def xreadgroup(follower: Follower, words: Words, reply: Reply) -> None:
     for key in keys:
         _group_must_live(follower, key, group, reply)
     if not no_ack:
-        for (key, entries), start in zip(_by_key(reply).items(), words[index + 1 + len(keys) :], strict=False):
+        for (key, entries), start in zip(
+            _by_key(reply).items(), words[index + 1 + len(keys) :], strict=False
+        ):
             if start == b">" and len(keys) == 1:
                 follower.pending.deliver(follower.state.keys[key], group, entries)
 
@@ -312,7 +375,10 @@ def xreadgroup(follower: Follower, words: Words, reply: Reply) -> None:
 def _group_must_live(follower: Follower, key: bytes, group: bytes, reply: Reply) -> None:
     state = follower.existing(key)
     if state is None or group not in state.groups:
-        raise Wrong(f"{readable(group)} is no group of {readable(key)} here, answered {describe(reply)}", "no_return")
+        raise Wrong(
+            f"{readable(group)} is no group of {readable(key)} here, answered {describe(reply)}",
+            "no_return",
+        )
 
 
 def xack(follower: Follower, words: Words, reply: Reply) -> None:
@@ -341,13 +407,20 @@ def error(follower: Follower, words: Words, message: str) -> None:
     elif message.startswith("BUSYGROUP"):
         if state is None or group not in state.groups:
             raise Wrong(f"{readable(group or b'')} does not live, answered: {message}", "no_return")
-    elif message.startswith("NOGROUP") and words[0].upper() not in (b"XREADGROUP",) and state is not None and group in state.groups:
+    elif (
+        message.startswith("NOGROUP")
+        and words[0].upper() not in (b"XREADGROUP",)
+        and state is not None
+        and group in state.groups
+    ):
         raise Wrong(f"{readable(group or b'')} lives, answered: {message}")
 
 
 def _key_and_group(words: Words) -> tuple[Optional[bytes], Optional[bytes]]:
     first = 2 if words[0].upper() in (b"XGROUP", b"XINFO", b"XIDMP") else 1
-    return (words[first] if len(words) > first else None), (words[first + 1] if len(words) > first + 1 else None)
+    return (words[first] if len(words) > first else None), (
+        words[first + 1] if len(words) > first + 1 else None
+    )
 
 
 READS: Final[dict[bytes, Judge]] = {

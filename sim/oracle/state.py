@@ -14,11 +14,13 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from typing import Any, Final, Optional
 
-from crdt import effects as fx
-from sim.oracle.log import Add, Dot, Logged, Vector
+from anabranch.crdt import effects as fx
+from anabranch.sim.oracle.log import Add, Dot, Logged, Vector
 
 NEVER: Final = (1 << 64) - 1  # the deadline of PERSIST, as the wire has it (S10.2)
-Place = tuple[int, int, int, Add]  # (entry ID, region_id, counter, the add): sorts as the logical stream does
+Place = tuple[
+    int, int, int, Add
+]  # (entry ID, region_id, counter, the add): sorts as the logical stream does
 
 
 def covers(vector: Vector, region: int, counter: int) -> bool:
@@ -56,12 +58,18 @@ class KeyState:
         self.key = key
         self.stream: list[Place] = []  # the entries present, as the logical stream
         self.adds: dict[Dot, Add] = {}  # the same by dot
-        self.heads: dict[int, tuple[int, int]] = {}  # region_id → (counter, entry ID) of its newest add or XSETID
+        self.heads: dict[
+            int, tuple[int, int]
+        ] = {}  # region_id → (counter, entry ID) of its newest add or XSETID
         self.groups: dict[bytes, dict[Dot, Create]] = {}  # the live creates; never an empty dict
-        self.announced: dict[bytes, list[tuple[int, int, int]]] = {}  # by group: spans (region_id, from, to] ever said to be acknowledged
+        self.announced: dict[
+            bytes, list[tuple[int, int, int]]
+        ] = {}  # by group: spans (region_id, from, to] ever said to be acknowledged
         self.deadlines: dict[Dot, int] = {}
         self.configurations: dict[Dot, tuple[int, int]] = {}
-        self.pairs: dict[tuple[bytes, bytes], list[Add]] = {}  # every idempotent add, by (pid, iid), cleared or not
+        self.pairs: dict[
+            tuple[bytes, bytes], list[Add]
+        ] = {}  # every idempotent add, by (pid, iid), cleared or not
         self.pair_counts: dict[bytes, int] = {}  # by pid
         self.least_maxsize = 1 << 30  # of all configurations that there ever were
         self.durations_s: list[int] = []  # likewise, of all of them
@@ -126,12 +134,18 @@ class KeyState:
     def open_pairs(self, pid: bytes, iid: bytes) -> list[Add]:
         """The adds of a pair that nothing cleared (S9.4)."""
         cleared = self.pairs_cleared
-        return [add for add in self.pairs.get((pid, iid), ()) if cleared.get(add.region, 0) < add.counter]
+        return [
+            add
+            for add in self.pairs.get((pid, iid), ())
+            if cleared.get(add.region, 0) < add.counter
+        ]
 
     def open_pair_count(self) -> int:
         """How many idempotent adds nothing cleared."""
         cleared = self.pairs_cleared
-        return sum(cleared.get(add.region, 0) < add.counter for adds in self.pairs.values() for add in adds)
+        return sum(
+            cleared.get(add.region, 0) < add.counter for adds in self.pairs.values() for add in adds
+        )
 
     def with_id(self, entry_id: int) -> list[Add]:
         """The entries present that bear the ID."""
@@ -178,7 +192,10 @@ class KeyState:
 
     def bury(self, name: Optional[bytes], region: int, counter: int) -> None:
         """A tombstone for one name, or with None for all: kills the creates whose vectors do not cover it (S6.1)."""
-        raise_to(self.tombstones_of_all if name is None else self.tombstones.setdefault(name, {}), {region: counter})
+        raise_to(
+            self.tombstones_of_all if name is None else self.tombstones.setdefault(name, {}),
+            {region: counter},
+        )
         for group in list(self.groups) if name is None else [name]:
             self.keep_creates(group, lambda create: covers(create.vector, region, counter))
 
@@ -211,7 +228,9 @@ class State:
         self.keys: dict[bytes, KeyState] = {}
         self.flushed: Vector = {}
         self.flush_tombstones: Vector = {}
-        self.twins: list[tuple[Add, Add]] = []  # entries that came to be present beside one of the same ID; taken by whoever looks
+        self.twins: list[
+            tuple[Add, Add]
+        ] = []  # entries that came to be present beside one of the same ID; taken by whoever looks
 
     def key(self, key: bytes) -> KeyState:
         found = self.keys.get(key)
@@ -293,14 +312,18 @@ class State:
         # An announcement is no change that a client could mean (S10.7), and once its group is gone a key may be forgotten with it (S10.6).
         announced = state.announced.setdefault(effect.group, [])
         for origin, spans in effect.spans.items():
-            announced += [(origin, start, end) for start, end in zip(spans.starts, spans.ends, strict=True)]
+            announced += [
+                (origin, start, end) for start, end in zip(spans.starts, spans.ends, strict=True)
+            ]
 
     def _set_deadline(self, region: int, counter: int, effect: fx.SetDeadline) -> None:
         state = self.touch(effect.key, region, counter)
         for dot in effect.replaces:
             state.replaced.add(dot)
             state.deadlines.pop(dot, None)
-        if (region, counter) not in state.replaced and not covers(state.deadlines_cleared, region, counter):
+        if (region, counter) not in state.replaced and not covers(
+            state.deadlines_cleared, region, counter
+        ):
             state.deadlines[(region, counter)] = effect.at_ms
 
     def _remove_observed(self, region: int, counter: int, effect: fx.RemoveObserved) -> None:

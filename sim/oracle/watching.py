@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Optional
 
-from region.engine.replies import NullArray, Reply, SimpleString
-from sim.history import Operation
-from sim.oracle.trouble import Wrong, readable
-from sim.oracle.words import Words
+from anabranch.region.engine.replies import NullArray, Reply, SimpleString
+from anabranch.sim.history import Operation
+from anabranch.sim.oracle.trouble import Wrong, readable
+from anabranch.sim.oracle.words import Words
 
 if TYPE_CHECKING:
-    from sim.oracle.follower import Follower
+    from anabranch.sim.oracle.follower import Follower
 
 
 class Watches:
     """The WATCHes of one region's process. A key is what it was as `KeyState.changes` counts; None: it did not exist."""
 
     def __init__(self) -> None:
-        self._was: dict[int, tuple[int, dict[bytes, Optional[int]]]] = {}  # number of a WATCH → snapshots joined by then, its keys
+        self._was: dict[
+            int, tuple[int, dict[bytes, Optional[int]]]
+        ] = {}  # number of a WATCH → snapshots joined by then, its keys
 
     def begin(self, number: int, joins: int, keys: dict[bytes, Optional[int]]) -> None:
         self._was[number] = joins, keys
@@ -48,7 +50,9 @@ def watch(follower: Follower, words: Words, reply: Reply) -> None:
     """WATCH."""
     op = follower.op
     if isinstance(reply, SimpleString) and op is not None and not op.waited:
-        follower.watches.begin(op.number, follower.joins, {key: _now(follower, key) for key in words[1:]})
+        follower.watches.begin(
+            op.number, follower.joins, {key: _now(follower, key) for key in words[1:]}
+        )
 
 
 def before_exec(follower: Follower, op: Operation) -> None:
@@ -62,6 +66,8 @@ def before_exec(follower: Follower, op: Operation) -> None:
                 raise Wrong(f"ran although {readable(key)}, which is watched, had changed")
     elif isinstance(op.reply, NullArray) and not op.watched:
         raise Wrong("did nothing although it watches nothing")
-    elif isinstance(op.reply, NullArray) and was is not None and follower.joins == was[0]:  # a join is a change of all
+    elif (
+        isinstance(op.reply, NullArray) and was is not None and follower.joins == was[0]
+    ):  # a join is a change of all
         if all(_now(follower, key) == change for key, change in was[1].items()):
             raise Wrong("did nothing although no key that is watched had changed")

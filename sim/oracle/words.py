@@ -195,5 +195,9 @@ def generated_in(region: int, last_id: int, ms: int) -> Optional[int]:
     last_ms, last_seq = last_id >> 64, last_id & MAX_HALF
     if ms < last_ms:
         return None
-    seq = region if ms > last_ms or last_seq < region else last_seq - (last_seq - region) % STRIDE + STRIDE
+    seq = (
+        region
+        if ms > last_ms or last_seq < region
+        else last_seq - (last_seq - region) % STRIDE + STRIDE
+    )
     return (ms << 64) | seq if seq <= MAX_HALF else None

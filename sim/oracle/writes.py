@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from crdt import effects as fx
-from region.engine.replies import Reply, SimpleString
-from sim.oracle.adds import clean_slate, observes_all, xadd, xtrim
-from sim.oracle.follower import Follower, Judge
-from sim.oracle.log import Add
-from sim.oracle.reads import configuration, describe, must_be
-from sim.oracle.state import NEVER, KeyState
-from sim.oracle.trouble import Wrong, readable
-from sim.oracle.words import Words, entry_id, number
+from anabranch.crdt import effects as fx
+from anabranch.region.engine.replies import Reply, SimpleString
+from anabranch.sim.oracle.adds import clean_slate, observes_all, xadd, xtrim
+from anabranch.sim.oracle.follower import Follower, Judge
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.oracle.reads import configuration, describe, must_be
+from anabranch.sim.oracle.state import NEVER, KeyState
+from anabranch.sim.oracle.trouble import Wrong, readable
+from anabranch.sim.oracle.words import Words, entry_id, number
 
 
 def ok(reply: Reply, what: str) -> None:
@@ -115,12 +115,16 @@ def _move(follower: Follower, source: bytes, target: bytes) -> None:
     for entry, fields in copies.items():
         copy = follower.issued(Add, target, "RENAME copies in ID order, each ID once")
         if copy.entry_id != entry or copy.fields not in fields or copy.pid:
-            raise Wrong(f"RENAME copied {describe(copy.shown)}, must copy {entry >> 64}-{entry % (1 << 64)}")
+            raise Wrong(
+                f"RENAME copied {describe(copy.shown)}, must copy {entry >> 64}-{entry % (1 << 64)}"
+            )
         copy.kind = "copy"
         follower.apply()
     must_be(follower.issued(fx.SetId, target, "RENAME").entry_id, last_id, "RENAME's last ID")
     follower.apply()
-    if deadline is None or (deadline[1] == NEVER and not isinstance(follower.next(), fx.SetDeadline)):
+    if deadline is None or (
+        deadline[1] == NEVER and not isinstance(follower.next(), fx.SetDeadline)
+    ):
         return  # an infinite deadline may go along or not: a key without one lives for ever, too
     _deadline_must_be(follower, target, deadline[1], "RENAME")
 
@@ -132,14 +136,18 @@ def _deadline_must_be(follower: Follower, key: bytes, at_ms: int, what: str) -> 
     effect = follower.issued(fx.SetDeadline, key, what)
     seen = sorted(follower.state.keys[key].deadlines)
     if effect.at_ms != at_ms or sorted(effect.replaces) != seen:
-        raise Wrong(f"{what} set the deadline {effect.at_ms} in place of {effect.replaces}, must be {at_ms} in place of {seen}")
+        raise Wrong(
+            f"{what} set the deadline {effect.at_ms} in place of {effect.replaces}, must be {at_ms} in place of {seen}"
+        )
     follower.apply()
 
 
 def expire(follower: Follower, words: Words, reply: Reply) -> None:
     """EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT with NX, XX, GT, LT (S10.2); a deadline that is not ahead hides the key at once."""
     name = words[0].upper()
-    at_ms = number(words[2]) * (1 if name[:1] == b"P" else 1000) + (0 if name.endswith(b"AT") else follower.clock_ms)
+    at_ms = number(words[2]) * (1 if name[:1] == b"P" else 1000) + (
+        0 if name.endswith(b"AT") else follower.clock_ms
+    )
     state = follower.existing(words[1])
     if state is None:
         must_be(reply, 0, readable(name))
@@ -148,10 +156,20 @@ def expire(follower: Follower, words: Words, reply: Reply) -> None:
     now = NEVER if winner is None else winner[1]
     allowed = True
     for option in (word.upper() for word in words[3:]):
-        allowed = allowed and {b"NX": now == NEVER, b"XX": now != NEVER, b"GT": at_ms > now, b"LT": at_ms < now}[option]
+        allowed = (
+            allowed
+            and {b"NX": now == NEVER, b"XX": now != NEVER, b"GT": at_ms > now, b"LT": at_ms < now}[
+                option
+            ]
+        )
     must_be(reply, 1 if allowed else 0, readable(name))
     if allowed:
-        _deadline_must_be(follower, words[1], max(at_ms - 1 if at_ms == follower.clock_ms else at_ms, 0), readable(name))
+        _deadline_must_be(
+            follower,
+            words[1],
+            max(at_ms - 1 if at_ms == follower.clock_ms else at_ms, 0),
+            readable(name),
+        )
 
 
 def persist(follower: Follower, words: Words, reply: Reply) -> None:
@@ -216,8 +234,12 @@ def _configure(follower: Follower, key: bytes, options: Words, reply: Reply) -> 
     effect = follower.issued(fx.Configure, key, "XCFGSET")
     observes_all(follower, effect.vector, "Configure")
     seen = sorted(state.configurations)
-    if (effect.duration_s, effect.maxsize) != (duration_s, maxsize) or sorted(effect.replaces) != seen:
-        raise Wrong(f"XCFGSET set {effect.duration_s}, {effect.maxsize} in place of {effect.replaces}, must replace {seen}")
+    if (effect.duration_s, effect.maxsize) != (duration_s, maxsize) or sorted(
+        effect.replaces
+    ) != seen:
+        raise Wrong(
+            f"XCFGSET set {effect.duration_s}, {effect.maxsize} in place of {effect.replaces}, must replace {seen}"
+        )
     follower.apply()
 
 

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Optional
 
-from crdt import effects as fx
-from region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
-from sim.history import Ask, Operation, Vector, Words
-from sim.oracle.log import Add, Logged
-from sim.oracle.words import STRIDE, NotUnderstood, add_request
-from sim.rules import past as p
-from sim.rules.conflicts import Count, Rename
-from sim.rules.past import Past
+from anabranch.crdt import effects as fx
+from anabranch.region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
+from anabranch.sim.history import Ask, Operation, Vector, Words
+from anabranch.sim.oracle.log import Add, Logged
+from anabranch.sim.oracle.words import STRIDE, NotUnderstood, add_request
+from anabranch.sim.rules import past as p
+from anabranch.sim.rules.conflicts import Count, Rename
+from anabranch.sim.rules.past import Past
 
 Group = tuple[int, bytes, bytes]
 """(region_id, key, group): a group's local state."""
 
-BLOCKING: Final = (b"XREAD", b"XREADGROUP", b"WAIT", b"CRDT.WAIT", b"CRDT.SYNC", b"CRDT.VECTOR", b"CRDT.DIGEST", b"CRDT.MEMBER")
+BLOCKING: Final = (
+    b"XREAD",
+    b"XREADGROUP",
+    b"WAIT",
+    b"CRDT.WAIT",
+    b"CRDT.SYNC",
+    b"CRDT.VECTOR",
+    b"CRDT.DIGEST",
+    b"CRDT.MEMBER",
+)
 _OF_DISK: Final = (b"CRDT.VECTOR", b"CRDT.DIGEST")
 _ERRORS: Final = (
     ("ERR full stream IDs", "rule:S4.2"),
@@ -50,7 +59,9 @@ class Commands:
         self.count = count
         self.renames: list[Rename] = []
         self.groups: dict[Group, Delivered] = {}
-        self.histories: list[tuple[bytes, list[int]]] = []  # key, IDs of reads of pending entries (S7.5)
+        self.histories: list[
+            tuple[bytes, list[int]]
+        ] = []  # key, IDs of reads of pending entries (S7.5)
         self._modes: dict[int, int] = {}  # region → start in which its ID mode was changed
         self._watches: dict[int, Vector] = {}  # number of a WATCH → the region's vector then
 
@@ -124,7 +135,11 @@ class Commands:
 
     def _watched(self, operation: Operation) -> None:
         """EXEC did nothing, because of what came from other regions alone (S10.7)."""
-        vector = self._watches.get(operation.watched[0], operation.before) if operation.watched else operation.before
+        vector = (
+            self._watches.get(operation.watched[0], operation.before)
+            if operation.watched
+            else operation.before
+        )
         own = operation.region
         if vector.get(own, 0) == operation.before.get(own, 0) and vector != operation.before:
             self.count("rule:S10.7")
@@ -177,7 +192,9 @@ class Commands:
     def _rename(self, operation: Operation, argv: Words, reply: Reply) -> None:
         first, last = operation.effects()
         if argv[1] != argv[2] and last > first and not operation.waited:
-            self.renames.append(Rename((operation.region, first), argv[1], argv[2], last - first + 1))
+            self.renames.append(
+                Rename((operation.region, first), argv[1], argv[2], last - first + 1)
+            )
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -197,7 +214,13 @@ class Commands:
 
     def _read_group(self, operation: Operation, argv: Words, reply: Reply) -> None:
         streams = argv.index(b"STREAMS")
-        asked = dict(zip(argv[streams + 1 : (streams + 1 + len(argv)) // 2], argv[(streams + 1 + len(argv)) // 2 :], strict=True))
+        asked = dict(
+            zip(
+                argv[streams + 1 : (streams + 1 + len(argv)) // 2],
+                argv[(streams + 1 + len(argv)) // 2 :],
+                strict=True,
+            )
+        )
         assert operation.after is not None
         for key, ids in entries_of(reply):
             if not ids:
@@ -210,7 +233,9 @@ class Commands:
                 delivered = self._group(operation.region, key, argv[2])
                 self._delivered(delivered, ids, operation.after, b"NOACK" in argv[:streams])
 
-    def _delivered(self, delivered: Delivered, ids: list[int], vector: Vector, without_ack: bool) -> None:
+    def _delivered(
+        self, delivered: Delivered, ids: list[int], vector: Vector, without_ack: bool
+    ) -> None:
         if ids[0] < delivered.highest and ids[0] not in delivered.all:
             self.count("rule:S7.3")
         if delivered.set_back and not delivered.set_back.isdisjoint(ids):
@@ -271,7 +296,9 @@ class Commands:
                 assert isinstance(add, Add)
                 ids.setdefault(key, {}).setdefault(add.entry_id, set()).add(dot[0])
         for key, entries in self.histories:
-            logs = [origins for one in entries if len(origins := ids.get(key, {}).get(one, set())) == 1]
+            logs = [
+                origins for one in entries if len(origins := ids.get(key, {}).get(one, set())) == 1
+            ]
             if len({region for origins in logs for region in origins}) > 1:
                 self.count("rule:S7.5")
         for (region, key, group), delivered in self.groups.items():
@@ -279,14 +306,18 @@ class Commands:
                 self._ended(past, final, key, group, delivered)
                 self._taken_over(past, region, key, group, delivered)
 
-    def _ended(self, past: Past, final: Vector, key: bytes, group: bytes, delivered: Delivered) -> None:
+    def _ended(
+        self, past: Past, final: Vector, key: bytes, group: bytes, delivered: Delivered
+    ) -> None:
         """A destroy came that the region had not applied when it delivered: no create that it delivered under has lived on."""
         earliest = next(iter(delivered.all.values()))
         for dot in _destroys(past, key, group):
             if earliest.get(dot[0], 0) < dot[1] <= final.get(dot[0], 0):
                 self.count("rule:S6.5")
 
-    def _taken_over(self, past: Past, region: int, key: bytes, group: bytes, delivered: Delivered) -> None:
+    def _taken_over(
+        self, past: Past, region: int, key: bytes, group: bytes, delivered: Delivered
+    ) -> None:
         """An announcement of another region took entries that were pending here."""
         if not delivered.pending:
             return
@@ -297,7 +328,11 @@ class Commands:
                 continue
             for add in _covered(past, effect):
                 vector = delivered.pending.get(add.entry_id)
-                if vector is not None and vector.get(dot[0], 0) < dot[1] and any(vector.get(one, 0) >= n for one, n in effect.creates):
+                if (
+                    vector is not None
+                    and vector.get(dot[0], 0) < dot[1]
+                    and any(vector.get(one, 0) >= n for one, n in effect.creates)
+                ):
                     self.count("rule:S8.2")
                     return
 
@@ -315,14 +350,20 @@ def entries_of(reply: Reply) -> list[tuple[bytes, list[int]]]:
     found: list[tuple[bytes, list[int]]] = []
     for pair in flat or ():
         assert isinstance(pair, list) and isinstance(pair[0], bytes) and isinstance(pair[1], list)
-        ids = [_id(entry[0]) for entry in pair[1] if isinstance(entry, list) and isinstance(entry[0], bytes)]
+        ids = [
+            _id(entry[0])
+            for entry in pair[1]
+            if isinstance(entry, list) and isinstance(entry[0], bytes)
+        ]
         found.append((pair[0], ids))
     return found
 
 
 def _destroys(past: Past, key: bytes, group: bytes) -> list[tuple[int, int]]:
     """What ends the groups of a name."""
-    named = [dot for dot in past.dots(key, p.DESTROY) if getattr(past.at(dot), "group", b"") == group]
+    named = [
+        dot for dot in past.dots(key, p.DESTROY) if getattr(past.at(dot), "group", b"") == group
+    ]
     return named + past.dots(key, p.DELETE) + past.dots(p.EVERY_KEY, p.FLUSH)
 
 

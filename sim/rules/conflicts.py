@@ -6,12 +6,12 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final
 
-from crdt import effects as fx
-from crdt.vector import covers
-from sim.history import Vector
-from sim.oracle.log import Add
-from sim.rules import past as p
-from sim.rules.past import Dot, Past
+from anabranch.crdt import effects as fx
+from anabranch.crdt.vector import covers
+from anabranch.sim.history import Vector
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.rules import past as p
+from anabranch.sim.rules.past import Dot, Past
 
 Count = Callable[[str], None]
 """Counts one occurrence under a name: `rule:S6.1`, `conflict:create and destroy`."""
@@ -85,7 +85,9 @@ class Conflicts:
     def _is_any_unaware(self, dots: list[Dot]) -> bool:
         pasts = [self.past.before(dot) for dot in dots]
         return any(
-            one[0] != other[0] and not covers(pasts[index], *other) and not covers(pasts[place], *one)
+            one[0] != other[0]
+            and not covers(pasts[index], *other)
+            and not covers(pasts[place], *one)
             for index, one in enumerate(dots)
             for place, other in enumerate(dots[:index])
         )
@@ -93,12 +95,20 @@ class Conflicts:
     def _removal(self, key: bytes, dot: Dot) -> None:
         effect = self.past.at(dot)
         assert isinstance(effect, fx.RemoveEntries)
-        ids = [add.entry_id for add in map(self.past.at, self._known(effect.dots)) if isinstance(add, Add)]
+        ids = [
+            add.entry_id
+            for add in map(self.past.at, self._known(effect.dots))
+            if isinstance(add, Add)
+        ]
         if len(set(ids)) < len(ids):
             self.count("rule:S5.1")
         for other in self.past.unaware(dot, key, p.REMOVE):
             twin = self.past.at(other)
-            if other < dot and isinstance(twin, fx.RemoveEntries) and not set(twin.dots).isdisjoint(effect.dots):
+            if (
+                other < dot
+                and isinstance(twin, fx.RemoveEntries)
+                and not set(twin.dots).isdisjoint(effect.dots)
+            ):
                 self.count("conflict:one entry removed twice")
         for other in self.past.unaware(dot, key, p.ADD):
             add = self.past.at(other)
@@ -107,7 +117,13 @@ class Conflicts:
 
     def _known(self, dots: list[Dot]) -> list[Dot]:
         effects = self.past.effects
-        return [dot for dot in dots if dot[0] in effects and dot[1] <= len(effects[dot[0]]) and effects[dot[0]][dot[1] - 1] is not None]
+        return [
+            dot
+            for dot in dots
+            if dot[0] in effects
+            and dot[1] <= len(effects[dot[0]])
+            and effects[dot[0]][dot[1] - 1] is not None
+        ]
 
     def _trim(self, key: bytes, dot: Dot) -> None:
         if self._met(dot, key, p.ADD, "add and trim"):
@@ -141,7 +157,9 @@ class Conflicts:
         for one in self.past.seen(dot, key, p.CLEARING, vector):
             clearing = self.past.at(one)
             assert isinstance(clearing, fx.RemoveObserved)
-            gone.update(deadline_dot for deadline_dot in live if covers(clearing.vector, *deadline_dot))
+            gone.update(
+                deadline_dot for deadline_dot in live if covers(clearing.vector, *deadline_dot)
+            )
         return any(one not in gone for one in live)
 
     def _flush(self, dot: Dot) -> None:
@@ -185,7 +203,11 @@ class Conflicts:
     def _creates(self, dot: Dot, key: bytes, group: bytes) -> list[fx.CreateGroup]:
         """The creates of a name that met an effect."""
         effects = [self.past.at(other) for other in self.past.unaware(dot, key, p.CREATE)]
-        return [effect for effect in effects if isinstance(effect, fx.CreateGroup) and effect.group == group]
+        return [
+            effect
+            for effect in effects
+            if isinstance(effect, fx.CreateGroup) and effect.group == group
+        ]
 
     def _create(self, key: bytes, dot: Dot) -> None:
         effect = self.past.at(dot)
@@ -213,13 +235,20 @@ class Conflicts:
         assert isinstance(effect, fx.Acknowledge)
         named = [self.past.at(one) for one in self._known(effect.creates)]
         starts = {_start(create) for create in named if isinstance(create, fx.CreateGroup)}
-        if len(starts) == len(named) == 1 and any(_start(create) not in starts for create in self._creates(dot, key, effect.group)):
+        if len(starts) == len(named) == 1 and any(
+            _start(create) not in starts for create in self._creates(dot, key, effect.group)
+        ):
             self.count("rule:S8.4")
         if len(effect.creates) > 1:
             self.count("rule:S8.3")
         for other in self.past.unaware(dot, key, p.ACKNOWLEDGE):
             twin = self.past.at(other)
-            if other < dot and isinstance(twin, fx.Acknowledge) and twin.group == effect.group and _overlap(effect, twin):
+            if (
+                other < dot
+                and isinstance(twin, fx.Acknowledge)
+                and twin.group == effect.group
+                and _overlap(effect, twin)
+            ):
                 self.count("conflict:one entry acknowledged twice")
 
     # -- deadlines, configuration ------------------------------------------------------------------------------------
@@ -269,7 +298,10 @@ def _start(create: fx.CreateGroup) -> tuple[int, tuple[Dot, ...]]:
 
 def _overlap(one: fx.Acknowledge, other: fx.Acknowledge) -> bool:
     """Whether both announce an entry."""
-    return any(region in other.spans and spans.minus(other.spans[region]).ends != spans.ends for region, spans in one.spans.items())
+    return any(
+        region in other.spans and spans.minus(other.spans[region]).ends != spans.ends
+        for region, spans in one.spans.items()
+    )
 
 
 _JUDGES: Final[dict[str, Callable[[Conflicts, bytes, Dot], None]]] = {

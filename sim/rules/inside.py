@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from crdt import effects as fx
-from crdt.encoding import Reader
-from crdt.node import PackedNode
-from crdt.region_log import RegionLog
-from region.engine.engine import Engine
-from region.engine.lifecycle import RECOVERY, SERVING
-from sim.history import Began, Moved, Vector
-from sim.rules import past as p
-from sim.rules.conflicts import Count
-from sim.rules.past import Past
+from anabranch.crdt import effects as fx
+from anabranch.crdt.encoding import Reader
+from anabranch.crdt.node import PackedNode
+from anabranch.crdt.region_log import RegionLog
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.lifecycle import RECOVERY, SERVING
+from anabranch.sim.history import Began, Moved, Vector
+from anabranch.sim.rules import past as p
+from anabranch.sim.rules.conflicts import Count
+from anabranch.sim.rules.past import Past
 
 
 class Inside:
@@ -112,7 +112,9 @@ class Inside:
     def _goes_on_without(self, engine: Engine) -> None:
         """What the lost never had is known to be on every disk (S1.1)."""
         for lost, had in self.gone.items():
-            if engine.members[lost].lost and any(counter > had.get(region, 0) for region, counter in engine.stable_vector().items()):
+            if engine.members[lost].lost and any(
+                counter > had.get(region, 0) for region, counter in engine.stable_vector().items()
+            ):
                 self.count("rule:S1.1")
 
     def _alike(self, engines: dict[int, Engine]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Final, Optional
 
-from crdt import effects as fx
-from sim.history import Vector
-from sim.oracle.log import Add, Logged
+from anabranch.crdt import effects as fx
+from anabranch.sim.history import Vector
+from anabranch.sim.oracle.log import Add, Logged
 
 Dot = tuple[int, int]
 """(region_id, counter)"""
@@ -78,7 +78,9 @@ class Past:
     def __init__(self, regions: tuple[int, ...]) -> None:
         self.regions = regions
         self.steps = {region: Steps() for region in regions}
-        self.effects: dict[int, list[Optional[Logged]]] = {region: [] for region in regions}  # counter n at index n - 1
+        self.effects: dict[int, list[Optional[Logged]]] = {
+            region: [] for region in regions
+        }  # counter n at index n - 1
         # key → kind → region → counters, ascending
         self.by_key: dict[bytes, dict[str, dict[int, list[int]]]] = {}
 
@@ -129,7 +131,11 @@ class Past:
         """Those of a kind on a key that `vector` covers, of the dot's own region those before it."""
         found: list[Dot] = []
         for region, counters in self.by_key.get(key, {}).get(kind, {}).items():
-            end = bisect_left(counters, dot[1]) if region == dot[0] else bisect_right(counters, vector.get(region, 0))
+            end = (
+                bisect_left(counters, dot[1])
+                if region == dot[0]
+                else bisect_right(counters, vector.get(region, 0))
+            )
             found += [(region, counter) for counter in counters[:end]]
         return found
 

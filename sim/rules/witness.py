@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from crdt import effects as fx
-from sim.checkers.delivery_facts import decoded
-from sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector
-from sim.rules.commands import Commands
-from sim.rules.conflicts import Conflicts
-from sim.rules.inside import Inside
-from sim.rules.past import Past
-from sim.rules.table import FROM_COUNTERS
+from anabranch.crdt import effects as fx
+from anabranch.sim.checkers.delivery_facts import decoded
+from anabranch.sim.history import (
+    Began,
+    Checker,
+    Committed,
+    End,
+    Moved,
+    Operation,
+    Setup,
+    Shown,
+    Stopped,
+    Vector,
+)
+from anabranch.sim.rules.commands import Commands
+from anabranch.sim.rules.conflicts import Conflicts
+from anabranch.sim.rules.inside import Inside
+from anabranch.sim.rules.past import Past
+from anabranch.sim.rules.table import FROM_COUNTERS
 
 if TYPE_CHECKING:
-    from sim.world.world import World
+    from anabranch.sim.world.world import World
 
 _LOOK_EVERY: Final = 8  # so many moments at which the world is shown
 
@@ -31,7 +42,9 @@ class Witness(Checker):
         self.commands = Commands(setup.ask, self.count)
         self.inside = Inside(self.count)
         self.world: World | None = None
-        self._issued = dict.fromkeys(setup.regions, 0)  # the highest counter that each region is known to have given
+        self._issued = dict.fromkeys(
+            setup.regions, 0
+        )  # the highest counter that each region is known to have given
         self._looks = 0
 
     def watch(self, world: World) -> None:
@@ -81,7 +94,9 @@ class Witness(Checker):
         if last >= first:
             self._issued[region] = max(self._issued[region], last)
             known = self.past.steps[region].last
-            if not known or known[-1] < last or event.how in ("tick", "waited"):  # else its own effects have come back
+            if (
+                not known or known[-1] < last or event.how in ("tick", "waited")
+            ):  # else its own effects have come back
                 self.past.steps[region].add(first, last, event.after, event.how != "waited")
         if self.world is not None:
             self.inside.moved(event, self.world.regions[region].engine)
@@ -126,7 +141,10 @@ class Witness(Checker):
         Conflicts(self.past, self.commands.renames, self.count).look()
         self.commands.conclude(self.past, final)
         if self.world is not None and end.shown:
-            self.inside.conclude(self.past, {region: self.world.regions[region].engine for region in sorted(end.shown)})
+            self.inside.conclude(
+                self.past,
+                {region: self.world.regions[region].engine for region in sorted(end.shown)},
+            )
 
     def counted(self, counters: dict[str, int]) -> dict[str, int]:
         """`rule:…` and `conflict:…`, with what the world's counters witness besides."""

@@ -18,8 +18,8 @@ def main(paths: Sequence[str], addresses: Sequence[str] | None = None, live: boo
     They run in virtual time, or `live`: on regions started for the purpose, or on those at `addresses` (HOST:PORT of every region of an
     existing, empty cluster).
     """
-    from sim.scenario.cluster import ClusterError
-    from sim.scenario.running import Outcome, run, run_virtually
+    from anabranch.sim.scenario.cluster import ClusterError
+    from anabranch.sim.scenario.running import Outcome, run, run_virtually
 
     ran = 0
     begun = time.monotonic()
@@ -30,7 +30,9 @@ def main(paths: Sequence[str], addresses: Sequence[str] | None = None, live: boo
         print(outcome, flush=True)
 
     try:
-        failed = run(paths, addresses, report) if live or addresses else run_virtually(paths, report)
+        failed = (
+            run(paths, addresses, report) if live or addresses else run_virtually(paths, report)
+        )
     except ClusterError as error:
         print(f"scenarios cannot run: {error}")
         return 2

@@ -9,11 +9,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sim.scenario.expectation import Anything, Between, ErrorPrefix, Expectation, Items, Nil, Word
-from sim.scenario.model import CLIENT_MAX
-from sim.scenario.trouble import Trouble, trouble_of
+from anabranch.sim.scenario.expectation import (
+    Anything,
+    Between,
+    ErrorPrefix,
+    Expectation,
+    Items,
+    Nil,
+    Word,
+)
+from anabranch.sim.scenario.model import CLIENT_MAX
+from anabranch.sim.scenario.trouble import Trouble, trouble_of
 
-_DIRECTIVE = re.compile(r"(?:[—–-]\s*)?(sync|cut|heal)\b\s*[—–-]?\s*[,:;]?\s*(.*)", re.IGNORECASE | re.DOTALL)
+_DIRECTIVE = re.compile(
+    r"(?:[—–-]\s*)?(sync|cut|heal)\b\s*[—–-]?\s*[,:;]?\s*(.*)", re.IGNORECASE | re.DOTALL
+)
 _WAIT = re.compile(r"(?:[—–-]\s*)?wait\s+(\d+)\s*(ms|s)\s*[—–-]?", re.IGNORECASE)
 _HANG_UP = re.compile(r"(?:[—–-]\s*)?hang up\b\s*[—–-]?", re.IGNORECASE)
 _LABEL = re.compile(r"(\d+):\s*")
@@ -108,7 +118,9 @@ def _next(rest: str) -> tuple[Token | None, str]:
     leave = _HANG_UP.match(rest)
     if leave is not None:
         return Leave(), rest[leave.end() :]
-    raise ValueError(f"text outside backticks that is neither an arrow, a label, Sync, Cut, Heal, wait, hang up nor a fault: '{rest}'")
+    raise ValueError(
+        f"text outside backticks that is neither an arrow, a label, Sync, Cut, Heal, wait, hang up nor a fault: '{rest}'"
+    )
 
 
 def _arrow(rest: str) -> tuple[Token, str]:
@@ -129,7 +141,9 @@ def _effects(kind: str, written: str) -> tuple[tuple[str, int], ...]:
     if not written:
         return ()
     if kind != "sync" or not re.fullmatch(r"effects(?:\s+[\w-]+\s*=\s*\d+,?)+", written.strip()):
-        raise ValueError(f"after {kind.capitalize()} may only stand `effects NAME=NUMBER …`, not '{written}'")
+        raise ValueError(
+            f"after {kind.capitalize()} may only stand `effects NAME=NUMBER …`, not '{written}'"
+        )
     return tuple((name, int(number)) for name, number in _EFFECT.findall(written))
 
 
@@ -241,5 +255,7 @@ def _scalar(written: str) -> Expectation:
     if all(re.fullmatch(r"[\w-]+=\S+", other) for other in others) and (others or "=" in first):
         named = "" if re.fullmatch(r"[\w-]+=\S+", first) else first
         pairs = others if named else [first, *others]
-        return Word(named, tuple((pair.partition("=")[0], pair.partition("=")[2]) for pair in pairs))
+        return Word(
+            named, tuple((pair.partition("=")[0], pair.partition("=")[2]) for pair in pairs)
+        )
     return Word(written)

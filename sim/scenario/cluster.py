@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from sim.plan import Fault
-from sim.scenario.model import Link, Scenario
-from sim.scenario.shape import Reply
+from anabranch.sim.plan import Fault
+from anabranch.sim.scenario.model import Link, Scenario
+from anabranch.sim.scenario.shape import Reply
 
 
 class ClusterError(Exception):
@@ -60,7 +60,9 @@ class ScenarioCluster(Protocol):
     def prepare(self, scenario: Scenario) -> None:
         """Leaves regions that hold nothing, with the scenario's mode and settings, and its links closed, or open. Time begins here."""
 
-    def post(self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool) -> list[Ticket]:
+    def post(
+        self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool
+    ) -> list[Ticket]:
         """Sends commands, in one go. A region that cannot be reached is waited for; what is to be sent `at_once`, it refuses."""
 
     def settle(self, ticket: Ticket) -> None:

@@ -120,7 +120,11 @@ class Bindings:
             return self.bound[written] == actual
         if written == actual:
             return True
-        if not ID.fullmatch(written) or actual not in self.generated or actual in self.bound.values():
+        if (
+            not ID.fullmatch(written)
+            or actual not in self.generated
+            or actual in self.bound.values()
+        ):
             return False
         if int(written.partition("-")[2]) % SEQ_STEP != int(actual.partition("-")[2]) % SEQ_STEP:
             return False
@@ -193,11 +197,17 @@ def _matches_word(expected: Word, got: Shape, bindings: Bindings) -> bool:
 
 def _matches_items(expected: Items, got: Shape, bindings: Bindings) -> bool:
     if not expected.items:
-        return got is None or got == [] or (isinstance(got, ErrorText) and got.text.startswith("ERR no such key"))
+        return (
+            got is None
+            or got == []
+            or (isinstance(got, ErrorText) and got.text.startswith("ERR no such key"))
+        )
     if not isinstance(got, list) or len(got) != len(expected.items):
         return False
     if expected.ordered:
-        return all(_matches(item, one, bindings) for item, one in zip(expected.items, got, strict=True))
+        return all(
+            _matches(item, one, bindings) for item, one in zip(expected.items, got, strict=True)
+        )
     rest = list(got)
     for item in expected.items:
         found = next((n for n, one in enumerate(rest) if matches(item, one, bindings)), None)
@@ -221,7 +231,9 @@ def render(got: Shape, bindings: Bindings) -> str:
     if isinstance(got, ErrorText):
         return f"(error) {got.text}"
     if isinstance(got, Row):
-        return " ".join([bindings.written(got.name), *(f"{name}={value}" for name, value in got.fields)]).strip()
+        return " ".join(
+            [bindings.written(got.name), *(f"{name}={value}" for name, value in got.fields)]
+        ).strip()
     if isinstance(got, list):
         return "[" + ", ".join(render(one, bindings) for one in got) + "]"
     return bindings.written(str(got))

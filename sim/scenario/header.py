@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from sim.scenario.model import DEFAULT_NAMES, ID_MODES, MEMBERS_MAX, Link, Surroundings
+from anabranch.sim.scenario.model import DEFAULT_NAMES, ID_MODES, MEMBERS_MAX, Link, Surroundings
 
 LINE = re.compile(
     r"(id-mode|regions|names|links|dials|judges|until|seed|clients|delay|tick|loss|traits|set\s+[\w -]+|clock\s+[\w-]+)\s*:\s*(.+)"
@@ -47,7 +47,9 @@ class Header:
     clients: tuple[int, ...] = ()
     _regions: tuple[int, str] = (0, "")
     _dials: tuple[int, str] = (0, "mesh")
-    _own: list[tuple[int, str, str, str]] = field(default_factory=list)  # (line, region, setting, value)
+    _own: list[tuple[int, str, str, str]] = field(
+        default_factory=list
+    )  # (line, region, setting, value)
     _clocks: list[tuple[int, str, int]] = field(default_factory=list)
 
     def take(self, key: str, value: str, line: int) -> None:
@@ -76,8 +78,12 @@ class Header:
             self._regions = line, value
         elif key == "names":
             self.names = tuple(name.strip() for name in value.split(","))
-            if not all(re.fullmatch(r"[\w-]+", name) for name in self.names) or len(set(self.names)) < len(self.names):
-                raise HeaderError(line, f"names are different words with commas between them, not '{value}'")
+            if not all(re.fullmatch(r"[\w-]+", name) for name in self.names) or len(
+                set(self.names)
+            ) < len(self.names):
+                raise HeaderError(
+                    line, f"names are different words with commas between them, not '{value}'"
+                )
         elif key == "links":
             if value not in ("open", "closed"):
                 raise HeaderError(line, f"links are open or closed, not '{value}'")
@@ -103,7 +109,9 @@ class Header:
         elif key == "delay":
             found = re.fullmatch(r"(\d+)(?:\.\.(\d+))? ms", value)
             if found is None or int(found[1]) > int(found[2] or found[1]):
-                raise HeaderError(line, f"delay is a range of milliseconds such as `0..2 ms`, not '{value}'")
+                raise HeaderError(
+                    line, f"delay is a range of milliseconds such as `0..2 ms`, not '{value}'"
+                )
             self.delay_ms = int(found[1]), int(found[2] or found[1])
         elif key == "loss":
             self.loss = float(_matched(line, key, value, r"(0?\.\d+|0|1)", "a share such as 0.02"))
@@ -137,13 +145,17 @@ class Header:
             return tuple(range(1, max(columns) + 1))
         if value.isdigit():
             if not 2 <= int(value) <= MEMBERS_MAX:
-                raise HeaderError(line, f"regions is a number from 2 to {MEMBERS_MAX}, not '{value}'")
+                raise HeaderError(
+                    line, f"regions is a number from 2 to {MEMBERS_MAX}, not '{value}'"
+                )
             regions = tuple(range(1, int(value) + 1))
         else:
             regions = tuple(sorted({self._known(line, name.strip()) for name in value.split(",")}))
         for column in columns:
             if column not in regions:
-                raise HeaderError(line, f"regions: {value}, but there is a column of region {column}")
+                raise HeaderError(
+                    line, f"regions: {value}, but there is a column of region {column}"
+                )
         return regions
 
     def links(self, regions: tuple[int, ...]) -> tuple[Link, ...]:
@@ -155,18 +167,27 @@ class Header:
         for part in value.split(","):
             found = re.fullmatch(r"\s*([\w-]+)\s+from\s+([\w-]+)\s*", part)
             if found is None:
-                raise HeaderError(line, f"dials is one of {', '.join(SHAPES)}, or `us from eu, eu from us`, not '{value}'")
+                raise HeaderError(
+                    line,
+                    f"dials is one of {', '.join(SHAPES)}, or `us from eu, eu from us`, not '{value}'",
+                )
             links.append((self._known(line, found[1]), self._known(line, found[2])))
         return tuple(links)
 
     def own_settings(self) -> tuple[tuple[int, str, str], ...]:
         """(region_id, name, value)."""
-        return tuple((self._known(line, region), name, value) for line, region, name, value in self._own)
+        return tuple(
+            (self._known(line, region), name, value) for line, region, name, value in self._own
+        )
 
     def surroundings(self) -> Surroundings:
         """What only the simulator has."""
-        clocks = tuple((self._known(line, region), offset_ms) for line, region, offset_ms in self._clocks)
-        return Surroundings(self.seed, self.delay_ms, self.tick_ms, self.loss, self.traits, clocks, self.clients)
+        clocks = tuple(
+            (self._known(line, region), offset_ms) for line, region, offset_ms in self._clocks
+        )
+        return Surroundings(
+            self.seed, self.delay_ms, self.tick_ms, self.loss, self.traits, clocks, self.clients
+        )
 
 
 def shape_of(shape: str, regions: tuple[int, ...]) -> tuple[Link, ...]:
@@ -177,7 +198,9 @@ def shape_of(shape: str, regions: tuple[int, ...]) -> tuple[Link, ...]:
     if shape == "ring":
         return tuple((one, regions[place - 1]) for place, one in enumerate(regions))
     if shape == "star":
-        return tuple([(regions[0], a) for a in regions[1:]] + [(a, regions[0]) for a in regions[1:]])
+        return tuple(
+            [(regions[0], a) for a in regions[1:]] + [(a, regions[0]) for a in regions[1:]]
+        )
     return tuple((a, b) for a in regions for b in regions if a != b)
 
 

@@ -12,14 +12,14 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sim.plan import Fault
-from sim.scenario.cluster import ClusterError, Ticket
-from sim.scenario.model import Call, Link, Scenario, Sync, connection
-from sim.scenario.outages import Outages, only_simulated
-from sim.scenario.processes import ProcessCluster, vector_of
-from sim.scenario.runner import ROUNDS_MAX
-from sim.scenario.shape import Reply
-from sim.scenario.wire import Wire, WireError
+from anabranch.sim.plan import Fault
+from anabranch.sim.scenario.cluster import ClusterError, Ticket
+from anabranch.sim.scenario.model import Call, Link, Scenario, Sync, connection
+from anabranch.sim.scenario.outages import Outages, only_simulated
+from anabranch.sim.scenario.processes import ProcessCluster, vector_of
+from anabranch.sim.scenario.runner import ROUNDS_MAX
+from anabranch.sim.scenario.shape import Reply
+from anabranch.sim.scenario.wire import Wire, WireError
 
 MODE_SETTING = "crdt-xadd-id-uniqueness-mode"
 SYNC_PATIENCE_MS = 2000
@@ -72,7 +72,9 @@ class _Line:
 class LiveCluster:
     """A `ScenarioCluster` over TCP. Besides the clients' connections, one to each region is the runner's own."""
 
-    def __init__(self, endpoints: Mapping[int, Endpoint], processes: ProcessCluster | None = None) -> None:
+    def __init__(
+        self, endpoints: Mapping[int, Endpoint], processes: ProcessCluster | None = None
+    ) -> None:
         self.endpoints = dict(endpoints)
         self._clients: dict[int, _Line] = {}
         self._admins: dict[int, Wire] = {}
@@ -90,7 +92,9 @@ class LiveCluster:
             return "an earlier scenario broke the cluster"
         if scenario.members > len(self.endpoints):
             return f"it needs {scenario.members} regions, and the cluster has {len(self.endpoints)}"
-        if self.deadline_keys and any(isinstance(step, Sync) and step.effects for step in scenario.steps):
+        if self.deadline_keys and any(
+            isinstance(step, Sync) and step.effects for step in scenario.steps
+        ):
             return "it counts effects, and deadlines of an earlier scenario may still be on their way out"
         again = sorted(self.deadline_keys & scenario.words)
         return f"key {again[0].decode()} had a deadline in an earlier scenario" if again else ""
@@ -104,7 +108,9 @@ class LiveCluster:
         if why:
             raise ClusterError(why)
         self.clear()
-        names = [word.decode().lower() for call in scenario.calls() for word in _settings_named(call)]
+        names = [
+            word.decode().lower() for call in scenario.calls() for word in _settings_named(call)
+        ]
         for region in self.endpoints:
             for name in [*names, MODE_SETTING, *scenario.settings_of(region)]:
                 self._originals.setdefault((region, name), self._setting(region, name))
@@ -112,14 +118,23 @@ class LiveCluster:
         for region in self.endpoints:
             self._set_up(region)
         self._outages.start_alone = not scenario.links_open
-        self.close_links([link for link in self._all_links() if not (scenario.links_open and link in scenario.links)])
+        self.close_links(
+            [
+                link
+                for link in self._all_links()
+                if not (scenario.links_open and link in scenario.links)
+            ]
+        )
         self.deadline_keys |= deadline_keys(scenario)
         self._zero_s = time.monotonic()
 
     def _set_up(self, region: int) -> None:
         """The scenario's settings; those of others that were in force stay."""
         assert self._scenario is not None
-        for name, value in {MODE_SETTING: self._scenario.id_mode, **self._scenario.settings_of(region)}.items():
+        for name, value in {
+            MODE_SETTING: self._scenario.id_mode,
+            **self._scenario.settings_of(region),
+        }.items():
             self._admin_ok(region, "CONFIG", "SET", name, value)
 
     def clear(self) -> None:
@@ -138,7 +153,9 @@ class LiveCluster:
         for region in self.endpoints:
             held = self._admin_call(region, "DBSIZE")
             if held != 0:
-                raise ClusterError(f"region {self.endpoints[region].name} holds {held!r} keys after FLUSHALL and sync")
+                raise ClusterError(
+                    f"region {self.endpoints[region].name} holds {held!r} keys after FLUSHALL and sync"
+                )
 
     def conclude(self, judged: bool) -> list[tuple[str, str]]:
         """See `ScenarioCluster`. The one judge that there is compares digests."""
@@ -153,12 +170,21 @@ class LiveCluster:
             self._level(regions)
         except ClusterError as error:
             return [("convergence", str(error))]
-        digests = {self.endpoints[region].name: self._admin_call(region, "CRDT.DIGEST") for region in regions}
-        return [] if len({str(digest) for digest in digests.values()}) == 1 else [("digests", f"they differ: {digests}")]
+        digests = {
+            self.endpoints[region].name: self._admin_call(region, "CRDT.DIGEST")
+            for region in regions
+        }
+        return (
+            []
+            if len({str(digest) for digest in digests.values()}) == 1
+            else [("digests", f"they differ: {digests}")]
+        )
 
     # -- clients -----------------------------------------------------------------------------------------------------
 
-    def post(self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool) -> list[Ticket]:
+    def post(
+        self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool
+    ) -> list[Ticket]:
         """See `ScenarioCluster`."""
         self._outages.pump()
         tickets = [Ticket() for _ in commands]
@@ -229,7 +255,9 @@ class LiveCluster:
             if waiting and time.monotonic() > deadline:
                 receiver, sender = waiting[0]
                 names = f"{self.endpoints[receiver].name} from {self.endpoints[sender].name}"
-                raise ClusterError(f"the link by which {names} receives is {states[receiver].get(sender)} after {LINK_PATIENCE_S} s")
+                raise ClusterError(
+                    f"the link by which {names} receives is {states[receiver].get(sender)} after {LINK_PATIENCE_S} s"
+                )
             if waiting:
                 time.sleep(0.005)
 
@@ -262,7 +290,9 @@ class LiveCluster:
     def links(self, regions: Sequence[int]) -> dict[int, dict[int, str]]:
         """See `ScenarioCluster`."""
         answers = {region: peers_of(self._admin_call(region, "CRDT.PEERS")) for region in regions}
-        return {region: {peer: link for _, peer, link in peers} for region, peers in answers.items()}
+        return {
+            region: {peer: link for _, peer, link in peers} for region, peers in answers.items()
+        }
 
     def sleep(self, duration_ms: int) -> None:
         """See `ScenarioCluster`."""
@@ -317,7 +347,12 @@ class LiveCluster:
         raise ClusterError(f"regions did not level: {vectors}; their links: {self.links(regions)}")
 
     def _all_links(self) -> list[Link]:
-        return [(receiver, sender) for receiver in self.endpoints for sender in self.endpoints if receiver != sender]
+        return [
+            (receiver, sender)
+            for receiver in self.endpoints
+            for sender in self.endpoints
+            if receiver != sender
+        ]
 
     def _setting(self, region: int, name: str) -> str:
         reply = self._admin_call(region, "CONFIG", "GET", name)
@@ -328,7 +363,9 @@ class LiveCluster:
     def _admin_ok(self, region: int, *argv: str) -> None:
         reply = self._admin_call(region, *argv)
         if reply != b"OK":
-            raise ClusterError(f"region {self.endpoints[region].name}: {' '.join(argv)} answered {reply!r}")
+            raise ClusterError(
+                f"region {self.endpoints[region].name}: {' '.join(argv)} answered {reply!r}"
+            )
 
     def _admin_call(self, region: int, *argv: str) -> Reply:
         self._outages.await_reachable(region)
@@ -361,9 +398,15 @@ def peers_of(reply: Reply) -> list[tuple[str, int, str]]:
     found = []
     for peer in reply if isinstance(reply, list) else []:
         flat = peer if isinstance(peer, list) else []
-        pairs = {flat[n]: flat[n + 1] for n in range(0, len(flat) - 1, 2) if isinstance(flat[n], bytes)}
+        pairs = {
+            flat[n]: flat[n + 1] for n in range(0, len(flat) - 1, 2) if isinstance(flat[n], bytes)
+        }
         name, region_id, link = pairs.get(b"name"), pairs.get(b"region_id"), pairs.get(b"link")
-        if not isinstance(name, bytes) or not isinstance(region_id, (int, bytes)) or not isinstance(link, bytes):
+        if (
+            not isinstance(name, bytes)
+            or not isinstance(region_id, (int, bytes))
+            or not isinstance(link, bytes)
+        ):
             raise ClusterError(f"CRDT.PEERS answered {reply!r}")
         found.append((name.decode(), int(region_id), link.decode()))
     if not found:
@@ -374,13 +417,26 @@ def peers_of(reply: Reply) -> list[tuple[str, int, str]]:
 def _settings_named(call: Call) -> tuple[bytes, ...]:
     """What a cell's CONFIG SET names."""
     argv = call.argv
-    return argv[2::2] if argv[0].upper() == b"CONFIG" and len(argv) > 3 and argv[1].upper() == b"SET" else ()
+    return (
+        argv[2::2]
+        if argv[0].upper() == b"CONFIG" and len(argv) > 3 and argv[1].upper() == b"SET"
+        else ()
+    )
 
 
 def deadline_keys(scenario: Scenario) -> set[bytes]:
     """Keys on which the scenario may leave deadlines."""
     calls = scenario.calls()
-    keys = {call.argv[1] for call in calls if call.argv[0].upper() in _DEADLINE_COMMANDS and len(call.argv) > 1}
+    keys = {
+        call.argv[1]
+        for call in calls
+        if call.argv[0].upper() in _DEADLINE_COMMANDS and len(call.argv) > 1
+    }
     if keys:
-        keys |= {key for call in calls if call.argv[0].upper() in _RENAME_COMMANDS for key in call.argv[1:]}
+        keys |= {
+            key
+            for call in calls
+            if call.argv[0].upper() in _RENAME_COMMANDS
+            for key in call.argv[1:]
+        }
     return keys

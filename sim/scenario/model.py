@@ -5,10 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Optional, Union
 
-from sim.plan import Fault
-from sim.scenario.expectation import Expectation
+from anabranch.sim.plan import Fault
+from anabranch.sim.scenario.expectation import Expectation
 
-DEFAULT_NAMES = ("us", "eu", "ap", "sa", "af", "oc", "me", "in", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "r16")
+DEFAULT_NAMES = (
+    "us",
+    "eu",
+    "ap",
+    "sa",
+    "af",
+    "oc",
+    "me",
+    "in",
+    "r9",
+    "r10",
+    "r11",
+    "r12",
+    "r13",
+    "r14",
+    "r15",
+    "r16",
+)
 ID_MODES = ("strict", "semi-strict", "liberal")
 MEMBERS_MAX = len(DEFAULT_NAMES)
 CLIENT_MAX = 699
@@ -193,4 +210,8 @@ class Scenario:
     def settings_of(self, region: int) -> dict[str, str]:
         """What a region is set to, by name: the mode, what all have, what is its own."""
         mode = {"crdt-xadd-id-uniqueness-mode": self.id_mode} if self.id_mode != "strict" else {}
-        return {**mode, **dict(self.settings), **{name: value for one, name, value in self.own_settings if one == region}}
+        return {
+            **mode,
+            **dict(self.settings),
+            **{name: value for one, name, value in self.own_settings if one == region},
+        }

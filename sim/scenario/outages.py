@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final, Optional
 
-from sim.plan import Fault
-from sim.scenario.cluster import ClusterError
-from sim.scenario.model import Scenario
-from sim.scenario.processes import ProcessCluster
+from anabranch.sim.plan import Fault
+from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.model import Scenario
+from anabranch.sim.scenario.processes import ProcessCluster
 
 LIVE: Final = frozenset({"kill", "clean restart", "pause"})
 """Kinds of faults that can be done to real processes."""
@@ -19,7 +19,11 @@ LIVE: Final = frozenset({"kill", "clean restart", "pause"})
 def only_simulated(scenario: Scenario) -> list[str]:
     """What of a scenario only the simulator can do."""
     found = [fault.kind for fault in scenario.faults() if fault.kind not in LIVE]
-    found += [f"clock of {scenario.name_of(region)}" for region, offset_ms in scenario.surroundings.clocks if offset_ms]
+    found += [
+        f"clock of {scenario.name_of(region)}"
+        for region, offset_ms in scenario.surroundings.clocks
+        if offset_ms
+    ]
     found += ["loss of answers"] if scenario.surroundings.loss else []
     return list(dict.fromkeys(found))
 
@@ -27,7 +31,12 @@ def only_simulated(scenario: Scenario) -> list[str]:
 class Outages:
     """Of regions that this runner started. `stops` and `starts` are told of a process that has ended, and of one that answers again."""
 
-    def __init__(self, processes: Optional[ProcessCluster], stops: Callable[[int], None], starts: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        processes: Optional[ProcessCluster],
+        stops: Callable[[int], None],
+        starts: Callable[[int], None],
+    ) -> None:
         self._processes = processes
         self._stops = stops
         self._starts = starts
@@ -78,14 +87,20 @@ class Outages:
         """Waits until it runs."""
         while not self.is_reachable(region):
             if not self._due:
-                raise ClusterError(f"region {self._name(region)} does not run, and nothing will start it")
+                raise ClusterError(
+                    f"region {self._name(region)} does not run, and nothing will start it"
+                )
             time.sleep(self.pause_s(60.0))
             self.pump()
 
     def _name(self, region: int) -> str:
         if self._processes is None:
-            raise ClusterError("only regions that the runner starts itself can be killed, restarted and paused")
-        return next(each.name for each in self._processes.regions.values() if each.region_id == region)
+            raise ClusterError(
+                "only regions that the runner starts itself can be killed, restarted and paused"
+            )
+        return next(
+            each.name for each in self._processes.regions.values() if each.region_id == region
+        )
 
     def _later(self, fault: Fault, end: Callable[[], None]) -> None:
         self._due.append((time.monotonic() + fault.duration_ms / 1000, end))

@@ -10,10 +10,19 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sim.plan import Fault
-from sim.scenario.cells import Arrow, Command, Directive, Label, Leave, Pause, Token, tokens_of
-from sim.scenario.header import LINE, Header, HeaderError
-from sim.scenario.model import (
+from anabranch.sim.plan import Fault
+from anabranch.sim.scenario.cells import (
+    Arrow,
+    Command,
+    Directive,
+    Label,
+    Leave,
+    Pause,
+    Token,
+    tokens_of,
+)
+from anabranch.sim.scenario.header import LINE, Header, HeaderError
+from anabranch.sim.scenario.model import (
     MEMBERS_MAX,
     Answer,
     Call,
@@ -29,7 +38,7 @@ from sim.scenario.model import (
     Wait,
     connection,
 )
-from sim.scenario.trouble import Trouble
+from anabranch.sim.scenario.trouble import Trouble
 
 _TIME_COLUMNS = ("time", "when", "t")
 _PROSE_COLUMNS = ("explanation", "why", "note", "notes", "rule", "rules")
@@ -76,7 +85,11 @@ def parse(text: str, path: str = "scenario") -> Scenario:
     while at < len(lines):
         if lines[at].lstrip().startswith("```"):
             at = _after_fence(lines, at)
-        elif lines[at].lstrip().startswith("|") and at + 1 < len(lines) and _SEPARATOR.fullmatch(lines[at + 1].strip()):
+        elif (
+            lines[at].lstrip().startswith("|")
+            and at + 1 < len(lines)
+            and _SEPARATOR.fullmatch(lines[at + 1].strip())
+        ):
             end = _end_of_table(lines, at)
             tables += _table(draft, lines, at, end)
             at = end
@@ -85,9 +98,14 @@ def parse(text: str, path: str = "scenario") -> Scenario:
                 _prose(draft, lines[at], at + 1)
             at += 1
     if not tables:
-        raise draft.wrong(len(lines), "no scenario: no table whose first column is Time and that has columns Region 1, Region 2 …")
+        raise draft.wrong(
+            len(lines),
+            "no scenario: no table whose first column is Time and that has columns Region 1, Region 2 …",
+        )
     for whose, line in draft.blocked.items():
-        raise draft.wrong(line, f"nothing says what the blocked command of {_speaker(whose)} returns in the end")
+        raise draft.wrong(
+            line, f"nothing says what the blocked command of {_speaker(whose)} returns in the end"
+        )
     try:
         return _scenario(draft)
     except HeaderError as error:
@@ -109,7 +127,9 @@ def _scenario(draft: _Draft) -> Scenario:
         members=max(regions),
         names=header.names,
         settings=tuple(header.settings),
-        words=frozenset(word for step in draft.steps if isinstance(step, Call) for word in step.argv[1:]),
+        words=frozenset(
+            word for step in draft.steps if isinstance(step, Call) for word in step.argv[1:]
+        ),
         own_settings=header.own_settings(),
         regions=regions,
         links_open=header.links_open,
@@ -130,7 +150,9 @@ def _front_matter(draft: _Draft, lines: list[str]) -> int:
         if lines[at].strip() and not lines[at].lstrip().startswith("#"):
             key, colon, value = lines[at].partition(":")
             if not colon:
-                raise draft.wrong(at + 1, f"the header takes `key: value` lines, not '{lines[at].strip()}'")
+                raise draft.wrong(
+                    at + 1, f"the header takes `key: value` lines, not '{lines[at].strip()}'"
+                )
             draft.take(" ".join(key.split()), value.strip(), at + 1)
     raise draft.wrong(1, "the header that begins with --- has no end")
 
@@ -146,7 +168,9 @@ def _prose(draft: _Draft, line: str, number: int) -> None:
 
 def _after_fence(lines: list[str], at: int) -> int:
     fence = lines[at].lstrip()[:3]
-    end = next((n for n in range(at + 1, len(lines)) if lines[n].lstrip().startswith(fence)), len(lines))
+    end = next(
+        (n for n in range(at + 1, len(lines)) if lines[n].lstrip().startswith(fence)), len(lines)
+    )
     return end + 1
 
 
@@ -180,7 +204,9 @@ def _table(draft: _Draft, lines: list[str], at: int, end: int) -> int:
         cells = _split(lines[n])
         if len(cells) != len(heads):
             raise draft.wrong(n + 1, f"{len(cells)} cells under {len(heads)} headings")
-        by_region = {column: cell for column, cell in zip(columns, cells[1:], strict=True) if column}
+        by_region = {
+            column: cell for column, cell in zip(columns, cells[1:], strict=True) if column
+        }
         _row(draft, n + 1, cells[0].strip("_* "), by_region)
     return 1
 
@@ -195,7 +221,10 @@ def _column(draft: _Draft, head: str, line: int) -> int:
         return int(numbered[1])
     if bare in draft.header.names:
         return draft.header.names.index(bare) + 1
-    raise draft.wrong(line, f"a column is 'Region N', a name out of {', '.join(draft.header.names)}, or 'Explanation', not '{head}'")
+    raise draft.wrong(
+        line,
+        f"a column is 'Region N', a name out of {', '.join(draft.header.names)}, or 'Explanation', not '{head}'",
+    )
 
 
 def _row(draft: _Draft, line: int, time: str, cells: dict[int, str]) -> None:
@@ -208,7 +237,12 @@ def _row(draft: _Draft, line: int, time: str, cells: dict[int, str]) -> None:
     at = _AT.fullmatch(time)
     if at is not None:
         draft.steps.append(Until(line, time, int(at[1]) * (1000 if at[2] == "s" else 1)))
-    directives = {region: token for region, tokens in read.items() for token in tokens if isinstance(token, Directive)}
+    directives = {
+        region: token
+        for region, tokens in read.items()
+        for token in tokens
+        if isinstance(token, Directive)
+    }
     if directives:
         if any(tokens for region, tokens in read.items() if region not in directives):
             raise draft.wrong(line, "a row of Sync, Cut or Heal has no other commands")
@@ -230,7 +264,9 @@ def _directive(draft: _Draft, line: int, time: str, directives: dict[int, Direct
     if "heal" in kinds:
         return Heal(line, time, regions)
     effects = {}
-    for name, number in (effect for directive in directives.values() for effect in directive.effects):
+    for name, number in (
+        effect for directive in directives.values() for effect in directive.effects
+    ):
         effects[_region_of(draft, line, name, "effects of")] = number
     return Sync(line, time, regions, tuple(effects.items()))
 
@@ -238,7 +274,9 @@ def _directive(draft: _Draft, line: int, time: str, directives: dict[int, Direct
 def _region_of(draft: _Draft, line: int, name: str, what: str) -> int:
     region = draft.header.region_of(name)
     if not region:
-        raise draft.wrong(line, f"{what} '{name}': no such region among {', '.join(draft.header.names)}")
+        raise draft.wrong(
+            line, f"{what} '{name}': no such region among {', '.join(draft.header.names)}"
+        )
     return region
 
 
@@ -280,12 +318,20 @@ class _Cell:
             steps.append(HangUp(line, time, region, self.client))
             self.draft.blocked.pop(connection(region, self.client), None)
         elif isinstance(token, Trouble):
-            regions = (region, _region_of(self.draft, line, token.to, "a fault to")) if token.to else (region,)
-            steps.append(Strike(line, time, Fault(0, token.kind, regions, token.duration_ms, token.draw)))
+            regions = (
+                (region, _region_of(self.draft, line, token.to, "a fault to"))
+                if token.to
+                else (region,)
+            )
+            steps.append(
+                Strike(line, time, Fault(0, token.kind, regions, token.duration_ms, token.draw))
+            )
         elif isinstance(token, Arrow):
             whose = connection(region, self.client)
             if whose not in self.draft.blocked or token.expected is None:
-                raise self.draft.wrong(line, f"region {region}: an arrow without a command before it")
+                raise self.draft.wrong(
+                    line, f"region {region}: an arrow without a command before it"
+                )
             del self.draft.blocked[whose]
             steps.append(Answer(line, time, region, token.expected, self.client))
         return 1
@@ -294,11 +340,28 @@ class _Cell:
         draft, line = self.draft, self.line
         whose = connection(self.region, self.client)
         if whose in draft.blocked:
-            raise draft.wrong(line, f"{_speaker(whose)} is told a command while one is blocked since line {draft.blocked[whose]}")
+            raise draft.wrong(
+                line,
+                f"{_speaker(whose)} is told a command while one is blocked since line {draft.blocked[whose]}",
+            )
         expected = arrow.expected if arrow is not None else None
         blocks = arrow is not None and arrow.expected is None
         if blocks and self.at_once:
-            raise draft.wrong(line, "in a row with a time in ms nobody waits for answers: leave (blocked) out")
-        draft.steps.append(Call(line, self.time, self.region, token.argv, expected, blocks, self.client, self.at_once, self.post))
+            raise draft.wrong(
+                line, "in a row with a time in ms nobody waits for answers: leave (blocked) out"
+            )
+        draft.steps.append(
+            Call(
+                line,
+                self.time,
+                self.region,
+                token.argv,
+                expected,
+                blocks,
+                self.client,
+                self.at_once,
+                self.post,
+            )
+        )
         if blocks:
             draft.blocked[whose] = line

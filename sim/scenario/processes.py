@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sim.scenario.cluster import ClusterError
-from sim.scenario.wire import Wire, WireError
+from anabranch import build
+from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.wire import Wire, WireError
 
 HOST = "127.0.0.1"
 START_PATIENCE_S = 60.0
@@ -76,13 +75,21 @@ class ProcessCluster:
     """Regions that all dial each other. Without `directory`, files go into a temporary one that `stop` removes."""
 
     def __init__(
-        self, names: Sequence[str] = ("us", "eu", "ap"), flags: Mapping[str, str] | None = None, directory: Path | None = None
+        self,
+        names: Sequence[str] = ("us", "eu", "ap"),
+        flags: Mapping[str, str] | None = None,
+        directory: Path | None = None,
     ) -> None:
         self._own_directory = directory is None
-        self.directory = Path(tempfile.mkdtemp(prefix="anabranch-")) if directory is None else directory
+        self.directory = (
+            Path(tempfile.mkdtemp(prefix="anabranch-")) if directory is None else directory
+        )
         self.flags = dict(flags or {})
         ports = free_ports(3 * len(names))
-        self.regions = {name: RegionProcess(name, n + 1, ports[3 * n : 3 * n + 3], self.directory) for n, name in enumerate(names)}
+        self.regions = {
+            name: RegionProcess(name, n + 1, ports[3 * n : 3 * n + 3], self.directory)
+            for n, name in enumerate(names)
+        }
 
     def __enter__(self) -> ProcessCluster:
         return self
@@ -94,11 +101,23 @@ class ProcessCluster:
         return self.regions[name]
 
     def command(self, name: str, extra: Sequence[str] = ()) -> list[str]:
-        """The command line of one region. `-P` is passed on: where it was given, the installed build runs."""
+        """The command line of one region, which runs the build that this process runs."""
         region = self.regions[name]
-        line = [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "cli.main", "serve", "--cluster", "scenario"]
-        line += ["--members", ",".join(f"{each.name}={each.region_id}" for each in self.regions.values()), "--name", name]
-        line += ["--resp", region.address, "--sync", f"{HOST}:{region.sync_port}", "--http", f"{HOST}:{region.http_port}"]
+        line = [*build.command(), "serve", "--cluster", "scenario"]
+        line += [
+            "--members",
+            ",".join(f"{each.name}={each.region_id}" for each in self.regions.values()),
+            "--name",
+            name,
+        ]
+        line += [
+            "--resp",
+            region.address,
+            "--sync",
+            f"{HOST}:{region.sync_port}",
+            "--http",
+            f"{HOST}:{region.http_port}",
+        ]
         for peer in self.regions.values():
             if peer is not region:
                 line += ["--peer", f"{peer.name}@{HOST}:{peer.sync_port}"]
@@ -114,7 +133,11 @@ class ProcessCluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         with region.log.open("ab") as log:
             region.process = subprocess.Popen(
-                self.command(name, extra), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(os.environ, PYTHONUNBUFFERED="1")
+                self.command(name, extra),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=dict(build.environment(), PYTHONUNBUFFERED="1"),
             )
         if wait:
             self.await_answer(name)
@@ -146,7 +169,9 @@ class ProcessCluster:
             except WireError:
                 pass
             time.sleep(0.02)
-        raise ClusterError(f"region {name} does not answer PING after {START_PATIENCE_S} s:\n{region.log_tail()}")
+        raise ClusterError(
+            f"region {name} does not answer PING after {START_PATIENCE_S} s:\n{region.log_tail()}"
+        )
 
     def level(self, patience_s: float = 60.0) -> dict[int, int]:
         """Waits until all running regions hold the same; their vector then. ClusterError if they do not come to it."""
@@ -162,7 +187,9 @@ class ProcessCluster:
             for region in running:
                 with region.wire() as wire:
                     vectors.append(vector_of(wire))
-            if all(answer == 1 for answer in answers) and all(vector == vectors[0] for vector in vectors):
+            if all(answer == 1 for answer in answers) and all(
+                vector == vectors[0] for vector in vectors
+            ):
                 return vectors[0]
             time.sleep(0.02)
         raise ClusterError(f"regions did not level within {patience_s} s: {vectors}")
@@ -198,13 +225,17 @@ class ProcessCluster:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(STOP_PATIENCE_S)
-            raise ClusterError(f"region {name} did not end within {STOP_PATIENCE_S} s of SIGTERM:\n{self[name].log_tail()}") from None
+            raise ClusterError(
+                f"region {name} did not end within {STOP_PATIENCE_S} s of SIGTERM:\n{self[name].log_tail()}"
+            ) from None
 
     def stop(self) -> None:
         """Ends every region and removes temporary files."""
         for region in self.regions.values():
             if region.process is not None and region.process.poll() is None:
-                region.process.send_signal(signal.SIGCONT)  # one that is paused would not hear the other
+                region.process.send_signal(
+                    signal.SIGCONT
+                )  # one that is paused would not hear the other
                 region.process.terminate()
         for region in self.regions.values():
             if region.process is not None:

@@ -6,9 +6,9 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from region.engine.replies import Reply
-from sim.history import Checker, Operation, Words
-from sim.world.draining import FIRST_NUMBER
+from anabranch.region.engine.replies import Reply
+from anabranch.sim.history import Checker, Operation, Words
+from anabranch.sim.world.draining import FIRST_NUMBER
 
 ANYTHING: Final = "…"
 
@@ -32,7 +32,9 @@ class Notes:
 
     def __init__(self) -> None:
         self.told: list[Told] = []
-        self._to_run: defaultdict[int, deque[tuple[Told, int]]] = defaultdict(deque)  # by client, in order
+        self._to_run: defaultdict[int, deque[tuple[Told, int]]] = defaultdict(
+            deque
+        )  # by client, in order
 
         class Onlooker(Checker):
             """Sees what the regions compute."""
@@ -62,7 +64,11 @@ class Notes:
             return
         told, place = found
         commands = operation.commands()
-        replies = operation.reply if operation.queued and isinstance(operation.reply, list) else [operation.reply]
+        replies = (
+            operation.reply
+            if operation.queued and isinstance(operation.reply, list)
+            else [operation.reply]
+        )
         shown = tuple(_shown(words, reply) for words, reply in zip(commands, replies, strict=False))
         if any(each != ANYTHING for each in shown):
             told.returns[place] = shown

@@ -10,10 +10,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sim.scenario.cluster import ClusterError, ScenarioCluster, Ticket
-from sim.scenario.expectation import Bindings, ErrorText, Expectation, Shape, matches, render, words_in
-from sim.scenario.model import Answer, Call, Cut, HangUp, Heal, Link, Scenario, Step, Strike, Sync, Until, Wait, connection
-from sim.scenario.shape import Reply, shape, shape_of_transaction
+from anabranch.sim.scenario.cluster import ClusterError, ScenarioCluster, Ticket
+from anabranch.sim.scenario.expectation import (
+    Bindings,
+    ErrorText,
+    Expectation,
+    Shape,
+    matches,
+    render,
+    words_in,
+)
+from anabranch.sim.scenario.model import (
+    Answer,
+    Call,
+    Cut,
+    HangUp,
+    Heal,
+    Link,
+    Scenario,
+    Step,
+    Strike,
+    Sync,
+    Until,
+    Wait,
+    connection,
+)
+from anabranch.sim.scenario.shape import Reply, shape, shape_of_transaction
 
 ROUNDS_MAX = 50
 """A Sync row that has not come to rest after so many rounds fails."""
@@ -33,7 +55,9 @@ class Mismatch:
 
     def __str__(self) -> str:
         place = f"{self.path}:{self.line}" if self.line else self.path
-        where = f"{place}: {self.time}, {self.region}" + (f": {self.command}" if self.command else "")
+        where = f"{place}: {self.time}, {self.region}" + (
+            f": {self.command}" if self.command else ""
+        )
         return f"{where}\n    expected {self.expected}\n    got      {self.got}"
 
 
@@ -80,7 +104,9 @@ class _Run:
             self._end()
         except ClusterError as error:
             line, time = (step.line, step.time) if step is not None else (0, "before the first row")
-            self.mismatches.append(Mismatch(self.scenario.path, line, time, "cluster", "", "to go on", str(error)))
+            self.mismatches.append(
+                Mismatch(self.scenario.path, line, time, "cluster", "", "to go on", str(error))
+            )
         self.mismatches.sort(key=lambda mismatch: mismatch.line or 1 << 30)
         return self.mismatches
 
@@ -126,7 +152,12 @@ class _Run:
     def _collect(self, call: Call) -> None:
         """Commands behind one label go out together."""
         before = self.pipeline[-1] if self.pipeline else call
-        if (before.line, before.region, before.client, before.post) != (call.line, call.region, call.client, call.post):
+        if (before.line, before.region, before.client, before.post) != (
+            call.line,
+            call.region,
+            call.client,
+            call.post,
+        ):
             self._post()
         self.pipeline.append(call)
 
@@ -135,8 +166,18 @@ class _Run:
         calls, self.pipeline = self.pipeline, []
         if not calls:
             return
-        named = {word.decode("utf-8", "replace").removeprefix("(") for call in calls for word in call.argv}
-        self._gather([one.ticket for one in self.posted if one.call.expected and not named.isdisjoint(words_in(one.call.expected))])
+        named = {
+            word.decode("utf-8", "replace").removeprefix("(")
+            for call in calls
+            for word in call.argv
+        }
+        self._gather(
+            [
+                one.ticket
+                for one in self.posted
+                if one.call.expected and not named.isdisjoint(words_in(one.call.expected))
+            ]
+        )
         commands = [self.bindings.substitute(call.argv) for call in calls]
         tickets = self.cluster.post(calls[0].region, calls[0].client, commands, at_once=True)
         self.posted += [_Posted(*one) for one in zip(calls, commands, tickets, strict=True)]
@@ -196,7 +237,9 @@ class _Run:
             self.cluster.until(self.scenario.until_ms)
         self._gather([])
         for judge, text in self.cluster.conclude(self.scenario.judged):
-            self.mismatches.append(Mismatch(self.scenario.path, 0, "the end", judge, "", "nothing to be found", text))
+            self.mismatches.append(
+                Mismatch(self.scenario.path, 0, "the end", judge, "", "nothing to be found", text)
+            )
         for one in self.posted:
             if one.call.expected is not None and one.ticket.is_open:
                 self.cluster.settle(one.ticket)
@@ -260,7 +303,9 @@ class _Run:
             carried = max(vector.get(region, 0) for vector in after.values()) - least
             if carried != number:
                 name = self.scenario.name_of(region)
-                self._note(step, (b"Sync",), f"effects {name}={number}", f"effects {name}={carried}")
+                self._note(
+                    step, (b"Sync",), f"effects {name}={number}", f"effects {name}={carried}"
+                )
 
     def _level(self, step: Sync, links: Sequence[Link]) -> dict[int, dict[int, int]]:
         """Syncs until nothing moves; the vectors then."""
@@ -270,16 +315,27 @@ class _Run:
         for _ in range(ROUNDS_MAX):
             answered = self.cluster.sync(linked)
             now = self.cluster.vectors(step.regions)
-            if answered and now == last and all(now[region] == now[group[0]] for group in groups for region in group):
+            if (
+                answered
+                and now == last
+                and all(now[region] == now[group[0]] for group in groups for region in group)
+            ):
                 return now
             last = now
         states = self.cluster.links(step.regions)
-        shown = "; ".join(f"{self.scenario.name_of(region)} {vector}, links {states[region]}" for region, vector in last.items())
-        raise ClusterError(f"the regions did not level in {ROUNDS_MAX} rounds of CRDT.SYNC: {shown}")
+        shown = "; ".join(
+            f"{self.scenario.name_of(region)} {vector}, links {states[region]}"
+            for region, vector in last.items()
+        )
+        raise ClusterError(
+            f"the regions did not level in {ROUNDS_MAX} rounds of CRDT.SYNC: {shown}"
+        )
 
     # -- differences -------------------------------------------------------------------------------------------------
 
-    def _compare(self, step: Call | Answer, argv: Sequence[bytes], expected: Expectation | None, got: Shape) -> None:
+    def _compare(
+        self, step: Call | Answer, argv: Sequence[bytes], expected: Expectation | None, got: Shape
+    ) -> None:
         if expected is None:
             if isinstance(got, ErrorText):
                 self._note(step, argv, "no error", render(got, self.bindings))
@@ -289,7 +345,9 @@ class _Run:
     def _note(self, step: Step, argv: Sequence[bytes], expected: str, got: str) -> None:
         region = self.scenario.name_of(step.region) if isinstance(step, (Call, Answer)) else "Sync"
         command = " ".join(word.decode("utf-8", "backslashreplace") for word in argv)
-        self.mismatches.append(Mismatch(self.scenario.path, step.line, step.time, region, command, expected, got))
+        self.mismatches.append(
+            Mismatch(self.scenario.path, step.line, step.time, region, command, expected, got)
+        )
 
 
 def _connected(regions: Sequence[int], links: Sequence[Link]) -> list[list[int]]:

@@ -11,14 +11,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.scenario.cluster import ClusterError
-from sim.scenario.expectation import ErrorText
-from sim.scenario.live import ANSWER_PATIENCE_S, Endpoint, LiveCluster, deadline_keys, peers_of
-from sim.scenario.model import DEFAULT_NAMES, Scenario, ScenarioError
-from sim.scenario.parser import load
-from sim.scenario.processes import HOST, ProcessCluster
-from sim.scenario.runner import Mismatch, run_scenario
-from sim.scenario.wire import Wire, WireError
+from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.expectation import ErrorText
+from anabranch.sim.scenario.live import (
+    ANSWER_PATIENCE_S,
+    Endpoint,
+    LiveCluster,
+    deadline_keys,
+    peers_of,
+)
+from anabranch.sim.scenario.model import DEFAULT_NAMES, Scenario, ScenarioError
+from anabranch.sim.scenario.parser import load
+from anabranch.sim.scenario.processes import HOST, ProcessCluster
+from anabranch.sim.scenario.runner import Mismatch, run_scenario
+from anabranch.sim.scenario.wire import Wire, WireError
 
 _MEMBERS_AT_LEAST = 3
 
@@ -39,7 +45,12 @@ class Outcome:
 
     def __str__(self) -> str:
         state = "passed" if self.passed else "FAILED"
-        return "\n".join([f"{state} {self.path} ({self.title}, {self.duration_ms} ms)", *(f"  {one}" for one in self.mismatches)])
+        return "\n".join(
+            [
+                f"{state} {self.path} ({self.title}, {self.duration_ms} ms)",
+                *(f"  {one}" for one in self.mismatches),
+            ]
+        )
 
 
 Report = Callable[[Outcome], None]
@@ -49,13 +60,17 @@ def scenario_files(paths: Iterable[str | Path]) -> list[Path]:
     """The files themselves, and the ``*.md`` files of directories by name; README.md is prose."""
     found: list[Path] = []
     for path in map(Path, paths):
-        found += sorted(one for one in path.glob("*.md") if one.name != "README.md") if path.is_dir() else [path]
+        found += (
+            sorted(one for one in path.glob("*.md") if one.name != "README.md")
+            if path.is_dir()
+            else [path]
+        )
     return found
 
 
 def run_virtually(paths: Iterable[str | Path], report: Report) -> int:
     """Runs scenario files and directories of them in virtual time, each in a world of its own. Returns how many failed, as `run` does."""
-    from sim.scenario import virtual
+    from anabranch.sim.scenario import virtual
 
     scenarios, failed = _loaded(paths, report)
     for scenario in scenarios:
@@ -73,11 +88,17 @@ def run(paths: Iterable[str | Path], addresses: Sequence[str] | None, report: Re
     """
     scenarios, failed = _loaded(paths, report)
     scenarios.sort(key=lambda scenario: bool(deadline_keys(scenario)))
-    runner = _Existing(discover(addresses)) if addresses else _Own(max([_MEMBERS_AT_LEAST, *(each.members for each in scenarios)]))
+    runner = (
+        _Existing(discover(addresses))
+        if addresses
+        else _Own(max([_MEMBERS_AT_LEAST, *(each.members for each in scenarios)]))
+    )
     try:
         for scenario in scenarios:
             begun = time.monotonic()
-            failed += _tell(report, scenario, run_scenario(scenario, runner.cluster_for(scenario)), begun)
+            failed += _tell(
+                report, scenario, run_scenario(scenario, runner.cluster_for(scenario)), begun
+            )
     finally:
         runner.close()
     return failed
@@ -95,14 +116,20 @@ def _loaded(paths: Iterable[str | Path], report: Report) -> tuple[list[Scenario]
             scenarios.append(load(path))
         except ScenarioError as error:
             failed += 1
-            mismatch = Mismatch(str(path), error.line, "reading", "file", "", "a scenario", error.text)
+            mismatch = Mismatch(
+                str(path), error.line, "reading", "file", "", "a scenario", error.text
+            )
             report(Outcome(str(path), path.stem, (mismatch,), 0))
     return scenarios, failed
 
 
 def _tell(report: Report, scenario: Scenario, mismatches: list[Mismatch], begun: float) -> bool:
     """Reports a file that was run; whether it failed."""
-    report(Outcome(scenario.path, scenario.title, tuple(mismatches), int(1000 * (time.monotonic() - begun))))
+    report(
+        Outcome(
+            scenario.path, scenario.title, tuple(mismatches), int(1000 * (time.monotonic() - begun))
+        )
+    )
     return bool(mismatches)
 
 
@@ -121,7 +148,9 @@ def discover(addresses: Sequence[str]) -> dict[int, Endpoint]:
         if isinstance(reply, ErrorText):
             raise ClusterError(f"{address}: {reply.text}")
         if held != 0:
-            raise ClusterError(f"{address} holds {held!r} keys: scenarios flush the cluster that they run on, so give them an empty one")
+            raise ClusterError(
+                f"{address} holds {held!r} keys: scenarios flush the cluster that they run on, so give them an empty one"
+            )
         peers[address] = {(name, region_id) for name, region_id, _ in peers_of(reply)}
     everybody = set().union(*peers.values())
     endpoints: dict[int, Endpoint] = {}
@@ -135,7 +164,9 @@ def discover(addresses: Sequence[str]) -> dict[int, Endpoint]:
         host, _, port = address.rpartition(":")
         endpoints[region_id] = Endpoint(name, host, int(port))
     if len(endpoints) < len(addresses) or sorted(endpoints) != list(range(1, len(endpoints) + 1)):
-        raise ClusterError(f"scenarios need regions with the ids 1, 2, 3 …; these addresses are of {sorted(endpoints)}")
+        raise ClusterError(
+            f"scenarios need regions with the ids 1, 2, 3 …; these addresses are of {sorted(endpoints)}"
+        )
     return endpoints
 
 

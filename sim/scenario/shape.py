@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Union
 
-from sim.scenario.expectation import ErrorText, Row, Shape
+from anabranch.sim.scenario.expectation import ErrorText, Row, Shape
 
 Reply = Union[None, int, bytes, ErrorText, list["Reply"]]
 """One RESP2 reply: nil, integer, simple or bulk string, error, array."""
@@ -79,7 +79,10 @@ def _pending(reply: Reply) -> Shape:
     """`[ID, consumer, idle in ms, deliveries]`"""
     if not isinstance(reply, list) or len(reply) != 4:
         return _plain(reply)
-    return Row(text(reply[0]), tuple(zip(("consumer", "idle", "deliveries"), map(text, reply[1:]), strict=True)))
+    return Row(
+        text(reply[0]),
+        tuple(zip(("consumer", "idle", "deliveries"), map(text, reply[1:]), strict=True)),
+    )
 
 
 def _named(reply: Reply) -> Shape:
@@ -94,4 +97,8 @@ def _pairs(reply: list[Reply]) -> tuple[tuple[str, str], ...]:
 
 
 def _value(reply: Reply) -> str:
-    return "[" + " ".join(_value(one) for one in reply) + "]" if isinstance(reply, list) else text(reply)
+    return (
+        "[" + " ".join(_value(one) for one in reply) + "]"
+        if isinstance(reply, list)
+        else text(reply)
+    )

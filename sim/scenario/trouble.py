@@ -10,11 +10,18 @@ import re
 from dataclasses import dataclass
 from typing import Final, Optional
 
-from sim.plan import Fault
+from anabranch.sim.plan import Fault
 
-SHORT: Final = {"kill": "kill", "restart": "clean restart", "pause": "pause", "power cut": "power cut"}
+SHORT: Final = {
+    "kill": "kill",
+    "restart": "clean restart",
+    "pause": "pause",
+    "power cut": "power cut",
+}
 """What is written without ``Fault:``, and the kind that it is."""
-OF_TWO: Final = frozenset({"cut", "one-way cut", "flapping", "slow link", "reset", "half-open", "link down"})
+OF_TWO: Final = frozenset(
+    {"cut", "one-way cut", "flapping", "slow link", "reset", "half-open", "link down"}
+)
 """Kinds that strike two regions."""
 _WRITTEN: Final = re.compile(
     r"(?:fault:\s*(?P<kind>\S.*?)|(?P<short>kill|restart|pause|power cut))"
@@ -38,13 +45,17 @@ def trouble_of(cell: str) -> Optional[Trouble]:
     found = _WRITTEN.fullmatch(cell.strip().strip("—–-").strip())
     if found is None:
         return None
-    from sim.world.faults import KINDS
+    from anabranch.sim.world.faults import KINDS
 
     kind = SHORT[found["short"].lower()] if found["short"] else found["kind"]
     if kind not in KINDS:
         raise ValueError(f"there is no fault '{kind}'; there are: {', '.join(KINDS)}")
     if (kind in OF_TWO) != bool(found["to"]):
-        raise ValueError(f"'{kind}' strikes two regions: say `to NAME`" if kind in OF_TWO else f"'{kind}' strikes one region: no `to`")
+        raise ValueError(
+            f"'{kind}' strikes two regions: say `to NAME`"
+            if kind in OF_TWO
+            else f"'{kind}' strikes one region: no `to`"
+        )
     duration_ms = int(found["number"] or 0) * (1000 if (found["unit"] or "").lower() == "s" else 1)
     return Trouble(kind, found["to"] or "", duration_ms, int(found["draw"] or 0))
 

@@ -12,30 +12,40 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Optional
 
-from region.engine.commands.introspection import keys_of
-from region.engine.registry import commands
-from region.engine.replies import CommandError, ErrorReply, MapReply, NullArray, SetReply, SimpleString, VerbatimText
-from region.engine.replies import Reply as EngineReply
-from region.resp.encoder import format_double
-from sim.checkers import ALL
-from sim.history import Began, Checker, Operation, Violation, Words
-from sim.load.client import Client
-from sim.plan import ClientPlan, Fault, Plan
-from sim.run import conclude
-from sim.scenario.cluster import ClusterError, Ticket
-from sim.scenario.expectation import ErrorText
-from sim.scenario.model import CLIENT_MAX, Link, Scenario
-from sim.scenario.runner import Mismatch, run_scenario
-from sim.scenario.shape import Reply
-from sim.world import faults
-from sim.world.world import EPOCH_MS, World
+from anabranch.region.engine.commands.introspection import keys_of
+from anabranch.region.engine.registry import commands
+from anabranch.region.engine.replies import (
+    CommandError,
+    ErrorReply,
+    MapReply,
+    NullArray,
+    SetReply,
+    SimpleString,
+    VerbatimText,
+)
+from anabranch.region.engine.replies import Reply as EngineReply
+from anabranch.region.resp.encoder import format_double
+from anabranch.sim.checkers import ALL
+from anabranch.sim.history import Began, Checker, Operation, Violation, Words
+from anabranch.sim.load.client import Client
+from anabranch.sim.plan import ClientPlan, Fault, Plan
+from anabranch.sim.run import conclude
+from anabranch.sim.scenario.cluster import ClusterError, Ticket
+from anabranch.sim.scenario.expectation import ErrorText
+from anabranch.sim.scenario.model import CLIENT_MAX, Link, Scenario
+from anabranch.sim.scenario.runner import Mismatch, run_scenario
+from anabranch.sim.scenario.shape import Reply
+from anabranch.sim.world import faults
+from anabranch.sim.world.world import EPOCH_MS, World
 
 SYNC_PATIENCE_MS: Final = 2000
 PATIENCE_MS: Final = 30_000
 """How long an answer, a link or a region is waited for."""
 BLOCKED_PROOF_MS: Final = 150
 """A command that has not answered for so long is taken to be blocked."""
-_ADMINISTRATORS: Final = CLIENT_MAX + 101  # their numbers: this and the region_id; below, the regions' own clients
+_ADMINISTRATORS: Final = (
+    CLIENT_MAX + 101
+)  # their numbers: this and the region_id; below, the regions' own clients
 _STEP_MS: Final = 5
 
 Tell = Optional[Callable[[tuple[Any, ...]], None]]
@@ -45,7 +55,9 @@ class _Speaker(Client):
     """A client of the table: it says what it is told to say, and keeps a ticket for each command."""
 
     def __init__(self, number: int, region: int) -> None:
-        super().__init__(ClientPlan(number, "speaker", region, (), 0), (region,), lambda _: "strict")
+        super().__init__(
+            ClientPlan(number, "speaker", region, (), 0), (region,), lambda _: "strict"
+        )
         self.to_run: deque[Ticket] = deque()  # sent and not computed, in order
         self.tickets: dict[int, Ticket] = {}  # by operation: computed, on its way
 
@@ -112,18 +124,31 @@ class VirtualCluster:
     def prepare(self, scenario: Scenario) -> None:
         """See `ScenarioCluster`."""
         try:
-            self.world = World(plan_of(scenario), [_Onlooker, *(self._judges if scenario.judged else [])], self._tell, keys_named(scenario))
+            self.world = World(
+                plan_of(scenario),
+                [_Onlooker, *(self._judges if scenario.judged else [])],
+                self._tell,
+                keys_named(scenario),
+            )
         except (KeyError, ValueError) as error:
             raise ClusterError(f"a setting is wrong: {error}") from error
         onlooker = self.world.judges[0]
         assert isinstance(onlooker, _Onlooker)
         onlooker.cluster = self
-        for number in dict.fromkeys([*scenario.surroundings.clients, *sorted({call.client for call in scenario.calls() if call.client})]):
+        for number in dict.fromkeys(
+            [
+                *scenario.surroundings.clients,
+                *sorted({call.client for call in scenario.calls() if call.client}),
+            ]
+        ):
             self.world.clients[number] = _Speaker(number, scenario.regions[0])
         self.world.begin()
         self._mark = self.world.steps_mark
         if not scenario.links_open:
-            self._await(lambda: self.world.is_level() and all(self._is_up(link) for link in scenario.links), "the regions to start")
+            self._await(
+                lambda: self.world.is_level() and all(self._is_up(link) for link in scenario.links),
+                "the regions to start",
+            )
             self.close_links(scenario.links)
             self._mark = self.world.scheduler.mark()
             self._zero_ms = self.world.scheduler.now_ms
@@ -141,7 +166,9 @@ class VirtualCluster:
                 faults.heal(world)
                 self.open_links(list(self._closed), waits=False)
             conclude(world)
-        self.violations = world.found + [violation for judge in world.judges for violation in judge.violations]
+        self.violations = world.found + [
+            violation for judge in world.judges for violation in judge.violations
+        ]
         self.violations.sort(key=lambda violation: violation.at_ms)
         return [(one.checker, str(one)) for one in self.violations]
 
@@ -153,7 +180,9 @@ class VirtualCluster:
 
     # -- clients -----------------------------------------------------------------------------------------------------
 
-    def post(self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool) -> list[Ticket]:
+    def post(
+        self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool
+    ) -> list[Ticket]:
         """See `ScenarioCluster`."""
         speaker = self._speaker(client or CLIENT_MAX + region, region)
         if not at_once:
@@ -184,7 +213,9 @@ class VirtualCluster:
         assert isinstance(speaker, _Speaker)
         return speaker
 
-    def _send(self, speaker: _Speaker, region: int, commands: Sequence[Sequence[bytes]]) -> list[Ticket]:
+    def _send(
+        self, speaker: _Speaker, region: int, commands: Sequence[Sequence[bytes]]
+    ) -> list[Ticket]:
         world = self.world
         if speaker.region != region or speaker.number not in world.lines:
             speaker.region = region
@@ -234,15 +265,26 @@ class VirtualCluster:
 
     def _is_up(self, link: Link) -> bool:
         region = self.world.regions[link[0]]
-        return region.running and region.engine.links[link[1]].state == "up" and not region.engine.links[link[1]].is_down
+        return (
+            region.running
+            and region.engine.links[link[1]].state == "up"
+            and not region.engine.links[link[1]].is_down
+        )
 
     def links(self, regions: Sequence[int]) -> dict[int, dict[int, str]]:
         """See `ScenarioCluster`."""
-        return {region: {peer: link.state for peer, link in self.world.regions[region].engine.links.items()} for region in regions}
+        return {
+            region: {
+                peer: link.state for peer, link in self.world.regions[region].engine.links.items()
+            }
+            for region in regions
+        }
 
     def sync(self, regions: Sequence[int]) -> bool:
         """See `ScenarioCluster`."""
-        tickets = [self._administer(region, b"CRDT.SYNC", b"%d" % SYNC_PATIENCE_MS) for region in regions]
+        tickets = [
+            self._administer(region, b"CRDT.SYNC", b"%d" % SYNC_PATIENCE_MS) for region in regions
+        ]
         return [self._answer(ticket) for ticket in tickets] == [1] * len(tickets)
 
     def vectors(self, regions: Sequence[int]) -> dict[int, dict[int, int]]:
@@ -251,7 +293,9 @@ class VirtualCluster:
         found: dict[int, dict[int, int]] = {}
         for region, ticket in tickets.items():
             reply = self._answer(ticket)
-            numbers = [one for one in reply if isinstance(one, int)] if isinstance(reply, list) else []
+            numbers = (
+                [one for one in reply if isinstance(one, int)] if isinstance(reply, list) else []
+            )
             found[region] = dict(zip(numbers[0::2], numbers[1::2], strict=True))
         return found
 
@@ -286,7 +330,9 @@ class VirtualCluster:
 
     def _await(self, done: Callable[[], bool], what: str) -> None:
         if not done() and not self._let_pass(done, PATIENCE_MS):
-            raise ClusterError(f"waited {PATIENCE_MS} ms for {what}, in vain: {self.world.why_not_level()}")
+            raise ClusterError(
+                f"waited {PATIENCE_MS} ms for {what}, in vain: {self.world.why_not_level()}"
+            )
 
 
 def plan_of(scenario: Scenario) -> Plan:
@@ -322,7 +368,9 @@ def keys_named(scenario: Scenario) -> tuple[bytes, ...]:
     return tuple(sorted(found))
 
 
-def run_virtually(scenario: Scenario, judges: Sequence[type[Checker]] = ALL, tell: Tell = None) -> tuple[list[Mismatch], list[Violation]]:
+def run_virtually(
+    scenario: Scenario, judges: Sequence[type[Checker]] = ALL, tell: Tell = None
+) -> tuple[list[Mismatch], list[Violation]]:
     """Runs a scenario in a world of its own: what differed, and what judges found (which is among what differed).
 
     An exception of the code under test differs, too.
@@ -334,7 +382,10 @@ def run_virtually(scenario: Scenario, judges: Sequence[type[Checker]] = ALL, tel
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
         violation = Violation("world", cluster.world.scheduler.now_ms, 0, text)
-        return [Mismatch(scenario.path, 0, "while it ran", "world", "", "no exception", text)], [*cluster.world.found, violation]
+        return [Mismatch(scenario.path, 0, "while it ran", "world", "", "no exception", text)], [
+            *cluster.world.found,
+            violation,
+        ]
     finally:
         if hasattr(cluster, "world"):
             cluster.close()

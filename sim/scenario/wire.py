@@ -6,8 +6,8 @@ import select
 import socket
 from collections.abc import Sequence
 
-from sim.scenario.expectation import ErrorText
-from sim.scenario.shape import Reply
+from anabranch.sim.scenario.expectation import ErrorText
+from anabranch.sim.scenario.shape import Reply
 
 
 class WireError(Exception):

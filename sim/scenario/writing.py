@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sim.history import Words
-from sim.plan import Fault, Plan
-from sim.scenario.header import SHAPES, shape_of
-from sim.scenario.live import MODE_SETTING
-from sim.scenario.model import DEFAULT_NAMES
-from sim.scenario.recording import ANYTHING, Told
-from sim.scenario.trouble import written
+from anabranch.sim.history import Words
+from anabranch.sim.plan import Fault, Plan
+from anabranch.sim.scenario.header import SHAPES, shape_of
+from anabranch.sim.scenario.live import MODE_SETTING
+from anabranch.sim.scenario.model import DEFAULT_NAMES
+from anabranch.sim.scenario.recording import ANYTHING, Told
+from anabranch.sim.scenario.trouble import written
 
-_PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:*$><=~+()[]{}@%^&/,;!?#")
+_PLAIN: Final = frozenset(
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:*$><=~+()[]{}@%^&/,;!?#"
+)
 _QUOTED: Final = _PLAIN | frozenset(b" '")
 
 
@@ -26,9 +28,16 @@ def write_story(plan: Plan, told: Sequence[Told], title: str, prose: str = "") -
     `prose` stands between title and table. The plan's clients and what they intend are not looked at.
     """
     rows = _Rows(plan.regions)
-    named = {word.removeprefix(b"(").decode("latin-1") for one in told for words in one.commands for word in words}
+    named = {
+        word.removeprefix(b"(").decode("latin-1")
+        for one in told
+        for words in one.commands
+        for word in words
+    }
     acts: list[Told | Fault] = [*told, *plan.faults()]
-    for act in sorted(acts, key=lambda act: act.at_ms):  # faults last where the time is the same, as in plans
+    for act in sorted(
+        acts, key=lambda act: act.at_ms
+    ):  # faults last where the time is the same, as in plans
         if isinstance(act, Fault):
             rows.put(act.at_ms, act.regions[0], _fault(act), alone=True)
         else:
@@ -79,7 +88,9 @@ def _told(told: Told, named: set[str]) -> str:
         parts.append(f"`{_words(words)}`")
         shown = [each if each in named else ANYTHING for each in told.returns.get(place, ())]
         if any(each != ANYTHING for each in shown):
-            parts.append("→ " + (f"[{', '.join(shown)}]" if words[0].upper() == b"EXEC" else shown[0]))
+            parts.append(
+                "→ " + (f"[{', '.join(shown)}]" if words[0].upper() == b"EXEC" else shown[0])
+            )
     return " ".join(parts) if told.commands else f"{told.client}: hang up"
 
 
@@ -95,12 +106,24 @@ def _word(word: bytes) -> str:
 
 
 def _header(plan: Plan, until_ms: int) -> list[str]:
-    lines = ["judges: all", f"seed: {plan.seed}", f"regions: {', '.join(DEFAULT_NAMES[region - 1] for region in plan.regions)}"]
+    lines = [
+        "judges: all",
+        f"seed: {plan.seed}",
+        f"regions: {', '.join(DEFAULT_NAMES[region - 1] for region in plan.regions)}",
+    ]
     lines += ["links: open", *_dials(plan)]
-    lines += [f"delay: {plan.delay_ms[0]}..{plan.delay_ms[1]} ms", f"tick: {plan.tick_ms} ms", f"until: {until_ms} ms"]
+    lines += [
+        f"delay: {plan.delay_ms[0]}..{plan.delay_ms[1]} ms",
+        f"tick: {plan.tick_ms} ms",
+        f"until: {until_ms} ms",
+    ]
     lines += [f"loss: {plan.loss:f}".rstrip("0")] if plan.loss else []
     lines += [f"traits: {', '.join(sorted(plan.traits))}"] if plan.traits else []
-    lines += [f"clock {DEFAULT_NAMES[region - 1]}: {offset_ms} ms" for region, offset_ms in plan.clock_offsets_ms.items() if offset_ms]
+    lines += [
+        f"clock {DEFAULT_NAMES[region - 1]}: {offset_ms} ms"
+        for region, offset_ms in plan.clock_offsets_ms.items()
+        if offset_ms
+    ]
     if any(fault.kind == "client crash" for fault in plan.faults()):
         lines.append(f"clients: {', '.join(str(client.number) for client in plan.clients)}")
     return [*lines, *_settings(plan)]
@@ -110,7 +133,12 @@ def _dials(plan: Plan) -> list[str]:
     for shape in SHAPES:
         if plan.links == shape_of(shape, plan.regions):
             return [] if shape == "mesh" else [f"dials: {shape}"]
-    return ["dials: " + ", ".join(f"{DEFAULT_NAMES[one - 1]} from {DEFAULT_NAMES[other - 1]}" for one, other in plan.links)]
+    return [
+        "dials: "
+        + ", ".join(
+            f"{DEFAULT_NAMES[one - 1]} from {DEFAULT_NAMES[other - 1]}" for one, other in plan.links
+        )
+    ]
 
 
 def _settings(plan: Plan) -> list[str]:
@@ -120,7 +148,9 @@ def _settings(plan: Plan) -> list[str]:
     for name in names:
         values = [plan.settings[region].get(name) for region in plan.regions]
         if None not in values and len(set(values)) == 1:
-            lines.append(f"id-mode: {values[0]}" if name == MODE_SETTING else f"set {name}: {values[0]}")
+            lines.append(
+                f"id-mode: {values[0]}" if name == MODE_SETTING else f"set {name}: {values[0]}"
+            )
         else:
             lines += [
                 f"set {DEFAULT_NAMES[region - 1]} {name}: {value}"

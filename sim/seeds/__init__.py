@@ -34,7 +34,9 @@ def failed(path: Path = FILE) -> list[FailedSeed]:
         if not words:
             continue
         if len(words) < 4 or not all(word.isdigit() for word in words[:3]):
-            raise SeedsError(f"{path.name}:{number}: a line is 'seed regions ops remark', not '{line.strip()}'")
+            raise SeedsError(
+                f"{path.name}:{number}: a line is 'seed regions ops remark', not '{line.strip()}'"
+            )
         found.append(FailedSeed(int(words[0]), int(words[1]), int(words[2]), words[3].rstrip()))
     return found
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Optional
 
-from region.engine.core import Answer
-from region.engine.replies import ErrorReply, Reply, SimpleString, Waiting
-from region.engine.session import Session
-from region.held import HeldReplies, must_wait
-from sim.history import Operation, Words
-from sim.world.trace import plain
+from anabranch.region.engine.core import Answer
+from anabranch.region.engine.replies import ErrorReply, Reply, SimpleString, Waiting
+from anabranch.region.engine.session import Session
+from anabranch.region.held import HeldReplies, must_wait
+from anabranch.sim.history import Operation, Words
+from anabranch.sim.world.trace import plain
 
 if TYPE_CHECKING:
-    from sim.load.client import Client
-    from sim.world.region import SimulatedRegion
+    from anabranch.sim.load.client import Client
+    from anabranch.sim.world.region import SimulatedRegion
 
 # Commands of which no operation is made: they only frame a transaction.
 _FRAMES = (b"MULTI", b"DISCARD")
@@ -36,7 +36,9 @@ class Line:
         self.held = 0
         self.unanswered: list[Operation] = []  # in order
         self.transaction: Optional[list[Words]] = None
-        self.watching: list[int] = []  # WATCHes that no EXEC, DISCARD or UNWATCH has ended yet, by their operations' numbers
+        self.watching: list[
+            int
+        ] = []  # WATCHes that no EXEC, DISCARD or UNWATCH has ended yet, by their operations' numbers
 
     def is_idle(self) -> bool:
         return not self.unanswered and not self.to_run
@@ -106,7 +108,9 @@ class Clients:
         before = region.vector
         name = argv[0].upper()
         reply = engine.execute(session, list(argv), now_ms)
-        if session.queued is not None and not isinstance(reply, Waiting):  # in a transaction: one operation at its EXEC
+        if session.queued is not None and not isinstance(
+            reply, Waiting
+        ):  # in a transaction: one operation at its EXEC
             if name == b"MULTI" and isinstance(reply, SimpleString):
                 line.transaction = []
             elif line.transaction is not None and isinstance(reply, SimpleString):
@@ -138,9 +142,13 @@ class Clients:
         """A command of which no operation is made has been answered."""
         line.client.framed(argv, reply)
         if self.region.world.trace.is_told:
-            self.region.world.aside(self.region.region_id, "frames", line.client.number, argv, reply)
+            self.region.world.aside(
+                self.region.region_id, "frames", line.client.number, argv, reply
+            )
 
-    def _replied(self, line: Line, operation: Operation, reply: Reply, before: dict[int, int]) -> None:
+    def _replied(
+        self, line: Line, operation: Operation, reply: Reply, before: dict[int, int]
+    ) -> None:
         region = self.region
         world, engine = region.world, region.engine
         operation.before = before
@@ -163,7 +171,11 @@ class Clients:
         """Whether one of them is to a command that had waited for the end of the start: it may have issued effects."""
         for answer in answers:
             line = self.lines.get(answer.session.session_id)
-            if line is not None and line.running is not None and line.running.argv[0].upper() not in _BLOCKING:
+            if (
+                line is not None
+                and line.running is not None
+                and line.running.argv[0].upper() not in _BLOCKING
+            ):
                 return True
         return False
 
@@ -196,4 +208,12 @@ class Clients:
         self.region.world.answered(line, operation)
 
 
-_BLOCKING = (b"XREAD", b"XREADGROUP", b"WAIT", b"CRDT.WAIT", b"CRDT.SYNC", b"CRDT.VECTOR", b"CRDT.DIGEST")
+_BLOCKING = (
+    b"XREAD",
+    b"XREADGROUP",
+    b"WAIT",
+    b"CRDT.WAIT",
+    b"CRDT.SYNC",
+    b"CRDT.VECTOR",
+    b"CRDT.DIGEST",
+)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Optional
 
-from sim.world.file import File
+from anabranch.sim.world.file import File
 
 
 class Disk:
@@ -57,7 +57,9 @@ class Disk:
 
     def power_cut(self, draw: Random, survival: float) -> None:
         """Everything unsynced is lost, or survives in part."""
-        self.files = {name: self.files[name].after_power_cut(draw, survival) for name in sorted(self.files)}
+        self.files = {
+            name: self.files[name].after_power_cut(draw, survival) for name in sorted(self.files)
+        }
 
     def is_dead(self) -> bool:
         """Whether the process that uses the disk has stopped in the middle of a write."""

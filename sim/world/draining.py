@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from region.engine.replies import ErrorReply, MapReply, Reply
-from sim.history import Operation, Words
-from sim.load.client import Client
-from sim.plan import ClientPlan
+from anabranch.region.engine.replies import ErrorReply, MapReply, Reply
+from anabranch.sim.history import Operation, Words
+from anabranch.sim.load.client import Client
+from anabranch.sim.plan import ClientPlan
 
 if TYPE_CHECKING:
-    from sim.world.world import World
+    from anabranch.sim.world.world import World
 
 FIRST_NUMBER: Final = 900
 _READS_MAX: Final = 1000
@@ -20,7 +20,9 @@ class Drainer(Client):
     """Reads one group after the other with `>`, in one region, until nothing comes."""
 
     def __init__(self, number: int, region: int) -> None:
-        super().__init__(ClientPlan(number, "drainer", region, (), 0), (region,), lambda _: "strict")
+        super().__init__(
+            ClientPlan(number, "drainer", region, (), 0), (region,), lambda _: "strict"
+        )
         self.empty = False
 
     def answered(self, operation: Operation) -> None:
@@ -35,7 +37,21 @@ def drain(world: World) -> None:
         world.clients[drainer.number] = drainer
         for key in world.keys:
             for group in groups(world.ask(region_id, (b"XINFO", b"GROUPS", key))):
-                _read_all(world, drainer, (b"XREADGROUP", b"GROUP", group, b"drainer", b"COUNT", b"20", b"STREAMS", key, b">"))
+                _read_all(
+                    world,
+                    drainer,
+                    (
+                        b"XREADGROUP",
+                        b"GROUP",
+                        group,
+                        b"drainer",
+                        b"COUNT",
+                        b"20",
+                        b"STREAMS",
+                        key,
+                        b">",
+                    ),
+                )
 
 
 def _read_all(world: World, drainer: Drainer, command: Words) -> None:

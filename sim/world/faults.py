@@ -9,12 +9,12 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from sim.plan import Fault
-from sim.world.disk import Disk
+from anabranch.sim.plan import Fault
+from anabranch.sim.world.disk import Disk
 
 if TYPE_CHECKING:
-    from sim.world.region import SimulatedRegion
-    from sim.world.world import World
+    from anabranch.sim.world.region import SimulatedRegion
+    from anabranch.sim.world.world import World
 
 PATIENCE_MS: Final = "60000"
 ASKS_AGAIN_MS: Final = 20
@@ -105,14 +105,21 @@ def _cut_one_way(world: World, fault: Fault, draw: Random) -> None:
 @_kind("isolation")
 def _isolate(world: World, fault: Fault, draw: Random) -> None:
     one = fault.regions[0]
-    directions = [pair for other in world.regions if other != one for pair in _both_ways(one, other)]
+    directions = [
+        pair for other in world.regions if other != one for pair in _both_ways(one, other)
+    ]
     _cut(world, fault, directions, draw.random() < 0.5)
 
 
 @_kind("full partition")
 def _partition(world: World, fault: Fault, draw: Random) -> None:
     regions = list(world.regions)
-    _cut(world, fault, [(one, other) for one in regions for other in regions if one != other], draw.random() < 0.5)
+    _cut(
+        world,
+        fault,
+        [(one, other) for one in regions for other in regions if one != other],
+        draw.random() < 0.5,
+    )
 
 
 @_kind("ring")
@@ -122,15 +129,24 @@ def _ring(world: World, fault: Fault, draw: Random) -> None:
     ring = {frozenset((one, regions[place - 1])) for place, one in enumerate(regions)}
     if len(regions) <= 3:
         ring.discard(frozenset((regions[0], regions[-1])))  # of three, a line
-    _cut(world, fault, [(a, b) for a in regions for b in regions if a != b and frozenset((a, b)) not in ring], draw.random() < 0.5)
+    _cut(
+        world,
+        fault,
+        [(a, b) for a in regions for b in regions if a != b and frozenset((a, b)) not in ring],
+        draw.random() < 0.5,
+    )
 
 
 @_kind("flapping")
 def _flap(world: World, fault: Fault, draw: Random) -> None:
     beats = draw.randint(3, 6)
     for beat in range(beats):
-        part = Fault(0, "cut", fault.regions, fault.duration_ms // (2 * beats) + 1, draw.getrandbits(32))
-        world.scheduler.after(beat * fault.duration_ms // beats, KINDS["cut"], world, part, Random(part.draw))
+        part = Fault(
+            0, "cut", fault.regions, fault.duration_ms // (2 * beats) + 1, draw.getrandbits(32)
+        )
+        world.scheduler.after(
+            beat * fault.duration_ms // beats, KINDS["cut"], world, part, Random(part.draw)
+        )
 
 
 @_kind("slow link")
@@ -274,9 +290,15 @@ def say_lost(world: World) -> None:
     """Tells every region that does not know it yet, or any more, who is gone for good."""
     for region in world.regions.values():
         for gone in world.gone:
-            if region.running and not region.paused and not region.engine.members[gone.region_id].lost:
+            if (
+                region.running
+                and not region.paused
+                and not region.engine.members[gone.region_id].lost
+            ):
                 session = region.engine.connect("operator", "", region.now_ms())
-                region.engine.execute(session, [b"CRDT.MEMBER", b"LOST", gone.name.encode()], region.now_ms())
+                region.engine.execute(
+                    session, [b"CRDT.MEMBER", b"LOST", gone.name.encode()], region.now_ms()
+                )
                 region.engine.disconnect(session)
                 region.stepped("tick")
 
@@ -309,7 +331,9 @@ def _restore(world: World, fault: Fault, draw: Random) -> None:
         region.patience_ms = "" if says else PATIENCE_MS
         region.start_if_stopped()
         if draw.random() < 0.3:  # it is back before its network is
-            KINDS["isolation"](world, Fault(0, "isolation", fault.regions, draw.randint(100, 800), 0), draw)
+            KINDS["isolation"](
+                world, Fault(0, "isolation", fault.regions, draw.randint(100, 800), 0), draw
+            )
 
     _ends(world, fault, put_back)
 
@@ -384,7 +408,12 @@ def _strobe(world: World, fault: Fault, draw: Random) -> None:
     before_ms = region.clock_offset_ms
     apart_ms = draw.choice([3, 100, 400])
     for beat in range(0, fault.duration_ms, max(20, fault.duration_ms // 20)):
-        world.scheduler.after(beat, lambda: setattr(region, "clock_offset_ms", before_ms + draw.randint(-apart_ms, apart_ms)))
+        world.scheduler.after(
+            beat,
+            lambda: setattr(
+                region, "clock_offset_ms", before_ms + draw.randint(-apart_ms, apart_ms)
+            ),
+        )
     _ends(world, fault, lambda: setattr(region, "clock_offset_ms", before_ms))
 
 

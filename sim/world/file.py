@@ -22,7 +22,9 @@ class File:
     def __init__(self) -> None:
         self.seen = bytearray()
         self._durable = bytearray()
-        self._synced: list[Change] = []  # durable, too, but not put in `_durable` yet: few runs ever ask for it
+        self._synced: list[
+            Change
+        ] = []  # durable, too, but not put in `_durable` yet: few runs ever ask for it
         self.unsynced: list[Change] = []
 
     def write(self, offset: int, data: bytes) -> None:

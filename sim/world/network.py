@@ -11,13 +11,13 @@ from collections import deque
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from sim.world.scheduler import uniform
-from sync.codec import decode_down, decode_up, encode_down, encode_up
-from sync.messages import Acknowledge, BodyRequest, Hello, Message, SnapshotRequest
+from anabranch.sim.world.scheduler import uniform
+from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up
+from anabranch.sync.messages import Acknowledge, BodyRequest, Hello, Message, SnapshotRequest
 
 if TYPE_CHECKING:
-    from sim.world.region import SimulatedRegion
-    from sim.world.world import World
+    from anabranch.sim.world.region import SimulatedRegion
+    from anabranch.sim.world.world import World
 
 UP: Final = 0  # dialler → acceptor
 DOWN: Final = 1
@@ -36,13 +36,18 @@ class Pipe:
         self.open = [True, True]
         self.flight = [0, 0]  # messages sent and not yet delivered
         self.due_ms = [0, 0]  # when the newest of them arrives
-        self.waiting: tuple[deque[Any], deque[Any]] = (deque(), deque())  # arrived while the direction is cut, or the reader is paused
+        self.waiting: tuple[deque[Any], deque[Any]] = (
+            deque(),
+            deque(),
+        )  # arrived while the direction is cut, or the reader is paused
 
 
 class Network:
     """All connections. `cuts` counts, by (from, to), the faults that keep messages from passing."""
 
-    def __init__(self, world: World, draw: Random, delay_ms: tuple[int, int], encoded: bool, room: int) -> None:
+    def __init__(
+        self, world: World, draw: Random, delay_ms: tuple[int, int], encoded: bool, room: int
+    ) -> None:
         self.world = world
         self.draw = draw
         self.delay_ms = delay_ms
@@ -114,7 +119,9 @@ class Network:
         region, other = pipe.regions[end], pipe.regions[1 - end]
         if self.is_cut(other.region_id, region.region_id):
             return  # nothing gets there: silence will tell
-        self.world.scheduler.after(self._delay(other.region_id, region.region_id), self.closed, pipe, end, text)
+        self.world.scheduler.after(
+            self._delay(other.region_id, region.region_id), self.closed, pipe, end, text
+        )
 
     def closed(self, pipe: Pipe, end: int, text: str) -> None:
         """One end learns that the connection is closed."""
@@ -128,7 +135,11 @@ class Network:
 
     def between(self, one: int, other: int) -> list[Pipe]:
         """The connections between two regions."""
-        return [pipe for pipe in self.pipes if {pipe.regions[0].region_id, pipe.regions[1].region_id} == {one, other}]
+        return [
+            pipe
+            for pipe in self.pipes
+            if {pipe.regions[0].region_id, pipe.regions[1].region_id} == {one, other}
+        ]
 
     def gone(self, region: SimulatedRegion, silently: bool) -> None:
         """A process is dead. Unless its machine is, too, the others learn that its connections are closed."""
@@ -155,7 +166,9 @@ class Network:
                 self.sent += 1
                 self.world.counters[_KINDS[type(message)]] += 1
                 if self.world.trace.is_told:
-                    self.world.aside(region.region_id, "sends", pipe.regions[1 - end].region_id, message)
+                    self.world.aside(
+                        region.region_id, "sends", pipe.regions[1 - end].region_id, message
+                    )
                 self._send(pipe, end, self._encode(message, end) if self.encoded else message)
 
     def _send(self, pipe: Pipe, direction: int, message: Any) -> None:
@@ -168,7 +181,11 @@ class Network:
 
     def _arrived(self, pipe: Pipe, direction: int, message: Any) -> None:
         source, target = pipe.regions[direction], pipe.regions[1 - direction]
-        if pipe.waiting[direction] or target.paused or self.is_cut(source.region_id, target.region_id):
+        if (
+            pipe.waiting[direction]
+            or target.paused
+            or self.is_cut(source.region_id, target.region_id)
+        ):
             pipe.waiting[direction].append(message)
             return
         self._deliver(pipe, direction, message)
@@ -178,7 +195,11 @@ class Network:
         for pipe in list(self.pipes):
             for direction in (UP, DOWN):
                 source, target = pipe.regions[direction], pipe.regions[1 - direction]
-                while pipe.waiting[direction] and not target.paused and not self.is_cut(source.region_id, target.region_id):
+                while (
+                    pipe.waiting[direction]
+                    and not target.paused
+                    and not self.is_cut(source.region_id, target.region_id)
+                ):
                     self._deliver(pipe, direction, pipe.waiting[direction].popleft())
 
     def _deliver(self, pipe: Pipe, direction: int, message: Any) -> None:
@@ -195,7 +216,11 @@ class Network:
             target.step(target.hub.received, pipe.numbers[end], message, target.now_ms())
         elif self.world.trace.is_told:
             self.world.aside(target.region_id, "never hears", source.region_id, message)
-        if pipe.flight[direction] == self.room - 1 and pipe.open[direction] and source.is_running(pipe.starts[direction]):
+        if (
+            pipe.flight[direction] == self.room - 1
+            and pipe.open[direction]
+            and source.is_running(pipe.starts[direction])
+        ):
             source.has_room()
 
     def _encode(self, message: Message, end: int) -> bytes:

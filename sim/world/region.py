@@ -13,28 +13,28 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Optional, TypeVar
 
-from crdt.block import Block
-from region import starting
-from region.checkpointing import Checkpoints, Step, Truncate, UntilCommitted, Write
-from region.config import Address, RegionConfig
-from region.database import Database
-from region.engine.engine import Engine
-from region.engine.errors import StorageError
-from region.engine.journal import Commit
-from region.engine.lifecycle import SERVING
-from region.engine.settings import Settings
-from sim.history import Began, Committed, Moved, Stopped, Vector
-from sim.world.clients import Clients
-from sim.world.disk import Disk
-from sim.world.scheduler import uniform
-from sim.world.vfs import Opener, go_on, run
-from sync import questions
-from sync.hub import Hub
-from sync.sender import CheckChains, Locate, ReadBlock, ReadLog
+from anabranch.crdt.block import Block
+from anabranch.region import starting
+from anabranch.region.checkpointing import Checkpoints, Step, Truncate, UntilCommitted, Write
+from anabranch.region.config import Address, RegionConfig
+from anabranch.region.database import Database
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.journal import Commit
+from anabranch.region.engine.lifecycle import SERVING
+from anabranch.region.engine.settings import Settings
+from anabranch.sim.history import Began, Committed, Moved, Stopped, Vector
+from anabranch.sim.world.clients import Clients
+from anabranch.sim.world.disk import Disk
+from anabranch.sim.world.scheduler import uniform
+from anabranch.sim.world.vfs import Opener, go_on, run
+from anabranch.sync import questions
+from anabranch.sync.hub import Hub
+from anabranch.sync.sender import CheckChains, Locate, ReadBlock, ReadLog
 
 if TYPE_CHECKING:
-    from sim.world.network import Pipe
-    from sim.world.world import World
+    from anabranch.sim.world.network import Pipe
+    from anabranch.sim.world.world import World
 
 T = TypeVar("T")
 
@@ -42,13 +42,17 @@ MERGE_BYTES: Final = 64 << 10
 RETRY_MS: Final = 20
 _NOWHERE: Final = Address("127.0.0.1", 0)
 # The counter of each question to the log.
-_QUESTIONS: Final[dict[type, str]] = {kind: f"question:{kind.__name__}" for kind in (Locate, ReadLog, ReadBlock, CheckChains)}
+_QUESTIONS: Final[dict[type, str]] = {
+    kind: f"question:{kind.__name__}" for kind in (Locate, ReadLog, ReadBlock, CheckChains)
+}
 
 
 class SimulatedRegion:
     """A region of the world, running or not. `starts` counts its processes; what belongs to an earlier one counts no more."""
 
-    def __init__(self, world: World, region_id: int, name: str, values: dict[str, str], draw: Random) -> None:
+    def __init__(
+        self, world: World, region_id: int, name: str, values: dict[str, str], draw: Random
+    ) -> None:
         self.world = world
         self.region_id = region_id
         self.name = name
@@ -67,7 +71,9 @@ class SimulatedRegion:
         self.ended = "first"  # how the former process ended, as `Began` says it
         self.is_restored = False  # the next start is told that files were put back
         self.patience_ms = ""  # starts wait so long for others (S13.6); "": as set
-        self.told = 0  # counter of the newest effect of its own that judges were told is on the disk
+        self.told = (
+            0  # counter of the newest effect of its own that judges were told is on the disk
+        )
         self.clients = Clients(self)
         self.peers: list[int] = []
         self.engine: Engine
@@ -90,7 +96,12 @@ class SimulatedRegion:
         how, restored = self.ended, self.is_restored
         self.disk.revive()
         self.opener = Opener(self.disk)
-        self.settings = Settings({**self.values, **({"crdt-start-patience-ms": self.patience_ms} if self.patience_ms else {})})
+        self.settings = Settings(
+            {
+                **self.values,
+                **({"crdt-start-patience-ms": self.patience_ms} if self.patience_ms else {}),
+            }
+        )
         config = RegionConfig(
             cluster="simulated", members=world.members, name=self.name, resp=_NOWHERE, sync=_NOWHERE, http=None, peers={},
             data=Path("data"), restored=restored, settings=self.settings,
@@ -127,8 +138,21 @@ class SimulatedRegion:
         self.clients.begin()
         self.hub = Hub(engine, self.settings, self.peers, self.now_ms())
         world.note(self.region_id, "starts", how, engine.life, dict(engine.vector))
-        now_ms, patience_ms = world.scheduler.now_ms, self.settings.integer("crdt-start-patience-ms")
-        world.judge_began(Began(self.region_id, self.starts, how, engine.life, dict(engine.vector), now_ms, patience_ms))
+        now_ms, patience_ms = (
+            world.scheduler.now_ms,
+            self.settings.integer("crdt-start-patience-ms"),
+        )
+        world.judge_began(
+            Began(
+                self.region_id,
+                self.starts,
+                how,
+                engine.life,
+                dict(engine.vector),
+                now_ms,
+                patience_ms,
+            )
+        )
         self._tell_found()
         self.stepped("tick")
         world.scheduler.after(uniform(self.draw, 1, world.tick_ms), self._tick, self.starts)
@@ -145,7 +169,9 @@ class SimulatedRegion:
         self.told = found
         if blocks:
             now_ms = self.world.scheduler.now_ms
-            self.world.judge_committed(Committed(self.region_id, self.starts, dict(self.engine.vector), blocks, now_ms))
+            self.world.judge_committed(
+                Committed(self.region_id, self.starts, dict(self.engine.vector), blocks, now_ms)
+            )
 
     def _failed_start(self, error: StorageError) -> None:
         world = self.world
@@ -161,7 +187,9 @@ class SimulatedRegion:
         if not self.running and not self.down_for and not self.is_gone:
             self.start()
 
-    def stop(self, how: str, silently: bool = False, power: Optional[Callable[[Disk], None]] = None) -> None:
+    def stop(
+        self, how: str, silently: bool = False, power: Optional[Callable[[Disk], None]] = None
+    ) -> None:
         """The process ends, here and now. `silently`: its machine, too, so that nobody hears of it. `power`: what that does to the disk."""
         if not self.running:
             return
@@ -180,7 +208,9 @@ class SimulatedRegion:
         world.network.gone(self, silently)
         world.count_figures(self.engine.statistics, self.hub.counts)
         on_disk = dict(self.engine.disk_vector)
-        world.judge_stopped(Stopped(self.region_id, self.starts, how, on_disk, world.scheduler.now_ms))
+        world.judge_stopped(
+            Stopped(self.region_id, self.starts, how, on_disk, world.scheduler.now_ms)
+        )
 
     def died(self) -> None:
         """The disk said so in the middle of a write: `World.cut_disk` has set when, and what happens then."""
@@ -299,7 +329,11 @@ class SimulatedRegion:
                 how = "waited"
             self.world.note(self.region_id, how, before, self.vector)
             now_ms = self.world.scheduler.now_ms
-            self.world.judge_moved(Moved(self.region_id, self.starts, how, before, self.vector, now_ms, engine.clock_ms))
+            self.world.judge_moved(
+                Moved(
+                    self.region_id, self.starts, how, before, self.vector, now_ms, engine.clock_ms
+                )
+            )
         for answer in answers:
             self.clients.answer(answer.session, answer.reply)
 
@@ -337,7 +371,9 @@ class SimulatedRegion:
         if self.step(self.hub.merge_some, MERGE_BYTES, self.now_ms()):
             self._plan_merge()
 
-    def _answer(self, start: int, number: int, request: Any, work: Optional[Coroutine[Any, Any, Any]] = None) -> None:
+    def _answer(
+        self, start: int, number: int, request: Any, work: Optional[Coroutine[Any, Any, Any]] = None
+    ) -> None:
         """Answers a question to the log, from one read to the next. `work`: what is under way."""
         if not self.is_running(start):
             if work is not None:
@@ -353,7 +389,9 @@ class SimulatedRegion:
             self.step(self.hub.closed, number, f"the log could not be read: {error}", self.now_ms())
             return
         if done is None:
-            self.world.scheduler.after(uniform(self.draw, 0, 2), self._answer, start, number, request, work)
+            self.world.scheduler.after(
+                uniform(self.draw, 0, 2), self._answer, start, number, request, work
+            )
         else:
             self.step(self.hub.answered, number, request, done[0], self.now_ms())
 
@@ -419,7 +457,9 @@ class SimulatedRegion:
         blocks = [row.block for row in commit.rows if row.block is not None and row.source == 0]
         self.told = commit.vector.get(self.region_id, 0)
         now_ms = self.world.scheduler.now_ms
-        self.world.judge_committed(Committed(self.region_id, self.starts, dict(commit.vector), blocks, now_ms))
+        self.world.judge_committed(
+            Committed(self.region_id, self.starts, dict(commit.vector), blocks, now_ms)
+        )
 
     def _write_failed(self, error: str) -> None:
         """A commit is tried again until it succeeds (S13.4); a checkpoint's step is given up with it."""
@@ -462,7 +502,9 @@ class SimulatedRegion:
         return self.world.scheduler.now_ms
 
     def _look_at_checkpoint(self) -> None:
-        if self._steps is None and self.checkpoints.is_due(self.database.log_bytes, self._steady_ms()):
+        if self._steps is None and self.checkpoints.is_due(
+            self.database.log_bytes, self._steady_ms()
+        ):
             self._steps = self.checkpoints.steps(self.database.log_bytes, self._steady_ms())
             self.world.counters["checkpoint"] += 1
             self._next_step()
@@ -492,5 +534,8 @@ class SimulatedRegion:
             run(self.database.write(step.statements))
         elif isinstance(step, Truncate):
             settings = self.settings
-            limits = settings.integer("crdt-log-max-bytes"), settings.integer("crdt-log-max-effects")
+            limits = (
+                settings.integer("crdt-log-max-bytes"),
+                settings.integer("crdt-log-max-effects"),
+            )
             run(self.database.truncate(step.up_to, *limits))

@@ -8,7 +8,14 @@ from typing import Any, Optional
 
 from xxhash import xxh3_64
 
-from region.engine.replies import ErrorReply, MapReply, NullArray, SetReply, SimpleString, VerbatimText
+from anabranch.region.engine.replies import (
+    ErrorReply,
+    MapReply,
+    NullArray,
+    SetReply,
+    SimpleString,
+    VerbatimText,
+)
 
 _CHUNK = 256
 

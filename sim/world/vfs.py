@@ -10,9 +10,9 @@ from typing import Any, Final, Optional, TypeVar
 
 import apsw
 
-from region.database import Connection
-from sim.world.disk import Disk
-from sim.world.file import SECTOR_BYTES, File
+from anabranch.region.database import Connection
+from anabranch.sim.world.disk import Disk
+from anabranch.sim.world.file import SECTOR_BYTES, File
 
 T = TypeVar("T")
 
@@ -191,7 +191,9 @@ class Opener:
             plain.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
             plain.execute(f"PRAGMA page_size={PAGE_BYTES}").fetchall()  # only a new file takes it
             self._connection = DiskConnection(plain, self.disk)
-        return ReadingConnection(self._connection.plain, self.disk) if reads_only else self._connection
+        return (
+            ReadingConnection(self._connection.plain, self.disk) if reads_only else self._connection
+        )
 
     def close(self) -> None:
         """Closes the connection; SQLite then empties its WAL into the file, unless the disk is dead."""

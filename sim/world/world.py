@@ -7,23 +7,40 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final, Optional
 
-from region.engine.core import Statistics
-from region.engine.lifecycle import SERVING
-from region.engine.replies import Reply, Waiting
-from region.engine.settings import Settings
-from sim.history import Checker, Operation, Setup, Shown, Vector, Violation, Words
-from sim.load.client import Client, make
-from sim.plan import Fault, Intent, Plan
-from sim.world import faults
-from sim.world.clients import Line
-from sim.world.disk import Disk
-from sim.world.network import Network
-from sim.world.region import SimulatedRegion
-from sim.world.scheduler import Scheduler
-from sim.world.trace import Trace
+from anabranch.region.engine.core import Statistics
+from anabranch.region.engine.lifecycle import SERVING
+from anabranch.region.engine.replies import Reply, Waiting
+from anabranch.region.engine.settings import Settings
+from anabranch.sim.history import Checker, Operation, Setup, Shown, Vector, Violation, Words
+from anabranch.sim.load.client import Client, make
+from anabranch.sim.plan import Fault, Intent, Plan
+from anabranch.sim.world import faults
+from anabranch.sim.world.clients import Line
+from anabranch.sim.world.disk import Disk
+from anabranch.sim.world.network import Network
+from anabranch.sim.world.region import SimulatedRegion
+from anabranch.sim.world.scheduler import Scheduler
+from anabranch.sim.world.trace import Trace
 
 EPOCH_MS: Final = 1_700_000_000_000
-NAMES: Final = ("us", "eu", "ap", "sa", "af", "oc", "me", "in", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "r16")
+NAMES: Final = (
+    "us",
+    "eu",
+    "ap",
+    "sa",
+    "af",
+    "oc",
+    "me",
+    "in",
+    "r9",
+    "r10",
+    "r11",
+    "r12",
+    "r13",
+    "r14",
+    "r15",
+    "r16",
+)
 SHOW_EVERY_MS: Final = 97
 FIGURES: Final = (
     "effects_merged", "snapshots_joined", "snapshots_cut", "gaps", "forks", "divergences", "idmp_conflicts", "idmp_evicted_early",
@@ -51,16 +68,30 @@ class World:
         self.found: list[Violation] = []
         draw = Random(plan.seed ^ 0x5EED)
         self.members = {NAMES[region_id - 1]: region_id for region_id in plan.regions}
-        self.network = Network(self, Random(draw.getrandbits(64)), plan.delay_ms, "encoded" in plan.traits, draw.choice([2, 4, 16]))
+        self.network = Network(
+            self,
+            Random(draw.getrandbits(64)),
+            plan.delay_ms,
+            "encoded" in plan.traits,
+            draw.choice([2, 4, 16]),
+        )
         self.regions = {
-            region_id: SimulatedRegion(self, region_id, NAMES[region_id - 1], plan.settings[region_id], Random(draw.getrandbits(64)))
+            region_id: SimulatedRegion(
+                self,
+                region_id,
+                NAMES[region_id - 1],
+                plan.settings[region_id],
+                Random(draw.getrandbits(64)),
+            )
             for region_id in plan.regions
         }
         self.answer_draw = Random(draw.getrandbits(64))
         for region_id, region in self.regions.items():
             region.clock_offset_ms = plan.clock_offsets_ms.get(region_id, 0)
             region.peers = [peer for dialler, peer in plan.links if dialler == region_id]
-        self.clients: dict[int, Client] = {one.number: make(one, plan.regions, self.id_mode) for one in plan.clients}
+        self.clients: dict[int, Client] = {
+            one.number: make(one, plan.regions, self.id_mode) for one in plan.clients
+        }
         self.lines: dict[int, Line] = {}  # by client
         self.sent_ms: dict[int, int] = {}  # by client: when it last sent something
         self.operations = 0
@@ -68,7 +99,13 @@ class World:
         self.gone: list[SimulatedRegion] = []  # for good, and the others are told so
         self._cuts: dict[int, tuple[str, int, Callable[[Disk], None] | None]] = {}
         self.keys = tuple(sorted({*keys, *(key for one in plan.clients for key in one.keys)}))
-        setup = Setup(plan.seed, plan.regions, {one: _all_settings(plan.settings[one]) for one in plan.regions}, self.keys, self.ask)
+        setup = Setup(
+            plan.seed,
+            plan.regions,
+            {one: _all_settings(plan.settings[one]) for one in plan.regions},
+            self.keys,
+            self.ask,
+        )
         self.judges = [judge(setup) for judge in judges]
         self.judge_began = self._judge("began")
         self.judge_stopped = self._judge("stopped")
@@ -81,7 +118,11 @@ class World:
 
     def _judge(self, event: str) -> Callable[[Any], None]:
         """Tells an event to the judges that look at it."""
-        interested = [getattr(judge, event) for judge in self.judges if getattr(type(judge), event) is not getattr(Checker, event)]
+        interested = [
+            getattr(judge, event)
+            for judge in self.judges
+            if getattr(type(judge), event) is not getattr(Checker, event)
+        ]
 
         def tell(value: Any) -> None:
             for each in interested:
@@ -98,7 +139,8 @@ class World:
         self.steps_mark = self.scheduler.mark()
         steps = sorted(self.plan.steps, key=lambda step: step.at_ms)
         self.scheduler.beforehand(
-            (EPOCH_MS + step.at_ms, self._intend if isinstance(step, Intent) else self.strike, step) for step in steps
+            (EPOCH_MS + step.at_ms, self._intend if isinstance(step, Intent) else self.strike, step)
+            for step in steps
         )
         self.scheduler.after(SHOW_EVERY_MS, self._show)
 
@@ -141,12 +183,27 @@ class World:
         return region.settings.text("crdt-xadd-id-uniqueness-mode") if region.running else "strict"
 
     def operation(
-        self, client: int, region: SimulatedRegion, argv: Words, queued: tuple[Words, ...], before: Vector, clock_ms: int
+        self,
+        client: int,
+        region: SimulatedRegion,
+        argv: Words,
+        queued: tuple[Words, ...],
+        before: Vector,
+        clock_ms: int,
     ) -> Operation:
         self.operations += 1
         always = region.settings.text("appendfsync") == "always"
         return Operation(
-            self.operations, client, region.region_id, region.starts, argv, queued, self.scheduler.now_ms, clock_ms, before, always
+            self.operations,
+            client,
+            region.region_id,
+            region.starts,
+            argv,
+            queued,
+            self.scheduler.now_ms,
+            clock_ms,
+            before,
+            always,
         )
 
     def _intend(self, intent: Intent) -> None:
@@ -235,7 +292,14 @@ class World:
         self.note(0, "fault", fault.kind, list(fault.regions), fault.duration_ms)
         faults.strike(self, fault)
 
-    def cut_disk(self, region: SimulatedRegion, operations: int, how: str, restart_ms: int, power: Callable[[Disk], None] | None) -> None:
+    def cut_disk(
+        self,
+        region: SimulatedRegion,
+        operations: int,
+        how: str,
+        restart_ms: int,
+        power: Callable[[Disk], None] | None,
+    ) -> None:
         """The region dies at the disk operation after so many."""
         self._cuts[region.region_id] = (how, restart_ms, power)
         region.disk.cut_in(operations, lambda: None)
@@ -265,7 +329,11 @@ class World:
         for start in rest:
             reached = [start]
             for one in reached:
-                reached += [peer for dialler, peer in self.plan.links if dialler == one and peer != lost and peer not in reached]
+                reached += [
+                    peer
+                    for dialler, peer in self.plan.links
+                    if dialler == one and peer != lost and peer not in reached
+                ]
             if len(reached) < len(rest):
                 return False
         return bool(rest)
@@ -276,7 +344,9 @@ class World:
         for region_id, region in self.regions.items():
             if region.running and not region.paused:
                 keyspace = region.engine.keyspace
-                result[region_id] = Shown(region_id, dict(keyspace.vector), keyspace.digest(), self.scheduler.now_ms)
+                result[region_id] = Shown(
+                    region_id, dict(keyspace.vector), keyspace.digest(), self.scheduler.now_ms
+                )
         return result
 
     def ask(self, region_id: int, argv: Words) -> Reply:
@@ -296,7 +366,11 @@ class World:
             if not region.running:
                 return False
             engine = region.engine
-            if engine.lifecycle.state != SERVING or engine.commit_error or not engine.journal.is_empty():
+            if (
+                engine.lifecycle.state != SERVING
+                or engine.commit_error
+                or not engine.journal.is_empty()
+            ):
                 return False
             if first is None:
                 first = engine.vector
@@ -313,7 +387,9 @@ class World:
                 continue
             engine = region.engine
             links = {peer: link.state for peer, link in engine.links.items()}
-            parts.append(f"{region.name} {engine.lifecycle.state} {engine.vector} disk {engine.disk_vector} {links} {engine.commit_error}")
+            parts.append(
+                f"{region.name} {engine.lifecycle.state} {engine.vector} disk {engine.disk_vector} {links} {engine.commit_error}"
+            )
         return "; ".join(parts)
 
 

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.acceptance import catch_up, kill_region, package_index, replication_delay, restored_backup, three_way_load
+from anabranch.bench.acceptance import (
+    catch_up,
+    kill_region,
+    package_index,
+    replication_delay,
+    restored_backup,
+    three_way_load,
+)
 
 SAMPLE = Path(__file__).resolve().parents[1] / "data" / "packages.txt"
 

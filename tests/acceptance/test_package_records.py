@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.acceptance.package_index import records_of
+from anabranch.bench.acceptance.package_index import records_of
 from tests.acceptance.test_acceptance import SAMPLE
 
 
@@ -26,4 +26,8 @@ def test_the_sample_is_uneven() -> None:
     assert len(records) > 300 and len(set(records)) == len(records)
     assert len({tuple(name for name, _ in record) for record in records}) > 50
     values = [value for record in records for _, value in record]
-    assert any(b"\n" in value for value in values) and any(not value for value in values) and any(not value.isascii() for value in values)
+    assert (
+        any(b"\n" in value for value in values)
+        and any(not value for value in values)
+        and any(not value.isascii() for value in values)
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from region.config import Address, ConfigError, load, parse_address, parse_members
+from anabranch.region.config import Address, ConfigError, load, parse_address, parse_members
 
 IDENTITY = {
     "cluster": "c",
@@ -96,7 +96,10 @@ def test_everything_from_the_environment() -> None:
         ({"members": "us=1,eu=1000"}, "the id of 'eu' must be from 1 to 999, not 1000"),
         ({"members": "us=1,eu=1"}, "'us' and 'eu' have the same id 1"),
         ({"members": "us=1,us=2"}, "'us' is named twice"),
-        ({"members": ",".join(f"r{n}={n}" for n in range(1, 18))}, "17 regions, but a cluster has at most 16"),
+        (
+            {"members": ",".join(f"r{n}={n}" for n in range(1, 18))},
+            "17 regions, but a cluster has at most 16",
+        ),
         ({"members": "us=one"}, "'us=one' does not"),
         ({"name": "asia"}, "--name: 'asia' is not among the members us=1, eu=2, ap=3"),
         ({"name": None}, "--name is missing"),
@@ -112,7 +115,10 @@ def test_everything_from_the_environment() -> None:
         ({"sync": "127.0.0.1:65536"}, "--sync: the port must be a number"),
         ({"sync": "::1:7101"}, "--sync must be HOST:PORT"),
         ({"data": ""}, "--data is empty"),
-        ({"appendfsync": "sometimes"}, "--appendfsync: appendfsync must be one of: always, everysec, no"),
+        (
+            {"appendfsync": "sometimes"},
+            "--appendfsync: appendfsync must be one of: always, everysec, no",
+        ),
         ({"maxclients": "0"}, "maxclients must be between 1"),
         ({"maxclients": "many"}, "must be an integer, not 'many'"),
         ({"id-mode": "loose"}, "must be one of: strict, semi-strict, liberal"),
@@ -134,14 +140,23 @@ def test_each_mistake_is_told(changes: dict[str, Any], told: str) -> None:
         ("cluster = 3", "must be text in quotes, not 3"),
         ("peers = [1]", "must be a list such as"),
         ("restored = 'maybe'", "must be yes or no"),
-        ("id-mode = 'strict'\ncrdt-xadd-id-uniqueness-mode = 'strict'", "given twice, in two spellings"),
+        (
+            "id-mode = 'strict'\ncrdt-xadd-id-uniqueness-mode = 'strict'",
+            "given twice, in two spellings",
+        ),
         ("cluster = ", "is not valid TOML"),
     ],
 )
-def test_each_mistake_in_a_file_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+def test_each_mistake_in_a_file_is_told_with_its_place(
+    tmp_path: Path, text: str, told: str
+) -> None:
     file = tmp_path / "us.toml"
     file.write_text(text)
-    without = {name: value for name, value in IDENTITY.items() if name not in ("members", "cluster", "peer")}
+    without = {
+        name: value
+        for name, value in IDENTITY.items()
+        if name not in ("members", "cluster", "peer")
+    }
     environment = {"ANABRANCH_MEMBERS": "us=1,eu=2", "ANABRANCH_CLUSTER": "c"}
     for name in ("members", "cluster"):
         if text.startswith(name):
@@ -157,7 +172,10 @@ def test_a_missing_file_is_told() -> None:
 
 
 def test_what_looks_like_a_mistake_is_warned_of() -> None:
-    config = load(flags(peer=["eu@127.0.0.1:1"]), {"ANABRANCH_MAXCLIENT": "5", "ANABRANCH_SERVICE_HOST": "10.0.0.1"})
+    config = load(
+        flags(peer=["eu@127.0.0.1:1"]),
+        {"ANABRANCH_MAXCLIENT": "5", "ANABRANCH_SERVICE_HOST": "10.0.0.1"},
+    )
     assert config.warnings == [
         "ANABRANCH_MAXCLIENT is no option of anabranch and is ignored; did you mean ANABRANCH_MAXCLIENTS?",
         "no --peer for ap: their writes arrive only through other regions",

@@ -9,12 +9,17 @@ from collections.abc import AsyncIterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from region import http
-from region.http import Figure, Health, HttpServer
+from anabranch.region import http
+from anabranch.region.http import Figure, Health, HttpServer
 
 FIGURES: list[Figure] = [
     ("anabranch_keys", "Streams.", "gauge", [({}, 3)]),
-    ("anabranch_effects_total", "Effects applied.", "counter", [({"origin": "us"}, 5), ({"origin": 'e"u'}, 7)]),
+    (
+        "anabranch_effects_total",
+        "Effects applied.",
+        "counter",
+        [({"origin": "us"}, 5), ({"origin": 'e"u'}, 7)],
+    ),
 ]
 
 
@@ -48,12 +53,20 @@ async def test_metrics_are_what_prometheus_reads(region: Region) -> None:
     status, head, body = await ask(region, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
     assert status == 200 and b"text/plain" in head and b"Content-Length: %d" % len(body) in head
     samples = {
-        (s.name, tuple(s.labels.values())): s.value for family in text_string_to_metric_families(body.decode()) for s in family.samples
+        (s.name, tuple(s.labels.values())): s.value
+        for family in text_string_to_metric_families(body.decode())
+        for s in family.samples
     }
-    assert samples == {("anabranch_keys", ()): 3, ("anabranch_effects_total", ("us",)): 5, ("anabranch_effects_total", ('e"u',)): 7}
+    assert samples == {
+        ("anabranch_keys", ()): 3,
+        ("anabranch_effects_total", ("us",)): 5,
+        ("anabranch_effects_total", ('e"u',)): 7,
+    }
 
 
-@pytest.mark.parametrize(("state", "expected"), [("starting", 503), ("serving", 200), ("recovery", 503), ("failed", 503)])
+@pytest.mark.parametrize(
+    ("state", "expected"), [("starting", 503), ("serving", 200), ("recovery", 503), ("failed", 503)]
+)
 async def test_health(region: Region, state: http.State, expected: int) -> None:
     region.health = (state, {"region": "us"})
     status, _, body = await ask(region, b"GET /health?verbose HTTP/1.1\r\n\r\n")
@@ -80,9 +93,14 @@ async def test_what_is_refused(region: Region, request_bytes: bytes, expected: i
     assert status == expected
 
 
-async def test_the_slow_and_the_many_are_dropped(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_slow_and_the_many_are_dropped(
+    region: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "REQUEST_PATIENCE_S", 0.5)
-    idle = [await asyncio.open_connection("127.0.0.1", region.port) for _ in range(http.CONNECTIONS_MAX + 6)]
+    idle = [
+        await asyncio.open_connection("127.0.0.1", region.port)
+        for _ in range(http.CONNECTIONS_MAX + 6)
+    ]
     closed = await asyncio.gather(*(asyncio.wait_for(reader.read(), 5) for reader, _ in idle))
     assert closed == [b""] * len(idle)
     for _, writer in idle:

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from cli import diff, explain, places, status, up
-from cli.client import PeerFacts, RegionClient, flat_vector, text
-from cli.errors import CliError
-from cli.places import Place
+from anabranch.cli import diff, explain, places, status, up
+from anabranch.cli.client import PeerFacts, RegionClient, flat_vector, text
+from anabranch.cli.errors import CliError
+from anabranch.cli.places import Place
 
 
 def test_text_shows_bytes_that_are_no_text() -> None:
@@ -19,7 +19,10 @@ def test_text_shows_bytes_that_are_no_text() -> None:
 
 
 def test_cluster_file_round_trip(tmp_path: Path) -> None:
-    written = [Place("us", 1, "127.0.0.1:7001", "127.0.0.1:7101", "127.0.0.1:7201"), Place("eu", 7, "127.0.0.1:7002")]
+    written = [
+        Place("us", 1, "127.0.0.1:7001", "127.0.0.1:7101", "127.0.0.1:7201"),
+        Place("eu", 7, "127.0.0.1:7002"),
+    ]
     places.write_file(tmp_path / "cluster.toml", "local", written)
     read = places.find(tmp_path, None, None)
     assert [vars(place) for place in read] == [vars(place) for place in written]
@@ -96,7 +99,10 @@ def test_explain_tells_the_facts() -> None:
     facts.update(entries=[], removals=[], exists=0)
     told = teller.story(facts)
     assert told[0] == "s does not exist in us"
-    assert told[2] == "entry 5-1 is not there: no removal of it is remembered, or it has not arrived, or was never added"
+    assert (
+        told[2]
+        == "entry 5-1 is not there: no removal of it is remembered, or it has not arrived, or was never added"
+    )
 
 
 class FakeSide:
@@ -116,8 +122,16 @@ def test_diff_says_why_an_entry_is_on_one_side_only() -> None:
     eu = FakeSide("eu", {1: 4}, [(2, "2-1"), (3, "3-1")])
     found = list(diff.compare_logs(cast(diff.Side, us), cast(diff.Side, eu), b"s", 1))
     assert [(one.dot, one.holder.name, one.why({1: "us"})) for one in found] == [
-        ((1, 1), "us", "it was removed in what eu has applied; us has not received that removal yet"),
-        ((1, 3), "eu", "it was removed in what us has applied; eu has not received that removal yet"),
+        (
+            (1, 1),
+            "us",
+            "it was removed in what eu has applied; us has not received that removal yet",
+        ),
+        (
+            (1, 3),
+            "eu",
+            "it was removed in what us has applied; eu has not received that removal yet",
+        ),
         ((1, 5), "us", "eu has not received it yet (it has us's effects up to 4)"),
     ]
     twin = FakeSide("eu", {1: 5}, [])
@@ -125,7 +139,9 @@ def test_diff_says_why_an_entry_is_on_one_side_only() -> None:
     assert "divergence" in first.why({})
 
 
-def facts(name: str, region_id: int, vector: dict[int, int], digest: str, **info: str) -> status.RegionFacts:
+def facts(
+    name: str, region_id: int, vector: dict[int, int], digest: str, **info: str
+) -> status.RegionFacts:
     made = status.RegionFacts(Place(name, region_id, f"127.0.0.1:{region_id}"))
     made.vector, made.digest, made.info = vector, digest, dict(info)
     return made
@@ -135,7 +151,9 @@ def test_status_finds_what_is_wrong() -> None:
     us, eu = facts("us", 1, {1: 5}, "aa"), facts("eu", 2, {1: 3, 2: 1}, "bb")
     assert status.problems([us, eu]) == []
     assert (status.behind(us, [us, eu]), status.behind(eu, [us, eu])) == (1, 2)
-    us.peers = [PeerFacts({"name": "eu", "region_id": 2, "link": "refused", "detail": "other members"})]
+    us.peers = [
+        PeerFacts({"name": "eu", "region_id": 2, "link": "refused", "detail": "other members"})
+    ]
     eu.info["crdt_divergence"] = "1"
     ap = facts("ap", 3, {}, "", crdt_state="recovery", crdt_recovery_waiting_for="eu")
     gone = facts("sa", 4, {}, "")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.places import Place, write_file
+from anabranch.cli.places import Place, write_file
 from tests.support.cluster import LiveCluster, child_env
 from tests.support.processes import eventually
 
@@ -39,15 +39,21 @@ def unified(text: str) -> str:
 
 def test_readme_happens(new_cluster: Callable[..., LiveCluster], tmp_path: Path) -> None:
     if shutil.which("redis-cli") is None:
-        pytest.fail("redis-cli is not installed, and README shows it: install the package redis-tools")
+        pytest.fail(
+            "redis-cli is not installed, and README shows it: install the package redis-tools"
+        )
     cluster = new_cluster()
     cluster.start_all()
-    places = [Place(region.name, region.region_id, region.address) for region in cluster.regions.values()]
+    places = [
+        Place(region.name, region.region_id, region.address) for region in cluster.regions.values()
+    ]
     (tmp_path / "anabranch-data").mkdir()
     write_file(tmp_path / "anabranch-data" / "cluster.toml", "local", places)
-    (tmp_path / "anabranch").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m cli.main "$@"\n')
+    (tmp_path / "anabranch").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m anabranch "$@"\n')
     (tmp_path / "anabranch").chmod(0o755)
-    ports = {str(7000 + region.region_id): str(region.resp_port) for region in cluster.regions.values()}
+    ports = {
+        str(7000 + region.region_id): str(region.resp_port) for region in cluster.regions.values()
+    }
     environment = {**child_env(), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     shown = steps(README.read_text())
     assert len(shown) > 8
@@ -56,10 +62,19 @@ def test_readme_happens(new_cluster: Callable[..., LiveCluster], tmp_path: Path)
 
         def happens(line: str = line, expected: list[str] = expected) -> bool:
             result = subprocess.run(
-                line, shell=True, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60, check=False
+                line,
+                shell=True,
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                env=environment,
+                timeout=60,
+                check=False,
             )
             answer = unified(result.stdout)
-            assert result.returncode == 0 and (not expected or answer == unified("\n".join(expected))), f"{line}\n{answer}\n{result.stderr}"
+            assert result.returncode == 0 and (
+                not expected or answer == unified("\n".join(expected))
+            ), f"{line}\n{answer}\n{result.stderr}"
             return True
 
         if any(word in command for word in ("XADD", "DEL")):

@@ -16,7 +16,9 @@ NewCluster = Callable[..., LiveCluster]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_end_it_cleanly_with_everything_on_disk(new_cluster: NewCluster, number: signal.Signals) -> None:
+def test_signals_end_it_cleanly_with_everything_on_disk(
+    new_cluster: NewCluster, number: signal.Signals
+) -> None:
     cluster = new_cluster(["us"], {"appendfsync": "no"})
     region = cluster.start("us")
     added = cluster.client("us").xadd("s", {"a": "1"})
@@ -59,7 +61,9 @@ def test_members_on_disk_are_not_changed_by_flags(new_cluster: NewCluster) -> No
 
 
 @pytest.mark.parametrize("what", ["cluster", "members"])
-def test_a_peer_that_does_not_belong_is_refused_on_both_sides(new_cluster: NewCluster, what: str) -> None:
+def test_a_peer_that_does_not_belong_is_refused_on_both_sides(
+    new_cluster: NewCluster, what: str
+) -> None:
     cluster = new_cluster(["us", "eu"])
     cluster.start("us")
     if what == "cluster":
@@ -68,5 +72,9 @@ def test_a_peer_that_does_not_belong_is_refused_on_both_sides(new_cluster: NewCl
         cluster.regions["us"].region_id = 3
     cluster.start("eu")
     for name, peer in (("us", "eu"), ("eu", "us")):
-        eventually(lambda name=name, peer=peer: cluster.links(name)[peer] == "refused", 15, f"{name} refusing {peer}")  # type: ignore[misc]
+        eventually(
+            lambda name=name, peer=peer: cluster.links(name)[peer] == "refused",
+            15,
+            f"{name} refusing {peer}",
+        )  # type: ignore[misc]
     assert what[:7] in "".join(cluster.regions[name].log_tail() for name in ("us", "eu"))

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 import tomllib
 import urllib.request
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 import redis
 
+from anabranch import build
 from tests.support.cluster import child_env
 from tests.support.ports import free_row
 from tests.support.processes import eventually, stop
@@ -33,17 +33,30 @@ class Up:
         base = free_row(9)
         self.ports = {"us": base, "eu": base + 1, "ap": base + 2}
         self.output = directory / "up.out"
-        flags = ["--resp-port", str(base), "--sync-port", str(base + 3), "--http-port", str(base + 6)]
+        flags = [
+            "--resp-port",
+            str(base),
+            "--sync-port",
+            str(base + 3),
+            "--http-port",
+            str(base + 6),
+        ]
         self.http = base + 6
         with self.output.open("wb") as output:
-            line = [sys.executable, "-P", "-m", "cli.main", "up", *flags, *extra]
-            self.process = subprocess.Popen(line, cwd=directory, env=child_env(), stdout=output, stderr=subprocess.STDOUT)
+            line = [*build.command(), "up", *flags, *extra]
+            self.process = subprocess.Popen(
+                line, cwd=directory, env=child_env(), stdout=output, stderr=subprocess.STDOUT
+            )
 
     def text(self) -> str:
         return self.output.read_text()
 
     def ready(self) -> Up:
-        eventually(lambda: "Ctrl-C stops all." in self.text() or self.process.poll() is not None, 60, "up being ready")
+        eventually(
+            lambda: "Ctrl-C stops all." in self.text() or self.process.poll() is not None,
+            60,
+            "up being ready",
+        )
         assert self.process.poll() is None, self.text()
         return self
 
@@ -51,8 +64,16 @@ class Up:
         return redis.Redis(port=self.ports[name], decode_responses=True, socket_timeout=10)
 
     def anabranch(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-P", "-m", "cli.main", *arguments]
-        return subprocess.run(line, capture_output=True, text=True, cwd=self.directory, env=child_env(), timeout=60, check=False)
+        line = [*build.command(), *arguments]
+        return subprocess.run(
+            line,
+            capture_output=True,
+            text=True,
+            cwd=self.directory,
+            env=child_env(),
+            timeout=60,
+            check=False,
+        )
 
     def children(self) -> list[int]:
         own = str(self.process.pid)
@@ -79,20 +100,26 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 def test_what_is_written_in_one_region_is_read_in_another(up: Up) -> None:
     added = up.client("us").xadd("s", {"a": "1"})
-    eventually(lambda: up.client("eu").xrange("s") == [(added, {"a": "1"})], 5, "the entry arriving")
+    eventually(
+        lambda: up.client("eu").xrange("s") == [(added, {"a": "1"})], 5, "the entry arriving"
+    )
 
 
 def test_it_says_what_to_type_next(up: Up) -> None:
     text = up.text()
     assert f"redis-cli -p {up.ports['us']} XADD s '*' a 1" in text and "status" in text
     line = next(line.strip() for line in text.splitlines() if "xadd(" in line)
-    result = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=up.directory, check=True, timeout=30)
+    result = subprocess.run(
+        line, shell=True, capture_output=True, text=True, cwd=up.directory, check=True, timeout=30
+    )
     assert re.fullmatch(r"b'\d+-\d+'", result.stdout.strip())
 
 
 def test_cluster_file_names_all_addresses(up: Up) -> None:
     table = tomllib.loads((up.directory / "anabranch-data" / "cluster.toml").read_text())
-    assert {region["name"]: region["resp"] for region in table["regions"]} == {name: f"127.0.0.1:{port}" for name, port in up.ports.items()}
+    assert {region["name"]: region["resp"] for region in table["regions"]} == {
+        name: f"127.0.0.1:{port}" for name, port in up.ports.items()
+    }
 
 
 def test_status_shows_all_regions_and_links(up: Up) -> None:
@@ -113,12 +140,16 @@ def test_cut_diff_heal(up: Up) -> None:
     up.client("us").xgroup_create("cut", "g", id="0")
     differ = up.anabranch("diff", "us", "eu", "cut")
     assert differ.returncode == 1, differ
-    assert f"only us: entry {added}" in differ.stdout and "eu has not received it yet" in differ.stdout
+    assert (
+        f"only us: entry {added}" in differ.stdout and "eu has not received it yet" in differ.stdout
+    )
     assert "only us: group g" in differ.stdout
     bad = up.anabranch("status")
     assert bad.returncode == 1 and "us receives nothing from eu: link down" in bad.stderr
     assert up.anabranch("link", "heal").returncode == 0
-    eventually(lambda: up.anabranch("diff", "us", "eu").returncode == 0, 10, "no difference after healing")
+    eventually(
+        lambda: up.anabranch("diff", "us", "eu").returncode == 0, 10, "no difference after healing"
+    )
 
 
 def test_delay(up: Up) -> None:
@@ -127,14 +158,21 @@ def test_delay(up: Up) -> None:
         assert up.anabranch("link", "delay", "us", other, "500").returncode == 0
     begun = time.monotonic()
     added = up.client("eu").xadd("slow", {"a": "1"})
-    eventually(lambda: [one for one, _ in up.client("us").xrange("slow")] == [added], 10, "the entry arriving")
+    eventually(
+        lambda: [one for one, _ in up.client("us").xrange("slow")] == [added],
+        10,
+        "the entry arriving",
+    )
     assert time.monotonic() - begun >= 0.45
     for other in ("eu", "ap"):
         assert up.anabranch("link", "delay", "us", other, "0").returncode == 0
 
 
 def test_mistakes_about_links_are_told(up: Up) -> None:
-    assert "no region 'mars' here; there are us, eu, ap" in up.anabranch("link", "cut", "us", "mars").stderr
+    assert (
+        "no region 'mars' here; there are us, eu, ap"
+        in up.anabranch("link", "cut", "us", "mars").stderr
+    )
     assert "a link has two ends" in up.anabranch("link", "cut", "us", "us").stderr
     assert "name two regions" in up.anabranch("link", "heal", "us").stderr
 
@@ -147,9 +185,14 @@ def test_explain(up: Up) -> None:
 
 def test_a_second_up_is_refused(up: Up) -> None:
     again = up.anabranch("up")
-    assert again.returncode == 1 and "is in use by an `anabranch up` that runs already" in again.stderr
+    assert (
+        again.returncode == 1 and "is in use by an `anabranch up` that runs already" in again.stderr
+    )
     elsewhere = up.anabranch("up", "--data", "other", "--resp-port", str(up.ports["us"]))
-    assert elsewhere.returncode == 1 and f"port {up.ports['us']} is taken by process" in elsewhere.stderr
+    assert (
+        elsewhere.returncode == 1
+        and f"port {up.ports['us']} is taken by process" in elsewhere.stderr
+    )
 
 
 def test_health_and_metrics(up: Up) -> None:
@@ -170,15 +213,24 @@ def test_a_region_that_dies_is_reported_and_the_others_stop_cleanly(tmp_path: Pa
         victim = int((directory / "eu" / "region.lock").read_text())
         assert victim in one.children()
         os.kill(victim, signal.SIGKILL)
-        eventually(lambda: "region eu was killed by signal 9 (SIGKILL)" in one.text(), 10, "the report")
+        eventually(
+            lambda: "region eu was killed by signal 9 (SIGKILL)" in one.text(), 10, "the report"
+        )
         assert "To start it again:" in one.text()
         assert one.client("us").ping()
         gone = one.anabranch("status", "--cluster", str(directory))
-        assert gone.returncode == 1 and "eu at 127.0.0.1:" in gone.stderr and "is unreachable: connection refused" in gone.stderr
+        assert (
+            gone.returncode == 1
+            and "eu at 127.0.0.1:" in gone.stderr
+            and "is unreachable: connection refused" in gone.stderr
+        )
         left = one.children()
         one.process.send_signal(signal.SIGINT)
         assert one.process.wait(40) == 1
-        assert "all regions stopped" in one.text() and "killed" not in one.text().split("stopping …")[1]
+        assert (
+            "all regions stopped" in one.text()
+            and "killed" not in one.text().split("stopping …")[1]
+        )
         assert not directory.exists()
         assert not any(Path(f"/proc/{pid}").exists() for pid in left)
     finally:

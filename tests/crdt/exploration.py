@@ -18,15 +18,23 @@ from itertools import permutations
 
 from xxhash import xxh3_128_digest
 
-from crdt.apply import apply, collect, collect_flush
-from crdt.effects import Effect
-from crdt.ids import make
-from crdt.join import join
-from crdt.keyspace import Keyspace
-from crdt.region_log import NodeLimits
-from crdt.state import read_snapshot
-from crdt.vector import Vector
-from tests.crdt.support import converged, effect_of, kept, kept_naive, locals_naive, locals_of, snapshot_bytes
+from anabranch.crdt.apply import apply, collect, collect_flush
+from anabranch.crdt.effects import Effect
+from anabranch.crdt.ids import make
+from anabranch.crdt.join import join
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.state import read_snapshot
+from anabranch.crdt.vector import Vector
+from tests.crdt.support import (
+    converged,
+    effect_of,
+    kept,
+    kept_naive,
+    locals_naive,
+    locals_of,
+    snapshot_bytes,
+)
 from tests.oracles import naive_engine
 from tests.oracles.naive_engine import NEVER, NaiveEngine
 from tests.oracles.naive_log import Dot
@@ -51,7 +59,9 @@ class Unit:
         self.kind = kind
         self.past = past
         first = sum(len(unit.ops) for unit in past if unit.region_id == region_id) + 1
-        self.ops: list[tuple[Op, Dot]] = [(op, (region_id, first + offset)) for offset, op in enumerate(ops)]
+        self.ops: list[tuple[Op, Dot]] = [
+            (op, (region_id, first + offset)) for offset, op in enumerate(ops)
+        ]
         self.effects: list[tuple[Effect, Dot]] = [(effect_of(op, dot), dot) for op, dot in self.ops]
         # How far the past goes in each region, by units: what names the unit.
         self.reach = {each: sum(1 for unit in past if unit.region_id == each) for each in REGIONS}
@@ -124,7 +134,9 @@ class Exploration:
         self.units: dict[tuple[int, Part], list[Unit]] = {}
         self.seen: set[bytes] = set()  # 16 bytes of hash a history
         self.newest = b""
-        self.joined: dict[tuple[bytes, bytes], bytes] = {}  # digest of what two states join to, into the first
+        self.joined: dict[
+            tuple[bytes, bytes], bytes
+        ] = {}  # digest of what two states join to, into the first
         self.histories: list[int] = []
         self.kinds: dict[str, int] = {}
         self.orders = self.joins = self.collections = 0
@@ -166,7 +178,11 @@ class Exploration:
         if found is None:
             index = sum(1 for unit in past if unit.region_id == region_id)
             naive = self._state(past).naive
-            found = [Unit(region_id, index, kind, past, ops) for kind, ops in commands(naive, region_id, past) if ops]
+            found = [
+                Unit(region_id, index, kind, past, ops)
+                for kind, ops in commands(naive, region_id, past)
+                if ops
+            ]
             if keep:
                 self.units[region_id, past] = found
         return found
@@ -185,7 +201,13 @@ class Exploration:
         """Applies the part in every order of its last units, and compares."""
         state = None
         if not part:
-            return State(NaiveRegion(OBSERVER), {}, bytes(16), snapshot_bytes(Keyspace(OBSERVER, LIMITS)), bytes(16))
+            return State(
+                NaiveRegion(OBSERVER),
+                {},
+                bytes(16),
+                snapshot_bytes(Keyspace(OBSERVER, LIMITS)),
+                bytes(16),
+            )
         for last in last_units(part):
             naive = self._state(part - {last}).naive.copy()
             for op, dot in last.ops:
@@ -200,7 +222,9 @@ class Exploration:
                 snapshot = snapshot_bytes(keyspace)
                 state = State(naive, contents, keyspace.digest(), snapshot, name_of_state(snapshot))
             else:
-                assert naive.converged() == state.contents, "two orders, two outcomes: the rules themselves do not commute"
+                assert naive.converged() == state.contents, (
+                    "two orders, two outcomes: the rules themselves do not commute"
+                )
                 assert keyspace.digest() == state.digest, "two orders, two outcomes"
         assert state is not None
         return state
@@ -217,7 +241,10 @@ class Exploration:
         except AssertionError:
             print(
                 "history:",
-                *[(u.region_id, u.kind, sorted((p.region_id, p.index) for p in u.past)) for u in in_order(history)],
+                *[
+                    (u.region_id, u.kind, sorted((p.region_id, p.index) for p in u.past))
+                    for u in in_order(history)
+                ],
                 file=sys.stderr,
             )
             raise
@@ -267,7 +294,9 @@ class Exploration:
             for unit in in_order(history - part):
                 for op, dot in unit.ops:
                     naive.apply(op, dot)
-            assert naive.converged() == state.contents, "collecting changed what effects do, by the rules themselves"
+            assert naive.converged() == state.contents, (
+                "collecting changed what effects do, by the rules themselves"
+            )
             self.collections += 1
             name = name_of_state(snapshot)
             for other in [*smaller, history]:
@@ -281,8 +310,12 @@ class Exploration:
                         keyspace = replay(in_order(other))
                         join(keyspace, read_snapshot(snapshot, LIMITS), 0)
                         self.joined[theirs.name, name] = keyspace.digest()
-                    assert self.joined[name, theirs.name] == state.digest, "collecting changed what a join does"
-                    assert self.joined[theirs.name, name] == state.digest, "joining a region that collected differs"
+                    assert self.joined[name, theirs.name] == state.digest, (
+                        "collecting changed what a join does"
+                    )
+                    assert self.joined[theirs.name, name] == state.digest, (
+                        "joining a region that collected differs"
+                    )
                     self.collections += 2
 
 
@@ -291,7 +324,10 @@ def parts(history: Part) -> list[Part]:
     found: set[Part] = {frozenset()}
     for unit in in_order(history):
         found |= {part | {unit} for part in found if unit.past <= part}
-    return sorted(found, key=lambda part: (len(part), [(unit.region_id, unit.index) for unit in in_order(part)]))
+    return sorted(
+        found,
+        key=lambda part: (len(part), [(unit.region_id, unit.index) for unit in in_order(part)]),
+    )
 
 
 def name_of(history: Part) -> tuple[object, ...]:
@@ -299,7 +335,13 @@ def name_of(history: Part) -> tuple[object, ...]:
     return min(
         tuple(
             sorted(
-                (to[u.region_id], u.index, u.kind, *(reach for _, reach in sorted((to[r], n) for r, n in u.reach.items()))) for u in history
+                (
+                    to[u.region_id],
+                    u.index,
+                    u.kind,
+                    *(reach for _, reach in sorted((to[r], n) for r, n in u.reach.items())),
+                )
+                for u in history
             )
         )
         for to in RENAMINGS
@@ -316,7 +358,10 @@ def commands(state: NaiveRegion, region_id: int, past: Part) -> Iterator[tuple[s
     stream = engine.stream(KEY)
     yield "add", engine.add(KEY)
     if stream.entries:
-        yield "xdel", engine.delete_entry(KEY, min(entry_id for entry_id, _ in stream.entries.values()))
+        yield (
+            "xdel",
+            engine.delete_entry(KEY, min(entry_id for entry_id, _ in stream.entries.values())),
+        )
     yield "trim", engine.trim(KEY, 0)
     yield "del", engine.delete(KEY)
     yield "create 0", engine.create(KEY, GROUP, 0)

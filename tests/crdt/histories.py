@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from crdt.ids import make
-from crdt.region_log import NodeLimits
+from anabranch.crdt.ids import make
+from anabranch.crdt.region_log import NodeLimits
 from tests.crdt.support import Twin, assert_equal
 from tests.oracles.naive_engine import NEVER
 from tests.oracles.naive_stream import Configure, Op, Vector
@@ -52,9 +52,15 @@ class History:
         """What is stable as `twin` may know it: of each region the newest vector whose own effects are applied here (S6.2)."""
         newest = []
         for region_id, vectors in self.attested.items():
-            counting = [vector for vector in vectors if vector.get(region_id, 0) <= twin.naive.vector.get(region_id, 0)]
+            counting = [
+                vector
+                for vector in vectors
+                if vector.get(region_id, 0) <= twin.naive.vector.get(region_id, 0)
+            ]
             newest.append(counting[-1])
-        least = {region_id: min(vector.get(region_id, 0) for vector in newest) for region_id in REGIONS}
+        least = {
+            region_id: min(vector.get(region_id, 0) for vector in newest) for region_id in REGIONS
+        }
         return {region_id: counter for region_id, counter in least.items() if counter}
 
     def other(self, twin: Twin, number: int) -> Twin:
@@ -83,13 +89,19 @@ def add(history: History, twin: Twin, one: int, two: int) -> None:
 
 
 def add_with_id(history: History, twin: Twin, one: int, two: int) -> None:
-    twin.issue(twin.engine().add(KEYS[one % 4], (b"f%d" % (two % 3), b"v", b"", b""), make(1000 + two % 4, 1 + one % 3)))
+    twin.issue(
+        twin.engine().add(
+            KEYS[one % 4], (b"f%d" % (two % 3), b"v", b"", b""), make(1000 + two % 4, 1 + one % 3)
+        )
+    )
 
 
 def add_idempotent(history: History, twin: Twin, one: int, two: int) -> None:
     stream = twin.naive.keys.get(KEYS[one % 4])
     pid, iid = b"p%d" % (two % 2), b"i%d" % (two % 3)
-    if stream is None or not any((pair.pid, pair.iid) == (pid, iid) for pair in stream.pairs.values()):
+    if stream is None or not any(
+        (pair.pid, pair.iid) == (pid, iid) for pair in stream.pairs.values()
+    ):
         twin.issue(twin.engine().add(KEYS[one % 4], (b"f", b"v"), 0, pid, iid))
 
 
@@ -129,7 +141,9 @@ def destroy(history: History, twin: Twin, one: int, two: int) -> None:
 
 
 def expire_at(history: History, twin: Twin, one: int, two: int) -> None:
-    twin.issue(twin.engine().expire_at(KEYS[one % 4], NEVER if two % 4 == 0 else twin.clock_ms + two % 5))
+    twin.issue(
+        twin.engine().expire_at(KEYS[one % 4], NEVER if two % 4 == 0 else twin.clock_ms + two % 5)
+    )
 
 
 def expire_now(history: History, twin: Twin, one: int, two: int) -> None:
@@ -141,7 +155,15 @@ def configure(history: History, twin: Twin, one: int, two: int) -> None:
     engine = twin.engine()
     if engine.exists(KEYS[one % 4]):
         stream = engine.stream(KEYS[one % 4])
-        unit: list[Op] = [Configure(KEYS[one % 4], 60 + two, 1000, tuple(sorted(stream.configurations)), engine.vector_after([]))]
+        unit: list[Op] = [
+            Configure(
+                KEYS[one % 4],
+                60 + two,
+                1000,
+                tuple(sorted(stream.configurations)),
+                engine.vector_after([]),
+            )
+        ]
         twin.issue(unit)
 
 
@@ -176,7 +198,9 @@ def local_step(history: History, twin: Twin, one: int, two: int) -> None:
         twin.delete_consumer(key, group, b"c%d" % (two % 2))
     elif kind in (13, 14) and entry_ids:
         counters = tuple(sorted(twin.naive.vector.items()))
-        twin.set_floor(key, group, counters if two % 4 == 0 else entry_ids[two % len(entry_ids)] - two % 2)
+        twin.set_floor(
+            key, group, counters if two % 4 == 0 else entry_ids[two % len(entry_ids)] - two % 2
+        )
     elif entry_ids:
         twin.raise_floor(key, group, entry_ids[two % len(entry_ids)])
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Optional
 
-from crdt import acknowledge, local, undelivered
-from crdt import effects as fx
-from crdt.apply import add, apply, collect, collect_flush
-from crdt.join import join
-from crdt.keyspace import Keyspace
-from crdt.local import Item, LocalRecord, apply_local
-from crdt.merge import forward
-from crdt.node import SAME_NAMES, encode_names, encode_values, put_entry
-from crdt.position import Position, at_counters, at_id
-from crdt.region_log import NodeLimits
-from crdt.spans import Spans, SpansByRegion
-from crdt.state import SnapshotCut, read_snapshot
-from crdt.vector import Vector
+from anabranch.crdt import acknowledge, local, undelivered
+from anabranch.crdt import effects as fx
+from anabranch.crdt.apply import add, apply, collect, collect_flush
+from anabranch.crdt.join import join
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.local import Item, LocalRecord, apply_local
+from anabranch.crdt.merge import forward
+from anabranch.crdt.node import SAME_NAMES, encode_names, encode_values, put_entry
+from anabranch.crdt.position import Position, at_counters, at_id
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.spans import Spans, SpansByRegion
+from anabranch.crdt.state import SnapshotCut, read_snapshot
+from anabranch.crdt.vector import Vector
 from tests.oracles import naive_engine, naive_stream
 from tests.oracles.naive_log import Dot, NaiveEntry, counters_of, page, spans_of
 from tests.oracles.naive_stream import NaiveLocal, NaiveRegion, Op, Start
@@ -35,7 +35,14 @@ def add_run(key: bytes, adds: list[tuple[int, tuple[bytes, ...]]], first: int) -
     ms = seq = 0
     for entry_id, fields in adds:
         next_ms, next_seq = entry_id >> 64, entry_id & ((1 << 64) - 1)
-        put_entry(data, SAME_NAMES, next_ms - ms, next_seq - seq if next_ms == ms else next_seq, 1, encode_values(list(fields[1::2])))
+        put_entry(
+            data,
+            SAME_NAMES,
+            next_ms - ms,
+            next_seq - seq if next_ms == ms else next_seq,
+            1,
+            encode_values(list(fields[1::2])),
+        )
         ms, seq = next_ms, next_seq
     return fx.AddRun(key, names, bytes(data), first - 1)
 
@@ -52,7 +59,9 @@ def effect_of(op: Op, dot: Dot) -> fx.Effect:
     if isinstance(op, naive_stream.Add):
         if op.pid:
             names, values = encode_names(list(op.fields[::2])), encode_values(list(op.fields[1::2]))
-            return fx.AddIdempotent(op.key, op.entry_id, names, values, op.pid, op.iid, op.recorded_ms, dict(op.vector))
+            return fx.AddIdempotent(
+                op.key, op.entry_id, names, values, op.pid, op.iid, op.recorded_ms, dict(op.vector)
+            )
         return add_run(op.key, [(op.entry_id, op.fields)], dot[1])
     if isinstance(op, naive_stream.Remove):
         return fx.RemoveEntries(op.key, list(op.dots))
@@ -65,7 +74,9 @@ def effect_of(op: Op, dot: Dot) -> fx.Effect:
     if isinstance(op, naive_stream.SetId):
         return fx.SetId(op.key, op.entry_id)
     if isinstance(op, naive_stream.Create):
-        return fx.CreateGroup(op.key, op.group, op.start_id or 0, op.start_id is None, dict(op.vector))
+        return fx.CreateGroup(
+            op.key, op.group, op.start_id or 0, op.start_id is None, dict(op.vector)
+        )
     if isinstance(op, naive_stream.Destroy):
         return fx.DestroyGroup(op.key, op.group)
     if isinstance(op, naive_stream.Acknowledge):
@@ -92,16 +103,26 @@ def place(position: Position) -> Start:
 
 
 def dots_in(spans: SpansByRegion) -> set[Dot]:
-    return {(region_id, counter) for region_id, each in spans.items() for counter in counters_of(zip(each.starts, each.ends, strict=True))}
+    return {
+        (region_id, counter)
+        for region_id, each in spans.items()
+        for counter in counters_of(zip(each.starts, each.ends, strict=True))
+    }
 
 
 def converged(keyspace: Keyspace) -> dict[bytes, object]:
     """`NaiveRegion.converged` of a keyspace."""
     result: dict[bytes, object] = {}
     for key, stream in keyspace.keys.items():
-        entries = {(entry.region_id, entry.counter): (entry.entry_id, tuple(entry.fields)) for entry in forward(stream.logs, 0, MAX_ID, -1)}
+        entries = {
+            (entry.region_id, entry.counter): (entry.entry_id, tuple(entry.fields))
+            for entry in forward(stream.logs, 0, MAX_ID, -1)
+        }
         assert len(entries) == stream.length()
-        header = {(region_id, counter): entry_id for region_id, (counter, entry_id) in stream.header.items()}
+        header = {
+            (region_id, counter): entry_id
+            for region_id, (counter, entry_id) in stream.header.items()
+        }
         creates = {
             (name, dot): (place(create.start), frozenset(dots_in(create.acked)))
             for name, group in stream.groups.items()
@@ -127,12 +148,21 @@ def joined(vectors: list[Vector]) -> Vector:
 
 def kept_naive(region: NaiveRegion) -> dict[object, object]:
     """Tombstones, clears and pairs, as a keyspace holds them: the newest tombstone of a region stands for the older."""
-    result: dict[object, object] = {"flush": (summed(region.flush_tombstones), joined([vector for _, vector in region.flush_clears]))}
+    result: dict[object, object] = {
+        "flush": (
+            summed(region.flush_tombstones),
+            joined([vector for _, vector in region.flush_clears]),
+        )
+    }
     for key, stream in region.keys.items():
         tombstones = {
-            name: summed({dot for each, dot in stream.tombstones if each == name}) for name in {each for each, _ in stream.tombstones}
+            name: summed({dot for each, dot in stream.tombstones if each == name})
+            for name in {each for each, _ in stream.tombstones}
         }
-        pairs = {dot: (pair.pid, pair.iid, pair.entry_id, pair.recorded_ms, pair.held_ms) for dot, pair in stream.pairs.items()}
+        pairs = {
+            dot: (pair.pid, pair.iid, pair.entry_id, pair.recorded_ms, pair.held_ms)
+            for dot, pair in stream.pairs.items()
+        }
         contents = (tombstones, joined(stream.clears), pairs)
         if any(contents):
             result[key] = contents
@@ -140,12 +170,19 @@ def kept_naive(region: NaiveRegion) -> dict[object, object]:
 
 
 def kept(keyspace: Keyspace) -> dict[object, object]:
-    result: dict[object, object] = {"flush": (dict(keyspace.flush_tombstone), dict(keyspace.flush_clears))}
+    result: dict[object, object] = {
+        "flush": (dict(keyspace.flush_tombstone), dict(keyspace.flush_clears))
+    }
     for key, stream in keyspace.keys.items():
-        tombstones: dict[Optional[bytes], Vector] = {name: dict(vector) for name, vector in stream.tombstones.items()}
+        tombstones: dict[Optional[bytes], Vector] = {
+            name: dict(vector) for name, vector in stream.tombstones.items()
+        }
         if stream.tombstone_of_all:
             tombstones[None] = dict(stream.tombstone_of_all)
-        pairs = {pair.dot: (pair.pid, pair.iid, pair.entry_id, pair.recorded_ms, pair.held_ms) for pair in stream.pairs.everything()}
+        pairs = {
+            pair.dot: (pair.pid, pair.iid, pair.entry_id, pair.recorded_ms, pair.held_ms)
+            for pair in stream.pairs.everything()
+        }
         contents = (tombstones, dict(stream.clears), pairs)
         if any(contents):
             result[key] = contents
@@ -160,8 +197,17 @@ def locals_naive(region: NaiveRegion) -> Locals:
     for key, stream in region.keys.items():
         for name in stream.creates:
             state = stream.locals.get(name) or NaiveLocal()
-            dropped = {dot for dot in state.dropped if dot in stream.entries}  # a deleted entry counts as neither (S8.1)
-            result[key, name] = (state.floor, state.raised_id, state.given, dropped, state.pel, state.consumers)
+            dropped = {
+                dot for dot in state.dropped if dot in stream.entries
+            }  # a deleted entry counts as neither (S8.1)
+            result[key, name] = (
+                state.floor,
+                state.raised_id,
+                state.given,
+                dropped,
+                state.pel,
+                state.consumers,
+            )
     return result
 
 
@@ -171,13 +217,22 @@ def locals_of(keyspace: Keyspace) -> Locals:
         for name, group in stream.groups.items():
             state = group.delivery
             pel = {
-                (each.region_id, each.counter): (each.entry_id, each.consumer, each.delivered_ms, each.deliveries)
+                (each.region_id, each.counter): (
+                    each.entry_id,
+                    each.consumer,
+                    each.delivered_ms,
+                    each.deliveries,
+                )
                 for each in state.pel.everything()
             }
             by_consumer = {
-                (each.region_id, each.counter): consumer for consumer, held in state.consumers.items() for each in held.pel.everything()
+                (each.region_id, each.counter): consumer
+                for consumer, held in state.consumers.items()
+                for each in held.pel.everything()
             }
-            assert by_consumer == {dot: pending[1] for dot, pending in pel.items()}, "the PELs of group and consumers differ"
+            assert by_consumer == {dot: pending[1] for dot, pending in pel.items()}, (
+                "the PELs of group and consumers differ"
+            )
             assert state.pel.length == len(pel)
             floor = None if state.floor is None else place(state.floor)
             dropped = {
@@ -186,7 +241,14 @@ def locals_of(keyspace: Keyspace) -> Locals:
                 for counter in counters
                 if region_id in stream.logs and stream.logs[region_id].has_counter(counter)
             }
-            result[key, name] = (floor, state.raised_id, dots_in(state.given), dropped, pel, set(state.consumers))
+            result[key, name] = (
+                floor,
+                state.raised_id,
+                dots_in(state.given),
+                dropped,
+                pel,
+                set(state.consumers),
+            )
     return result
 
 
@@ -215,7 +277,9 @@ class Twin:
         self.naive = NaiveRegion(region_id)
         self.log: list[Sent] = []
         self.clock_ms = 1000
-        self.records: list[tuple[int, LocalRecord]] = []  # (own and others' effects applied before it, record)
+        self.records: list[
+            tuple[int, LocalRecord]
+        ] = []  # (own and others' effects applied before it, record)
 
     def engine(self) -> naive_engine.NaiveEngine:
         return naive_engine.NaiveEngine(self.naive, self.clock_ms)
@@ -245,7 +309,15 @@ class Twin:
     def _add(self, op: naive_stream.Add, dot: Dot) -> None:
         """The way of this region's own plain adds."""
         names, values = encode_names(list(op.fields[::2])), encode_values(list(op.fields[1::2]))
-        add(self.keyspace, self.keyspace.get_or_create(op.key), op.entry_id >> 64, op.entry_id & ((1 << 64) - 1), dot[1], names, values)
+        add(
+            self.keyspace,
+            self.keyspace.get_or_create(op.key),
+            op.entry_id >> 64,
+            op.entry_id & ((1 << 64) - 1),
+            dot[1],
+            names,
+            values,
+        )
         self.keyspace.vector[dot[0]] = dot[1]
 
     def pull(self, other: Twin) -> None:
@@ -255,7 +327,11 @@ class Twin:
 
     def join(self, other: Twin, bytes_max: int = 64) -> None:
         """Takes a snapshot of `other`."""
-        join(self.keyspace, read_snapshot(snapshot_bytes(other.keyspace, bytes_max), self.limits), self.clock_ms)
+        join(
+            self.keyspace,
+            read_snapshot(snapshot_bytes(other.keyspace, bytes_max), self.limits),
+            self.clock_ms,
+        )
         self.naive.join(other.naive, self.clock_ms)
         have = {sent.dot for sent in self.log}
         self.log += [sent for sent in other.log if sent.dot not in have]
@@ -283,11 +359,17 @@ class Twin:
         group = stream.groups[name]
         waiting = naive_engine.deliverable(naive, name)
         taken = undelivered.take(stream, group, 0).entries
-        assert [(e.entry_id, e.region_id, e.counter, tuple(e.fields)) for e in taken] == [astuple(e) for e in waiting]
+        assert [(e.entry_id, e.region_id, e.counter, tuple(e.fields)) for e in taken] == [
+            astuple(e) for e in waiting
+        ]
         assert undelivered.lag(stream, group) == len(waiting)
         assert undelivered.exists(stream, group) == bool(waiting)
         acked = naive.acked(name)
-        runs = {(region_id, counter) for region_id, counters in naive_engine.announceable(naive, name).items() for counter in counters}
+        runs = {
+            (region_id, counter)
+            for region_id, counters in naive_engine.announceable(naive, name).items()
+            for counter in counters
+        }
         announced = dots_in(acknowledge.announceable(stream, group))
         assert (announced | acked) & set(naive.entries) == (runs | acked) & set(naive.entries)
         assert bool(announced) == bool(runs)
@@ -297,7 +379,9 @@ class Twin:
     # -- local steps, as records ---------------------------------------------------------------------------------------
 
     def _record(self, kind: int, key: bytes, group: bytes) -> LocalRecord:
-        return LocalRecord(kind, key, group, sorted(self.naive.keys[key].creates[group]), self.clock_ms)
+        return LocalRecord(
+            kind, key, group, sorted(self.naive.keys[key].creates[group]), self.clock_ms
+        )
 
     def _run(self, record: LocalRecord) -> None:
         apply_local(self.keyspace, record)
@@ -306,12 +390,23 @@ class Twin:
     def has_group(self, key: bytes, group: bytes) -> bool:
         return key in self.naive.keys and group in self.naive.keys[key].creates
 
-    def read(self, key: bytes, group: bytes, consumer: bytes = b"c", count: int = -1, no_ack: bool = False) -> list[NaiveEntry]:
+    def read(
+        self,
+        key: bytes,
+        group: bytes,
+        consumer: bytes = b"c",
+        count: int = -1,
+        no_ack: bool = False,
+    ) -> list[NaiveEntry]:
         """XREADGROUP >."""
         stream = self.naive.keys[key]
         entries = page(naive_engine.deliverable(stream, group), count)
-        handout = undelivered.take(self.keyspace.keys[key], self.keyspace.keys[key].groups[group], max(count, 0))
-        assert [(each.region_id, each.counter) for each in handout.entries] == [(each.region_id, each.counter) for each in entries]
+        handout = undelivered.take(
+            self.keyspace.keys[key], self.keyspace.keys[key].groups[group], max(count, 0)
+        )
+        assert [(each.region_id, each.counter) for each in handout.entries] == [
+            (each.region_id, each.counter) for each in entries
+        ]
         if not entries:
             return []
         record = self._record(local.DELIVERED, key, group)
@@ -390,7 +485,9 @@ class Twin:
 def equal(one: Twin, other: Twin) -> bool:
     """Whether the converged states are equal by both measures; they must agree."""
     naive = one.naive.converged() == other.naive.converged()
-    assert (one.keyspace.digest() == other.keyspace.digest()) == naive, "digest and naive state disagree on equality"
+    assert (one.keyspace.digest() == other.keyspace.digest()) == naive, (
+        "digest and naive state disagree on equality"
+    )
     return naive
 
 

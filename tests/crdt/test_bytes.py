@@ -9,22 +9,48 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdt import effects as fx
-from crdt import local
-from crdt.apply import apply, apply_block
-from crdt.block import NO_CHAIN, Block, BlockWriter, chain_after, read_effects
-from crdt.encoding import Malformed, Reader, put_bytes, put_dots, put_id, put_varint, put_vector
-from crdt.keyspace import Keyspace
-from crdt.local import Item, LocalRecord, put_record, read_records
-from crdt.merge import forward
-from crdt.node import decode_fields, encode_names, encode_values
-from crdt.position import at_counters, at_id
-from crdt.region_log import NodeLimits
-from crdt.spans import Spans
-from crdt.state import NodeImage, push_node, put_converged, put_local, read_converged, read_local, read_node, read_snapshot
-from crdt.stream import NEVER, Stream
+from anabranch.crdt import effects as fx
+from anabranch.crdt import local
+from anabranch.crdt.apply import apply, apply_block
+from anabranch.crdt.block import NO_CHAIN, Block, BlockWriter, chain_after, read_effects
+from anabranch.crdt.encoding import (
+    Malformed,
+    Reader,
+    put_bytes,
+    put_dots,
+    put_id,
+    put_varint,
+    put_vector,
+)
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.local import Item, LocalRecord, put_record, read_records
+from anabranch.crdt.merge import forward
+from anabranch.crdt.node import decode_fields, encode_names, encode_values
+from anabranch.crdt.position import at_counters, at_id
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.spans import Spans
+from anabranch.crdt.state import (
+    NodeImage,
+    push_node,
+    put_converged,
+    put_local,
+    read_converged,
+    read_local,
+    read_node,
+    read_snapshot,
+)
+from anabranch.crdt.stream import NEVER, Stream
 from tests.crdt.histories import ACTIONS, History, Step, join
-from tests.crdt.support import Twin, add_run, converged, effect_of, kept, locals_of, receive, snapshot_bytes
+from tests.crdt.support import (
+    Twin,
+    add_run,
+    converged,
+    effect_of,
+    kept,
+    locals_of,
+    receive,
+    snapshot_bytes,
+)
 from tests.oracles import naive_stream as ns
 
 numbers = st.one_of(st.integers(0, 300), st.integers(0, (1 << 64) - 1))
@@ -38,7 +64,9 @@ dots = st.lists(st.tuples(st.integers(1, 999), st.integers(1, 1 << 40)), max_siz
 
 
 @given(st.integers(0, (1 << 140) - 1), st.binary(), entry_ids, vectors, dots)
-def test_words_round_trip(number: int, data: bytes, entry_id: int, vector: dict[int, int], several: list[tuple[int, int]]) -> None:
+def test_words_round_trip(
+    number: int, data: bytes, entry_id: int, vector: dict[int, int], several: list[tuple[int, int]]
+) -> None:
     out = bytearray()
     put_varint(out, number)
     put_bytes(out, data)
@@ -46,7 +74,13 @@ def test_words_round_trip(number: int, data: bytes, entry_id: int, vector: dict[
     put_vector(out, vector)
     put_dots(out, several)
     reader = Reader(bytes(out))
-    assert (reader.varint(), reader.bytes_(), reader.id_(), reader.vector(), reader.dots()) == (number, data, entry_id, vector, several)
+    assert (reader.varint(), reader.bytes_(), reader.id_(), reader.vector(), reader.dots()) == (
+        number,
+        data,
+        entry_id,
+        vector,
+        several,
+    )
     assert reader.at_end()
     for length in range(len(out)):
         with pytest.raises(Malformed):
@@ -77,8 +111,12 @@ def test_ids_beyond_128_bits_are_refused(ms: int, seq: int) -> None:
 
 # -- effects and blocks ----------------------------------------------------------------------------------------------------
 
-fields = st.lists(st.tuples(names, names), min_size=1, max_size=3).map(lambda pairs: tuple(part for pair in pairs for part in pair))
-spans = st.dictionaries(st.integers(1, 9), st.frozensets(st.integers(1, 20), min_size=1), max_size=3)
+fields = st.lists(st.tuples(names, names), min_size=1, max_size=3).map(
+    lambda pairs: tuple(part for pair in pairs for part in pair)
+)
+spans = st.dictionaries(
+    st.integers(1, 9), st.frozensets(st.integers(1, 20), min_size=1), max_size=3
+)
 keys = st.sampled_from([b"", b"k", b"key\x00\xff"])
 operations: st.SearchStrategy[ns.Op] = st.one_of(
     st.builds(ns.Add, keys, entry_ids, fields),
@@ -107,7 +145,11 @@ def plain(value: object) -> object:
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]
-    slots = [name for name in dir(value) if not name.startswith("_") and not callable(getattr(value, name))]
+    slots = [
+        name
+        for name in dir(value)
+        if not name.startswith("_") and not callable(getattr(value, name))
+    ]
     return (type(value).__name__, {name: plain(getattr(value, name)) for name in slots})
 
 
@@ -130,7 +172,11 @@ def single_adds(effects: list[fx.Effect], first: int) -> list[object]:
 
 
 @settings(max_examples=300)
-@given(st.lists(operations, max_size=12), st.integers(1, 1000), st.sampled_from([(0, 0), (2, 0), (100, 40)]))
+@given(
+    st.lists(operations, max_size=12),
+    st.integers(1, 1000),
+    st.sampled_from([(0, 0), (2, 0), (100, 40)]),
+)
 def test_blocks_round_trip(written: list[ns.Op], first: int, limits: tuple[int, int]) -> None:
     """Writer → bytes → effects: the same effects with the same counters, adds run together."""
     writer = BlockWriter(3, first, *limits)
@@ -140,7 +186,13 @@ def test_blocks_round_trip(written: list[ns.Op], first: int, limits: tuple[int, 
     for op in written:
         if isinstance(op, ns.Add) and not op.pid:
             values = encode_values(list(op.fields[1::2]))
-            writer.add(op.key, op.entry_id >> 64, op.entry_id & ((1 << 64) - 1), encode_names(list(op.fields[::2])), values)
+            writer.add(
+                op.key,
+                op.entry_id >> 64,
+                op.entry_id & ((1 << 64) - 1),
+                encode_names(list(op.fields[::2])),
+                values,
+            )
             expected.append((counter, op.key, op.entry_id, op.fields))
         else:
             effect = effect_of(op, (3, counter))
@@ -152,7 +204,11 @@ def test_blocks_round_trip(written: list[ns.Op], first: int, limits: tuple[int, 
     body = writer.body()
     block = Block(3, first, counter - 1, body, chain_after(NO_CHAIN, body))
     assert single_adds(read_effects(block), first) == expected
-    for origin, begin, end in ((4, first, counter - 1), (3, first + 1, counter - 1), (3, first, counter)):
+    for origin, begin, end in (
+        (4, first, counter - 1),
+        (3, first + 1, counter - 1),
+        (3, first, counter),
+    ):
         with pytest.raises(Malformed):
             read_effects(Block(origin, begin, end, body, block.chain))
 
@@ -165,7 +221,9 @@ def test_runs_are_cut_to_nodes(limits: tuple[int, int]) -> None:
         writer.add(b"k", ms, 0, encode_names([b"f"]), encode_values([b"v" * 5]))
     body = writer.body()
     runs = read_effects(Block(1, 1, 7, body, chain_after(NO_CHAIN, body)))
-    assert all(isinstance(run, fx.AddRun) and (run.count <= 2 and len(run.data) <= 24) for run in runs)
+    assert all(
+        isinstance(run, fx.AddRun) and (run.count <= 2 and len(run.data) <= 24) for run in runs
+    )
     assert [run.count for run in runs if isinstance(run, fx.AddRun)] == [2, 2, 2, 1]
 
 
@@ -177,7 +235,12 @@ def test_chain_depends_on_every_block_and_its_place() -> None:
 
 
 def test_fields_round_trip() -> None:
-    for several in ([b"a", b"1"], [b"", b""], [b"a", b"1", b"a", b"2"], [b"x" * 300, b"\x00\xff" * 200]):
+    for several in (
+        [b"a", b"1"],
+        [b"", b""],
+        [b"a", b"1", b"a", b"2"],
+        [b"x" * 300, b"\x00\xff" * 200],
+    ):
         assert decode_fields(encode_names(several[::2]), encode_values(several[1::2])) == several
 
 
@@ -196,7 +259,9 @@ def mutations(body: bytes, seed: int) -> list[bytes]:
             if kind == 0 and place < len(mutated):
                 mutated[place] = chance.choice([0, 1, 127, 128, 255, chance.randrange(256)])
             elif kind == 1:
-                mutated[place:place] = bytes(chance.randrange(256) for _ in range(chance.randint(1, 12)))
+                mutated[place:place] = bytes(
+                    chance.randrange(256) for _ in range(chance.randint(1, 12))
+                )
             elif kind == 2:
                 del mutated[place : place + chance.randint(1, 5)]
             elif place < len(mutated):
@@ -262,7 +327,15 @@ def test_malformed_blocks_are_refused_and_what_is_read_can_be_applied() -> None:
 
 
 def random_steps(chance: random.Random, count: int) -> list[Step]:
-    return [(chance.randrange(len(ACTIONS)), chance.randrange(3), chance.randrange(66), chance.randrange(60)) for _ in range(count)]
+    return [
+        (
+            chance.randrange(len(ACTIONS)),
+            chance.randrange(3),
+            chance.randrange(66),
+            chance.randrange(60),
+        )
+        for _ in range(count)
+    ]
 
 
 def full_twin() -> Twin:
@@ -278,7 +351,9 @@ def full_twin() -> Twin:
     for _ in range(5):
         twin.issue(twin.engine().add(b"m"))
     twin.read(b"m", b"g", b"c0", 4)
-    twin.acknowledge(b"m", b"g", {each for each, _ in list(twin.naive.keys[b"m"].entries.values())[:1]})
+    twin.acknowledge(
+        b"m", b"g", {each for each, _ in list(twin.naive.keys[b"m"].entries.values())[:1]}
+    )
     twin.issue(twin.engine().announce(b"m", b"g"))
     twin.delete_consumer(b"m", b"g", b"c0")
     twin.read(b"m", b"g", b"c1", 1)
@@ -301,10 +376,20 @@ def test_malformed_state_is_refused() -> None:
     stream = full_twin().keyspace.keys[b"m"]
     out = bytearray()
     put_converged(out, stream)
-    assert refuses_or_reads(lambda mutated: read_converged(Reader(mutated), Stream(b"m", NodeLimits())), bytes(out)) > 100
+    assert (
+        refuses_or_reads(
+            lambda mutated: read_converged(Reader(mutated), Stream(b"m", NodeLimits())), bytes(out)
+        )
+        > 100
+    )
     out = bytearray()
     put_local(out, stream)
-    assert refuses_or_reads(lambda mutated: read_local(Reader(mutated), Stream(b"m", NodeLimits())), bytes(out)) > 100
+    assert (
+        refuses_or_reads(
+            lambda mutated: read_local(Reader(mutated), Stream(b"m", NodeLimits())), bytes(out)
+        )
+        > 100
+    )
     node = stream.logs[1].rax.nodes[0]
     assert refuses_or_reads(read_node, NodeImage(1, node).encoded()) > 50
 
@@ -321,7 +406,10 @@ def test_checkpoint_round_trip() -> None:
         for twin in history.twins.values():
             again = Keyspace(twin.region_id, NodeLimits(3, 200))
             again.vector = dict(twin.keyspace.vector)
-            again.flush_tombstone, again.flush_clears = dict(twin.keyspace.flush_tombstone), dict(twin.keyspace.flush_clears)
+            again.flush_tombstone, again.flush_clears = (
+                dict(twin.keyspace.flush_tombstone),
+                dict(twin.keyspace.flush_clears),
+            )
             for key, stream in twin.keyspace.keys.items():
                 loaded = again.get_or_create(key)
                 body = bytearray()
@@ -331,7 +419,9 @@ def test_checkpoint_round_trip() -> None:
                 assert reader.at_end()
                 for region_id, log in stream.logs.items():
                     for node in log.rax.nodes:
-                        push_node(loaded, region_id, read_node(NodeImage(region_id, node).encoded()))
+                        push_node(
+                            loaded, region_id, read_node(NodeImage(region_id, node).encoded())
+                        )
                 body = bytearray()
                 put_local(body, stream)
                 reader = Reader(bytes(body))
@@ -370,7 +460,15 @@ def test_local_records_round_trip() -> None:
 
 
 def test_kinds_of_records_on_disks_stay_what_they_are() -> None:
-    kinds = [local.DELIVERED, local.REMOVED, local.CLAIMED, local.CONSUMER, local.CONSUMER_DELETED, local.FLOOR_SET, local.FLOOR_RAISED]
+    kinds = [
+        local.DELIVERED,
+        local.REMOVED,
+        local.CLAIMED,
+        local.CONSUMER,
+        local.CONSUMER_DELETED,
+        local.FLOOR_SET,
+        local.FLOOR_RAISED,
+    ]
     assert [*kinds, local.ENTRIES_READ] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 

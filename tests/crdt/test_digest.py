@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xxhash import xxh3_128_intdigest
 
-from crdt.digest import of_stream
-from crdt.ids import make
-from crdt.stream import NEVER
+from anabranch.crdt.digest import of_stream
+from anabranch.crdt.ids import make
+from anabranch.crdt.stream import NEVER
 from tests.crdt.support import Twin
 from tests.oracles.naive_stream import Configure, Deadline
 
@@ -31,7 +31,13 @@ def entry_id(ms: int, seq: int) -> bytes:
 
 def entry(dot: tuple[int, int], ms: int, seq: int, *fields: bytes) -> bytes:
     names = number(len(fields) // 2) + b"".join(text(name) for name in fields[::2])
-    return number(dot[0]) + number(dot[1]) + entry_id(ms, seq) + names + b"".join(text(value) for value in fields[1::2])
+    return (
+        number(dot[0])
+        + number(dot[1])
+        + entry_id(ms, seq)
+        + names
+        + b"".join(text(value) for value in fields[1::2])
+    )
 
 
 def of(*items: bytes, key: bytes = K) -> bytes:
@@ -67,9 +73,22 @@ def test_creates_with_starts_and_acked_spans() -> None:
     stream = one.keyspace.keys[K]
     added = entry((1, 2), 6, 1, *stream.logs[1].fields_at(2) or [])
     header = b"h" + number(1) + number(2) + entry_id(6, 1)
-    from_id = b"c" + number(1) + number(1) + text(G) + b"\0" + entry_id(5, 1) + number(1) + number(0) + number(2)
+    from_id = (
+        b"c"
+        + number(1)
+        + number(1)
+        + text(G)
+        + b"\0"
+        + entry_id(5, 1)
+        + number(1)
+        + number(0)
+        + number(2)
+    )
     from_vector = b"c" + number(2) + number(1) + text(H) + b"\1" + number(1) + number(1) + number(1)
-    assert {name: sorted(group.creates) for name, group in stream.groups.items()} == {G: [(1, 1)], H: [(2, 1)]}
+    assert {name: sorted(group.creates) for name, group in stream.groups.items()} == {
+        G: [(1, 1)],
+        H: [(2, 1)],
+    }
     assert one.keyspace.digest() == of(added, header, from_id, from_vector)
 
 
@@ -78,7 +97,11 @@ def test_deadlines_and_configurations() -> None:
     twin.issue(twin.engine().add(K, entry_id=make(5, 1), fields=(b"a", b"b")))
     twin.issue([Deadline(K, NEVER, ())])
     twin.issue([Configure(K, 7, 300, (), {})])
-    items = [entry((1, 1), 5, 1, b"a", b"b"), b"h" + number(1) + number(1) + entry_id(5, 1), b"d" + number(1) + number(2) + number(NEVER)]
+    items = [
+        entry((1, 1), 5, 1, b"a", b"b"),
+        b"h" + number(1) + number(1) + entry_id(5, 1),
+        b"d" + number(1) + number(2) + number(NEVER),
+    ]
     items.append(b"i" + number(1) + number(3) + number(7) + number(300))
     assert twin.keyspace.digest() == of(*items)
 

@@ -7,15 +7,28 @@ from typing import Any
 
 import pytest
 
-from crdt import effects as fx
-from crdt.apply import apply
-from crdt.keyspace import Keyspace
+from anabranch.crdt import effects as fx
+from anabranch.crdt.apply import apply
+from anabranch.crdt.keyspace import Keyspace
 from tests.crdt import exploration
 from tests.crdt.exploration import GROUP, KEY, Exploration
 
 # Histories of exactly 1, 2, 3, 4, 5 units, up to renaming the regions. Another number means that the scope has changed.
 COUNTS = [3, 42, 922, 28_686, 1_082_138]
-KINDS = {"add", "xdel", "trim", "del", "create 0", "create $", "destroy", "ack", "xsetid", "deadline", "persist", "expire"}
+KINDS = {
+    "add",
+    "xdel",
+    "trim",
+    "del",
+    "create 0",
+    "create $",
+    "destroy",
+    "ack",
+    "xsetid",
+    "deadline",
+    "persist",
+    "expire",
+}
 
 
 @pytest.mark.timeout(900)
@@ -46,18 +59,30 @@ def test_every_history_of_five() -> None:
 def wrong_create(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
     """A create that claims to have seen every destroy: no delete-wins (S6.1)."""
     if isinstance(effect, fx.CreateGroup):
-        return fx.CreateGroup(effect.key, effect.group, effect.start_id, effect.starts_at_vector, dict.fromkeys((1, 2, 3), 1 << 20))
+        return fx.CreateGroup(
+            effect.key,
+            effect.group,
+            effect.start_id,
+            effect.starts_at_vector,
+            dict.fromkeys((1, 2, 3), 1 << 20),
+        )
     return effect
 
 
 def wrong_delete(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
     """A DEL that takes what it had not observed (S5.4)."""
-    return fx.Delete(effect.key, dict.fromkeys((1, 2, 3), 1 << 20)) if isinstance(effect, fx.Delete) else effect
+    return (
+        fx.Delete(effect.key, dict.fromkeys((1, 2, 3), 1 << 20))
+        if isinstance(effect, fx.Delete)
+        else effect
+    )
 
 
 def wrong_trim(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
     """A trim that is decided anew where it arrives (S5.2)."""
-    return fx.Trim(effect.key, dict(keyspace.vector), False) if isinstance(effect, fx.Trim) else effect
+    return (
+        fx.Trim(effect.key, dict(keyspace.vector), False) if isinstance(effect, fx.Trim) else effect
+    )
 
 
 def wrong_expiry(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
@@ -77,16 +102,27 @@ def wrong_acknowledgement(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
     """Acknowledgements that join whatever creates are here, not those that their issuer saw (S8.2)."""
     stream = keyspace.get(KEY)
     if isinstance(effect, fx.Acknowledge) and stream is not None and GROUP in stream.groups:
-        return fx.Acknowledge(effect.key, effect.group, list(stream.groups[GROUP].creates), effect.spans)
+        return fx.Acknowledge(
+            effect.key, effect.group, list(stream.groups[GROUP].creates), effect.spans
+        )
     return effect
 
 
-PLANTED = (wrong_create, wrong_delete, wrong_trim, wrong_expiry, wrong_deadline, wrong_acknowledgement)
+PLANTED = (
+    wrong_create,
+    wrong_delete,
+    wrong_trim,
+    wrong_expiry,
+    wrong_deadline,
+    wrong_acknowledgement,
+)
 
 
 @pytest.mark.parametrize("wrong", PLANTED)
 @pytest.mark.timeout(300)
-def test_exploration_catches_a_planted_bug(monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Keyspace, fx.Effect], fx.Effect]) -> None:
+def test_exploration_catches_a_planted_bug(
+    monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Keyspace, fx.Effect], fx.Effect]
+) -> None:
     """A checker that never failed proves little: with one rule wrong in crdt it fails."""
 
     def planted(keyspace: Keyspace, effect: fx.Effect, *rest: Any) -> None:

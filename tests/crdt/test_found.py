@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from crdt import undelivered
-from crdt.encoding import Malformed
-from crdt.ids import make
-from crdt.keyspace import Keyspace
-from crdt.state import read_snapshot
+from anabranch.crdt import undelivered
+from anabranch.crdt.encoding import Malformed
+from anabranch.crdt.ids import make
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.state import read_snapshot
 from tests.crdt.support import Twin, assert_equal, snapshot_bytes
 
 K, G = b"k", b"g"

@@ -8,20 +8,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdt.join import join
-from crdt.keyspace import Keyspace
-from crdt.region_log import NodeLimits
-from crdt.state import SnapshotCut, read_snapshot
+from anabranch.crdt.join import join
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.state import SnapshotCut, read_snapshot
 from tests.crdt import histories
 from tests.crdt.histories import ACTIONS, History, Step
 from tests.crdt.support import Twin, converged, equal, snapshot_bytes
 
-steps = st.lists(st.tuples(st.integers(0, len(ACTIONS) - 1), st.integers(0, 2), st.integers(0, 65), st.integers(0, 59)), max_size=40)
+steps = st.lists(
+    st.tuples(
+        st.integers(0, len(ACTIONS) - 1), st.integers(0, 2), st.integers(0, 65), st.integers(0, 59)
+    ),
+    max_size=40,
+)
 
 
 def random_steps(seed: int, count: int, without: frozenset[str] = frozenset()) -> list[Step]:
     chance = random.Random(seed)
-    drawn = [(chance.randrange(len(ACTIONS)), chance.randrange(3), chance.randrange(66), chance.randrange(60)) for _ in range(count)]
+    drawn = [
+        (
+            chance.randrange(len(ACTIONS)),
+            chance.randrange(3),
+            chance.randrange(66),
+            chance.randrange(60),
+        )
+        for _ in range(count)
+    ]
     return [step for step in drawn if ACTIONS[step[0]].__name__ not in without]
 
 
@@ -78,9 +91,17 @@ def into(keyspace: Keyspace, other: Keyspace) -> Keyspace:
 
 def said(keyspace: Keyspace) -> tuple[object, ...]:
     """All that a join must get right: pair records aside."""
-    tombstones = {key: (stream.tombstones, stream.tombstone_of_all) for key, stream in keyspace.keys.items()}
+    tombstones = {
+        key: (stream.tombstones, stream.tombstone_of_all) for key, stream in keyspace.keys.items()
+    }
     buried = {key: value for key, value in tombstones.items() if value[0] or value[1]}
-    return (keyspace.vector, converged(keyspace), keyspace.digest(), buried, keyspace.flush_tombstone)
+    return (
+        keyspace.vector,
+        converged(keyspace),
+        keyspace.digest(),
+        buried,
+        keyspace.flush_tombstone,
+    )
 
 
 def test_join_is_commutative_associative_idempotent_and_equals_shipping() -> None:
@@ -98,7 +119,11 @@ def test_join_is_commutative_associative_idempotent_and_equals_shipping() -> Non
         shipped = Twin(9)
         for twin in run.twins.values():
             shipped.pull(twin)
-        assert (left.digest(), converged(left), left.vector) == (shipped.keyspace.digest(), shipped.naive.converged(), shipped.naive.vector)
+        assert (left.digest(), converged(left), left.vector) == (
+            shipped.keyspace.digest(),
+            shipped.naive.converged(),
+            shipped.naive.vector,
+        )
         different += len({one.digest(), two.digest(), three.digest(), left.digest()}) == 4
     assert different > 150, "the states were too much alike to prove anything"
 
@@ -115,7 +140,11 @@ def test_collection_changes_no_outcome() -> None:
         for region_id, twin in tidy.twins.items():
             assert twin.naive.converged() == plain.twins[region_id].naive.converged()
             assert twin.keyspace.digest() == plain.twins[region_id].keyspace.digest()
-        kept = [sum(len(s.tombstones) for s in t.naive.keys.values()) for h in (plain, tidy) for t in h.twins.values()]
+        kept = [
+            sum(len(s.tombstones) for s in t.naive.keys.values())
+            for h in (plain, tidy)
+            for t in h.twins.values()
+        ]
         collected += sum(kept[:3]) - sum(kept[3:])
     assert collected > 100
 
@@ -132,7 +161,12 @@ def test_digests_are_equal_exactly_where_states_are() -> None:
                 digest = twin.keyspace.digest()
                 contents = twin.naive.converged()
                 assert by_digest.setdefault(digest, contents) == contents
-                name = repr(sorted((key, [sorted(part.items()) for part in parts]) for key, parts in contents.items()))  # type: ignore[attr-defined]
+                name = repr(
+                    sorted(
+                        (key, [sorted(part.items()) for part in parts])
+                        for key, parts in contents.items()
+                    )
+                )  # type: ignore[attr-defined]
                 assert states.setdefault(name.replace("frozenset", ""), digest) == digest
         one, two, three = run.twins.values()
         equal(one, two), equal(two, three)
@@ -149,7 +183,12 @@ def test_snapshot_stays_what_it_was_at_the_cut() -> None:
         run = History(checks=False)
         run.run(random_steps(seed, 80))
         twin = run.twins[1]
-        before = (twin.naive.converged(), twin.keyspace.digest(), dict(twin.keyspace.vector), snapshot_bytes(twin.keyspace))
+        before = (
+            twin.naive.converged(),
+            twin.keyspace.digest(),
+            dict(twin.keyspace.vector),
+            snapshot_bytes(twin.keyspace),
+        )
         chunks = SnapshotCut(twin.keyspace, 0).chunks(1)
         begun = [next(chunks)]
         run.run(random_steps(seed + 10_000, 60))

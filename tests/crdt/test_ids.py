@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdt import ids
-from crdt.ids import IdError, IdRequest, choose, format_id, generate, make, parse, parse_bound, parse_request
+from anabranch.crdt import ids
+from anabranch.crdt.ids import (
+    IdError,
+    IdRequest,
+    choose,
+    format_id,
+    generate,
+    make,
+    parse,
+    parse_bound,
+    parse_request,
+)
 from tests.oracles.naive_engine import naive_generate
 
 MAX = ids.MAX_HALF
@@ -54,7 +64,9 @@ def test_after_another_regions_id_the_next_congruent_seq() -> None:
 
 def test_full_ms_goes_on_to_the_next() -> None:
     assert generate(1, make(7, MAX), 7) == make(8, 1)
-    assert generate(1, make(7, MAX - 100), 5) == make(8, 1)  # 2**64 - 1 is congruent to 615: no place is left for region 1
+    assert generate(1, make(7, MAX - 100), 5) == make(
+        8, 1
+    )  # 2**64 - 1 is congruent to 615: no place is left for region 1
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -120,7 +132,9 @@ halves = st.one_of(st.integers(0, 5), st.integers(0, MAX), st.integers(MAX - 250
 
 
 @given(st.integers(1, 999), halves, halves, halves)
-def test_generated_ids_are_those_of_the_naive_search(region_id: int, last_ms: int, last_seq: int, now_ms: int) -> None:
+def test_generated_ids_are_those_of_the_naive_search(
+    region_id: int, last_ms: int, last_seq: int, now_ms: int
+) -> None:
     last_id = make(last_ms, last_seq)
     try:
         expected = naive_generate(region_id, last_id, now_ms)
@@ -135,9 +149,25 @@ def test_generated_ids_are_those_of_the_naive_search(region_id: int, last_ms: in
     assert ids.ms_of(found) >= now_ms
 
 
-@given(st.integers(0, 3), halves, halves, st.sampled_from(MODES), st.integers(1, 999), halves, halves, halves)
+@given(
+    st.integers(0, 3),
+    halves,
+    halves,
+    st.sampled_from(MODES),
+    st.integers(1, 999),
+    halves,
+    halves,
+    halves,
+)
 def test_whatever_is_given_ascends_and_keeps_its_ms(
-    kind: int, ms: int, seq: int, mode: str, region_id: int, last_ms: int, last_seq: int, now_ms: int
+    kind: int,
+    ms: int,
+    seq: int,
+    mode: str,
+    region_id: int,
+    last_ms: int,
+    last_seq: int,
+    now_ms: int,
 ) -> None:
     last_id = make(last_ms, last_seq)
     try:

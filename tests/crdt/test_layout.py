@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdt.ids import make
-from crdt.node import PackedNode
-from crdt.region_log import NodeLimits, RegionLog
-from crdt.state import NodeImage, push_node, read_node
-from crdt.stream import Stream
+from anabranch.crdt.ids import make
+from anabranch.crdt.node import PackedNode
+from anabranch.crdt.region_log import NodeLimits, RegionLog
+from anabranch.crdt.state import NodeImage, push_node, read_node
+from anabranch.crdt.stream import Stream
 from tests.crdt.support import add_run
 from tests.crdt.test_logs import LIMITS, Step, append, same, steps, take
 from tests.oracles.naive_log import NaiveLog
@@ -75,7 +75,9 @@ def test_what_checkpoints_store_is_the_log(limits: NodeLimits, histories: list[l
 
 @settings(max_examples=100)
 @given(st.sampled_from(LIMITS), steps)
-def test_the_share_is_what_hashing_everything_gives(limits: NodeLimits, history: list[Step]) -> None:
+def test_the_share_is_what_hashing_everything_gives(
+    limits: NodeLimits, history: list[Step]
+) -> None:
     log, naive, counter = RegionLog(1, limits), NaiveLog(1), 0
     for step in history:
         counter = take(log, naive, step, counter)
@@ -101,7 +103,15 @@ def node_counts(log: RegionLog) -> list[int]:
 
 def run_to(log: RegionLog, first: int, count: int, fields: tuple[bytes, ...] = FIELDS) -> None:
     run = add_run(b"k", [(make(first + offset, 0), fields) for offset in range(count)], first)
-    log.append_run(run.names, run.data, run.base_counter, run.count, run.last_ms, run.last_seq, first - 1 + count)
+    log.append_run(
+        run.names,
+        run.data,
+        run.base_counter,
+        run.count,
+        run.last_ms,
+        run.last_seq,
+        first - 1 + count,
+    )
 
 
 def test_a_node_is_full_at_its_limits() -> None:
@@ -125,9 +135,12 @@ def test_a_node_is_full_at_its_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("there", "comes", "counts"), [(74, 30, [100, 4]), (75, 30, [75, 30]), (75, 25, [100]), (99, 1, [100]), (99, 2, [99, 2])]
+    ("there", "comes", "counts"),
+    [(74, 30, [100, 4]), (75, 30, [75, 30]), (75, 25, [100]), (99, 1, [100]), (99, 2, [99, 2])],
 )
-def test_a_run_opens_a_node_where_the_last_is_nearly_full(there: int, comes: int, counts: list[int]) -> None:
+def test_a_run_opens_a_node_where_the_last_is_nearly_full(
+    there: int, comes: int, counts: list[int]
+) -> None:
     """A run that does not fit is taken as a node when the last one is three quarters full, else entry by entry."""
     log = RegionLog(1, NodeLimits(100, 0))
     run_to(log, 1, there)
@@ -176,7 +189,9 @@ def test_a_node_is_rewritten_when_more_than_half_is_deleted() -> None:
         append(log, make(counter, 0), counter, FIELDS)
     log.remove(2)
     log.remove(3)
-    assert (log.rax.nodes[0].count, log.rax.nodes[0].deleted) == (4, 2), "half is not more than half"
+    assert (log.rax.nodes[0].count, log.rax.nodes[0].deleted) == (4, 2), (
+        "half is not more than half"
+    )
     log.remove(1)
     assert (log.rax.nodes[0].count, log.rax.nodes[0].deleted) == (1, 0)
     assert (log.rax.first_ids, log.rax.first_counters) == ([make(4, 0)], [4])

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdt import merge
-from crdt.effects import AddRun
-from crdt.ids import make
-from crdt.node import encode_names, encode_values
-from crdt.region_log import LogCursor, NodeLimits, RegionLog, ReverseCursor
+from anabranch.crdt import merge
+from anabranch.crdt.effects import AddRun
+from anabranch.crdt.ids import make
+from anabranch.crdt.node import encode_names, encode_values
+from anabranch.crdt.region_log import LogCursor, NodeLimits, RegionLog, ReverseCursor
 from tests.crdt.support import MAX_ID, add_run
 from tests.oracles import naive_log
 from tests.oracles.naive_log import Fields, NaiveEntry, NaiveLog
@@ -20,11 +20,24 @@ SHAPES: tuple[Fields, ...] = (
     (b"f", b"v"), (b"f", b""), (b"a", b"1", b"b", b"2" * 20), (b"b", b"2", b"a", b"1"), (b"a", b"1", b"a", b"2"), (b"\xff\x00",
     b"\r\n" * 60),
 )  # fmt: skip
-LIMITS = (NodeLimits(1, 0), NodeLimits(2, 0), NodeLimits(3, 60), NodeLimits(0, 90), NodeLimits(5, 4096), NodeLimits(0, 0))
+LIMITS = (
+    NodeLimits(1, 0),
+    NodeLimits(2, 0),
+    NodeLimits(3, 60),
+    NodeLimits(0, 90),
+    NodeLimits(5, 4096),
+    NodeLimits(0, 0),
+)
 
 
 def append(log: RegionLog, entry_id: int, counter: int, fields: Fields) -> None:
-    log.append(entry_id >> 64, entry_id & ((1 << 64) - 1), counter, encode_names(list(fields[::2])), encode_values(list(fields[1::2])))
+    log.append(
+        entry_id >> 64,
+        entry_id & ((1 << 64) - 1),
+        counter,
+        encode_names(list(fields[::2])),
+        encode_values(list(fields[1::2])),
+    )
 
 
 def upward(cursor: LogCursor) -> Iterator[tuple[int, int]]:
@@ -48,7 +61,9 @@ def same(log: RegionLog, naive: NaiveLog) -> None:
     assert log.rax.first_counters == sorted(log.rax.first_counters)
     assert log.rax.first_ids == sorted(log.rax.first_ids)
     found = merge.forward({log.region_id: log}, 0, MAX_ID, -1)
-    assert [NaiveEntry(e.entry_id, e.region_id, e.counter, tuple(e.fields)) for e in found] == naive.entries
+    assert [
+        NaiveEntry(e.entry_id, e.region_id, e.counter, tuple(e.fields)) for e in found
+    ] == naive.entries
     pairs = [(entry.entry_id, entry.counter) for entry in naive.entries]
     for counter in sorted({0, *(each + near for _, each in pairs for near in (-1, 0, 1))}):
         expected = next((entry for entry in naive.entries if entry.counter == counter), None)
@@ -56,13 +71,17 @@ def same(log: RegionLog, naive: NaiveLog) -> None:
         assert log.id_at(counter) == (-1 if expected is None else expected.entry_id)
         assert log.fields_at(counter) == (None if expected is None else list(expected.fields))
         assert log.last_counter_up_to(counter) == naive.last_counter_up_to(counter)
-        assert log.count_above(counter) == sum(1 for entry in naive.entries if entry.counter > counter)
+        assert log.count_above(counter) == sum(
+            1 for entry in naive.entries if entry.counter > counter
+        )
         cursor = LogCursor(log)
         cursor.seek_counter(counter)
         assert list(upward(cursor)) == [pair for pair in pairs if pair[1] > counter]
     for entry_id in sorted({0, *(each + near for each, _ in pairs for near in (-1, 0, 1))}):
         assert log.last_counter_not_above(entry_id) == naive.last_counter_not_above(entry_id)
-        assert log.counter_of_id(entry_id) == next((counter for each, counter in pairs if each == entry_id), 0)
+        assert log.counter_of_id(entry_id) == next(
+            (counter for each, counter in pairs if each == entry_id), 0
+        )
         cursor = LogCursor(log)
         cursor.seek_id(entry_id)
         assert list(upward(cursor)) == [pair for pair in pairs if pair[0] >= entry_id]
@@ -87,8 +106,14 @@ def take(log: RegionLog, naive: NaiveLog, step: Step, counter: int) -> int:
     """One step on both; the last counter used."""
     what, one, two = step
     fields = SHAPES[two]
-    if what < 4:  # IDs ascend above what is present: after an expiry they can come again, counters cannot (S6.4)
-        entry_id = (naive.entries[-1].entry_id if naive.entries else make(one % 3, 0)) + 1 + (one % 5 << 63)
+    if (
+        what < 4
+    ):  # IDs ascend above what is present: after an expiry they can come again, counters cannot (S6.4)
+        entry_id = (
+            (naive.entries[-1].entry_id if naive.entries else make(one % 3, 0))
+            + 1
+            + (one % 5 << 63)
+        )
         counter += 1 + one % 3
         append(log, entry_id, counter, fields)
         naive.append(entry_id, counter, fields)
@@ -96,15 +121,27 @@ def take(log: RegionLog, naive: NaiveLog, step: Step, counter: int) -> int:
         first_id = (naive.entries[-1].entry_id if naive.entries else 0) + 1
         adds = [(first_id + offset * (1 + (two << 63)), fields) for offset in range(1 + one % 9)]
         run: AddRun = add_run(b"k", adds, counter + 1)
-        log.append_run(run.names, run.data, run.base_counter, run.count, run.last_ms, run.last_seq, counter + run.count)
+        log.append_run(
+            run.names,
+            run.data,
+            run.base_counter,
+            run.count,
+            run.last_ms,
+            run.last_seq,
+            counter + run.count,
+        )
         for entry_id, _ in adds:
             counter += 1
             naive.append(entry_id, counter, fields)
     elif what < 10:
-        chosen = naive.entries[one % len(naive.entries)].counter if naive.entries and one % 7 else one
+        chosen = (
+            naive.entries[one % len(naive.entries)].counter if naive.entries and one % 7 else one
+        )
         assert log.remove(chosen) == naive.remove(chosen)
     elif what == 10:
-        chosen = naive.entries[one * 2 % len(naive.entries)].counter + two % 2 if naive.entries else one
+        chosen = (
+            naive.entries[one * 2 % len(naive.entries)].counter + two % 2 if naive.entries else one
+        )
         assert log.remove_prefix(chosen) == naive.remove_prefix(chosen)
     else:
         log.digest_share()  # what is cached must be kept up with
@@ -196,7 +233,9 @@ def as_naive(entries: list[merge.Entry]) -> list[NaiveEntry]:
 
 @settings(max_examples=300)
 @given(placements, st.integers(0, 60), st.integers(0, 60), st.integers(-1, 8))
-def test_merge_is_sorting(placed: list[tuple[int, int, bool]], start: int, end: int, count: int) -> None:
+def test_merge_is_sorting(
+    placed: list[tuple[int, int, bool]], start: int, end: int, count: int
+) -> None:
     logs, entries = streams(placed)
     ordered = [entry for entry in naive_log.logical(entries) if start <= entry.entry_id <= end]
     assert as_naive(merge.forward(logs, start, end, count)) == naive_log.page(ordered, count)
@@ -213,14 +252,22 @@ def test_merge_is_sorting(placed: list[tuple[int, int, bool]], start: int, end: 
 def test_count_never_cuts_between_entries_of_one_id() -> None:
     """Seed 5's duplicate 100-1 in two regions: a page of one holds both, or paging on from 100-1 would lose the second (S7.1)."""
     logs, _ = streams([(1, 5, False), (2, 5, False), (1, 3, False)])
-    assert [(each.entry_id, each.region_id) for each in merge.forward(logs, 0, MAX_ID, 1)] == [(5, 1), (5, 2)]
-    assert [(each.entry_id, each.region_id) for each in merge.backward(logs, 0, 7, 1)] == [(5, 2), (5, 1)]
+    assert [(each.entry_id, each.region_id) for each in merge.forward(logs, 0, MAX_ID, 1)] == [
+        (5, 1),
+        (5, 2),
+    ]
+    assert [(each.entry_id, each.region_id) for each in merge.backward(logs, 0, 7, 1)] == [
+        (5, 2),
+        (5, 1),
+    ]
     assert merge.forward(logs, 0, MAX_ID, 0) == []
 
 
 @settings(max_examples=200)
 @given(placements, st.integers(0, 30), st.integers(0, 60), st.integers(0, 9))
-def test_trims_are_prefixes(placed: list[tuple[int, int, bool]], length_max: int, least_id: int, limit: int) -> None:
+def test_trims_are_prefixes(
+    placed: list[tuple[int, int, bool]], length_max: int, least_id: int, limit: int
+) -> None:
     logs, entries = streams(placed)
     excess = max(0, len(entries) - length_max)
     for prefix, expected in (
@@ -232,6 +279,11 @@ def test_trims_are_prefixes(placed: list[tuple[int, int, bool]], length_max: int
         removed = 0
         for region_id, counter in whole.items():
             assert counter <= prefix[region_id]
-            assert all(node.last_counter <= counter or node.base_counter >= counter for node in logs[region_id].rax.nodes), "a node is cut"
-            removed += sum(1 for entry in entries if entry.region_id == region_id and entry.counter <= counter)
+            assert all(
+                node.last_counter <= counter or node.base_counter >= counter
+                for node in logs[region_id].rax.nodes
+            ), "a node is cut"
+            removed += sum(
+                1 for entry in entries if entry.region_id == region_id and entry.counter <= counter
+            )
         assert not limit or removed <= limit

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from crdt.apply import apply, collect_flush
-from crdt.delivery import Delivery
-from crdt.ids import make
-from crdt.keyspace import Keyspace
-from crdt.region_log import NodeLimits
+from anabranch.crdt.apply import apply, collect_flush
+from anabranch.crdt.delivery import Delivery
+from anabranch.crdt.ids import make
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.region_log import NodeLimits
 from tests.crdt.support import Twin, add_run, receive
 
 K, G = b"k", b"g"
@@ -16,7 +16,14 @@ FIELDS = (b"f", b"v")
 def run_of(keyspace: Keyspace, origin: int, *ms: int) -> None:
     """A merged run of adds: one effect."""
     first = keyspace.vector.get(origin, 0) + 1
-    apply(keyspace, add_run(K, [(make(each, 0), FIELDS) for each in ms], first), origin, first, 0, False)
+    apply(
+        keyspace,
+        add_run(K, [(make(each, 0), FIELDS) for each in ms], first),
+        origin,
+        first,
+        0,
+        False,
+    )
     keyspace.vector[origin] = first + len(ms) - 1
 
 
@@ -75,7 +82,10 @@ def test_what_was_added_wakes_readers() -> None:
     one, two = Twin(1), Twin(2)
     run_of(keyspace, 2, 1)
     assert set(keyspace.changes.added_keys) == {K}
-    for unit in (lambda: two.engine().add(K, entry_id=make(5, 0), pid=b"p", iid=b"i"), lambda: two.engine().create(K, G, 0)):
+    for unit in (
+        lambda: two.engine().add(K, entry_id=make(5, 0), pid=b"p", iid=b"i"),
+        lambda: two.engine().create(K, G, 0),
+    ):
         sent = two.issue(unit())[0]
         one.keyspace.changes.added_keys.clear()
         receive(one.keyspace, sent.op, sent.dot)
@@ -119,7 +129,9 @@ def test_pairs_and_deadlines_are_told() -> None:
     again.keyspace.changes.deadlines.clear()
     other.keyspace.changes.deadlines.clear()
     other.join(again)
-    assert set(other.keyspace.changes.deadlines) == {K}, "what only this side has may have been removed there"
+    assert set(other.keyspace.changes.deadlines) == {K}, (
+        "what only this side has may have been removed there"
+    )
     assert set(again.keyspace.changes.deadlines) == set()
 
 
@@ -159,7 +171,13 @@ def test_statistics_follow_a_key_and_begin_anew_with_it() -> None:
     stream.xread_high_id = make(3, 0)
     one.issue(one.engine().delete(K))
     assert one.keyspace.keys[K] is stream, "its tombstone is kept"
-    statistics = (stream.entries_added, stream.iids_added, stream.max_deleted_id, stream.iids_duplicates, stream.xread_high_id)
+    statistics = (
+        stream.entries_added,
+        stream.iids_added,
+        stream.max_deleted_id,
+        stream.iids_duplicates,
+        stream.xread_high_id,
+    )
     assert statistics == (0, 0, 0, 0, 0)
 
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdt import vector as vectors
-from crdt.encoding import Reader
-from crdt.idempotency import Pair, Pairs, is_conflict
-from crdt.pel import Pel, Pending
-from crdt.position import at_counters, at_id, put_position, read_position
-from crdt.region_log import NodeLimits, RegionLog
-from crdt.spans import Spans, put_spans, put_spans_by_region, read_spans, read_spans_by_region, union_by_region
-from crdt.vector import Vector
+from anabranch.crdt import vector as vectors
+from anabranch.crdt.encoding import Reader
+from anabranch.crdt.idempotency import Pair, Pairs, is_conflict
+from anabranch.crdt.pel import Pel, Pending
+from anabranch.crdt.position import at_counters, at_id, put_position, read_position
+from anabranch.crdt.region_log import NodeLimits, RegionLog
+from anabranch.crdt.spans import (
+    Spans,
+    put_spans,
+    put_spans_by_region,
+    read_spans,
+    read_spans_by_region,
+    union_by_region,
+)
+from anabranch.crdt.vector import Vector
 from tests.crdt.test_logs import append
 from tests.oracles.naive_log import counters_of, spans_of
 from tests.oracles.naive_stream import is_above
@@ -24,7 +31,9 @@ small_vectors = st.dictionaries(st.integers(1, 4), st.integers(1, 5))
 
 
 def dots(vector: Vector) -> set[tuple[int, int]]:
-    return {(region_id, counter) for region_id, last in vector.items() for counter in range(1, last + 1)}
+    return {
+        (region_id, counter) for region_id, last in vector.items() for counter in range(1, last + 1)
+    }
 
 
 @given(st.lists(small_vectors, max_size=4), small_vectors)
@@ -93,27 +102,40 @@ def test_spans_are_sets(one: list[tuple[int, int]], two: list[tuple[int, int]], 
     assert again.end_ids == joined.end_ids
     joined.truncate(cut, 77)
     is_set(joined, {each for each in counters | other_counters if each <= cut})
-    assert counters_of(zip(joined.starts, joined.ends, strict=True)) == {each for each in counters | other_counters if each <= cut}
+    assert counters_of(zip(joined.starts, joined.ends, strict=True)) == {
+        each for each in counters | other_counters if each <= cut
+    }
 
 
 @given(st.dictionaries(st.integers(1, 3), pieces), st.dictionaries(st.integers(1, 3), pieces))
-def test_spans_by_region(one: dict[int, list[tuple[int, int]]], two: dict[int, list[tuple[int, int]]]) -> None:
+def test_spans_by_region(
+    one: dict[int, list[tuple[int, int]]], two: dict[int, list[tuple[int, int]]]
+) -> None:
     ours = {region_id: built(parts)[0] for region_id, parts in one.items()}
     theirs = {region_id: built(parts)[0] for region_id, parts in two.items()}
     union_by_region(ours, theirs)
     for region_id, spans in ours.items():
         is_set(spans, built(one.get(region_id, []))[1] | built(two.get(region_id, []))[1])
-    assert all(spans is not ours[region_id] for region_id, spans in theirs.items()), "two owners of one set"
+    assert all(spans is not ours[region_id] for region_id, spans in theirs.items()), (
+        "two owners of one set"
+    )
     out = bytearray()
     put_spans_by_region(out, ours)
     again = read_spans_by_region(Reader(bytes(out)))
-    assert {region_id: each.ends for region_id, each in again.items()} == {region_id: each.ends for region_id, each in ours.items() if each}
+    assert {region_id: each.ends for region_id, each in again.items()} == {
+        region_id: each.ends for region_id, each in ours.items() if each
+    }
 
 
 # -- positions ---------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.integers(1, 4), max_size=8), st.sets(st.integers(0, 7)), st.integers(0, 20), small_vectors)
+@given(
+    st.lists(st.integers(1, 4), max_size=8),
+    st.sets(st.integers(0, 7)),
+    st.integers(0, 20),
+    small_vectors,
+)
 def test_positions(gaps: list[int], removed: set[int], entry_id: int, counters: Vector) -> None:
     log = RegionLog(2, NodeLimits(2, 0))
     present: list[tuple[int, int]] = []
@@ -126,7 +148,10 @@ def test_positions(gaps: list[int], removed: set[int], entry_id: int, counters: 
         if index < len(gaps):
             log.remove(index + 1)
     present = [each for each in present if each[0] - 1 not in removed]
-    for position, naive in ((at_id(entry_id), entry_id), (at_counters(counters), tuple(sorted(counters.items())))):
+    for position, naive in (
+        (at_id(entry_id), entry_id),
+        (at_counters(counters), tuple(sorted(counters.items()))),
+    ):
         below = [counter for counter, each in present if not is_above(naive, (2, counter), each)]
         assert position.counter_in(log) == max(below, default=0)
         for counter, each in present:
@@ -134,7 +159,11 @@ def test_positions(gaps: list[int], removed: set[int], entry_id: int, counters: 
         out = bytearray()
         put_position(out, position)
         again = read_position(Reader(bytes(out)))
-        assert (again.is_id, again.entry_id, again.counters) == (position.is_id, position.entry_id, position.counters)
+        assert (again.is_id, again.entry_id, again.counters) == (
+            position.is_id,
+            position.entry_id,
+            position.counters,
+        )
 
 
 # -- PELs --------------------------------------------------------------------------------------------------------------
@@ -144,7 +173,9 @@ pending = st.tuples(st.booleans(), st.integers(1, 3), st.integers(1, 6), st.inte
 
 @settings(max_examples=200)
 @given(st.lists(pending, max_size=30), st.integers(0, 6), st.integers(0, 6))
-def test_pel_is_a_dict_by_dot(steps: list[tuple[bool, int, int, int]], start: int, end: int) -> None:
+def test_pel_is_a_dict_by_dot(
+    steps: list[tuple[bool, int, int, int]], start: int, end: int
+) -> None:
     pel, naive = Pel(), {}
     for adds, region_id, counter, deliveries in steps:
         entry_id = (counter + 1) // 2  # a region's IDs may come again with another counter
@@ -160,25 +191,42 @@ def test_pel_is_a_dict_by_dot(steps: list[tuple[bool, int, int, int]], start: in
     def told(found: list[Pending]) -> list[tuple[int, int, int]]:
         return [(each.entry_id, each.region_id, each.counter) for each in found]
 
-    ordered = sorted((entry_id, region_id, counter) for (region_id, counter), (entry_id, _) in naive.items())
-    assert told(list(pel.ascending(start, end))) == [each for each in ordered if start <= each[0] <= end]
+    ordered = sorted(
+        (entry_id, region_id, counter) for (region_id, counter), (entry_id, _) in naive.items()
+    )
+    assert told(list(pel.ascending(start, end))) == [
+        each for each in ordered if start <= each[0] <= end
+    ]
     assert sorted(told(pel.everything())) == ordered
     assert pel.bounds() == ((ordered[0][0], ordered[-1][0]) if ordered else None)
     for entry_id in range(5):
         assert told(pel.with_id(entry_id)) == [each for each in ordered if each[0] == entry_id]
     for region_id in range(1, 4):
         mine = [each for each in ordered if each[1] == region_id]
-        assert told(list(pel.in_region(region_id, start, end))) == [each for each in mine if start <= each[0] <= end]
-        assert sorted(told(pel.covered_by(region_id, start, end))) == sorted(each for each in mine if start < each[2] <= end)
+        assert told(list(pel.in_region(region_id, start, end))) == [
+            each for each in mine if start <= each[0] <= end
+        ]
+        assert sorted(told(pel.covered_by(region_id, start, end))) == sorted(
+            each for each in mine if start < each[2] <= end
+        )
         for counter in range(1, 7):
             found = pel.get(region_id, counter, (counter + 1) // 2)
-            assert (None if found is None else found.deliveries) == naive.get((region_id, counter), (0, None))[1]
+            assert (None if found is None else found.deliveries) == naive.get(
+                (region_id, counter), (0, None)
+            )[1]
 
 
 # -- idempotency pairs ---------------------------------------------------------------------------------------------------
 
 
-def pair(region_id: int, counter: int, entry_id: int = 5, recorded_ms: int = 0, sees: Vector | None = None, held_ms: int = 0) -> Pair:
+def pair(
+    region_id: int,
+    counter: int,
+    entry_id: int = 5,
+    recorded_ms: int = 0,
+    sees: Vector | None = None,
+    held_ms: int = 0,
+) -> Pair:
     return Pair(b"p", b"i", (region_id, counter), entry_id, recorded_ms, sees or {}, held_ms)
 
 
@@ -241,7 +289,10 @@ def test_evicting_takes_the_oldest() -> None:
     assert pairs.has_dot(b"q", b"i", (1, 9))
 
 
-@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), unique=True, max_size=10), small_vectors)
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), unique=True, max_size=10),
+    small_vectors,
+)
 def test_clear_takes_what_its_vector_saw(seen: list[tuple[int, int]], vector: Vector) -> None:
     pairs = Pairs()
     for number, dot in enumerate(seen):

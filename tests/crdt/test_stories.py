@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from crdt.ids import make
-from crdt.join import join
-from crdt.state import read_snapshot
-from crdt.stream import NEVER
-from crdt.vector import Vector
+from anabranch.crdt.ids import make
+from anabranch.crdt.join import join
+from anabranch.crdt.state import read_snapshot
+from anabranch.crdt.stream import NEVER
+from anabranch.crdt.vector import Vector
 from tests.crdt.support import Twin, assert_equal, snapshot_bytes
 from tests.oracles.naive_stream import RemoveObserved
 
@@ -34,7 +34,11 @@ def add(twin: Twin, *ms: int) -> None:
 
 
 def ms_of(twin: Twin) -> list[int]:
-    return sorted(entry_id >> 64 for entry_id, _ in twin.naive.keys[K].entries.values()) if K in twin.naive.keys else []
+    return (
+        sorted(entry_id >> 64 for entry_id, _ in twin.naive.keys[K].entries.values())
+        if K in twin.naive.keys
+        else []
+    )
 
 
 def read(twin: Twin, consumer: bytes = b"c", count: int = -1) -> list[int]:
@@ -43,7 +47,11 @@ def read(twin: Twin, consumer: bytes = b"c", count: int = -1) -> list[int]:
 
 def pending(twin: Twin) -> list[int]:
     stream = twin.keyspace.keys[K]
-    return [each.entry_id >> 64 for each in stream.groups[G].delivery.pel.ascending(0, (1 << 128) - 1)] if G in stream.groups else []
+    return (
+        [each.entry_id >> 64 for each in stream.groups[G].delivery.pel.ascending(0, (1 << 128) - 1)]
+        if G in stream.groups
+        else []
+    )
 
 
 def announce(twin: Twin) -> int:
@@ -150,7 +158,10 @@ def test_flushall_takes_what_it_saw_and_every_group() -> None:
     sync(one, two)
     assert ms_of(one) == [2]
     assert not two.has_group(b"unknown", G)
-    assert [stream.winning_deadline() is not None for stream in (one.keyspace.keys[K], two.keyspace.keys[K])] == [True, True]
+    assert [
+        stream.winning_deadline() is not None
+        for stream in (one.keyspace.keys[K], two.keyspace.keys[K])
+    ] == [True, True]
 
 
 # -- groups --------------------------------------------------------------------------------------------------------------
@@ -221,7 +232,11 @@ def test_nothing_comes_back_to_life_for_a_region_that_was_long_away() -> None:
 
 
 def least(*twins: Twin) -> Vector:
-    return {region_id: counter for region_id in (1, 2, 3) if (counter := min(twin.naive.vector.get(region_id, 0) for twin in twins))}
+    return {
+        region_id: counter
+        for region_id in (1, 2, 3)
+        if (counter := min(twin.naive.vector.get(region_id, 0) for twin in twins))
+    }
 
 
 def test_collecting_too_early_would_bring_a_group_back() -> None:
@@ -549,7 +564,9 @@ def test_pairs_cross_a_join_unless_a_clear_covers_them() -> None:
     two.keyspace.digest()
 
     join(two.keyspace, read_snapshot(snapshot_bytes(empty.keyspace), two.limits), 6000)
-    assert len(two.keyspace.keys[K].pairs.everything()) == 1, "another region's collecting is no clear"
+    assert len(two.keyspace.keys[K].pairs.everything()) == 1, (
+        "another region's collecting is no clear"
+    )
     one.issue(one.engine().delete(K))
     join(two.keyspace, read_snapshot(snapshot_bytes(one.keyspace), two.limits), 6000)
     assert K not in two.keyspace.keys or not two.keyspace.keys[K].pairs
@@ -565,5 +582,8 @@ def test_rename_meets_a_concurrent_add_of_the_source() -> None:
     add(two, 3)
     sync(one, two)
     assert ms_of(one) == [3]
-    assert sorted(entry_id >> 64 for entry_id, _ in two.naive.keys[b"new"].entries.values()) == [1, 2]
+    assert sorted(entry_id >> 64 for entry_id, _ in two.naive.keys[b"new"].entries.values()) == [
+        1,
+        2,
+    ]
     assert not one.has_group(b"new", G)

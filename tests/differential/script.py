@@ -68,7 +68,9 @@ def cases() -> list[Case]:
             elif line.startswith("= "):
                 found[-1].lines[-1].expected = line[2:]
             elif line:
-                connection, _, rest = line.partition("> ") if re.match(r"[a-z]> ", line) else ("a", "", line)
+                connection, _, rest = (
+                    line.partition("> ") if re.match(r"[a-z]> ", line) else ("a", "", line)
+                )
                 found[-1].lines.append(Line(number, connection, split(rest)))
     return found
 
@@ -80,7 +82,9 @@ def play(case: Case, pair: Pair) -> list[str]:
         theirs, own = pair.run(line.words, line.connection)
         where = f"{case.file}.txt:{line.number} {b' '.join(line.words).decode('latin-1')}"
         if line.expected:
-            if not fnmatch.fnmatchcase(show(own), line.expected.replace("[", "[[]").replace("…", "*")):
+            if not fnmatch.fnmatchcase(
+                show(own), line.expected.replace("[", "[[]").replace("…", "*")
+            ):
                 wrong.append(f"{where}\n    expected {line.expected}\n    ours     {own}")
             elif theirs == own:
                 wrong.append(f"{where}\n    is said to differ ({line.reason}), but both say {own}")

@@ -14,7 +14,14 @@ from __future__ import annotations
 from tests.differential.replies import Typed
 
 NEAR_MS = 3000
-_NEWER_FIELDS = {b"idmp-duration", b"idmp-maxsize", b"pids-tracked", b"iids-tracked", b"iids-added", b"iids-duplicates"}
+_NEWER_FIELDS = {
+    b"idmp-duration",
+    b"idmp-maxsize",
+    b"pids-tracked",
+    b"iids-tracked",
+    b"iids-added",
+    b"iids-duplicates",
+}
 _NEWER_FIELDS |= {b"inactive", b"active-time"}
 _INNER_FIELDS = {b"radix-tree-keys", b"radix-tree-nodes"}
 _TIME_FIELDS = {b"idle", b"seen-time"}
@@ -36,13 +43,20 @@ def settle(words: list[bytes], theirs: Typed, own: Typed) -> tuple[Typed, Typed]
 
 def _sorted_pairs(reply: Typed) -> Typed:
     """A map whose order is nobody's contract."""
-    pairs = sorted((reply.elements[index : index + 2] for index in range(0, len(reply.elements), 2)), key=repr)
+    pairs = sorted(
+        (reply.elements[index : index + 2] for index in range(0, len(reply.elements), 2)), key=repr
+    )
     return Typed(reply.kind, [one for pair in pairs for one in pair])
 
 
 def _near_number(theirs: Typed, own: Typed) -> Typed:
     """Ours, made equal to theirs if both are numbers and near."""
-    if isinstance(theirs.value, int) and isinstance(own.value, int) and theirs.kind == own.kind and theirs.value >= 0 <= own.value:
+    if (
+        isinstance(theirs.value, int)
+        and isinstance(own.value, int)
+        and theirs.kind == own.kind
+        and theirs.value >= 0 <= own.value
+    ):
         if abs(theirs.value - own.value) <= NEAR_MS:
             return theirs
     return own
@@ -66,18 +80,32 @@ def _is_map(reply: Typed) -> bool:
     elements = reply.elements
     if reply.kind == "%":
         return True
-    return reply.kind == "*" and len(elements) >= 4 and len(elements) % 2 == 0 and elements[0].value in (b"length", b"name")
+    return (
+        reply.kind == "*"
+        and len(elements) >= 4
+        and len(elements) % 2 == 0
+        and elements[0].value in (b"length", b"name")
+    )
 
 
 def _information(reply: Typed) -> Typed:
     """An XINFO reply without fields that 7.0 had not, or that are nobody's contract."""
     if not _is_map(reply):
-        return Typed(reply.kind, [_information(one) for one in reply.elements]) if reply.elements else reply
+        return (
+            Typed(reply.kind, [_information(one) for one in reply.elements])
+            if reply.elements
+            else reply
+        )
     kept: list[Typed] = []
     for index in range(0, len(reply.elements), 2):
         field, value = reply.elements[index : index + 2]
         if field.value not in _NEWER_FIELDS and field.value not in _INNER_FIELDS:
-            kept += [field, value if field.value in (b"entries", b"first-entry", b"last-entry") else _information(value)]
+            kept += [
+                field,
+                value
+                if field.value in (b"entries", b"first-entry", b"last-entry")
+                else _information(value),
+            ]
     return Typed(reply.kind, kept)
 
 
@@ -88,11 +116,21 @@ def _line_up(theirs: Typed, own: Typed) -> Typed:
     lined = [_line_up(one, other) for one, other in zip(theirs.elements, own.elements, strict=True)]
     if _is_map(own):
         for index in range(0, len(lined), 2):
-            field, value, other = own.elements[index].value, lined[index + 1], theirs.elements[index + 1]
+            field, value, other = (
+                own.elements[index].value,
+                lined[index + 1],
+                theirs.elements[index + 1],
+            )
             if field in _TIME_FIELDS:
                 lined[index + 1] = _near_number(other, value)
-            elif field in (b"lag", b"entries-read") and other.value is None and isinstance(value.value, int):
+            elif (
+                field in (b"lag", b"entries-read")
+                and other.value is None
+                and isinstance(value.value, int)
+            ):
                 lined[index + 1] = other
             elif field == b"pending":
-                lined[index + 1] = _near(other, value, len(value.elements[0].elements) - 2 if value.elements else 0)
+                lined[index + 1] = _near(
+                    other, value, len(value.elements[0].elements) - 2 if value.elements else 0
+                )
     return Typed(own.kind, lined)

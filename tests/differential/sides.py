@@ -6,11 +6,11 @@ import socket
 import time
 from collections import deque
 
-from region.engine.engine import Engine, single
-from region.engine.replies import NoReply, Reply, Waiting
-from region.engine.session import Session
-from region.engine.settings import Settings
-from region.resp.encoder import encode
+from anabranch.region.engine.engine import Engine, single
+from anabranch.region.engine.replies import NoReply, Reply, Waiting
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import Settings
+from anabranch.region.resp.encoder import encode
 from tests.differential.replies import Incomplete, Typed, read
 
 PATIENCE_S = 10.0
@@ -19,7 +19,9 @@ REGION_ID = 1
 
 def request(words: list[bytes]) -> bytes:
     """A command as a client sends it."""
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+    return b"*%d\r\n" % len(words) + b"".join(
+        b"$%d\r\n%b\r\n" % (len(word), word) for word in words
+    )
 
 
 class RedisConnection:
@@ -85,7 +87,11 @@ class Ours:
     """An engine, with sessions by name; every step is committed at once, as a disk without delay would."""
 
     def __init__(self, settings: Settings | None = None) -> None:
-        self.engine: Engine = single(REGION_ID, self.now_ms(), settings or Settings({"crdt-xadd-id-uniqueness-mode": "liberal"}))
+        self.engine: Engine = single(
+            REGION_ID,
+            self.now_ms(),
+            settings or Settings({"crdt-xadd-id-uniqueness-mode": "liberal"}),
+        )
         self.sessions: dict[str, Session] = {}
         self.replies: dict[str, deque[Typed]] = {}
 
@@ -96,7 +102,9 @@ class Ours:
     def session(self, name: str) -> Session:
         if name not in self.sessions:
             number = 50000 + len(self.sessions)
-            self.sessions[name] = self.engine.connect(f"127.0.0.1:{number}", "127.0.0.1:7001", self.now_ms())
+            self.sessions[name] = self.engine.connect(
+                f"127.0.0.1:{number}", "127.0.0.1:7001", self.now_ms()
+            )
             self.replies[name] = deque()
         return self.sessions[name]
 
@@ -128,7 +136,9 @@ class Ours:
         data = b"".join(out)
         typed, after = read(data)
         assert after == len(data), "one reply is one reply"
-        self.replies[next(name for name, one in self.sessions.items() if one is session)].append(typed)
+        self.replies[next(name for name, one in self.sessions.items() if one is session)].append(
+            typed
+        )
 
     def receive(self, name: str, patience_s: float = PATIENCE_S) -> Typed | None:
         """The next reply of that connection; None if there is none in time."""
@@ -163,7 +173,9 @@ class Pair:
         self.redis.connection(name).send(words)
         self.ours.send(name, words)
 
-    def receive(self, name: str = "a", patience_s: float = PATIENCE_S) -> tuple[Typed | None, Typed | None]:
+    def receive(
+        self, name: str = "a", patience_s: float = PATIENCE_S
+    ) -> tuple[Typed | None, Typed | None]:
         """(Redis's reply, ours)."""
         return self.redis.connection(name).receive(patience_s), self.ours.receive(name, patience_s)
 
@@ -179,7 +191,9 @@ class Pair:
         """Until that many clients are blocked on both sides."""
         deadline_s = time.monotonic() + PATIENCE_S
         while self.redis.blocked() != count:
-            assert time.monotonic() < deadline_s, f"redis-server has {self.redis.blocked()} blocked clients, not {count}"
+            assert time.monotonic() < deadline_s, (
+                f"redis-server has {self.redis.blocked()} blocked clients, not {count}"
+            )
             time.sleep(0.002)
         waiting = sum(1 for session in self.ours.sessions.values() if session.waiting)
         assert waiting == count, f"the engine has {waiting} blocked clients, not {count}"

@@ -136,7 +136,9 @@ def test_unblock_with_error(pair: Pair) -> None:
 
 
 def _unblock(pair: Pair, ids: tuple[Typed, Typed], *words: str) -> list[object]:
-    theirs = pair.redis.ask(b"CLIENT", b"UNBLOCK", number(ids[0]).encode(), *(word.encode() for word in words))
+    theirs = pair.redis.ask(
+        b"CLIENT", b"UNBLOCK", number(ids[0]).encode(), *(word.encode() for word in words)
+    )
     pair.ours.send("control", split(f"CLIENT UNBLOCK {number(ids[1])} {' '.join(words)}"))
     own = pair.ours.receive("control")
     assert own is not None
@@ -144,13 +146,17 @@ def _unblock(pair: Pair, ids: tuple[Typed, Typed], *words: str) -> list[object]:
 
 
 # Since 7.2 the reader of a group that is gone is told NOGROUP at once; 7.0 said UNBLOCKED where the key was gone. S6.5 takes the newer way.
-@pytest.mark.parametrize("end", ["DEL s", "XGROUP DESTROY s g", "FLUSHALL", "RENAME s t", "EXPIRE s 0"])
+@pytest.mark.parametrize(
+    "end", ["DEL s", "XGROUP DESTROY s g", "FLUSHALL", "RENAME s t", "EXPIRE s 0"]
+)
 def test_a_group_that_goes_ends_the_wait(pair: Pair, end: str) -> None:
     equal(pair, "XGROUP CREATE s g 0 MKSTREAM")
     waits(pair, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "b")
     equal(pair, end)
     own = pair.ours.receive("b", 1.0)
-    assert own is not None and show(own).startswith("-NOGROUP No such key 's' or consumer group 'g'"), own
+    assert own is not None and show(own).startswith(
+        "-NOGROUP No such key 's' or consumer group 'g'"
+    ), own
 
 
 def test_xread_waits_on_when_the_key_goes(pair: Pair) -> None:

@@ -9,21 +9,35 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from region.engine.glob import Glob
+from anabranch.region.engine.glob import Glob
 
-TEXT = st.lists(st.sampled_from([b"a", b"b", b"c", b"-", b"]", b"[", b"^", b"\\", b"*", b"?", b"\x00", b"\xff"]), max_size=6).map(b"".join)
+TEXT = st.lists(
+    st.sampled_from(
+        [b"a", b"b", b"c", b"-", b"]", b"[", b"^", b"\\", b"*", b"?", b"\x00", b"\xff"]
+    ),
+    max_size=6,
+).map(b"".join)
 PIECE = st.sampled_from([
     b"a", b"b", b"c", b"*", b"**", b"?", b"[", b"]", b"^", b"-", b"\\", b"[ab]", b"[^a]", b"[a-c]", b"[c-a]", b"[^]", b"[]", b"[a-",
     b"[\\]]", b"\\*", b"\\", b"[^\\-a]", b"\x00", b"\xff", b"[\x80-\xff]",
 ])  # fmt: skip
 # A range from an ASCII byte to one that is none: C's char is signed on some machines, and Redis goes by it; here bytes are 0 to 255.
 MIXED_RANGE = re.compile(rb"[\x80-\xff]-[\x00-\x7f]|[\x00-\x7f]-[\x80-\xff]")
-PATTERN = st.lists(PIECE, max_size=6).map(b"".join).filter(lambda pattern: not MIXED_RANGE.search(pattern))
+PATTERN = (
+    st.lists(PIECE, max_size=6)
+    .map(b"".join)
+    .filter(lambda pattern: not MIXED_RANGE.search(pattern))
+)
 
 
 @pytest.mark.oracle
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(texts=st.lists(TEXT, min_size=1, max_size=20, unique=True), patterns=st.lists(PATTERN, min_size=1, max_size=20))
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    texts=st.lists(TEXT, min_size=1, max_size=20, unique=True),
+    patterns=st.lists(PATTERN, min_size=1, max_size=20),
+)
 def test_as_keys_does(oracle: redis.Redis, texts: list[bytes], patterns: list[bytes]) -> None:
     pipeline = oracle.pipeline(transaction=False)
     pipeline.flushall()
@@ -34,4 +48,6 @@ def test_as_keys_does(oracle: redis.Redis, texts: list[bytes], patterns: list[by
     found = pipeline.execute()[1 + len(texts) :]
     for pattern, keys in zip(patterns, found, strict=True):
         # Redis lets no pattern but * match the empty string (its loop ends with the string, before it looks at what stars are left).
-        assert sorted(text for text in texts if text and Glob(pattern).matches(text)) == sorted(key for key in keys if key), pattern
+        assert sorted(text for text in texts if text and Glob(pattern).matches(text)) == sorted(
+            key for key in keys if key
+        ), pattern

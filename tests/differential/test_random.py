@@ -31,7 +31,9 @@ FIELDS = st.sampled_from(["a 1", "a 2 b 3", "b 1", "a 1 a 2"])
 
 def command(*parts: str | st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     """A command whose words are given or drawn."""
-    return st.tuples(*(st.just(part) if isinstance(part, str) else part for part in parts)).map(" ".join)
+    return st.tuples(*(st.just(part) if isinstance(part, str) else part for part in parts)).map(
+        " ".join
+    )
 
 
 def maybe(*parts: str | st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -45,7 +47,9 @@ UNIQUE_IDS = st.lists(ID, min_size=1, max_size=3, unique=True).map(" ".join)
 START = st.one_of(SHORT_ID, st.sampled_from(["0", "$"]))
 TRIM = st.one_of(command("MAXLEN", COUNT), command("MAXLEN =", COUNT), command("MINID", SHORT_ID))
 # "@" becomes an ID that grows with the place in the sequence, so that most adds succeed.
-ADD_ID = st.one_of(st.just("@"), st.just("@"), st.just("@"), st.just("@"), SHORT_ID, MS.map(lambda ms: f"{ms}-*"))
+ADD_ID = st.one_of(
+    st.just("@"), st.just("@"), st.just("@"), st.just("@"), SHORT_ID, MS.map(lambda ms: f"{ms}-*")
+)
 READ_COUNT = maybe("COUNT", st.integers(1, 3).map(str))
 
 COMMANDS = {
@@ -69,16 +73,31 @@ COMMANDS = {
     "destroy": command("XGROUP DESTROY", KEY, GROUP),
     "createconsumer": command("XGROUP CREATECONSUMER", KEY, GROUP, CONSUMER),
     "delconsumer": command("XGROUP DELCONSUMER", KEY, GROUP, CONSUMER),
-    "new": command("XREADGROUP GROUP", GROUP, CONSUMER, READ_COUNT, maybe("NOACK"), "STREAMS", KEY, ">"),
+    "new": command(
+        "XREADGROUP GROUP", GROUP, CONSUMER, READ_COUNT, maybe("NOACK"), "STREAMS", KEY, ">"
+    ),
     "history": command("XREADGROUP GROUP", GROUP, CONSUMER, READ_COUNT, "STREAMS", KEY, SHORT_ID),
     "both": command("XREADGROUP GROUP", GROUP, CONSUMER, READ_COUNT, "STREAMS s t > >"),
     "xack": command("XACK", KEY, GROUP, IDS),
     "summary": command("XPENDING", KEY, GROUP),
-    "details": command("XPENDING", KEY, GROUP, BOUND, BOUND, COUNT, st.one_of(st.just(""), CONSUMER)),
-    "xclaim": command(
-        "XCLAIM", KEY, GROUP, CONSUMER, "0", UNIQUE_IDS, maybe("FORCE"), maybe("JUSTID"), maybe("RETRYCOUNT 5"), maybe("LASTID", ID)
+    "details": command(
+        "XPENDING", KEY, GROUP, BOUND, BOUND, COUNT, st.one_of(st.just(""), CONSUMER)
     ),
-    "xautoclaim": command("XAUTOCLAIM", KEY, GROUP, CONSUMER, "0", BOUND, READ_COUNT, maybe("JUSTID")),
+    "xclaim": command(
+        "XCLAIM",
+        KEY,
+        GROUP,
+        CONSUMER,
+        "0",
+        UNIQUE_IDS,
+        maybe("FORCE"),
+        maybe("JUSTID"),
+        maybe("RETRYCOUNT 5"),
+        maybe("LASTID", ID),
+    ),
+    "xautoclaim": command(
+        "XAUTOCLAIM", KEY, GROUP, CONSUMER, "0", BOUND, READ_COUNT, maybe("JUSTID")
+    ),
     "full": command("XINFO STREAM", KEY, "FULL"),
     "info": command("XINFO STREAM", KEY),
     "groups": command("XINFO GROUPS", KEY),
@@ -87,9 +106,30 @@ COMMANDS = {
     "multi": st.sampled_from(["MULTI", "EXEC", "EXEC", "DISCARD"]),
 }
 # Adds and reads make up most of what happens.
-WEIGHTS = {"xadd": 12, "new": 7, "create": 3, "xack": 4, "xdel": 3, "history": 2, "xclaim": 3, "xautoclaim": 2, "full": 4, "details": 2}
-PRELUDE = ["XADD s 0-1 a 1", "XADD t 0-1 a 1", "XGROUP CREATE s g 0", "XGROUP CREATE s h 0-1", "XGROUP CREATE t g 0"]
-SEQUENCE = st.lists(st.one_of([one for name, one in COMMANDS.items() for _ in range(WEIGHTS.get(name, 1))]), min_size=10, max_size=60)
+WEIGHTS = {
+    "xadd": 12,
+    "new": 7,
+    "create": 3,
+    "xack": 4,
+    "xdel": 3,
+    "history": 2,
+    "xclaim": 3,
+    "xautoclaim": 2,
+    "full": 4,
+    "details": 2,
+}
+PRELUDE = [
+    "XADD s 0-1 a 1",
+    "XADD t 0-1 a 1",
+    "XGROUP CREATE s g 0",
+    "XGROUP CREATE s h 0-1",
+    "XGROUP CREATE t g 0",
+]
+SEQUENCE = st.lists(
+    st.one_of([one for name, one in COMMANDS.items() for _ in range(WEIGHTS.get(name, 1))]),
+    min_size=10,
+    max_size=60,
+)
 
 
 def numbered(sequence: list[str]) -> list[str]:
@@ -103,7 +143,11 @@ def numbered(sequence: list[str]) -> list[str]:
         if words[0] in ("XCLAIM", "XAUTOCLAIM"):
             whole.append(f"XGROUP CREATECONSUMER {words[1]} {words[2]} {words[3]}")
         elif words[0] == "XREADGROUP":
-            whole += [f"XGROUP CREATECONSUMER {key} {words[2]} {words[3]}" for key in words if key in ("s", "t")]
+            whole += [
+                f"XGROUP CREATECONSUMER {key} {words[2]} {words[3]}"
+                for key in words
+                if key in ("s", "t")
+            ]
         whole.append(text.replace("@", f"{place // 4}-{place % 4}"))
     return whole
 
@@ -140,9 +184,20 @@ def compare(pair: Pair, sequence: list[str]) -> None:
         pair.ours.send("a", words)
         own = pair.ours.receive("a")
         assert theirs is not None and own is not None
-        if words == [b"EXEC"] and queued is not None and own.elements and len(own.elements) == len(theirs.elements):
-            settled = [settle(inner, one, other) for inner, one, other in zip(queued, theirs.elements, own.elements, strict=True)]
-            theirs, own = Typed("*", [one for one, _ in settled]), Typed("*", [one for _, one in settled])
+        if (
+            words == [b"EXEC"]
+            and queued is not None
+            and own.elements
+            and len(own.elements) == len(theirs.elements)
+        ):
+            settled = [
+                settle(inner, one, other)
+                for inner, one, other in zip(queued, theirs.elements, own.elements, strict=True)
+            ]
+            theirs, own = (
+                Typed("*", [one for one, _ in settled]),
+                Typed("*", [one for _, one in settled]),
+            )
         theirs, own = settle(words, theirs, own)
         if words[0] in (b"XINFO", b"EXEC"):
             theirs, own = without(theirs, ignored), without(own, ignored)
@@ -167,18 +222,27 @@ def check_lag(pair: Pair) -> None:
 
     for key in ("s", "t"):
         for row in ask(f"XINFO GROUPS {key}").elements:
-            fields = {row.elements[place].value: row.elements[place + 1].value for place in range(0, len(row.elements), 2)}
+            fields = {
+                row.elements[place].value: row.elements[place + 1].value
+                for place in range(0, len(row.elements), 2)
+            }
             name = fields[b"name"]
             assert isinstance(name, bytes)
             delivered = ask(f"XREADGROUP GROUP {name.decode()} probe STREAMS {key} >").elements
-            assert fields[b"lag"] == (len(delivered[0].elements[1].elements) if delivered else 0), (key, name)
+            assert fields[b"lag"] == (len(delivered[0].elements[1].elements) if delivered else 0), (
+                key,
+                name,
+            )
 
 
 def check(new_pair: Callable[[int], Pair], examples: int) -> None:
     pair = new_pair(2)
 
     @settings(
-        max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate, Phase.shrink]
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.explicit, Phase.generate, Phase.shrink],
     )
     @given(sequence=SEQUENCE)
     def run(sequence: list[str]) -> None:

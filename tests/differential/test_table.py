@@ -6,14 +6,24 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from region.engine import registry
-from region.engine.table import Command
+from anabranch.region.engine import registry
+from anabranch.region.engine.table import Command
 from tests.differential.replies import Typed
 from tests.differential.sides import Pair
 
 pytestmark = pytest.mark.oracle
 
-NAMES = ["name", "arity", "flags", "first key", "last key", "step", "categories", "tips", "key specifications"]
+NAMES = [
+    "name",
+    "arity",
+    "flags",
+    "first key",
+    "last key",
+    "step",
+    "categories",
+    "tips",
+    "key specifications",
+]
 
 # What Redis 7.0 does not have.
 NEWER = {"xcfgset", "xidmp", "client|setinfo", "client|no-touch"}
@@ -36,12 +46,16 @@ def pair(new_pair: Callable[[int], Pair]) -> Pair:
     return new_pair(2)
 
 
-@pytest.mark.parametrize("name", [one.name for one in commands() if one.group != "crdt" and one.name not in NEWER])
+@pytest.mark.parametrize(
+    "name", [one.name for one in commands() if one.group != "crdt" and one.name not in NEWER]
+)
 def test_as_redis_has_it(name: str, pair: Pair) -> None:
     theirs, own = pair.run([b"COMMAND", b"INFO", name.encode()])
     assert theirs.elements[0].value is not None, "Redis 7.0 does not have it"
     wrong = []
-    for field, one, other in zip(NAMES, theirs.elements[0].elements, own.elements[0].elements, strict=False):
+    for field, one, other in zip(
+        NAMES, theirs.elements[0].elements, own.elements[0].elements, strict=False
+    ):
         if field == "tips":
             continue
         if name == "wait" and field in ("flags", "categories"):
@@ -73,4 +87,7 @@ def test_help_of_every_container(pair: Pair) -> None:
             assert own.elements[-2].value == b"HELP"
             for subcommand in command.subcommands.values():
                 word = subcommand.name.split("|")[1].upper().encode()
-                assert any(isinstance(line.value, bytes) and line.value.startswith(word) for line in own.elements), subcommand.name
+                assert any(
+                    isinstance(line.value, bytes) and line.value.startswith(word)
+                    for line in own.elements
+                ), subcommand.name

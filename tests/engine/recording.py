@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from region.engine.engine import Engine, single
-from region.engine.replies import NoReply, Reply, Waiting
-from region.engine.session import Session
-from region.engine.settings import Settings
-from region.resp.encoder import encode
+from anabranch.region.engine.engine import Engine, single
+from anabranch.region.engine.replies import NoReply, Reply, Waiting
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import Settings
+from anabranch.region.resp.encoder import encode
 from tests.differential.replies import read, show
 from tests.differential.script import split
 
@@ -32,14 +32,18 @@ class Player:
     def __init__(self, protocol: int) -> None:
         self.protocol = protocol
         self.now_ms = START_MS
-        self.engine: Engine = single(1, START_MS, Settings({"crdt-xadd-id-uniqueness-mode": "liberal"}))
+        self.engine: Engine = single(
+            1, START_MS, Settings({"crdt-xadd-id-uniqueness-mode": "liberal"})
+        )
         self.sessions: dict[str, Session] = {}
         self.said: list[str] = []
 
     def session(self, name: str) -> Session:
         if name not in self.sessions:
             port = 50000 + len(self.sessions)
-            self.sessions[name] = self.engine.connect(f"127.0.0.1:{port}", "127.0.0.1:7001", self.now_ms)
+            self.sessions[name] = self.engine.connect(
+                f"127.0.0.1:{port}", "127.0.0.1:7001", self.now_ms
+            )
             if self.protocol == 3:
                 self.engine.execute(self.sessions[name], [b"HELLO", b"3"], self.now_ms)
         return self.sessions[name]
@@ -75,7 +79,9 @@ class Player:
             name = next((name for name, one in self.sessions.items() if one is answer.session), "?")
             self._take(name, answer.reply)
         for session_id in self.engine.sessions_to_close:
-            names = [name for name, session in self.sessions.items() if session.session_id == session_id]
+            names = [
+                name for name, session in self.sessions.items() if session.session_id == session_id
+            ]
             self.said += [f"{name} closed" for name in names]
         self.engine.sessions_to_close = []
 
@@ -103,7 +109,11 @@ def _play(lines: list[str], protocol: int) -> list[str]:
             said.append(" | ".join(player.wait(int(line[2:]))))
             continue
         named = len(line) > 2 and line[1:3] == "> "
-        said.append(" | ".join(player.command(line[0] if named else "a", split(line[3:] if named else line))))
+        said.append(
+            " | ".join(
+                player.command(line[0] if named else "a", split(line[3:] if named else line))
+            )
+        )
     return said
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from region.engine.engine import Engine, single
-from region.engine.replies import WAITING, ErrorReply
-from region.engine.session import Session
-from region.engine.settings import Settings
+from anabranch.region.engine.engine import Engine, single
+from anabranch.region.engine.replies import WAITING, ErrorReply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import Settings
 from tests.review.support import cluster
 
 
@@ -43,7 +43,10 @@ def test_without_anybody_waiting_a_full_block_is_what_wants_one() -> None:
 
 def test_what_is_said_of_the_disk_wants_one() -> None:
     """What a peer asks, and what a client asks, waits for it; nothing else would bring it about (S2.4)."""
-    for ask in (lambda engine, _: engine.attest(False, 1001), lambda engine, session: engine.execute(session, [b"CRDT.VECTOR"], 1001)):
+    for ask in (
+        lambda engine, _: engine.attest(False, 1001),
+        lambda engine, session: engine.execute(session, [b"CRDT.VECTOR"], 1001),
+    ):
         engine, session = region()
         add(engine, session)
         assert not engine.wants_commit(1001)

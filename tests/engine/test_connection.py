@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from region.engine.engine import Engine, single
-from region.engine.replies import NO_REPLY, OK, ErrorReply, MapReply, NoReply, Reply, SimpleString, VerbatimText
-from region.engine.session import Session
-from region.engine.settings import Settings
+from anabranch.region.engine.engine import Engine, single
+from anabranch.region.engine.replies import (
+    NO_REPLY,
+    OK,
+    ErrorReply,
+    MapReply,
+    NoReply,
+    Reply,
+    SimpleString,
+    VerbatimText,
+)
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import Settings
 
 
 class Client:
@@ -52,10 +61,22 @@ def test_nothing_goes_before_the_password(locked: Engine) -> None:
     client = Client(locked)
     assert text_of(client("PING")) == "-NOAUTH Authentication required."
     assert text_of(client("XADD s * a 1")) == "-NOAUTH Authentication required."
-    assert text_of(client("AUTH wrong")) == "-WRONGPASS invalid username-password pair or user is disabled."
-    assert text_of(client("AUTH default secre")) == "-WRONGPASS invalid username-password pair or user is disabled."
-    assert text_of(client("AUTH default secretsecret")) == "-WRONGPASS invalid username-password pair or user is disabled."
-    assert text_of(client("AUTH other secret")) == "-WRONGPASS invalid username-password pair or user is disabled."
+    assert (
+        text_of(client("AUTH wrong"))
+        == "-WRONGPASS invalid username-password pair or user is disabled."
+    )
+    assert (
+        text_of(client("AUTH default secre"))
+        == "-WRONGPASS invalid username-password pair or user is disabled."
+    )
+    assert (
+        text_of(client("AUTH default secretsecret"))
+        == "-WRONGPASS invalid username-password pair or user is disabled."
+    )
+    assert (
+        text_of(client("AUTH other secret"))
+        == "-WRONGPASS invalid username-password pair or user is disabled."
+    )
     assert text_of(client("PING")) == "-NOAUTH Authentication required."
     assert client("AUTH secret") is OK
     assert text_of(client("PING")) == "PONG"
@@ -63,7 +84,9 @@ def test_nothing_goes_before_the_password(locked: Engine) -> None:
 
 def test_hello_with_password(locked: Engine) -> None:
     client = Client(locked)
-    assert text_of(client("HELLO 3")).startswith("-NOAUTH HELLO must be called with the client already authenticated")
+    assert text_of(client("HELLO 3")).startswith(
+        "-NOAUTH HELLO must be called with the client already authenticated"
+    )
     assert client.session.protocol == 2
     assert text_of(client("HELLO 3 AUTH default wrong")).startswith("-WRONGPASS")
     assert client.session.protocol == 2
@@ -81,7 +104,11 @@ def test_reset_takes_the_password_back(locked: Engine) -> None:
     client = Client(locked)
     client("HELLO 3 AUTH default secret SETNAME me")
     assert text_of(client("RESET")) == "RESET"
-    assert (client.session.protocol, client.session.name, client.session.authenticated) == (2, b"", False)
+    assert (client.session.protocol, client.session.name, client.session.authenticated) == (
+        2,
+        b"",
+        False,
+    )
 
 
 def test_reset_takes_the_flags_back(client: Client) -> None:
@@ -131,9 +158,25 @@ def test_client_list_has_a_line_for_each(client: Client) -> None:
     other("PING")
     lines = text_of(client("CLIENT LIST", 4000)).splitlines()
     first, second = (dict(word.split("=", 1) for word in line.split(" ")) for line in lines)
-    assert (first["id"], first["addr"], first["name"], first["age"], first["cmd"]) == ("1", "127.0.0.1:50000", "first", "3", "client|list")
-    assert (first["lib-name"], first["lib-ver"], first["multi"], first["flags"]) == ("redis-py", "6.4.0", "-1", "N")
-    assert (second["addr"], second["multi"], second["flags"], second["cmd"]) == ("127.0.0.1:50001", "1", "x", "ping")
+    assert (first["id"], first["addr"], first["name"], first["age"], first["cmd"]) == (
+        "1",
+        "127.0.0.1:50000",
+        "first",
+        "3",
+        "client|list",
+    )
+    assert (first["lib-name"], first["lib-ver"], first["multi"], first["flags"]) == (
+        "redis-py",
+        "6.4.0",
+        "-1",
+        "N",
+    )
+    assert (second["addr"], second["multi"], second["flags"], second["cmd"]) == (
+        "127.0.0.1:50001",
+        "1",
+        "x",
+        "ping",
+    )
     assert text_of(client("CLIENT LIST ID 2 99")).splitlines()[0].startswith("id=2 ")
     assert text_of(client("CLIENT INFO")).startswith("id=1 ")
 
@@ -165,7 +208,10 @@ def test_reply_off_and_skip(client: Client) -> None:
 
 def test_config_set_is_all_or_nothing(client: Client) -> None:
     message = text_of(client("CONFIG SET timeout 7 crdt-xadd-id-uniqueness-mode loose"))
-    assert "related to argument 'crdt-xadd-id-uniqueness-mode') - argument(s) must be one of the following: strict" in message
+    assert (
+        "related to argument 'crdt-xadd-id-uniqueness-mode') - argument(s) must be one of the following: strict"
+        in message
+    )
     assert pairs_of(client("CONFIG GET timeout")) == {b"timeout": b"0"}
     assert client("CONFIG SET timeout 7 crdt-xadd-id-uniqueness-mode LIBERAL") is OK
     assert client.engine.id_mode == "liberal"
@@ -173,7 +219,11 @@ def test_config_set_is_all_or_nothing(client: Client) -> None:
 
 
 def test_config_get_takes_patterns(client: Client) -> None:
-    assert pairs_of(client("CONFIG GET appendonly save APPENDF*")) == {b"appendonly": b"yes", b"save": b"", b"appendfsync": b"everysec"}
+    assert pairs_of(client("CONFIG GET appendonly save APPENDF*")) == {
+        b"appendonly": b"yes",
+        b"save": b"",
+        b"appendfsync": b"everysec",
+    }
     assert len(pairs_of(client("CONFIG GET *"))) == len(client.engine.settings.values)
 
 
@@ -188,7 +238,10 @@ def test_config_get_takes_patterns(client: Client) -> None:
     ],
 )
 def test_config_set_says_what_is_wrong(client: Client, text: str, reason: str) -> None:
-    assert text_of(client(f"CONFIG SET {text}")) == f"-ERR CONFIG SET failed (possibly related to argument '{text.split()[0]}') - {reason}"
+    assert (
+        text_of(client(f"CONFIG SET {text}"))
+        == f"-ERR CONFIG SET failed (possibly related to argument '{text.split()[0]}') - {reason}"
+    )
 
 
 def test_what_never_changes_may_be_set_to_what_it_is(client: Client) -> None:

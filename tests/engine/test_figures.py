@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from crdt.block import Block
-from region.engine.errors import ChainForked, SyncGap
-from region.engine.figures import figures
-from region.engine.info import info_text
+from anabranch.crdt.block import Block
+from anabranch.region.engine.errors import ChainForked, SyncGap
+from anabranch.region.engine.figures import figures
+from anabranch.region.engine.info import info_text
 from tests.review.support import Place, carry, cluster, sync, tell
 
 
 def metric(place: Place, name: str, **labels: str) -> float:
     """One sample, by its labels."""
-    samples = next(samples for one, _, _, samples in figures(place.engine) if one == f"anabranch_{name}")
+    samples = next(
+        samples for one, _, _, samples in figures(place.engine) if one == f"anabranch_{name}"
+    )
     return next(value for found, value in samples if found == labels)
 
 
 def info(place: Place) -> dict[str, str]:
-    lines = [line for line in info_text(place.engine, ["everything"]).decode().split("\r\n") if line and not line.startswith("#")]
+    lines = [
+        line
+        for line in info_text(place.engine, ["everything"]).decode().split("\r\n")
+        if line and not line.startswith("#")
+    ]
     return dict(line.split(":", 1) for line in lines)
 
 
@@ -60,18 +66,30 @@ def test_peers_are_listed() -> None:
     shown = [dict(zip(one.flat[::2], one.flat[1::2], strict=True)) for one in reply]  # type: ignore[union-attr]
     assert [one[b"name"] for one in shown] == [b"eu", b"ap"]
     eu_shown, ap_shown = shown
-    assert (eu_shown[b"link"], eu_shown[b"receives_from_here"], eu_shown[b"acknowledged"], eu_shown[b"lag"]) == (b"up", 1, [1, 1], 0)
+    assert (
+        eu_shown[b"link"],
+        eu_shown[b"receives_from_here"],
+        eu_shown[b"acknowledged"],
+        eu_shown[b"lag"],
+    ) == (b"up", 1, [1, 1], 0)
     assert (ap_shown[b"link"], ap_shown[b"detail"], ap_shown[b"delay_ms"], ap_shown[b"lost"]) == (
         b"refused",
         b"cluster: another one",
         50,
         1,
     )
-    assert (ap_shown[b"acknowledged"], ap_shown[b"lag"], ap_shown[b"receives_from_here"]) == ([], 1, 0)
+    assert (ap_shown[b"acknowledged"], ap_shown[b"lag"], ap_shown[b"receives_from_here"]) == (
+        [],
+        1,
+        0,
+    )
     us.ok("CRDT.LINK", "ap", "DOWN")
     reply = us("CRDT.PEERS")
     assert reply[1].flat[5] == b"down"  # type: ignore[index,union-attr]
-    assert [(one.peer, one.action, one.delay_ms) for one in us.engine.link_requests()] == [(3, "DELAY", 50), (3, "DOWN", 50)]
+    assert [(one.peer, one.action, one.delay_ms) for one in us.engine.link_requests()] == [
+        (3, "DELAY", 50),
+        (3, "DOWN", 50),
+    ]
     assert us.engine.link_requests() == []
 
 
@@ -83,7 +101,11 @@ def test_a_failed_commit_is_shown() -> None:
     us.engine.commit_failed("disk full")
     fields = info(us)
     assert metric(us, "commit_failed") == 1
-    assert (fields["aof_last_write_status"], fields["crdt_state"], fields["crdt_commit_error"]) == ("err", "failed", "disk full")
+    assert (fields["aof_last_write_status"], fields["crdt_state"], fields["crdt_commit_error"]) == (
+        "err",
+        "failed",
+        "disk full",
+    )
 
 
 def test_what_the_keyspace_holds() -> None:
@@ -101,7 +123,15 @@ def test_what_the_keyspace_holds() -> None:
     us.ok("XADD", "d", "*", "f", "1")
     us.ok("XGROUP", "CREATE", "d", "g", "0")
     us.ok("DEL", "d")
-    names = ("keys", "entries", "groups", "pending_entries", "idmp_pairs", "group_tombstones", "absent_keys")
+    names = (
+        "keys",
+        "entries",
+        "groups",
+        "pending_entries",
+        "idmp_pairs",
+        "group_tombstones",
+        "absent_keys",
+    )
     assert [metric(us, name) for name in names] == [3, 3, 1, 1, 1, 2, 1]
     assert info(us)["db0"] == "keys=3,expires=1,avg_ttl=0"
     us.ok("FLUSHALL")
@@ -117,12 +147,24 @@ def test_states_and_vectors() -> None:
     us.ok("XADD", "s", "*", "f", "1")
     assert [metric(us, "vector", origin=origin) for origin in ("us", "eu")] == [1, 1]
     assert metric(us, "disk_vector", origin="eu") == 1
-    assert [metric(us, "state", state=state) for state in ("starting", "serving", "recovery")] == [0, 1, 0]
+    assert [metric(us, "state", state=state) for state in ("starting", "serving", "recovery")] == [
+        0,
+        1,
+        0,
+    ]
     assert metric(us, "uncommitted_bytes") > 0 and metric(us, "changes_since_checkpoint") == 2
     us.engine.lifecycle.enter_recovery(5000)
-    assert [metric(us, "state", state=state) for state in ("starting", "serving", "recovery")] == [0, 0, 1]
+    assert [metric(us, "state", state=state) for state in ("starting", "serving", "recovery")] == [
+        0,
+        0,
+        1,
+    ]
     assert info(us)["crdt_recovery_waiting_for"] == "eu"
-    assert (metric(us, "effects_merged_total"), metric(us, "blocks_merged_total"), metric(us, "effects_issued_total")) == (1, 1, 1)
+    assert (
+        metric(us, "effects_merged_total"),
+        metric(us, "blocks_merged_total"),
+        metric(us, "effects_issued_total"),
+    ) == (1, 1, 1)
     us.now_ms += 5000
     us("PING")
     assert metric(us, "uptime_seconds") == 5.0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from region.engine.glob import Glob, matches
+from anabranch.region.engine.glob import Glob, matches
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,26 @@ def test_what_matches(pattern: bytes, yes: list[bytes], no: list[bytes]) -> None
     assert [text for text in no if matches(pattern, text)] == []
 
 
-PIECES = {b"a": "a", b"b": "b", b"*": ".*", b"?": ".", b"[ab]": "[ab]", b"[^a]": "[^a]", b"[a-b]": "[ab]", b"\\*": r"\*", b"\\?": r"\?"}
+PIECES = {
+    b"a": "a",
+    b"b": "b",
+    b"*": ".*",
+    b"?": ".",
+    b"[ab]": "[ab]",
+    b"[^a]": "[^a]",
+    b"[a-b]": "[ab]",
+    b"\\*": r"\*",
+    b"\\?": r"\?",
+}
 
 
 @settings(max_examples=300)
 @given(st.lists(st.sampled_from(sorted(PIECES)), max_size=6), st.text("ab*?", max_size=6))
 def test_as_regular_expressions_do(pieces: list[bytes], text: str) -> None:
     expression = "".join(PIECES[piece] for piece in pieces)
-    assert Glob(b"".join(pieces)).matches(text.encode()) == bool(re.fullmatch(expression, text, re.DOTALL))
+    assert Glob(b"".join(pieces)).matches(text.encode()) == bool(
+        re.fullmatch(expression, text, re.DOTALL)
+    )
 
 
 def test_case_is_ignored_on_request() -> None:

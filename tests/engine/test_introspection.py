@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from region.engine.engine import single
-from region.engine.figures import figures
-from region.engine.info import human, info_text
-from region.engine.replies import ErrorReply, MapReply, NoReply, Reply, VerbatimText
-from region.http import _Figures
+from anabranch.region.engine.engine import single
+from anabranch.region.engine.figures import figures
+from anabranch.region.engine.info import human, info_text
+from anabranch.region.engine.replies import ErrorReply, MapReply, NoReply, Reply, VerbatimText
+from anabranch.region.http import _Figures
 from tests.engine.test_connection import Client, pairs_of, text_of
 
 
@@ -21,7 +21,9 @@ def fields_of(client: Client, *sections: str) -> dict[str, str]:
     """INFO as a dict."""
     reply = client("INFO " + " ".join(sections))
     assert isinstance(reply, VerbatimText)
-    lines = [line for line in reply.text.decode().split("\r\n") if line and not line.startswith("#")]
+    lines = [
+        line for line in reply.text.decode().split("\r\n") if line and not line.startswith("#")
+    ]
     return dict(line.split(":", 1) for line in lines)
 
 
@@ -30,9 +32,25 @@ def fields_of(client: Client, *sections: str) -> dict[str, str]:
 
 def test_sections(client: Client) -> None:
     def titles(*sections: str) -> list[str]:
-        return [line[2:] for line in info_text(client.engine, list(sections)).decode().split("\r\n") if line.startswith("# ")]
+        return [
+            line[2:]
+            for line in info_text(client.engine, list(sections)).decode().split("\r\n")
+            if line.startswith("# ")
+        ]
 
-    default = ["Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU", "Errorstats", "Cluster", "Keyspace", "CRDT"]
+    default = [
+        "Server",
+        "Clients",
+        "Memory",
+        "Persistence",
+        "Stats",
+        "Replication",
+        "CPU",
+        "Errorstats",
+        "Cluster",
+        "Keyspace",
+        "CRDT",
+    ]
     assert titles() == titles("default") == default
     assert titles("everything") == titles("all") == [*default[:7], "Commandstats", *default[7:]]
     assert titles("crdt", "nosuch", "server") == ["Server", "CRDT"]
@@ -48,7 +66,13 @@ def test_what_tools_ask_for(client: Client) -> None:
         "cluster_enabled": "0", "rdb_bgsave_in_progress": "0", "evicted_keys": "0", "rdb_changes_since_last_save": "0",
     }  # fmt: skip
     assert {name: fields[name] for name in expected} == expected
-    assert {"uptime_in_seconds", "used_memory", "used_memory_rss", "used_cpu_user", "total_commands_processed"} <= fields.keys()
+    assert {
+        "uptime_in_seconds",
+        "used_memory",
+        "used_memory_rss",
+        "used_cpu_user",
+        "total_commands_processed",
+    } <= fields.keys()
 
 
 def test_counters(client: Client) -> None:
@@ -59,10 +83,21 @@ def test_counters(client: Client) -> None:
     client("PEXPIRE s 100000")
     client.engine.execute(client.session, b"XREADGROUP GROUP g c STREAMS s >".split(), 1000)
     fields = fields_of(client, "everything")
-    assert fields["cmdstat_xadd"] == "calls=2,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=1"
-    assert (fields["errorstat_ERR"], fields["errorstat_NOGROUP"], fields["total_error_replies"]) == ("count=3", "count=1", "4")
+    assert (
+        fields["cmdstat_xadd"]
+        == "calls=2,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=1"
+    )
+    assert (
+        fields["errorstat_ERR"],
+        fields["errorstat_NOGROUP"],
+        fields["total_error_replies"],
+    ) == ("count=3", "count=1", "4")
     assert fields["db0"] == "keys=1,expires=1,avg_ttl=0"
-    assert (fields["crdt_entries"], fields["crdt_effects_issued"], fields["crdt_vector"]) == ("1", "2", "1=2")
+    assert (fields["crdt_entries"], fields["crdt_effects_issued"], fields["crdt_vector"]) == (
+        "1",
+        "2",
+        "1=2",
+    )
     assert fields["rdb_changes_since_last_save"] != "0"
     assert client("CONFIG RESETSTAT") is not None
     fields = fields_of(client, "stats")
@@ -98,8 +133,16 @@ def test_facts_of_the_process(client: Client) -> None:
         "odd": "1",
     }
     fields = fields_of(client)
-    assert (fields["anabranch_version"], fields["anabranch_build"], fields["tcp_port"]) == ("1.2.3", "compiled", "7001")
-    assert (fields["used_memory_rss"], fields["used_memory_rss_human"], fields["used_cpu_sys"]) == ("1572864", "1.50M", "1.5")
+    assert (fields["anabranch_version"], fields["anabranch_build"], fields["tcp_port"]) == (
+        "1.2.3",
+        "compiled",
+        "7001",
+    )
+    assert (fields["used_memory_rss"], fields["used_memory_rss_human"], fields["used_cpu_sys"]) == (
+        "1572864",
+        "1.50M",
+        "1.5",
+    )
     assert fields["crdt_sync_bytes_sent"] == "42" and "odd" not in fields
 
 
@@ -115,7 +158,15 @@ def test_every_limit_has_its_figure(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(0, "0B"), (1023, "1023B"), (1024, "1.00K"), (1165248, "1.11M"), (5 << 40, "5.00T"), (5 << 50, "5120.00T")]
+    ("size", "text"),
+    [
+        (0, "0B"),
+        (1023, "1023B"),
+        (1024, "1.00K"),
+        (1165248, "1.11M"),
+        (5 << 40, "5.00T"),
+        (5 << 50, "5120.00T"),
+    ],
 )
 def test_human(size: int, text: str) -> None:
     assert human(size) == text
@@ -130,11 +181,22 @@ def test_figures_are_what_prometheus_takes(client: Client) -> None:
     made = figures(client.engine)
     assert len({name for name, _, _, _ in made}) == len(made)
     for name, text, kind, _ in made:
-        assert name.startswith("anabranch_") and text.endswith(".") and kind == ("counter" if name.endswith("_total") else "gauge"), name
-    exposed = {sample.name: sample for metric in _Figures(lambda: made).collect() for sample in metric.samples}
+        assert (
+            name.startswith("anabranch_")
+            and text.endswith(".")
+            and kind == ("counter" if name.endswith("_total") else "gauge")
+        ), name
+    exposed = {
+        sample.name: sample
+        for metric in _Figures(lambda: made).collect()
+        for sample in metric.samples
+    }
     assert exposed["anabranch_crdt_divergence"].value == 0
     assert exposed["anabranch_entries"].value == 1
-    assert (exposed["anabranch_errors_total"].labels, exposed["anabranch_errors_total"].value) == ({"code": "ERR"}, 1)
+    assert (exposed["anabranch_errors_total"].labels, exposed["anabranch_errors_total"].value) == (
+        {"code": "ERR"},
+        1,
+    )
 
 
 # -- COMMAND ---------------------------------------------------------------------------------------------------------
@@ -173,27 +235,51 @@ def test_time_is_the_regions_clock(client: Client) -> None:
     assert client("TIME", 5) == [b"1795248721", b"498000"]
 
 
-@pytest.mark.parametrize(("text", "sleep_ms"), [("0", 0), ("2", 2000), ("0.05", 50), (".5", 500), ("60", 60000)])
+@pytest.mark.parametrize(
+    ("text", "sleep_ms"), [("0", 0), ("2", 2000), ("0.05", 50), (".5", 500), ("60", 60000)]
+)
 def test_debug_sleep(client: Client, text: str, sleep_ms: int) -> None:
     assert text_of(client(f"DEBUG SLEEP {text}")) == "OK"
     assert client.engine.sleep_ms == sleep_ms
 
 
-@pytest.mark.parametrize("text", ["DEBUG SLEEP 61", "DEBUG SLEEP x", "DEBUG SLEEP -1", "DEBUG SLEEP .", "DEBUG SLEEP", "DEBUG RELOAD"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DEBUG SLEEP 61",
+        "DEBUG SLEEP x",
+        "DEBUG SLEEP -1",
+        "DEBUG SLEEP .",
+        "DEBUG SLEEP",
+        "DEBUG RELOAD",
+    ],
+)
 def test_debug_mistakes(client: Client, text: str) -> None:
     assert isinstance(client(text), ErrorReply)
     assert client.engine.sleep_ms == 0
 
 
-@pytest.mark.parametrize(("text", "saves"), [("SHUTDOWN", True), ("SHUTDOWN SAVE FORCE", True), ("SHUTDOWN nosave NOW", False)])
+@pytest.mark.parametrize(
+    ("text", "saves"),
+    [("SHUTDOWN", True), ("SHUTDOWN SAVE FORCE", True), ("SHUTDOWN nosave NOW", False)],
+)
 def test_shutdown(client: Client, text: str, saves: bool) -> None:
     assert isinstance(client(text), NoReply)
-    assert (client.engine.shutdown_requested, client.engine.shutdown_saves, client.session.closing) == (True, saves, True)
+    assert (
+        client.engine.shutdown_requested,
+        client.engine.shutdown_saves,
+        client.session.closing,
+    ) == (True, saves, True)
 
 
 def test_replies_have_the_types_of_the_table(client: Client) -> None:
     """What the table says of a reply is what comes."""
-    kinds: dict[str, type[object]] = {"integer": int, "map": MapReply, "text": VerbatimText, "array": list}
+    kinds: dict[str, type[object]] = {
+        "integer": int,
+        "map": MapReply,
+        "text": VerbatimText,
+        "array": list,
+    }
     for text in [
         "CLIENT ID",
         "CLIENT INFO",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from region.engine.gossip import Answer, Heard, Question
-from region.engine.lifecycle import RECOVERY, SERVING, STARTING, Lifecycle
+from anabranch.region.engine.gossip import Answer, Heard, Question
+from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING, Lifecycle
 from tests.review.support import cluster, code, tell
 
 OTHERS = [2, 3]
@@ -19,8 +19,12 @@ def recovering() -> Lifecycle:
     return lifecycle
 
 
-def answer(lifecycle: Lifecycle, answerer: int, vector: dict[int, int], recovery: int = 0, number: int = 0) -> None:
-    lifecycle.hear_answer(Answer(1, lifecycle.life, number or lifecycle.asking, answerer, vector, recovery))
+def answer(
+    lifecycle: Lifecycle, answerer: int, vector: dict[int, int], recovery: int = 0, number: int = 0
+) -> None:
+    lifecycle.hear_answer(
+        Answer(1, lifecycle.life, number or lifecycle.asking, answerer, vector, recovery)
+    )
 
 
 # -- start -----------------------------------------------------------------------------------------------------------
@@ -94,7 +98,9 @@ def test_it_is_left_when_all_have_answered_and_all_is_there() -> None:
     assert lifecycle.state == RECOVERY and lifecycle.waited_for(OTHERS, {1: 9, 2: 9}) == [3]
     answer(lifecycle, 3, {1: 8})
     lifecycle.tick(OTHERS, {1: 7, 2: 9}, 1600)
-    assert lifecycle.state == RECOVERY and lifecycle.waited_for(OTHERS, {1: 7, 2: 9}) == [3], "3 holds more of it"
+    assert lifecycle.state == RECOVERY and lifecycle.waited_for(OTHERS, {1: 7, 2: 9}) == [3], (
+        "3 holds more of it"
+    )
     lifecycle.tick(OTHERS, {1: 8, 2: 3}, 1601)
     assert (lifecycle.state, lifecycle.recovery) == (SERVING, 0)
 
@@ -142,7 +148,11 @@ def test_its_own_number_with_what_it_never_said() -> None:
     lifecycle = recovering()
     life = lifecycle.life
     disk = {1: 5, 2: 3}
-    never_said = [Heard(1, life, True, {1: 5}, 1000), Heard(1, life, False, {1: 6}, 1000), Heard(1, life, False, {1: 5, 3: 1}, 1000)]
+    never_said = [
+        Heard(1, life, True, {1: 5}, 1000),
+        Heard(1, life, False, {1: 6}, 1000),
+        Heard(1, life, False, {1: 5, 3: 1}, 1000),
+    ]
     assert not any(lifecycle.may_have_said(heard, disk) for heard in never_said)
     assert lifecycle.may_have_said(Heard(1, life, False, {1: 5, 2: 2}, 1000), disk)
     never_asked = [Question(1, life, 2, life), Question(1, life, 1, life - 1)]
@@ -153,7 +163,9 @@ def test_its_own_number_with_what_it_never_said() -> None:
     assert (lifecycle.life, lifecycle.asking, lifecycle.recovery) == (life + 1, 1, life)
     serving = starting(0)
     serving.tick(OTHERS, disk, 1000)
-    assert serving.may_have_said(Heard(1, serving.life, True, {1: 5}, 1000), disk) and serving.may_have_asked(Question(1, 1000, 1, 1000))
+    assert serving.may_have_said(
+        Heard(1, serving.life, True, {1: 5}, 1000), disk
+    ) and serving.may_have_asked(Question(1, 1000, 1, 1000))
     assert not serving.may_have_said(Heard(1, serving.life, True, {1: 6}, 1000), disk)
 
 
@@ -196,7 +208,9 @@ def test_of_one_asker_only_the_highest_asking_is_kept() -> None:
     assert not lifecycle.hear_question(Question(1, 9, 9, 9)), "its own"
     assert lifecycle.hear_question(Question(2, 70, 2, 70))
     lifecycle.hear_answer(Answer(2, 70, 2, 3, {1: 1}, 0))
-    assert not lifecycle.hear_question(Question(2, 70, 2, 70)) and not lifecycle.hear_question(Question(2, 70, 1, 70))
+    assert not lifecycle.hear_question(Question(2, 70, 2, 70)) and not lifecycle.hear_question(
+        Question(2, 70, 1, 70)
+    )
     assert not lifecycle.hear_question(Question(2, 60, 9, 60))
     assert list(lifecycle.answers[2]) == [3]
     assert lifecycle.hear_question(Question(2, 70, 3, 70)) and 2 not in lifecycle.answers
@@ -218,10 +232,16 @@ def test_what_is_said_of_a_recovery() -> None:
     us, eu, ap = cluster(3)
     us.engine.lifecycle.enter_recovery(2000)
     us.at(2000)
-    assert us("XADD", "s", "*", "a", "1").message == "READONLY region us is in recovery, waiting for eu, ap"  # type: ignore[union-attr]
+    assert (
+        us("XADD", "s", "*", "a", "1").message
+        == "READONLY region us is in recovery, waiting for eu, ap"
+    )  # type: ignore[union-attr]
     tell(us, eu)
     tell(eu, us)
-    assert us("XADD", "s", "*", "a", "1").message == "READONLY region us is in recovery, waiting for ap"  # type: ignore[union-attr]
+    assert (
+        us("XADD", "s", "*", "a", "1").message
+        == "READONLY region us is in recovery, waiting for ap"
+    )  # type: ignore[union-attr]
     us.ok("CRDT.MEMBER", "LOST", "ap")
     us.at(2001)
     assert us.engine.lifecycle.state == SERVING
@@ -237,7 +257,10 @@ def test_a_recovery_in_a_life_that_others_heard_count() -> None:
     tell(us, ap)
     assert eu.engine.stability.newest(1).counts  # type: ignore[union-attr]
     lifecycle = us.engine.lifecycle
-    lifecycle.state, lifecycle.recovery = RECOVERY, life  # as a restored region that finds the same clock on its disk
+    lifecycle.state, lifecycle.recovery = (
+        RECOVERY,
+        life,
+    )  # as a restored region that finds the same clock on its disk
     lifecycle.ask(1000)
     for _ in range(2):
         for one, other in ((us, eu), (us, ap), (eu, us), (ap, us)):

@@ -21,7 +21,9 @@ def test_every_case_is_recorded() -> None:
         assert list(recorded(name)) == [title for title, _ in in_file]
 
 
-@pytest.mark.parametrize(("name", "title"), [(name, title) for name, in_file in CASES.items() for title, _ in in_file])
+@pytest.mark.parametrize(
+    ("name", "title"), [(name, title) for name, in_file in CASES.items() for title, _ in in_file]
+)
 def test_case(name: str, title: str) -> None:
     lines = dict(CASES[name])[title]
     assert record(title, lines) == recorded(name)[title]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from region.engine.settings import BY_NAME, Settings
+from anabranch.region.engine.settings import BY_NAME, Settings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 UNITS = {"": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
@@ -20,7 +20,10 @@ def size(text: str) -> int:
 
 ROWS = {
     cells[0].strip("`"): cells[1:4]
-    for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.read_text(encoding="utf-8").splitlines())
+    for cells in (
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+    )
     if len(cells) == 5 and cells[0].strip("`") in BY_NAME
 }
 
@@ -29,7 +32,9 @@ def test_the_page_has_them_all() -> None:
     assert list(ROWS) == list(BY_NAME)
 
 
-@pytest.mark.parametrize("name", [name for name, (_, takes, _) in ROWS.items() if re.match(r"(number|bytes),", takes)])
+@pytest.mark.parametrize(
+    "name", [name for name, (_, takes, _) in ROWS.items() if re.match(r"(number|bytes),", takes)]
+)
 def test_numbers(name: str) -> None:
     default, takes, _ = ROWS[name]
     settings = Settings()
@@ -39,7 +44,9 @@ def test_numbers(name: str) -> None:
     assert settings.integer(name) == size(least)
     outside = [size(least) - 1] + ([size(most) + 1] if most else [])
     for wrong in outside:
-        with pytest.raises(ValueError, match="between" if wrong >= 0 or kind == "number" else "between|memory size"):
+        with pytest.raises(
+            ValueError, match="between" if wrong >= 0 or kind == "number" else "between|memory size"
+        ):
             settings.set(name, str(wrong))
     if kind == "bytes":
         settings.set(name, "2kb")
@@ -49,7 +56,9 @@ def test_numbers(name: str) -> None:
             settings.set(name, "2kb")
 
 
-@pytest.mark.parametrize("name", [name for name, (_, takes, _) in ROWS.items() if takes.startswith("`")])
+@pytest.mark.parametrize(
+    "name", [name for name, (_, takes, _) in ROWS.items() if takes.startswith("`")]
+)
 def test_choices(name: str) -> None:
     default, takes, _ = ROWS[name]
     settings = Settings()

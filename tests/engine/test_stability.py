@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdt.vector import Vector
-from region.engine.gossip import Heard
-from region.engine.stability import Stability
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.gossip import Heard
+from anabranch.region.engine.stability import Stability
 
 OTHERS = [2, 3]
 
@@ -36,12 +36,22 @@ class NaiveStability:
             ]  # fmt: skip
 
     def vector(self, heard: list[Heard]) -> Vector:
-        return {region_id: top for region_id in (1, 2, 3) if (top := max([one.vector.get(region_id, 0) for one in heard], default=0))}
+        return {
+            region_id: top
+            for region_id in (1, 2, 3)
+            if (top := max([one.vector.get(region_id, 0) for one in heard], default=0))
+        }
 
 
 # (region, what it says next, which statement of all said so far arrives, what was applied here since)
 vectors = st.dictionaries(st.integers(1, 3), st.integers(1, 3), max_size=2)
-steps_ = st.tuples(st.sampled_from(OTHERS), st.sampled_from(["more", "more", "counts", "life"]), vectors, st.integers(0, 30), vectors)
+steps_ = st.tuples(
+    st.sampled_from(OTHERS),
+    st.sampled_from(["more", "more", "counts", "life"]),
+    vectors,
+    st.integers(0, 30),
+    vectors,
+)
 
 
 class Speaker:
@@ -55,8 +65,17 @@ class Speaker:
         if what == "life":
             self.now = Heard(now.region_id, now.life + 1, False, {1: 1}, now.clock_ms)
         else:
-            vector = {region_id: now.vector.get(region_id, 0) + more.get(region_id, 0) for region_id in sorted({**now.vector, **more})}
-            self.now = Heard(now.region_id, now.life, now.counts or what == "counts", vector, now.clock_ms + len(more))
+            vector = {
+                region_id: now.vector.get(region_id, 0) + more.get(region_id, 0)
+                for region_id in sorted({**now.vector, **more})
+            }
+            self.now = Heard(
+                now.region_id,
+                now.life,
+                now.counts or what == "counts",
+                vector,
+                now.clock_ms + len(more),
+            )
         return self.now
 
 
@@ -87,15 +106,23 @@ def test_stability_is_what_was_heard(steps: list[tuple[int, str, Vector, int, Ve
                 assert newest.vector == naive.vector(known)
                 assert newest.clock_ms == max(one.clock_ms for one in known)
                 assert newest.counts == any(one.counts for one in known)
-            counted, limit = stability.counted.get(region_id, {}), naive.vector(naive.counting[region_id])
+            counted, limit = (
+                stability.counted.get(region_id, {}),
+                naive.vector(naive.counting[region_id]),
+            )
             assert all(counter <= limit.get(origin, 0) for origin, counter in counted.items())
-            assert stability.clocks_ms.get(region_id, 0) <= max([one.clock_ms for one in naive.counting[region_id]], default=0)
-    everything = {1: 9, 2: 9, 3: 9}
+            assert stability.clocks_ms.get(region_id, 0) <= max(
+                [one.clock_ms for one in naive.counting[region_id]], default=0
+            )
+    everything = {1: 42, 2: 42, 3: 42}  # 14 steps of at most 3 each
     stability.count(everything)
     naive.count(everything)
     for region_id in OTHERS:
         for heard in [one for one in naive.said[region_id] if one.counts]:
-            assert all(stability.counted[region_id].get(origin, 0) >= counter for origin, counter in heard.vector.items())
+            assert all(
+                stability.counted[region_id].get(origin, 0) >= counter
+                for origin, counter in heard.vector.items()
+            )
             assert stability.clocks_ms[region_id] >= heard.clock_ms
     own = {1: 3, 2: 2, 3: 1}
     stable = stability.stable(OTHERS, own)
@@ -104,9 +131,13 @@ def test_stability_is_what_was_heard(steps: list[tuple[int, str, Vector, int, Ve
         least = min(vector.get(origin, 0) for vector in held)
         assert stable.get(origin, 0) == least
         for counter in range(1, 6):
-            assert stability.all_hold(OTHERS, origin, counter) == all(vector.get(origin, 0) >= counter for vector in held[1:])
+            assert stability.all_hold(OTHERS, origin, counter) == all(
+                vector.get(origin, 0) >= counter for vector in held[1:]
+            )
     for at_ms in range(10):
-        assert stability.all_clocks_past(OTHERS, at_ms) == all(stability.clocks_ms.get(region_id, 0) > at_ms for region_id in OTHERS)
+        assert stability.all_clocks_past(OTHERS, at_ms) == all(
+            stability.clocks_ms.get(region_id, 0) > at_ms for region_id in OTHERS
+        )
 
 
 def test_news_is_told_from_what_is_known() -> None:
@@ -120,7 +151,12 @@ def test_news_is_told_from_what_is_known() -> None:
     assert stability.hear(Heard(2, 5, True, {1: 3, 3: 1}, 11)), "a region more"
     assert stability.hear(Heard(2, 6, False, {}, 0)), "a higher life"
     newest = stability.newest(2)
-    assert newest is not None and (newest.life, newest.vector, newest.clock_ms, newest.counts) == (6, {}, 0, False)
+    assert newest is not None and (newest.life, newest.vector, newest.clock_ms, newest.counts) == (
+        6,
+        {},
+        0,
+        False,
+    )
     assert stability.newest(3) is None
 
 
@@ -135,7 +171,9 @@ def test_a_higher_life_throws_away_what_counted() -> None:
     assert stability.stable([2], {1: 9, 2: 9}) == {} and not stability.all_clocks_past([2], 5)
     stability.hear(Heard(2, 6, True, {1: 1, 2: 2}, 20))
     stability.count({2: 4})
-    assert stability.stable([2], {1: 9, 2: 9}) == {1: 1, 2: 2} and stability.all_clocks_past([2], 19)
+    assert stability.stable([2], {1: 9, 2: 9}) == {1: 1, 2: 2} and stability.all_clocks_past(
+        [2], 19
+    )
 
 
 def test_what_waits_to_count_is_bounded_and_still_moves() -> None:
@@ -143,7 +181,9 @@ def test_what_waits_to_count_is_bounded_and_still_moves() -> None:
     for counter in range(1, 100):
         stability.hear(Heard(2, 5, True, {2: counter, 1: counter}, counter))
     stability.count({2: 1})
-    assert stability.stable([2], {1: 100, 2: 100}) == {1: 1, 2: 1}, "the oldest is kept, so that something counts soon"
+    assert stability.stable([2], {1: 100, 2: 100}) == {1: 1, 2: 1}, (
+        "the oldest is kept, so that something counts soon"
+    )
     stability.count({2: 99})
     assert stability.stable([2], {1: 100, 2: 100}) == {1: 99, 2: 99}, "and the newest"
     assert not stability.all_clocks_past([2], 99) and stability.all_clocks_past([2], 98)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from region.engine.engine import single
-from region.engine.settings import Settings
-from region.engine.upkeep import Upkeep
+from anabranch.region.engine.engine import single
+from anabranch.region.engine.settings import Settings
+from anabranch.region.engine.upkeep import Upkeep
 from tests.review.support import Place, carry, cluster, sync, tell
 
 
@@ -146,7 +146,11 @@ def test_time_alone_works_off_all_that_an_expired_key_leaves() -> None:
     """No command comes and nothing is merged: what one tick changes, the next ones still follow up (S10.3, S10.6, S6.2)."""
     engine = single(1, 1000, Settings())
     session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
-    for words in ([b"XADD", b"s", b"*", b"f", b"v"], [b"XGROUP", b"CREATE", b"s", b"g", b"0"], [b"PEXPIRE", b"s", b"5"]):
+    for words in (
+        [b"XADD", b"s", b"*", b"f", b"v"],
+        [b"XGROUP", b"CREATE", b"s", b"g", b"0"],
+        [b"PEXPIRE", b"s", b"5"],
+    ):
         engine.execute(session, words, 1000)
     for now_ms in range(1001, 70_000, 500):
         engine.tick(now_ms)

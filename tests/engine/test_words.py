@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from region.resp.encoder import encode
+from anabranch.region.resp.encoder import encode
 from tests.differential.script import split
 from tests.engine.recording import Player
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt import ids
+from anabranch.crdt import ids
 from tests.oracles import naive_log
 from tests.oracles.naive_log import Dot, Fields
 from tests.oracles.naive_stream import (
@@ -78,7 +78,14 @@ class NaiveEngine:
         stream = self.stream(key)
         if self.exists(key):
             return []
-        left = (stream.entries, stream.header, stream.creates, stream.deadlines, stream.configurations, stream.pairs)
+        left = (
+            stream.entries,
+            stream.header,
+            stream.creates,
+            stream.deadlines,
+            stream.configurations,
+            stream.pairs,
+        )
         if not any(left):
             return []
         unit: list[Op] = [RemoveObserved(key, self.vector_after([]), True)]
@@ -88,7 +95,14 @@ class NaiveEngine:
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
-    def add(self, key: bytes, fields: Fields = (b"f", b"v"), entry_id: int = 0, pid: bytes = b"", iid: bytes = b"") -> list[Op]:
+    def add(
+        self,
+        key: bytes,
+        fields: Fields = (b"f", b"v"),
+        entry_id: int = 0,
+        pid: bytes = b"",
+        iid: bytes = b"",
+    ) -> list[Op]:
         unit = self.creating(key)
         last_id = 0 if unit else self.stream(key).last_id()
         given = entry_id or naive_generate(self.region.region_id, last_id, self.clock_ms)
@@ -101,7 +115,9 @@ class NaiveEngine:
     def delete_entry(self, key: bytes, entry_id: int) -> list[Op]:
         if not self.exists(key):
             return []
-        dots = tuple(sorted(dot for dot, (each, _) in self.stream(key).entries.items() if each == entry_id))
+        dots = tuple(
+            sorted(dot for dot, (each, _) in self.stream(key).entries.items() if each == entry_id)
+        )
         return [Remove(key, dots)] if dots else []
 
     def trim(self, key: bytes, length_max: int, drops_references: bool = False) -> list[Op]:
@@ -117,7 +133,11 @@ class NaiveEngine:
         return [Flush(self.vector_after([]))]
 
     def set_id(self, key: bytes, entry_id: int) -> list[Op]:
-        return [SetId(key, entry_id)] if self.exists(key) and entry_id >= self.stream(key).last_id() else []
+        return (
+            [SetId(key, entry_id)]
+            if self.exists(key) and entry_id >= self.stream(key).last_id()
+            else []
+        )
 
     def create(self, key: bytes, group: bytes, start_id: Optional[int]) -> list[Op]:
         """XGROUP CREATE … MKSTREAM."""
@@ -127,7 +147,9 @@ class NaiveEngine:
         return [*unit, Create(key, group, start_id, self.vector_after(unit))]
 
     def destroy(self, key: bytes, group: bytes) -> list[Op]:
-        return [Destroy(key, group)] if self.exists(key) and group in self.stream(key).creates else []
+        return (
+            [Destroy(key, group)] if self.exists(key) and group in self.stream(key).creates else []
+        )
 
     def expire_at(self, key: bytes, at_ms: int) -> list[Op]:
         """EXPIREAT with a time to come; PERSIST with NEVER."""
@@ -143,7 +165,13 @@ class NaiveEngine:
         stream = self.stream(key)
         if not self.is_hidden(key):
             return []
-        contents = (stream.entries, stream.header, stream.creates, stream.configurations, stream.pairs)
+        contents = (
+            stream.entries,
+            stream.header,
+            stream.creates,
+            stream.configurations,
+            stream.pairs,
+        )
         return [RemoveObserved(key, self.vector_after([]), not any(contents))]
 
     def announce(self, key: bytes, group: bytes) -> list[Op]:
@@ -162,7 +190,14 @@ class NaiveEngine:
         unit: list[Op] = [Delete(source, self.vector_after([]))]
         if self.exists(target):
             unit.append(Delete(target, self.vector_after(unit)))
-        if there.entries or there.header or there.creates or there.deadlines or there.configurations or there.pairs:
+        if (
+            there.entries
+            or there.header
+            or there.creates
+            or there.deadlines
+            or there.configurations
+            or there.pairs
+        ):
             unit.append(RemoveObserved(target, self.vector_after(unit), True))
         if there.deadlines:
             unit.append(Deadline(target, NEVER, ()))
@@ -180,7 +215,11 @@ class NaiveEngine:
 
 def counter_below(stream: NaiveKey, region_id: int, start: Start) -> int:
     """The counter of the log's last entry not above a place, 0 if none (S8.1)."""
-    below = [dot[1] for dot, (entry_id, _) in stream.entries.items() if dot[0] == region_id and not is_above(start, dot, entry_id)]
+    below = [
+        dot[1]
+        for dot, (entry_id, _) in stream.entries.items()
+        if dot[0] == region_id and not is_above(start, dot, entry_id)
+    ]
     return max(below, default=0)
 
 
@@ -193,9 +232,13 @@ def announceable(stream: NaiveKey, group: bytes) -> dict[int, frozenset[int]]:
     for region_id in sorted({dot[0] for dot in stream.entries}):
         log = sorted(dot for dot in stream.entries if dot[0] == region_id)
         begins = {min(counter_below(stream, region_id, start) for start in starts)}
-        floor = min(begins) if local.floor is None else counter_below(stream, region_id, local.floor)
+        floor = (
+            min(begins) if local.floor is None else counter_below(stream, region_id, local.floor)
+        )
         begins.add(max(floor, counter_below(stream, region_id, local.raised_id)))
-        begins |= {dot[1] for dot in acked if dot[0] == region_id and (region_id, dot[1] + 1) not in acked}
+        begins |= {
+            dot[1] for dot in acked if dot[0] == region_id and (region_id, dot[1] + 1) not in acked
+        }
         begins |= {dot[1] for dot in local.dropped if dot[0] == region_id and dot in stream.entries}
         counters: set[int] = set()
         for begin in begins:
@@ -219,14 +262,25 @@ def deliverable(stream: NaiveKey, group: bytes) -> list[naive_log.NaiveEntry]:
     return [
         entry
         for entry in naive_log.logical(stream.listed())
-        if (entry.region_id, entry.counter) not in given and stream.is_above_floor(group, (entry.region_id, entry.counter), entry.entry_id)
+        if (entry.region_id, entry.counter) not in given
+        and stream.is_above_floor(group, (entry.region_id, entry.counter), entry.entry_id)
     ]
 
 
-def deliver(stream: NaiveKey, group: bytes, entry: naive_log.NaiveEntry, consumer: bytes, now_ms: int, no_ack: bool) -> None:
+def deliver(
+    stream: NaiveKey,
+    group: bytes,
+    entry: naive_log.NaiveEntry,
+    consumer: bytes,
+    now_ms: int,
+    no_ack: bool,
+) -> None:
     """Hands out one entry: the span from the entry present before it is given, and it is pending (S7.3, S8.3)."""
     local = stream.local(group)
-    before = max((dot[1] for dot in stream.entries if dot[0] == entry.region_id and dot[1] < entry.counter), default=0)
+    before = max(
+        (dot[1] for dot in stream.entries if dot[0] == entry.region_id and dot[1] < entry.counter),
+        default=0,
+    )
     local.given |= {(entry.region_id, counter) for counter in range(before + 1, entry.counter + 1)}
     dot = (entry.region_id, entry.counter)
     local.dropped.discard(dot)

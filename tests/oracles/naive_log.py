@@ -41,7 +41,9 @@ class NaiveLog:
         return len(gone), max((entry.entry_id for entry in gone), default=-1)
 
     def last_counter_not_above(self, entry_id: int) -> int:
-        return max((entry.counter for entry in self.entries if entry.entry_id <= entry_id), default=0)
+        return max(
+            (entry.counter for entry in self.entries if entry.entry_id <= entry_id), default=0
+        )
 
     def last_counter_up_to(self, counter: int) -> int:
         return max((entry.counter for entry in self.entries if entry.counter <= counter), default=0)
@@ -57,7 +59,9 @@ def page(ordered: list[NaiveEntry], count: int) -> list[NaiveEntry]:
     if count < 0 or count >= len(ordered):
         return ordered
     taken = ordered[:count]
-    return taken + [entry for entry in ordered[count:] if taken and entry.entry_id == taken[-1].entry_id]
+    return taken + [
+        entry for entry in ordered[count:] if taken and entry.entry_id == taken[-1].entry_id
+    ]
 
 
 def prefix_of(entries: Iterable[NaiveEntry]) -> dict[int, int]:

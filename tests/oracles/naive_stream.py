@@ -103,7 +103,20 @@ class Configure:
     vector: Vector
 
 
-Op = Union[Add, Remove, Trim, Delete, Flush, SetId, Create, Destroy, Acknowledge, Deadline, RemoveObserved, Configure]
+Op = Union[
+    Add,
+    Remove,
+    Trim,
+    Delete,
+    Flush,
+    SetId,
+    Create,
+    Destroy,
+    Acknowledge,
+    Deadline,
+    RemoveObserved,
+    Configure,
+]
 
 
 @dataclass
@@ -114,11 +127,20 @@ class NaiveLocal:
     raised_id: int = 0
     given: set[Dot] = field(default_factory=set)
     dropped: set[Dot] = field(default_factory=set)
-    pel: dict[Dot, tuple[int, bytes, int, int]] = field(default_factory=dict)  # entry ID, consumer, delivered at, deliveries
+    pel: dict[Dot, tuple[int, bytes, int, int]] = field(
+        default_factory=dict
+    )  # entry ID, consumer, delivered at, deliveries
     consumers: set[bytes] = field(default_factory=set)
 
     def copy(self) -> NaiveLocal:
-        return NaiveLocal(self.floor, self.raised_id, set(self.given), set(self.dropped), dict(self.pel), set(self.consumers))
+        return NaiveLocal(
+            self.floor,
+            self.raised_id,
+            set(self.given),
+            set(self.dropped),
+            dict(self.pel),
+            set(self.consumers),
+        )
 
 
 @dataclass
@@ -164,7 +186,9 @@ class NaiveKey:
         other.entries = dict(self.entries)
         other.header = dict(self.header)
         other.creates = {
-            name: {dot: NaiveCreate(create.start, set(create.acked)) for dot, create in creates.items()}
+            name: {
+                dot: NaiveCreate(create.start, set(create.acked)) for dot, create in creates.items()
+            }
             for name, creates in self.creates.items()
         }
         other.deadlines = dict(self.deadlines)
@@ -177,7 +201,16 @@ class NaiveKey:
         return other
 
     def holds_anything(self) -> bool:
-        contents = (self.entries, self.header, self.creates, self.deadlines, self.configurations, self.pairs, self.tombstones, self.clears)
+        contents = (
+            self.entries,
+            self.header,
+            self.creates,
+            self.deadlines,
+            self.configurations,
+            self.pairs,
+            self.tombstones,
+            self.clears,
+        )
         return any(contents)
 
     # -- what follows from it ----------------------------------------------------------------------------------------
@@ -195,7 +228,10 @@ class NaiveKey:
         return dot, self.deadlines[dot]
 
     def listed(self) -> list[NaiveEntry]:
-        return [NaiveEntry(entry_id, dot[0], dot[1], fields) for dot, (entry_id, fields) in self.entries.items()]
+        return [
+            NaiveEntry(entry_id, dot[0], dot[1], fields)
+            for dot, (entry_id, fields) in self.entries.items()
+        ]
 
     def acked(self, name: bytes) -> set[Dot]:
         return {dot for create in self.creates.get(name, {}).values() for dot in create.acked}
@@ -207,7 +243,11 @@ class NaiveKey:
         local = self.local(name)
         if entry_id <= local.raised_id:
             return False
-        return is_above(local.floor, dot, entry_id) if local.floor is not None else self.is_above_start(name, dot, entry_id)
+        return (
+            is_above(local.floor, dot, entry_id)
+            if local.floor is not None
+            else self.is_above_start(name, dot, entry_id)
+        )
 
     def local(self, name: bytes) -> NaiveLocal:
         return self.locals.setdefault(name, NaiveLocal())
@@ -233,40 +273,62 @@ class NaiveKey:
                 local.pel.pop(dot, None)
 
     def remove_observed(self, vector: Vector) -> None:
-        self.entries = {dot: entry for dot, entry in self.entries.items() if not covers(vector, dot)}
-        self.header = {dot: entry_id for dot, entry_id in self.header.items() if not covers(vector, dot)}
-        self.configurations = {dot: value for dot, value in self.configurations.items() if not covers(vector, dot)}
+        self.entries = {
+            dot: entry for dot, entry in self.entries.items() if not covers(vector, dot)
+        }
+        self.header = {
+            dot: entry_id for dot, entry_id in self.header.items() if not covers(vector, dot)
+        }
+        self.configurations = {
+            dot: value for dot, value in self.configurations.items() if not covers(vector, dot)
+        }
         self.clear_pairs(vector)
 
     def clear_pairs(self, vector: Vector) -> None:
         self.pairs = {dot: pair for dot, pair in self.pairs.items() if not covers(vector, dot)}
 
-    def apply(self, op: Op, dot: Dot, now_ms: int, is_own: bool, flush_tombstones: set[Dot]) -> None:
+    def apply(
+        self, op: Op, dot: Dot, now_ms: int, is_own: bool, flush_tombstones: set[Dot]
+    ) -> None:
         self.touched.add(dot)
         if isinstance(op, (Add, SetId)):
-            self.header = {old: entry_id for old, entry_id in self.header.items() if old[0] != dot[0]}
+            self.header = {
+                old: entry_id for old, entry_id in self.header.items() if old[0] != dot[0]
+            }
             self.header[dot] = op.entry_id
         if isinstance(op, Add):
             self.entries[dot] = (op.entry_id, op.fields)
             if op.pid:
-                self.pairs[dot] = NaivePair(op.pid, op.iid, op.entry_id, op.recorded_ms, op.vector, now_ms)
+                self.pairs[dot] = NaivePair(
+                    op.pid, op.iid, op.entry_id, op.recorded_ms, op.vector, now_ms
+                )
         elif isinstance(op, Remove):
             for gone in op.dots:
                 self.entries.pop(gone, None)
         elif isinstance(op, Trim):
-            self.entries = {each: entry for each, entry in self.entries.items() if not covers(op.prefix, each)}
+            self.entries = {
+                each: entry for each, entry in self.entries.items() if not covers(op.prefix, each)
+            }
             if op.drops_references:
                 for local in self.locals.values():
-                    local.pel = {each: pending for each, pending in local.pel.items() if not covers(op.prefix, each)}
+                    local.pel = {
+                        each: pending
+                        for each, pending in local.pel.items()
+                        if not covers(op.prefix, each)
+                    }
         elif isinstance(op, Delete):
             self.remove_observed(op.vector)
             self.clears.append(op.vector)
             self.bury_all()
             self.tombstones.add((ALL_NAMES, dot))
         elif isinstance(op, Create):
-            against = {each for name, each in self.tombstones if name in (ALL_NAMES, op.group)} | flush_tombstones
+            against = {
+                each for name, each in self.tombstones if name in (ALL_NAMES, op.group)
+            } | flush_tombstones
             if all(covers(op.vector, each) for each in against):
-                start: Start = tuple(sorted(op.vector.items())) if op.start_id is None else op.start_id
+                start: Start = (
+                    tuple(sorted(op.vector.items())) if op.start_id is None else op.start_id
+                )
                 self.creates.setdefault(op.group, {})[dot] = NaiveCreate(start)
         elif isinstance(op, Destroy):
             self.keep_creates(op.group, {})
@@ -274,17 +336,34 @@ class NaiveKey:
         elif isinstance(op, Acknowledge):
             self.acknowledge(op, is_own)
         elif isinstance(op, Deadline):
-            self.deadlines = {each: at_ms for each, at_ms in self.deadlines.items() if each not in op.replaces}
+            self.deadlines = {
+                each: at_ms for each, at_ms in self.deadlines.items() if each not in op.replaces
+            }
             self.deadlines[dot] = op.at_ms
         elif isinstance(op, RemoveObserved):
             self.remove_observed(op.vector)
             self.clears.append(op.vector)
             for name in list(self.creates):
-                self.keep_creates(name, {each: create for each, create in self.creates[name].items() if not covers(op.vector, each)})
+                self.keep_creates(
+                    name,
+                    {
+                        each: create
+                        for each, create in self.creates[name].items()
+                        if not covers(op.vector, each)
+                    },
+                )
             if op.with_deadlines:
-                self.deadlines = {each: at_ms for each, at_ms in self.deadlines.items() if not covers(op.vector, each)}
+                self.deadlines = {
+                    each: at_ms
+                    for each, at_ms in self.deadlines.items()
+                    if not covers(op.vector, each)
+                }
         elif isinstance(op, Configure):
-            self.configurations = {each: value for each, value in self.configurations.items() if each not in op.replaces}
+            self.configurations = {
+                each: value
+                for each, value in self.configurations.items()
+                if each not in op.replaces
+            }
             self.configurations[dot] = (op.duration_s, op.maxsize)
             self.clear_pairs(op.vector)
             self.clears.append(op.vector)
@@ -298,7 +377,11 @@ class NaiveKey:
         for dot in op.creates:
             create = self.creates.get(op.group, {}).get(dot)
             if create is not None:
-                create.acked |= {(region_id, counter) for region_id, counters in op.counters.items() for counter in counters}
+                create.acked |= {
+                    (region_id, counter)
+                    for region_id, counters in op.counters.items()
+                    for counter in counters
+                }
         if not is_own:
             self.take_as_given(op.group, self.acked(op.group) - before)
 
@@ -349,7 +432,9 @@ class NaiveRegion:
         for key in sorted(set(self.keys) | set(other.keys)):
             self._join_key(self.key(key), other.keys.get(key) or NaiveKey(), other, now_ms)
         self.flush_tombstones |= other.flush_tombstones
-        self.flush_clears = self.flush_clears + [each for each in other.flush_clears if each not in self.flush_clears]
+        self.flush_clears = self.flush_clears + [
+            each for each in other.flush_clears if each not in self.flush_clears
+        ]
         for region_id, counter in other.vector.items():
             self.vector[region_id] = max(counter, self.vector.get(region_id, 0))
         self.forget_empty_keys()
@@ -363,13 +448,20 @@ class NaiveRegion:
             )
 
         entries = theirs.entries | ours.entries
-        ours.entries = {dot: entries[dot] for dot in survivors(set(ours.entries), set(theirs.entries))}
+        ours.entries = {
+            dot: entries[dot] for dot in survivors(set(ours.entries), set(theirs.entries))
+        }
         header = theirs.header | ours.header
         ours.header = {dot: header[dot] for dot in survivors(set(ours.header), set(theirs.header))}
         deadlines = theirs.deadlines | ours.deadlines
-        ours.deadlines = {dot: deadlines[dot] for dot in survivors(set(ours.deadlines), set(theirs.deadlines))}
+        ours.deadlines = {
+            dot: deadlines[dot] for dot in survivors(set(ours.deadlines), set(theirs.deadlines))
+        }
         configurations = theirs.configurations | ours.configurations
-        ours.configurations = {dot: configurations[dot] for dot in survivors(set(ours.configurations), set(theirs.configurations))}
+        ours.configurations = {
+            dot: configurations[dot]
+            for dot in survivors(set(ours.configurations), set(theirs.configurations))
+        }
 
         for name in sorted(set(ours.creates) | set(theirs.creates)):
             our_creates = ours.creates.get(name, {})
@@ -382,7 +474,9 @@ class NaiveRegion:
                 if yours is None and other._kills(theirs, name, self.vector):
                     continue
                 start = (mine or yours).start  # type: ignore[union-attr]
-                kept[dot] = NaiveCreate(start, (mine.acked if mine else set()) | (yours.acked if yours else set()))
+                kept[dot] = NaiveCreate(
+                    start, (mine.acked if mine else set()) | (yours.acked if yours else set())
+                )
             before = ours.acked(name)
             if not set(our_creates) & set(kept):
                 before = set()  # a group of that name begins at its own start
@@ -396,22 +490,30 @@ class NaiveRegion:
                 pairs[dot] = pair
         for dot, pair in theirs.pairs.items():
             if dot not in ours.pairs and not covers(self.vector, dot):
-                pairs[dot] = NaivePair(pair.pid, pair.iid, pair.entry_id, pair.recorded_ms, pair.vector, now_ms)
+                pairs[dot] = NaivePair(
+                    pair.pid, pair.iid, pair.entry_id, pair.recorded_ms, pair.vector, now_ms
+                )
         ours.pairs = pairs
         ours.tombstones |= theirs.tombstones
-        ours.clears = ours.clears + [vector for vector in theirs.clears if vector not in ours.clears]
+        ours.clears = ours.clears + [
+            vector for vector in theirs.clears if vector not in ours.clears
+        ]
         ours.touched |= theirs.touched
 
     def _kills(self, stream: NaiveKey, name: bytes, vector: Vector) -> bool:
         """Whether a tombstone here, which that vector lacks, bears on the name."""
-        dots = {dot for each, dot in stream.tombstones if each in (ALL_NAMES, name)} | self.flush_tombstones
+        dots = {
+            dot for each, dot in stream.tombstones if each in (ALL_NAMES, name)
+        } | self.flush_tombstones
         return any(not covers(vector, dot) for dot in dots)
 
     # -- collection (S6.2, S11.3) ------------------------------------------------------------------------------------
 
     def collect(self, stable: Vector) -> None:
         for stream in self.keys.values():
-            stream.tombstones = {(name, dot) for name, dot in stream.tombstones if not covers(stable, dot)}
+            stream.tombstones = {
+                (name, dot) for name, dot in stream.tombstones if not covers(stable, dot)
+            }
             if all(covers(stable, dot) for dot in stream.touched):
                 stream.clears = []
         self.forget_empty_keys()
@@ -423,12 +525,24 @@ class NaiveRegion:
 
     def converged(self) -> dict[bytes, object]:
         """What the digest covers (S13.9), by key; keys without any of it are left out."""
-        return {key: contents for key, stream in self.keys.items() if (contents := _converged(stream)) is not None}
+        return {
+            key: contents
+            for key, stream in self.keys.items()
+            if (contents := _converged(stream)) is not None
+        }
 
 
 def _converged(stream: NaiveKey) -> Optional[tuple[object, ...]]:
     creates = {
-        (name, dot): (create.start, frozenset(create.acked)) for name, group in stream.creates.items() for dot, create in group.items()
+        (name, dot): (create.start, frozenset(create.acked))
+        for name, group in stream.creates.items()
+        for dot, create in group.items()
     }
-    contents = (dict(stream.entries), dict(stream.header), creates, dict(stream.deadlines), dict(stream.configurations))
+    contents = (
+        dict(stream.entries),
+        dict(stream.header),
+        creates,
+        dict(stream.deadlines),
+        dict(stream.configurations),
+    )
     return contents if any(contents) else None

@@ -9,21 +9,26 @@ from pathlib import Path
 
 import pytest
 
-import anabranch_build
+from anabranch import build
 
-ROOT = Path(anabranch_build.__file__).resolve().parent
-SHOW = "import anabranch_build, crdt.ids, region.engine.settings as s; print(anabranch_build.kind(), crdt.ids.__file__, s.__file__)"
+ROOT = build.root()
+SHOW = (
+    "from anabranch import build; from anabranch.crdt import ids; from anabranch.region.engine import settings; "
+    "print(build.kind(), ids.__file__, settings.__file__)"
+)
 
 
 def which(**environment: str) -> list[str]:
     env = {name: value for name, value in os.environ.items() if name != "ANABRANCH_PURE"}
     line = [sys.executable, "-P", "-c", SHOW]
     env.update(environment, PYTHONPATH=str(ROOT))
-    return subprocess.run(line, capture_output=True, text=True, check=True, env=env, cwd="/").stdout.split()
+    return subprocess.run(
+        line, capture_output=True, text=True, check=True, env=env, cwd="/"
+    ).stdout.split()
 
 
 def is_built() -> bool:
-    return any((ROOT / "crdt").glob("ids.*.so"))
+    return any((ROOT / "anabranch" / "crdt").glob("ids.*.so"))
 
 
 def test_the_switch_forces_the_source() -> None:
@@ -33,30 +38,36 @@ def test_the_switch_forces_the_source() -> None:
 
 def test_without_the_switch_the_compiled_modules_run() -> None:
     if not is_built():
-        pytest.skip(f"{ROOT} holds no compiled modules: {anabranch_build.reason()}")
+        pytest.skip(f"{ROOT} holds no compiled modules: {build.reason()}")
     for off in ("", "0"):
         kind, *files = which(ANABRANCH_PURE=off)
         assert kind == "compiled" and all(file.endswith(".so") for file in files)
 
 
 def test_the_header_tells_what_runs_here() -> None:
-    import crdt.ids
+    from anabranch.crdt import ids
 
-    expected = "interpreted" if crdt.ids.__file__.endswith(".py") else "compiled"
-    assert anabranch_build.kind() == expected
-    assert anabranch_build.describe().startswith(expected)
-    assert bool(anabranch_build.reason()) == (expected == "interpreted")
+    expected = "interpreted" if ids.__file__.endswith(".py") else "compiled"
+    assert build.kind() == expected
+    assert build.describe().startswith(expected)
+    assert bool(build.reason()) == (expected == "interpreted")
     if os.environ.get("ANABRANCH_PURE") == "1":
         assert expected == "interpreted"
 
 
 def test_all_listed_modules_are_compiled_where_any_is() -> None:
     if not is_built():
-        pytest.skip(f"{ROOT} holds no compiled modules: {anabranch_build.reason()}")
+        pytest.skip(f"{ROOT} holds no compiled modules: {build.reason()}")
     source = Path(__file__).resolve().parents[2]
     listed = subprocess.run(
-        [sys.executable, "setup.py", "--quiet", "compiled_modules"], capture_output=True, text=True, check=True, cwd=source
+        [sys.executable, "setup.py", "--quiet", "compiled_modules"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=source,
     ).stdout.split()
-    assert "crdt/ids.py" in listed
-    missing = [path for path in listed if not list((ROOT / path).parent.glob(f"{Path(path).stem}.*.so"))]
+    assert "anabranch/crdt/ids.py" in listed
+    missing = [
+        path for path in listed if not list((ROOT / path).parent.glob(f"{Path(path).stem}.*.so"))
+    ]
     assert missing == []

@@ -9,15 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from region.config import IDENTITY
-from region.engine.settings import BY_NAME
+from anabranch.region.config import IDENTITY
+from anabranch.region.engine.settings import BY_NAME
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def test_generated_pages_are_current() -> None:
-    result = subprocess.run([sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
 
 
@@ -38,7 +43,7 @@ def test_targets_exist(page: Path) -> None:
 def test_commands_and_flags_exist(page: Path) -> None:
     from typer.main import get_command
 
-    from cli.main import app
+    from anabranch.cli.main import app
 
     root = get_command(app)
     text = page.read_text().replace("\\\n", " ")
@@ -48,7 +53,9 @@ def test_commands_and_flags_exist(page: Path) -> None:
             assert names[0] in command.commands, f"{page.name}: anabranch {words[0]}"
             command = command.commands[names.pop(0)]
         flags = {option for parameter in command.params for option in parameter.opts}
-        assert set(re.findall(r"(?<!\S)--[a-z-]+", words[1])) <= flags, f"{page.name}: anabranch {words[0]}{words[1]}"
+        assert set(re.findall(r"(?<!\S)--[a-z-]+", words[1])) <= flags, (
+            f"{page.name}: anabranch {words[0]}{words[1]}"
+        )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

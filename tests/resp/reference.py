@@ -18,7 +18,9 @@ class NeedsMore(Exception):
     pass
 
 
-def parse_stream(stream: bytes, argument_bytes_max: int, authenticated: bool = True) -> tuple[list[list[bytes]], str | None]:
+def parse_stream(
+    stream: bytes, argument_bytes_max: int, authenticated: bool = True
+) -> tuple[list[list[bytes]], str | None]:
     """All commands of `stream`, and the protocol error that ends it, if one does."""
     commands: list[list[bytes]] = []
     try:
@@ -33,7 +35,9 @@ def parse_stream(stream: bytes, argument_bytes_max: int, authenticated: bool = T
     return commands, None
 
 
-def parse_one(stream: bytes, argument_bytes_max: int, authenticated: bool) -> tuple[list[bytes], bytes]:
+def parse_one(
+    stream: bytes, argument_bytes_max: int, authenticated: bool
+) -> tuple[list[bytes], bytes]:
     if not stream.startswith(b"*"):
         line, rest = cut_line(stream, b"\n", 1, "too big inline request")
         return split_line(line), rest

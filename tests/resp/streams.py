@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 
 def multibulk(command: list[bytes]) -> bytes:
-    return b"*%d\r\n" % len(command) + b"".join(b"$%d\r\n%b\r\n" % (len(one), one) for one in command)
+    return b"*%d\r\n" % len(command) + b"".join(
+        b"$%d\r\n%b\r\n" % (len(one), one) for one in command
+    )
 
 
 # A name that no server knows: Redis then tells back what it understood.
@@ -19,11 +21,28 @@ def streams(forbidden: bytes = b"") -> st.SearchStrategy[bytes]:
     """Streams of commands, inline lines, fragments and noise, without the bytes of `forbidden`."""
     allowed = [byte for byte in range(256) if byte not in forbidden]
     arguments = st.one_of(
-        st.sampled_from([b"", b"\r\n", b"*", b"$1\r\n", b"0123456789abcdef", b"q" * 150, b"p" * 1100]),
+        st.sampled_from(
+            [b"", b"\r\n", b"*", b"$1\r\n", b"0123456789abcdef", b"q" * 150, b"p" * 1100]
+        ),
         st.lists(st.sampled_from(allowed), max_size=30).map(bytes),
     )
-    whole = st.tuples(NAMES, st.lists(arguments, max_size=12)).map(lambda parts: multibulk([parts[0], *parts[1]]))
-    pieces = [b"a", b" ", b'"', b"'", b"\\", b"\\x4", b"\\n", b"\t", b"\x0b", b"\x0c", b"\r", b"\xff"]
+    whole = st.tuples(NAMES, st.lists(arguments, max_size=12)).map(
+        lambda parts: multibulk([parts[0], *parts[1]])
+    )
+    pieces = [
+        b"a",
+        b" ",
+        b'"',
+        b"'",
+        b"\\",
+        b"\\x4",
+        b"\\n",
+        b"\t",
+        b"\x0b",
+        b"\x0c",
+        b"\r",
+        b"\xff",
+    ]
     words = st.lists(st.sampled_from(pieces), max_size=12)
     inline = words.map(lambda parts: b"zz " + b"".join(parts) + b"\r\n")
     fragment = st.sampled_from(
@@ -57,8 +76,13 @@ def streams(forbidden: bytes = b"") -> st.SearchStrategy[bytes]:
             b"   \r\n",
         ]
     )
-    noise = st.lists(st.sampled_from([byte for byte in b"*$019-\r\n\"'\\xz " if byte not in forbidden]), max_size=20).map(bytes)
-    return st.lists(st.one_of(whole, whole, whole, inline, fragment, noise), max_size=12).map(b"".join)
+    noise = st.lists(
+        st.sampled_from([byte for byte in b"*$019-\r\n\"'\\xz " if byte not in forbidden]),
+        max_size=20,
+    ).map(bytes)
+    return st.lists(st.one_of(whole, whole, whole, inline, fragment, noise), max_size=12).map(
+        b"".join
+    )
 
 
 def divided(stream: bytes, cuts: list[int]) -> list[bytes]:

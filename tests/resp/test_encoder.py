@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from region.engine.replies import NO_REPLY, NULL_ARRAY, OK, WAITING, ErrorReply, MapReply, Reply, SetReply, VerbatimText
-from region.resp.encoder import DEPTH_MAX, encode
+from anabranch.region.engine.replies import (
+    NO_REPLY,
+    NULL_ARRAY,
+    OK,
+    WAITING,
+    ErrorReply,
+    MapReply,
+    Reply,
+    SetReply,
+    VerbatimText,
+)
+from anabranch.region.resp.encoder import DEPTH_MAX, encode
 
 
 def encoded(reply: Reply, protocol: int) -> bytes:
@@ -34,7 +44,11 @@ def encoded(reply: Reply, protocol: int) -> bytes:
         (b"", b"$0\r\n\r\n", b"$0\r\n\r\n"),
         (b"a\r\nb", b"$4\r\na\r\nb\r\n", b"$4\r\na\r\nb\r\n"),
         ([], b"*0\r\n", b"*0\r\n"),
-        ([b"1-0", [b"f", b"v"]], b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n", b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n"),
+        (
+            [b"1-0", [b"f", b"v"]],
+            b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n",
+            b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n",
+        ),
         (MapReply([b"k", 1]), b"*2\r\n$1\r\nk\r\n:1\r\n", b"%1\r\n$1\r\nk\r\n:1\r\n"),
         (SetReply([1, 2]), b"*2\r\n:1\r\n:2\r\n", b"~2\r\n:1\r\n:2\r\n"),
         (VerbatimText(b"abc"), b"$3\r\nabc\r\n", b"=7\r\ntxt:abc\r\n"),
@@ -48,7 +62,12 @@ def test_every_type(reply: Reply, resp2: bytes, resp3: bytes) -> None:
 
 
 values = st.recursive(
-    st.one_of(st.none(), st.integers(-(1 << 63), (1 << 63) - 1), st.binary(max_size=40), st.just(b"x" * 5000)),
+    st.one_of(
+        st.none(),
+        st.integers(-(1 << 63), (1 << 63) - 1),
+        st.binary(max_size=40),
+        st.just(b"x" * 5000),
+    ),
     lambda inner: st.lists(inner, max_size=5),
     max_leaves=20,
 )
@@ -64,7 +83,10 @@ def test_hiredis_reads_back_what_was_written(value: Reply, protocol: int) -> Non
 
 @given(st.text(), st.binary())
 def test_an_error_is_always_one_line(text: str, raw: bytes) -> None:
-    for message in (text.encode("utf-8", "replace").decode(), raw.decode("utf-8", "surrogateescape")):
+    for message in (
+        text.encode("utf-8", "replace").decode(),
+        raw.decode("utf-8", "surrogateescape"),
+    ):
         line = encoded(ErrorReply("ERR " + message), 2)
         assert line.startswith(b"-ERR ") and line.endswith(b"\r\n")
         assert b"\r" not in line[:-2] and b"\n" not in line[:-2]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from region.resp.parser import ARGUMENTS_MAX, LINE_BYTES_MAX, ProtocolError, RequestParser
+from anabranch.region.resp.parser import ARGUMENTS_MAX, LINE_BYTES_MAX, ProtocolError, RequestParser
 from tests.resp.reference import parse_stream
 from tests.resp.streams import divided, multibulk, streams
 
@@ -33,16 +33,27 @@ def parse(
 
 @settings(max_examples=400, deadline=None)
 @given(streams(), st.lists(st.integers(0, 1 << 16), max_size=20), st.booleans())
-def test_any_division_gives_what_the_naive_parser_gives(stream: bytes, cuts: list[int], authenticated: bool) -> None:
+def test_any_division_gives_what_the_naive_parser_gives(
+    stream: bytes, cuts: list[int], authenticated: bool
+) -> None:
     expected = parse_stream(stream, 1000, authenticated)
     assert parse([stream], 1000, authenticated) == expected
     assert parse(divided(stream, cuts), 1000, authenticated) == expected
-    assert parse([stream[place : place + 1] for place in range(len(stream))], 1000, authenticated) == expected
+    assert (
+        parse([stream[place : place + 1] for place in range(len(stream))], 1000, authenticated)
+        == expected
+    )
 
 
 @settings(max_examples=200, deadline=None)
-@given(streams(), st.lists(st.integers(0, 1 << 16), max_size=20), st.lists(st.booleans(), min_size=21, max_size=21))
-def test_feeding_ahead_of_reading_changes_nothing(stream: bytes, cuts: list[int], reads: list[bool]) -> None:
+@given(
+    streams(),
+    st.lists(st.integers(0, 1 << 16), max_size=20),
+    st.lists(st.booleans(), min_size=21, max_size=21),
+)
+def test_feeding_ahead_of_reading_changes_nothing(
+    stream: bytes, cuts: list[int], reads: list[bool]
+) -> None:
     """A session that waits is fed without being read from; then everything must still be there, in order."""
     parser = RequestParser(1000)
     commands = []
@@ -79,13 +90,22 @@ def test_feeding_ahead_of_reading_changes_nothing(stream: bytes, cuts: list[int]
 )
 def test_protocol_errors(wrong: bytes, text: str) -> None:
     assert parse([multibulk(XADD) + wrong]) == ([XADD], "Protocol error: " + text)
-    assert parse([wrong[place : place + 1] for place in range(len(wrong))])[1] == "Protocol error: " + text
+    assert (
+        parse([wrong[place : place + 1] for place in range(len(wrong))])[1]
+        == "Protocol error: " + text
+    )
 
 
 def test_limits_before_authentication() -> None:
     assert parse([b"*10\r\n$16384\r\n"], authenticated=False) == ([], None)
-    assert parse([b"*11\r\n"], authenticated=False) == ([], "Protocol error: unauthenticated multibulk length")
-    assert parse([b"*1\r\n$16385\r\n"], authenticated=False) == ([], "Protocol error: unauthenticated bulk length")
+    assert parse([b"*11\r\n"], authenticated=False) == (
+        [],
+        "Protocol error: unauthenticated multibulk length",
+    )
+    assert parse([b"*1\r\n$16385\r\n"], authenticated=False) == (
+        [],
+        "Protocol error: unauthenticated bulk length",
+    )
 
 
 def test_authentication_lifts_the_limits_for_what_is_already_fed() -> None:
@@ -103,20 +123,27 @@ def test_the_largest_line_and_the_most_arguments_are_accepted() -> None:
     assert parse([line[:70], line[70:-1], line[-1:]]) == ([[b"x" * (LINE_BYTES_MAX - 1)]], None)
     command = [b"x"] * ARGUMENTS_MAX
     stream = multibulk(command)
-    assert parse([stream[place : place + (1 << 16)] for place in range(0, len(stream), 1 << 16)]) == ([command], None)
+    assert parse(
+        [stream[place : place + (1 << 16)] for place in range(0, len(stream), 1 << 16)]
+    ) == ([command], None)
 
 
 def test_a_large_argument_in_small_pieces() -> None:
     """64 MB in reads of 64 KB: quadratic work would take minutes, and the time limit of the suite would end it."""
     value = bytes(range(256)) * (1 << 18)
     stream = multibulk([b"SET", value]) + multibulk(XADD)
-    assert parse([stream[place : place + (1 << 16)] for place in range(0, len(stream), 1 << 16)]) == ([[b"SET", value], XADD], None)
+    assert parse(
+        [stream[place : place + (1 << 16)] for place in range(0, len(stream), 1 << 16)]
+    ) == ([[b"SET", value], XADD], None)
 
 
 def test_a_large_argument_a_byte_at_a_time() -> None:
     value = b"\r\n" * (1 << 18)
     stream = multibulk([b"SET", value]) + multibulk(XADD)
-    assert parse([stream[place : place + 1] for place in range(len(stream))]) == ([[b"SET", value], XADD], None)
+    assert parse([stream[place : place + 1] for place in range(len(stream))]) == (
+        [[b"SET", value], XADD],
+        None,
+    )
 
 
 def test_a_million_commands_in_one_piece_and_in_small_reads_while_nobody_takes_them() -> None:

@@ -11,8 +11,8 @@ import pytest
 import redis
 from hypothesis import HealthCheck, given, settings
 
-from region.resp.encoder import encode_error
-from region.resp.parser import ProtocolError, RequestParser
+from anabranch.region.resp.encoder import encode_error
+from anabranch.region.resp.parser import ProtocolError, RequestParser
 from tests.resp.streams import streams
 
 pytestmark = pytest.mark.oracle
@@ -47,11 +47,15 @@ def unknown_command(command: list[bytes]) -> str:
         if len(told) >= 128:
             break
         told += b"'" + argument[: 128 - len(told)] + b"' "
-    return (b"ERR unknown command '%b', with args beginning with: %b" % (command[0][:128], told)).decode("utf-8", "surrogateescape")
+    return (
+        b"ERR unknown command '%b', with args beginning with: %b" % (command[0][:128], told)
+    ).decode("utf-8", "surrogateescape")
 
 
 # Redis never finds the end of a line that holds NUL, and %s ends there.
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(streams(forbidden=b"\0"))
 def test_redis_understands_the_same(oracle: redis.Redis, stream: bytes) -> None:
     port = oracle.connection_pool.connection_kwargs["port"]
@@ -86,4 +90,6 @@ def test_redis_understands_the_same(oracle: redis.Redis, stream: bytes) -> None:
 )
 def test_protocol_errors_have_the_texts_of_redis(oracle: redis.Redis, stream: bytes) -> None:
     port = oracle.connection_pool.connection_kwargs["port"]
-    assert answer_of_redis(port, b"zz first\r\n" + stream) == expected_answer(b"zz first\r\n" + stream)
+    assert answer_of_redis(port, b"zz first\r\n" + stream) == expected_answer(
+        b"zz first\r\n" + stream
+    )

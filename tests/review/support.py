@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt.apply import apply_block
-from crdt.block import Block
-from crdt.join import join
-from crdt.keyspace import Keyspace
-from crdt.local import apply_local, read_records
-from crdt.region_log import NodeLimits
-from crdt.state import read_snapshot
-from region.engine.core import Identity, Member
-from region.engine.engine import Engine
-from region.engine.journal import Commit, Journal, Row
-from region.engine.lifecycle import Lifecycle
-from region.engine.replies import ErrorReply, Reply, Waiting
-from region.engine.settings import Settings
+from anabranch.crdt.apply import apply_block
+from anabranch.crdt.block import Block
+from anabranch.crdt.join import join
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.local import apply_local, read_records
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.state import read_snapshot
+from anabranch.region.engine.core import Identity, Member
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.journal import Commit, Journal, Row
+from anabranch.region.engine.lifecycle import Lifecycle
+from anabranch.region.engine.replies import ErrorReply, Reply, Waiting
+from anabranch.region.engine.settings import Settings
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
 
@@ -24,7 +24,9 @@ NAMES = {1: "us", 2: "eu", 3: "ap"}
 class Place:
     """One region: its engine, and what a disk would hold of it."""
 
-    def __init__(self, region_id: int, regions: int, now_ms: int, patience_ms: int = 0, **settings: str) -> None:
+    def __init__(
+        self, region_id: int, regions: int, now_ms: int, patience_ms: int = 0, **settings: str
+    ) -> None:
         self.region_id = region_id
         self.members = [Member(one, NAMES[one]) for one in range(1, regions + 1)]
         self.settings = Settings()
@@ -72,7 +74,9 @@ class Place:
         self.now_ms = now_ms
         if rows is not None:
             self.rows = self.rows[:rows]
-        self.engine = self._start(max(now_ms, int(self.meta.get("life", b"0")) + 1) if restored else 0)
+        self.engine = self._start(
+            max(now_ms, int(self.meta.get("life", b"0")) + 1) if restored else 0
+        )
         self.session = self.engine.connect("test", "test", now_ms)
 
     def at(self, now_ms: int) -> None:
@@ -111,7 +115,11 @@ class Place:
         self.engine.receiver_closed(peer)
 
     def lacking(self, vector: dict[int, int]) -> list[Block]:
-        return [row.block for row in self.rows if row.block is not None and row.block.last > vector.get(row.block.origin, 0)]
+        return [
+            row.block
+            for row in self.rows
+            if row.block is not None and row.block.last > vector.get(row.block.origin, 0)
+        ]
 
     def ids(self, key: str) -> list[str]:
         reply = self("XRANGE", key, "-", "+")
@@ -156,7 +164,9 @@ def sync(*places: Place) -> None:
 
 def cluster(regions: int, now_ms: int = 1000, **settings: str) -> list[Place]:
     settings = {"crdt_collect_interval_ms": "1", **settings}
-    places = [Place(region_id, regions, now_ms, 0, **settings) for region_id in range(1, regions + 1)]
+    places = [
+        Place(region_id, regions, now_ms, 0, **settings) for region_id in range(1, regions + 1)
+    ]
     for place in places:
         place.at(now_ms)
         place.commit()

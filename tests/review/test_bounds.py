@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from region.engine.lifecycle import RECOVERY
-from region.engine.replies import ErrorReply
+from anabranch.region.engine.lifecycle import RECOVERY
+from anabranch.region.engine.replies import ErrorReply
 from tests.review.support import carry, cluster, sync
 
 
@@ -66,7 +66,9 @@ def test_what_delconsumer_dropped_is_forgotten_with_its_entries() -> None:
     sync(us, eu)
     stream = us.engine.keyspace.get(b"x")
     assert stream is not None
-    assert {region: len(counters) for region, counters in stream.groups[b"g"].delivery.dropped.items()} == {1: 2}
+    assert {
+        region: len(counters) for region, counters in stream.groups[b"g"].delivery.dropped.items()
+    } == {1: 2}
 
 
 def test_a_command_that_was_let_in_is_not_refused_half_way() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from region.engine.replies import Waiting
+from anabranch.region.engine.replies import Waiting
 from tests.review.support import Place, cluster
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sync.messages import Acknowledge
+from anabranch.sync.messages import Acknowledge
 from tests.sync.fakes import World, mesh
 
 

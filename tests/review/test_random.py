@@ -10,11 +10,11 @@ import random
 
 import pytest
 
-from crdt.encoding import Reader
-from crdt.region_log import LogCursor
-from crdt.vector import includes, raise_to
-from region.engine.lifecycle import SERVING
-from region.engine.replies import MapReply, Reply
+from anabranch.crdt.encoding import Reader
+from anabranch.crdt.region_log import LogCursor
+from anabranch.crdt.vector import includes, raise_to
+from anabranch.region.engine.lifecycle import SERVING
+from anabranch.region.engine.replies import MapReply, Reply
 from tests.review.support import Place, cluster, tell
 
 SEEDS = range(24)
@@ -43,7 +43,9 @@ class World:
         for place in self.places:
             place.commit()
             self.backups[place.region_id] = len(place.rows)
-            place.patience_ms = 1 << 40  # later starts wait for all others, for as long as that takes
+            place.patience_ms = (
+                1 << 40
+            )  # later starts wait for all others, for as long as that takes
 
     # -- links
 
@@ -60,8 +62,12 @@ class World:
             return
         source.commit()
         target.commit()
-        source.engine.peer_holds(target.region_id, target.engine.life, dict(target.engine.disk_vector), source.now_ms)
-        target.engine.peer_holds(source.region_id, source.engine.life, dict(source.engine.disk_vector), target.now_ms)
+        source.engine.peer_holds(
+            target.region_id, target.engine.life, dict(target.engine.disk_vector), source.now_ms
+        )
+        target.engine.peer_holds(
+            source.region_id, source.engine.life, dict(source.engine.disk_vector), target.now_ms
+        )
         if self.chance.random() < 0.1 or not includes(target.engine.vector, self.floor(source)):
             cut = source.engine.snapshot_cut()
             source.commit()
@@ -104,7 +110,9 @@ class World:
             place.restart(self.clock_ms)
         elif kind < 0.36:
             # The newest backup is always used, so none taken after a restored one ever is.
-            place.restart(self.clock_ms, min(self.backups[place.region_id], len(place.rows)), restored=True)
+            place.restart(
+                self.clock_ms, min(self.backups[place.region_id], len(place.rows)), restored=True
+            )
         elif kind < 0.365:
             # Nobody says that this is a backup: the start finds out.
             place.restart(self.clock_ms, min(self.backups[place.region_id], len(place.rows)))
@@ -130,7 +138,18 @@ class World:
             place("XADD", QUEUE, "*", "n", self.added)
         elif kind < 0.60:
             noack = ["NOACK"] if chance.random() < 0.2 else []
-            reply = place("XREADGROUP", "GROUP", "g", consumer, "COUNT", chance.randint(1, 3), *noack, "STREAMS", QUEUE, ">")
+            reply = place(
+                "XREADGROUP",
+                "GROUP",
+                "g",
+                consumer,
+                "COUNT",
+                chance.randint(1, 3),
+                *noack,
+                "STREAMS",
+                QUEUE,
+                ">",
+            )
             handed = names_of(reply)
             self.handed[place.region_id] |= handed
             if noack:
@@ -214,9 +233,13 @@ class World:
                 while cursor.valid:
                     name = f"{cursor.ms}-{cursor.seq}"
                     if acked.contains(cursor.counter):
-                        assert name in self.acked, f"{place.region_id}: {name} was never acknowledged"
+                        assert name in self.acked, (
+                            f"{place.region_id}: {name} was never acknowledged"
+                        )
                     if given is not None and given.contains(cursor.counter):
-                        assert name in self.handed[place.region_id] | self.acked, f"{place.region_id}: {name} would be skipped"
+                        assert name in self.handed[place.region_id] | self.acked, (
+                            f"{place.region_id}: {name} would be skipped"
+                        )
                     cursor.step()
 
 

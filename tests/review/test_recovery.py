@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from region.engine.gossip import Answer, Gossip, Heard, Question
-from region.engine.lifecycle import RECOVERY, SERVING, STARTING
+from anabranch.region.engine.gossip import Answer, Gossip, Heard, Question
+from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
 from tests.review.support import carry, cluster, code, sync, tell
 
 

@@ -6,15 +6,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from region import starting
-from region.database import Database
-from region.engine.engine import Engine
-from region.engine.settings import Settings
+from anabranch.region import starting
+from anabranch.region.database import Database
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.settings import Settings
 
 
 def _config(restored: bool) -> Any:
     members = {"us": 1, "eu": 2}
-    return SimpleNamespace(cluster="c", region_id=1, name="us", members=members, settings=Settings(), restored=restored)
+    return SimpleNamespace(
+        cluster="c", region_id=1, name="us", members=members, settings=Settings(), restored=restored
+    )
 
 
 async def _start(directory: Path, now_ms: int, restored: bool = False) -> tuple[Engine, Database]:

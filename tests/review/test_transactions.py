@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from region.engine.lifecycle import RECOVERY, SERVING, STARTING
-from region.engine.replies import NULL_ARRAY, QUEUED, Waiting
+from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
+from anabranch.region.engine.replies import NULL_ARRAY, QUEUED, Waiting
 from tests.review.support import Place, carry, cluster, code
 
 
@@ -43,7 +43,12 @@ def test_a_snapshot_that_takes_one_entry_and_brings_another_wakes_readers() -> N
     us.ok("XADD", "x", "*", "f", "1")
     carry(us, eu)
     last = eu.ids("x")[-1]
-    assert isinstance(eu.engine.execute(eu.session, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"x", last.encode()], 1000), Waiting)
+    assert isinstance(
+        eu.engine.execute(
+            eu.session, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"x", last.encode()], 1000
+        ),
+        Waiting,
+    )
     us.ok("XDEL", "x", last)
     us.ok("XADD", "x", "*", "f", "2")
     us.commit()

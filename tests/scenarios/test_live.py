@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario.running import Outcome, run, scenario_files
+from anabranch.sim.scenario.running import Outcome, run, scenario_files
 
 FILES = scenario_files([Path(__file__).resolve().parents[2] / "sim" / "scenarios"])
 

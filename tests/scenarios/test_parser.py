@@ -6,15 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from sim.plan import Fault
-from sim.scenario.cells import Arrow, Command, Directive, Pause, tokens_of, words_of
-from sim.scenario.expectation import Between, ErrorPrefix, Items, Nil, Word
-from sim.scenario.model import Answer, Call, Cut, HangUp, Heal, ScenarioError, Strike, Surroundings, Sync, Until, Wait
-from sim.scenario.outages import LIVE
-from sim.scenario.parser import load, parse
-from sim.scenario.running import scenario_files
-from sim.scenario.trouble import OF_TWO, trouble_of, written
-from sim.world.faults import KINDS
+from anabranch.sim.plan import Fault
+from anabranch.sim.scenario.cells import Arrow, Command, Directive, Pause, tokens_of, words_of
+from anabranch.sim.scenario.expectation import Between, ErrorPrefix, Items, Nil, Word
+from anabranch.sim.scenario.model import (
+    Answer,
+    Call,
+    Cut,
+    HangUp,
+    Heal,
+    ScenarioError,
+    Strike,
+    Surroundings,
+    Sync,
+    Until,
+    Wait,
+)
+from anabranch.sim.scenario.outages import LIVE
+from anabranch.sim.scenario.parser import load, parse
+from anabranch.sim.scenario.running import scenario_files
+from anabranch.sim.scenario.trouble import OF_TWO, trouble_of, written
+from anabranch.sim.world.faults import KINDS
 
 FILES = Path(__file__).resolve().parents[2] / "sim" / "scenarios"
 
@@ -71,8 +83,14 @@ def test_several_commands_in_one_cell() -> None:
         ("[group1, group2]", Items((Word("group1"), Word("group2")))),
         ("{x, y}", Items((Word("x"), Word("y")), ordered=False)),
         ("[OK, [1-1, 2-1], nil]", Items((Word("OK"), Items((Word("1-1"), Word("2-1"))), Nil()))),
-        ("[110-1 text=hello n=1, 120-1]", Items((Word("110-1", (("text", "hello"), ("n", "1"))), Word("120-1")))),
-        ("[length=1, last-generated-id=5-1]", Items((Word("", (("length", "1"), ("last-generated-id", "5-1"))),))),
+        (
+            "[110-1 text=hello n=1, 120-1]",
+            Items((Word("110-1", (("text", "hello"), ("n", "1"))), Word("120-1"))),
+        ),
+        (
+            "[length=1, last-generated-id=5-1]",
+            Items((Word("", (("length", "1"), ("last-generated-id", "5-1"))),)),
+        ),
         ("`OK`", Word("OK")),
     ],
 )
@@ -86,12 +104,23 @@ def test_directives() -> None:
     assert tokens_of("— Sync —, effects us=1 eu=0") == [Directive("sync", (("us", 1), ("eu", 0)))]
     assert tokens_of("— Cut —") == [Directive("cut")]
     assert tokens_of("_— Heal —_") == [Directive("heal")]
-    assert tokens_of("`PING`<br/>wait 300 ms<br/>wait 2 s") == [Command((b"PING",)), Pause(300), Pause(2000)]
+    assert tokens_of("`PING`<br/>wait 300 ms<br/>wait 2 s") == [
+        Command((b"PING",)),
+        Pause(300),
+        Pause(2000),
+    ]
     assert tokens_of("") == []
 
 
 def test_words_are_split_as_redis_cli_does() -> None:
-    assert words_of('XADD s * "two words" "\\x00\\n\\"" \'it\\\'s "so"\'') == (b"XADD", b"s", b"*", b"two words", b'\x00\n"', b'it\'s "so"')
+    assert words_of('XADD s * "two words" "\\x00\\n\\"" \'it\\\'s "so"\'') == (
+        b"XADD",
+        b"s",
+        b"*",
+        b"two words",
+        b'\x00\n"',
+        b'it\'s "so"',
+    )
 
 
 def test_steps_of_all_kinds() -> None:
@@ -114,9 +143,13 @@ def test_steps_of_all_kinds() -> None:
 
 
 def test_header_and_columns() -> None:
-    text = "---\nid-mode: liberal\nregions: 5\nnames: north, south\nset crdt-expiry-grace-ms: 100\n---\n# T\n\n" + table(
-        "| t1 | `PING` | `PING` | a | b \\| c |", heads="| Time | south | Region 3 | Why | Explanation |"
-    ).replace("| --- | --- | --- |", "| --- | --- | --- | --- | --- |")
+    text = (
+        "---\nid-mode: liberal\nregions: 5\nnames: north, south\nset crdt-expiry-grace-ms: 100\n---\n# T\n\n"
+        + table(
+            "| t1 | `PING` | `PING` | a | b \\| c |",
+            heads="| Time | south | Region 3 | Why | Explanation |",
+        ).replace("| --- | --- | --- |", "| --- | --- | --- | --- | --- |")
+    )
     scenario = parse(text)
     assert (scenario.id_mode, scenario.members, scenario.columns) == ("liberal", 5, (2, 3))
     assert scenario.settings == (("crdt-expiry-grace-ms", "100"),)
@@ -150,7 +183,11 @@ def test_several_tables_are_one_scenario_and_others_are_prose() -> None:
         (table("| t1 | — Sync — effects mars=1 | — Sync — |"), 3, "no such region"),
         (table("| t1 | — Sync — quickly | — Sync — |"), 3, "may only stand"),
         (table("| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |"), 3, "returns in the end"),
-        (table("| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |", "| t2 | `PING` | |"), 4, "while one is blocked"),
+        (
+            table("| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |", "| t2 | `PING` | |"),
+            4,
+            "while one is blocked",
+        ),
         (table("| t1 | | |", heads="| Time | Region 1 | Mars |"), 1, "a column is"),
         (table("| t1 | | |", heads="| Time | Region 1 | Region 1 |"), 1, "different regions"),
         (table("| t1 | | |", above="id-mode: lax"), 1, "id-mode is one of"),
@@ -158,7 +195,13 @@ def test_several_tables_are_one_scenario_and_others_are_prose() -> None:
         ("---\nid-mode strict\n---\n" + table("| t1 | | |"), 2, "key: value"),
         ("---\nid-mode: strict\n" + table("| t1 | | |"), 3, "key: value"),
         (table("| t1 | | |", above="regions: 99"), 1, "from 2 to 16"),
-        (table("| t1 | | |") + "\n" + table("| t2 | | |", heads="| Time | Region 1 | Region 3 |"), 5, "same regions"),
+        (
+            table("| t1 | | |")
+            + "\n"
+            + table("| t2 | | |", heads="| Time | Region 1 | Region 3 |"),
+            5,
+            "same regions",
+        ),
     ],
 )
 def test_errors_name_the_line(text: str, line: int, part: str) -> None:
@@ -177,17 +220,26 @@ def test_a_file_that_is_not_there() -> None:
 def test_every_file_is_read_and_expects_something(path: Path) -> None:
     scenario = load(path)
     assert any(call.expected is not None for call in scenario.calls())
-    assert "S" in path.read_text(encoding="utf-8").split("|")[0], "the prose cites the rule that the scenario shows"
+    assert "S" in path.read_text(encoding="utf-8").split("|")[0], (
+        "the prose cites the rule that the scenario shows"
+    )
 
 
 def test_clients_have_labels_and_hang_up() -> None:
-    scenario = parse(table("| t1 | 3: `MULTI` `PING`<br/>7: `PING` → PONG 0: `ECHO a` | 3: hang up `PING` |"))
-    calls = [(step.region, step.client, step.post) if isinstance(step, Call) else step for step in scenario.steps]
+    scenario = parse(
+        table("| t1 | 3: `MULTI` `PING`<br/>7: `PING` → PONG 0: `ECHO a` | 3: hang up `PING` |")
+    )
+    calls = [
+        (step.region, step.client, step.post) if isinstance(step, Call) else step
+        for step in scenario.steps
+    ]
     assert calls == [(1, 3, 1), (1, 3, 1), (1, 7, 2), (1, 0, 3), HangUp(3, "t1", 2, 3), (2, 3, 1)]
 
 
 def test_blocked_commands_belong_to_a_client() -> None:
-    scenario = parse(table("| t1 | 3: `PING` → (blocked)<br/>4: `PING` | |", "| t2 | `PING` 3: → PONG | |"))
+    scenario = parse(
+        table("| t1 | 3: `PING` → (blocked)<br/>4: `PING` | |", "| t2 | `PING` 3: → PONG | |")
+    )
     assert scenario.steps[-1] == Answer(4, "t2", 1, Word("PONG"), 3)
 
 
@@ -222,7 +274,11 @@ def test_every_kind_of_fault_can_be_written_and_read() -> None:
     for kind in KINDS:
         fault = Fault(0, kind, (1, 2) if kind in OF_TWO else (1,), 20, 7)
         (step,) = parse(table(f"| t1 | {written(fault, 'eu')} | |")).steps
-        assert isinstance(step, Strike) and (step.fault.kind, step.fault.regions, step.fault.duration_ms) == (kind, fault.regions, 20)
+        assert isinstance(step, Strike) and (
+            step.fault.kind,
+            step.fault.regions,
+            step.fault.duration_ms,
+        ) == (kind, fault.regions, 20)
     assert set(OF_TWO) <= set(KINDS) and set(KINDS) >= LIVE
 
 
@@ -248,12 +304,23 @@ id-mode: liberal
 ---
 """
     scenario = parse(above + table("| 1 ms | `PING` | |", heads="| Time | us | ap |"))
-    assert (scenario.links_open, scenario.judged, scenario.regions, scenario.links) == (True, True, (1, 3), ((1, 3),))
+    assert (scenario.links_open, scenario.judged, scenario.regions, scenario.links) == (
+        True,
+        True,
+        (1, 3),
+        ((1, 3),),
+    )
     assert (scenario.until_ms, scenario.members) == (900, 3)
-    assert scenario.surroundings == Surroundings(17, (1, 5), 25, 0.02, ("encoded",), ((3, -300),), (4, 2))
+    assert scenario.surroundings == Surroundings(
+        17, (1, 5), 25, 0.02, ("encoded",), ((3, -300),), (4, 2)
+    )
     mode = {"crdt-xadd-id-uniqueness-mode": "liberal"}
     assert scenario.settings_of(1) == {**mode, "appendfsync": "no"}
-    assert scenario.settings_of(3) == {**mode, "appendfsync": "always", "crdt-log-max-effects": "10"}
+    assert scenario.settings_of(3) == {
+        **mode,
+        "appendfsync": "always",
+        "crdt-log-max-effects": "10",
+    }
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,23 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from sim.plan import Fault
-from sim.scenario.cluster import ClusterError, Ticket
-from sim.scenario.expectation import Bindings, ErrorText, Row, matches
-from sim.scenario.model import Link, Scenario
-from sim.scenario.parser import parse
-from sim.scenario.runner import run_scenario
-from sim.scenario.shape import Reply, shape
+from anabranch.sim.plan import Fault
+from anabranch.sim.scenario.cluster import ClusterError, Ticket
+from anabranch.sim.scenario.expectation import Bindings, ErrorText, Row, matches
+from anabranch.sim.scenario.model import Link, Scenario
+from anabranch.sim.scenario.parser import parse
+from anabranch.sim.scenario.runner import run_scenario
+from anabranch.sim.scenario.shape import Reply, shape
 
 
 class Scripted:
     """Answers by (region, command line); a list of answers is given one by one. What is posted at once is answered by `later`."""
 
-    def __init__(self, replies: dict[tuple[int, str], list[Reply]], vectors: list[dict[int, dict[int, int]]] | None = None) -> None:
+    def __init__(
+        self,
+        replies: dict[tuple[int, str], list[Reply]],
+        vectors: list[dict[int, dict[int, int]]] | None = None,
+    ) -> None:
         self.replies = replies
         self.later_vectors = vectors or []
         self.log: list[str] = []
@@ -30,7 +34,9 @@ class Scripted:
     def prepare(self, scenario: Scenario) -> None:
         self.log.append("prepare")
 
-    def post(self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool) -> list[Ticket]:
+    def post(
+        self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool
+    ) -> list[Ticket]:
         return [self._post(region, client, argv) for argv in commands]
 
     def _post(self, region: int, client: int, argv: Sequence[bytes]) -> Ticket:
@@ -79,7 +85,9 @@ class Scripted:
         return True
 
     def vectors(self, regions: Sequence[int]) -> dict[int, dict[int, int]]:
-        found = self.later_vectors.pop(0) if self.later_vectors else {1: {1: 1}, 2: {1: 1}, 3: {1: 1}}
+        found = (
+            self.later_vectors.pop(0) if self.later_vectors else {1: {1: 1}, 2: {1: 1}, 3: {1: 1}}
+        )
         return {region: found[region] for region in regions}
 
     def links(self, regions: Sequence[int]) -> dict[int, dict[int, str]]:
@@ -98,7 +106,9 @@ class Scripted:
 
 def scenario_of(*rows: str, regions: int = 2, above: str = "") -> Scenario:
     heads = "| Time |" + "".join(f" Region {region + 1} |" for region in range(regions))
-    return parse("\n".join([*above.splitlines(), heads, "|" + " --- |" * (regions + 1), *rows]), "f.md")
+    return parse(
+        "\n".join([*above.splitlines(), heads, "|" + " --- |" * (regions + 1), *rows]), "f.md"
+    )
 
 
 def test_generated_ids_bind_at_their_first_use_and_are_put_into_commands() -> None:
@@ -127,7 +137,11 @@ def test_an_id_that_does_not_fit_its_region_is_a_failure() -> None:
 
 def test_a_written_id_binds_to_no_other_region_and_to_one_id_only() -> None:
     bindings = Bindings()
-    assert bindings.generate(1, "700-1") is None and bindings.generate(2, "700-2") is None and bindings.generate(1, "700-1001") is None
+    assert (
+        bindings.generate(1, "700-1") is None
+        and bindings.generate(2, "700-2") is None
+        and bindings.generate(1, "700-1001") is None
+    )
     assert not bindings.same("5-1", "700-2")
     assert bindings.same("5-1", "700-1") and bindings.same("5-1", "700-1")
     assert not bindings.same("5-1", "700-1001") and not bindings.same("6-1", "700-1")
@@ -150,26 +164,55 @@ def test_a_mismatch_tells_everything() -> None:
 
 
 def test_an_error_that_nobody_expects_is_a_mismatch() -> None:
-    cluster = Scripted({(1, "XADD x 1 a b"): [ErrorText("ERR no")], (1, "XLEN x"): [ErrorText("NOGROUP x")]})
+    cluster = Scripted(
+        {(1, "XADD x 1 a b"): [ErrorText("ERR no")], (1, "XLEN x"): [ErrorText("NOGROUP x")]}
+    )
     rows = ["| t1 | `XADD x 1 a b` `XLEN x` → (error) NOGROUP | |"]
-    assert [mismatch.got for mismatch in run_scenario(scenario_of(*rows), cluster)] == ["(error) ERR no"]
+    assert [mismatch.got for mismatch in run_scenario(scenario_of(*rows), cluster)] == [
+        "(error) ERR no"
+    ]
 
 
 @pytest.mark.parametrize(
     ("argv", "reply", "written", "same"),
     [
-        ("XREAD STREAMS x y 0 0", [[b"x", [[b"1-1", [b"a", b"b"]]]], [b"y", [[b"2-1", [b"a", b"b"]]]]], "[1-1, 2-1]", True),
+        (
+            "XREAD STREAMS x y 0 0",
+            [[b"x", [[b"1-1", [b"a", b"b"]]]], [b"y", [[b"2-1", [b"a", b"b"]]]]],
+            "[1-1, 2-1]",
+            True,
+        ),
         ("XREADGROUP GROUP g a STREAMS x >", None, "[]", True),
         ("XREADGROUP GROUP g a STREAMS x 0", [[b"x", [[b"1-1", None]]]], "[1-1]", True),
         ("XCLAIM x g a 0 1-1 JUSTID", [b"1-1"], "[1-1]", True),
         ("XAUTOCLAIM x g a 0 0", [b"0-0", [[b"1-1", [b"a", b"b"]]], []], "[1-1 a=b]", True),
         ("XAUTOCLAIM x g a 0 0", [b"0-0", [[b"1-1", [b"a", b"b"]]], []], "[1-1 a=c]", False),
-        ("XPENDING x g - + 10", [[b"1-1", b"alice", 5, 2]], "[1-1 consumer=alice deliveries=2]", True),
-        ("XPENDING x g", [1, b"1-1", b"1-1", [[b"alice", b"1"]]], "[1, 1-1, 1-1, [[alice, 1]]]", True),
-        ("XINFO GROUPS x", [[b"name", b"g", b"pending", 0, b"lag", None]], "[g pending=0 lag=nil]", True),
+        (
+            "XPENDING x g - + 10",
+            [[b"1-1", b"alice", 5, 2]],
+            "[1-1 consumer=alice deliveries=2]",
+            True,
+        ),
+        (
+            "XPENDING x g",
+            [1, b"1-1", b"1-1", [[b"alice", b"1"]]],
+            "[1, 1-1, 1-1, [[alice, 1]]]",
+            True,
+        ),
+        (
+            "XINFO GROUPS x",
+            [[b"name", b"g", b"pending", 0, b"lag", None]],
+            "[g pending=0 lag=nil]",
+            True,
+        ),
         ("XINFO GROUPS x", ErrorText("ERR no such key"), "[]", True),
         ("XINFO CONSUMERS x g", ErrorText("NOGROUP No such consumer group"), "[]", False),
-        ("XINFO STREAM x", [b"length", 2, b"last-generated-id", b"1-1", b"first-entry", [b"1-1", [b"a", b"b"]]], "[length=2]", True),
+        (
+            "XINFO STREAM x",
+            [b"length", 2, b"last-generated-id", b"1-1", b"first-entry", [b"1-1", [b"a", b"b"]]],
+            "[length=2]",
+            True,
+        ),
         ("XINFO STREAM x", [b"length", 2], "[length=3]", False),
         ("KEYS *", [b"y", b"x"], "{x, y}", True),
         ("KEYS *", [b"y", b"x"], "[x, y]", False),
@@ -180,7 +223,9 @@ def test_an_error_that_nobody_expects_is_a_mismatch() -> None:
         ("XRANGE x - +", None, "nil", True),
     ],
 )
-def test_replies_are_compared_in_their_shape(argv: str, reply: Reply, written: str, same: bool) -> None:
+def test_replies_are_compared_in_their_shape(
+    argv: str, reply: Reply, written: str, same: bool
+) -> None:
     expected = scenario_of(f"| t | `PING` → {written} | |").calls()[0].expected
     assert expected is not None
     assert matches(expected, shape(argv.encode().split(), reply), Bindings()) is same
@@ -195,7 +240,10 @@ def test_transactions_compare_each_reply_in_its_shape() -> None:
             (1, "EXEC"): [[b"700-1", [[b"700-1", [b"a", b"1"]]]]],
         }
     )
-    rows = ["| t1 | `MULTI` → OK `XADD m * a 1` → QUEUED `XRANGE m - +` → QUEUED | |", "| t2 | `EXEC` → [5-1, [5-1]] | |"]
+    rows = [
+        "| t1 | `MULTI` → OK `XADD m * a 1` → QUEUED `XRANGE m - +` → QUEUED | |",
+        "| t2 | `EXEC` → [5-1, [5-1]] | |",
+    ]
     assert run_scenario(scenario_of(*rows), cluster) == []
 
 
@@ -204,9 +252,18 @@ def test_a_sync_row_runs_until_nothing_moves_and_counts_effects() -> None:
     moving = {1: {1: 5}, 2: {1: 5}}
     rest = {1: {1: 5, 2: 1}, 2: {1: 5, 2: 1}}
     cluster = Scripted({}, [before, moving, rest, rest])
-    mismatches = run_scenario(scenario_of("| t1 | — Sync — effects us=3 eu=2 | — Sync — |"), cluster)
+    mismatches = run_scenario(
+        scenario_of("| t1 | — Sync — effects us=3 eu=2 | — Sync — |"), cluster
+    )
     assert [(one.expected, one.got) for one in mismatches] == [("effects eu=2", "effects eu=1")]
-    assert cluster.log == ["prepare", "open [(1, 2), (2, 1)]", "sync [1, 2]", "sync [1, 2]", "sync [1, 2]", "judged False"]
+    assert cluster.log == [
+        "prepare",
+        "open [(1, 2), (2, 1)]",
+        "sync [1, 2]",
+        "sync [1, 2]",
+        "sync [1, 2]",
+        "judged False",
+    ]
     assert not cluster.open
 
 
@@ -219,11 +276,18 @@ def test_a_cut_link_stays_closed_until_healed() -> None:
     ]
     cluster = Scripted({})
     assert run_scenario(scenario_of(*rows, regions=3), cluster) == []
-    assert [line for line in cluster.log if line.startswith("open")] == ["open [(1, 2), (2, 1), (2, 3), (3, 2)]", "open [(1, 3), (3, 1)]"]
+    assert [line for line in cluster.log if line.startswith("open")] == [
+        "open [(1, 2), (2, 1), (2, 3), (3, 2)]",
+        "open [(1, 3), (3, 1)]",
+    ]
 
 
 def test_a_region_cut_from_all_need_not_level() -> None:
-    rows = ["| t1 | — Cut — | — Cut — | |", "| t2 | — Cut — | | — Cut — |", "| t3 | — Sync — | — Sync — | — Sync — |"]
+    rows = [
+        "| t1 | — Cut — | — Cut — | |",
+        "| t2 | — Cut — | | — Cut — |",
+        "| t3 | — Sync — | — Sync — | — Sync — |",
+    ]
     vectors = {1: {1: 9}, 2: {1: 1}, 3: {1: 1}}
     cluster = Scripted({}, [vectors] * 3)
     assert run_scenario(scenario_of(*rows, regions=3), cluster) == []
@@ -232,8 +296,12 @@ def test_a_region_cut_from_all_need_not_level() -> None:
 
 def test_regions_that_never_level_end_the_run() -> None:
     cluster = Scripted({}, [{1: {1: n}, 2: {1: 0}} for n in range(100)])
-    (mismatch,) = run_scenario(scenario_of("| t1 | — Sync — | — Sync — |", "| t2 | `PING` | |"), cluster)
-    assert "did not level" in mismatch.got and "links {0: 'up'}" in mismatch.got and mismatch.line == 3
+    (mismatch,) = run_scenario(
+        scenario_of("| t1 | — Sync — | — Sync — |", "| t2 | `PING` | |"), cluster
+    )
+    assert (
+        "did not level" in mismatch.got and "links {0: 'up'}" in mismatch.got and mismatch.line == 3
+    )
 
 
 def test_blocked_commands() -> None:
@@ -243,7 +311,13 @@ def test_blocked_commands() -> None:
 
 
 def test_a_row_with_a_time_waits_for_no_answer_and_binds_what_comes() -> None:
-    cluster = Scripted({(1, "XADD m * a 1"): [b"700-1"], (2, "XDEL m 700-1"): [1], (2, "XLEN m"): [ErrorText("ERR no")]})
+    cluster = Scripted(
+        {
+            (1, "XADD m * a 1"): [b"700-1"],
+            (2, "XDEL m 700-1"): [1],
+            (2, "XLEN m"): [ErrorText("ERR no")],
+        }
+    )
     rows = ["| 10 ms | 3: `XADD m * a 1` → 5-1 | |", "| 20 ms | | 4: `XDEL m 5-1` → 1 `XLEN m` |"]
     assert run_scenario(scenario_of(*rows), cluster) == []
     assert cluster.log == [
@@ -280,7 +354,10 @@ def test_faults_are_handed_on_and_what_judges_find_differs() -> None:
     ]
     above = "---\nlinks: open\njudges: all\nuntil: 400 ms\n---"
     (mismatch,) = run_scenario(scenario_of(*rows, above=above), cluster)
-    assert str(mismatch) == "f.md: the end, digests\n    expected nothing to be found\n    got      they differ"
+    assert (
+        str(mismatch)
+        == "f.md: the end, digests\n    expected nothing to be found\n    got      they differ"
+    )
     assert cluster.log == [
         "prepare", "until 10", "kill (1,) 300 0", "one-way cut (2, 1) 1000 7", "open [(1, 2), (2, 1)]", "until 400", "judged True",
     ]  # fmt: skip
@@ -288,5 +365,8 @@ def test_faults_are_handed_on_and_what_judges_find_differs() -> None:
 
 def test_a_sync_row_leaves_open_links_as_they_are() -> None:
     cluster = Scripted({}, [{1: {1: 1}, 2: {1: 1}}] * 3)
-    assert run_scenario(scenario_of("| t1 | — Sync — | — Sync — |", above="links: open"), cluster) == []
+    assert (
+        run_scenario(scenario_of("| t1 | — Sync — | — Sync — |", above="links: open"), cluster)
+        == []
+    )
     assert not any(line.startswith("open") for line in cluster.log)

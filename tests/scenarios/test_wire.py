@@ -7,8 +7,8 @@ import socket
 import pytest
 import redis
 
-from sim.scenario.expectation import ErrorText
-from sim.scenario.wire import Wire, WireError
+from anabranch.sim.scenario.expectation import ErrorText
+from anabranch.sim.scenario.wire import Wire, WireError
 
 
 def test_replies(oracle: redis.Redis) -> None:
@@ -24,7 +24,11 @@ def test_replies(oracle: redis.Redis) -> None:
         assert wire.call("XINFO", "GROUPS", "missing") == ErrorText("ERR no such key")
         for command in (("MULTI",), ("XLEN", "x"), ("XGROUP", "CREATE", "x", "g"), ("XLEN", "x")):
             wire.send(command)
-        assert [wire.read() for _ in range(3)] == [b"OK", b"QUEUED", ErrorText("ERR wrong number of arguments for 'xgroup|create' command")]
+        assert [wire.read() for _ in range(3)] == [
+            b"OK",
+            b"QUEUED",
+            ErrorText("ERR wrong number of arguments for 'xgroup|create' command"),
+        ]
         assert wire.read() == b"QUEUED"
         assert isinstance(wire.call("EXEC"), ErrorText)
         value = b"v" * 3_000_000

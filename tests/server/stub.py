@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from region.engine.replies import NO_REPLY, OK, PONG, WAITING, ErrorReply, MapReply, Reply
-from region.engine.session import Session
-from region.engine.settings import Settings, Value
-from region.server import Server
+from anabranch.region.engine.replies import NO_REPLY, OK, PONG, WAITING, ErrorReply, MapReply, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import Settings, Value
+from anabranch.region.server import Server
 
 
 class StubEngine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from region.connection import OUTPUT_HIGH_BYTES
+from anabranch.region.connection import OUTPUT_HIGH_BYTES
 from tests.resp.streams import multibulk
 from tests.server.client import connect, until
 from tests.server.conftest import Play
@@ -22,7 +22,11 @@ def test_addresses_and_counters(play: Play) -> None:
         assert region.engine.sessions[0].local_address == f"127.0.0.1:{region.server.port}"
         assert region.server.connections_received == 1
         figures = region.server.figures()
-        assert figures["connected_clients"] == 1 and figures["total_net_input_bytes"] == 6 and figures["total_net_output_bytes"] == 7
+        assert (
+            figures["connected_clients"] == 1
+            and figures["total_net_input_bytes"] == 6
+            and figures["total_net_output_bytes"] == 7
+        )
 
     play(story)
 
@@ -138,7 +142,11 @@ def test_a_huge_pipeline_starves_nobody(play: Play) -> None:
             await modest.expect(b"+PONG\r\n")
         greedy.send(multibulk([b"ECHO", b"done"]))
         await greedy.expect(b"+PONG\r\n" * 300_000 + b"$4\r\ndone\r\n")
-        places = [place for place, session_id in enumerate(region.engine.served) if session_id != region.engine.served[-1]]
+        places = [
+            place
+            for place, session_id in enumerate(region.engine.served)
+            if session_id != region.engine.served[-1]
+        ]
         assert len(places) == 21
         assert max(later - earlier for earlier, later in pairwise(places)) < 100_000
 
@@ -152,7 +160,12 @@ def test_a_client_that_does_not_read_is_not_executed_for_and_then_not_read_from(
         await modest.expect(b"+PONG\r\n")
         greedy.writer.transport.pause_reading()  # type: ignore[attr-defined]
         greedy.send(multibulk([b"BIG", b"1000000"]) * 60)
-        await until(lambda: len(region.server.connections) == 2 and region.server.connections[greedy_id(region)].output_full)
+        await until(
+            lambda: (
+                len(region.server.connections) == 2
+                and region.server.connections[greedy_id(region)].output_full
+            )
+        )
         connection = region.server.connections[greedy_id(region)]
         executed = region.engine.executed
         assert executed < 60
@@ -178,7 +191,12 @@ def test_held_replies_are_bounded(play: Play) -> None:
     async def story(region: StubRegion) -> None:
         client = await connect(region)
         client.send(b"WRITE\r\n" + b"BIG 1000000\r\n" * 40)
-        await until(lambda: region.engine.sessions and region.engine.sessions[0].output_bytes > OUTPUT_HIGH_BYTES)
+        await until(
+            lambda: (
+                region.engine.sessions
+                and region.engine.sessions[0].output_bytes > OUTPUT_HIGH_BYTES
+            )
+        )
         await asyncio.sleep(0.05)
         assert region.engine.executed < 41
         region.commit(1)

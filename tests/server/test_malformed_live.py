@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.malformed import attack
+from anabranch.bench.malformed import attack
 
 pytestmark = pytest.mark.live
 

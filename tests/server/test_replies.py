@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from region.engine.replies import NO_REPLY
+from anabranch.region.engine.replies import NO_REPLY
 from tests.server.client import connect, until
 from tests.server.conftest import Play
 from tests.server.stub import StubRegion
@@ -13,7 +13,9 @@ from tests.server.stub import StubRegion
 def test_a_pipeline_is_answered_in_order_and_stepped_once(play: Play) -> None:
     async def story(region: StubRegion) -> None:
         client = await connect(region)
-        client.send(b"PING\r\n*2\r\n$4\r\nECHO\r\n$3\r\na\r\n\r\nQUIET\r\nnope\r\nECHO 'b c'\r\n*1\r\n$4\r\nPI")
+        client.send(
+            b"PING\r\n*2\r\n$4\r\nECHO\r\n$3\r\na\r\n\r\nQUIET\r\nnope\r\nECHO 'b c'\r\n*1\r\n$4\r\nPI"
+        )
         await client.expect(b"+PONG\r\n$3\r\na\r\n\r\n-ERR unknown command 'nope'\r\n$3\r\nb c\r\n")
         assert region.steps == 1
         client.send(b"NG\r\n")

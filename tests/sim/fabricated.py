@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from typing import Optional
 
-from crdt import effects as fx
-from crdt.block import Block, BlockWriter, chain_after
-from crdt.effects import Effect
-from crdt.ids import parse
-from crdt.node import encode_names, encode_values
-from region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
-from sim.checkers.acknowledged_adds import AcknowledgedAdds
-from sim.checkers.digests import Digests
-from sim.checkers.idempotent_once import IdempotentOnce
-from sim.checkers.no_phantoms import NoPhantoms
-from sim.checkers.no_return import NoReturn
-from sim.checkers.removals import Removals
-from sim.checkers.unique_ids import UniqueIds
-from sim.checkers.vectors import Vectors
-from sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector, Words
-from sim.oracle.oracle import Oracle
-from sim.oracle.reads import configuration
+from anabranch.crdt import effects as fx
+from anabranch.crdt.block import Block, BlockWriter, chain_after
+from anabranch.crdt.effects import Effect
+from anabranch.crdt.ids import parse
+from anabranch.crdt.node import encode_names, encode_values
+from anabranch.region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
+from anabranch.sim.checkers.acknowledged_adds import AcknowledgedAdds
+from anabranch.sim.checkers.digests import Digests
+from anabranch.sim.checkers.idempotent_once import IdempotentOnce
+from anabranch.sim.checkers.no_phantoms import NoPhantoms
+from anabranch.sim.checkers.no_return import NoReturn
+from anabranch.sim.checkers.removals import Removals
+from anabranch.sim.checkers.unique_ids import UniqueIds
+from anabranch.sim.checkers.vectors import Vectors
+from anabranch.sim.history import (
+    Began,
+    Checker,
+    Committed,
+    End,
+    Moved,
+    Operation,
+    Setup,
+    Shown,
+    Stopped,
+    Vector,
+    Words,
+)
+from anabranch.sim.oracle.oracle import Oracle
+from anabranch.sim.oracle.reads import configuration
 
 SETTINGS = {
     "crdt-xadd-id-uniqueness-mode": "strict",
@@ -51,7 +63,9 @@ Issued = Effect | Plain
 class Story:
     """Regions, and the judges that hear of them. Time is 1000 ms at first; a step takes none unless `at` is called."""
 
-    def __init__(self, regions: int = 2, judges: Optional[list[type[Checker]]] = None, **settings: str) -> None:
+    def __init__(
+        self, regions: int = 2, judges: Optional[list[type[Checker]]] = None, **settings: str
+    ) -> None:
         values = {**SETTINGS, **{name.replace("_", "-"): value for name, value in settings.items()}}
         ids = tuple(range(1, regions + 1))
         self.setup = Setup(1, ids, {region: dict(values) for region in ids}, (KEY,), self.ask)
@@ -63,7 +77,9 @@ class Story:
         self.starts = dict.fromkeys(ids, 0)
         self.open: dict[int, list[Issued]] = {region: [] for region in ids}
         self.chains = {region: bytes(16) for region in ids}
-        self.answers: dict[tuple[int, Words], Reply] = {}  # what a region answers when looked at, if it is not the naive truth
+        self.answers: dict[
+            tuple[int, Words], Reply
+        ] = {}  # what a region answers when looked at, if it is not the naive truth
         self.operations = 0
         for region in ids:
             self.begin(region, "first", {})
@@ -74,7 +90,9 @@ class Story:
 
     def found(self) -> list[str]:
         """The names of the judges that found something, each once, ascending."""
-        return sorted({violation.checker for judge in self.judges for violation in judge.violations})
+        return sorted(
+            {violation.checker for judge in self.judges for violation in judge.violations}
+        )
 
     def texts(self) -> str:
         return "\n".join(str(violation) for judge in self.judges for violation in judge.violations)
@@ -86,10 +104,16 @@ class Story:
         self.vectors[region] = dict(vector)
         self.disks[region] = dict(vector)
         self.open[region] = []
-        self.tell("began", Began(region, self.starts[region], how, self.starts[region], dict(vector), self.now_ms))
+        self.tell(
+            "began",
+            Began(region, self.starts[region], how, self.starts[region], dict(vector), self.now_ms),
+        )
 
     def stop(self, region: int, how: str) -> None:
-        self.tell("stopped", Stopped(region, self.starts[region], how, dict(self.disks[region]), self.now_ms))
+        self.tell(
+            "stopped",
+            Stopped(region, self.starts[region], how, dict(self.disks[region]), self.now_ms),
+        )
 
     def crash(self, region: int, how: str = "kill", vector: Optional[Vector] = None) -> None:
         """Ends and starts again, with what was on its disk unless `vector` says otherwise."""
@@ -115,10 +139,25 @@ class Story:
         always: bool = False, answered: bool = True, under: tuple[Operation, ...] = (),
     ) -> Operation:  # fmt: skip
         """A command that issued these effects, and its answer. `under`: the WATCHes under which an EXEC runs."""
-        words = tuple(word.encode() for word in command.split()) if isinstance(command, str) else command
+        words = (
+            tuple(word.encode() for word in command.split())
+            if isinstance(command, str)
+            else command
+        )
         before, after = self._issue(region, effects)
         self.operations += 1
-        operation = Operation(self.operations, client, region, self.starts[region], words, queued, self.now_ms, self.now_ms, before, always)
+        operation = Operation(
+            self.operations,
+            client,
+            region,
+            self.starts[region],
+            words,
+            queued,
+            self.now_ms,
+            self.now_ms,
+            before,
+            always,
+        )
         operation.watched = tuple(watch.number for watch in under)
         operation.after = after
         operation.reply = reply
@@ -135,12 +174,21 @@ class Story:
     def add(self, region: int, entry: str, token: str = "", **options: object) -> Operation:
         """XADD * that chose this ID."""
         token = token or entry
-        return self.command(region, f"XADD k * t {token}", entry.encode(), Plain(entry, [b"t", token.encode()]), **options)  # type: ignore[arg-type]
+        return self.command(
+            region,
+            f"XADD k * t {token}",
+            entry.encode(),
+            Plain(entry, [b"t", token.encode()]),
+            **options,
+        )  # type: ignore[arg-type]
 
     def tick(self, region: int, *effects: Issued) -> None:
         """The region issues something by itself."""
         before, after = self._issue(region, effects)
-        self.tell("moved", Moved(region, self.starts[region], "tick", before, after, self.now_ms, self.now_ms))
+        self.tell(
+            "moved",
+            Moved(region, self.starts[region], "tick", before, after, self.now_ms, self.now_ms),
+        )
 
     def commit(self, region: int) -> None:
         """What the region has issued goes to its disk, one block."""
@@ -152,7 +200,10 @@ class Story:
             for effect in issued:
                 if isinstance(effect, Plain):
                     one = effect.entry_id
-                    names, values = encode_names(effect.fields[::2]), encode_values(effect.fields[1::2])
+                    names, values = (
+                        encode_names(effect.fields[::2]),
+                        encode_values(effect.fields[1::2]),
+                    )
                     writer.add(effect.key, one >> 64, one & ((1 << 64) - 1), names, values)
                 else:
                     writer.put(effect)
@@ -160,7 +211,10 @@ class Story:
             self.chains[region] = chain_after(self.chains[region], body)
             blocks.append(Block(region, writer.first, last, body, self.chains[region]))
         self.disks[region] = dict(self.vectors[region])
-        self.tell("committed", Committed(region, self.starts[region], dict(self.vectors[region]), blocks, self.now_ms))
+        self.tell(
+            "committed",
+            Committed(region, self.starts[region], dict(self.vectors[region]), blocks, self.now_ms),
+        )
 
     def merge(self, source: int, target: int, how: str = "merge", *effects: Issued) -> None:
         """Everything on one region's disk comes to another, which issues these effects then."""
@@ -171,7 +225,18 @@ class Story:
         }  # fmt: skip
         self.vectors[target] = after
         self._issue(target, effects)
-        self.tell("moved", Moved(target, self.starts[target], how, before, self.vectors[target], self.now_ms, self.now_ms))
+        self.tell(
+            "moved",
+            Moved(
+                target,
+                self.starts[target],
+                how,
+                before,
+                self.vectors[target],
+                self.now_ms,
+                self.now_ms,
+            ),
+        )
 
     def sync(self) -> None:
         """Every region commits, and gets what all others have."""
@@ -197,7 +262,12 @@ class Story:
     def show(self, **digests: bytes) -> dict[int, Shown]:
         """All regions show vector and digest; by default that is the same for the same vector."""
         shown = {
-            region: Shown(region, dict(vector), digests.get(f"r{region}", repr(sorted(vector.items())).encode()), self.now_ms)
+            region: Shown(
+                region,
+                dict(vector),
+                digests.get(f"r{region}", repr(sorted(vector.items())).encode()),
+                self.now_ms,
+            )
             for region, vector in self.vectors.items()
         }
         self.tell("shown", shown)
@@ -243,11 +313,15 @@ def truth(oracle: Oracle, region: int, words: Words, now_ms: int) -> Reply:
     ])  # fmt: skip
 
 
-def idempotent(story: Story, region: int, entry: str, token: str, pid: bytes = b"p", iid: bytes = b"1") -> fx.AddIdempotent:
+def idempotent(
+    story: Story, region: int, entry: str, token: str, pid: bytes = b"p", iid: bytes = b"1"
+) -> fx.AddIdempotent:
     """The effect of XADD … IDMP by that region now."""
     fields = [b"t", token.encode()]
     names, values = encode_names(fields[::2]), encode_values(fields[1::2])
-    return fx.AddIdempotent(KEY, parse(entry.encode()), names, values, pid, iid, story.now_ms, story.vector(region))
+    return fx.AddIdempotent(
+        KEY, parse(entry.encode()), names, values, pid, iid, story.now_ms, story.vector(region)
+    )
 
 
 NIL = NullArray()

@@ -7,17 +7,39 @@ from typing import Optional
 
 import pytest
 
-from crdt.block import Block, BlockWriter, chain_after
-from crdt.effects import Acknowledge, CreateGroup, Delete, DestroyGroup, Effect, RemoveEntries, SetDeadline, SetId, Trim
-from crdt.ids import parse
-from crdt.node import encode_names, encode_values
-from crdt.spans import Spans
-from region.engine.replies import NULL_ARRAY, OK, ErrorReply, MapReply, Reply
-from sim.checkers.group_reads import GroupReads
-from sim.checkers.liveness import Liveness
-from sim.checkers.redelivery import Redelivery
-from sim.checkers.same_trace import compare
-from sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Shown, Stopped, Vector, Words
+from anabranch.crdt.block import Block, BlockWriter, chain_after
+from anabranch.crdt.effects import (
+    Acknowledge,
+    CreateGroup,
+    Delete,
+    DestroyGroup,
+    Effect,
+    RemoveEntries,
+    SetDeadline,
+    SetId,
+    Trim,
+)
+from anabranch.crdt.ids import parse
+from anabranch.crdt.node import encode_names, encode_values
+from anabranch.crdt.spans import Spans
+from anabranch.region.engine.replies import NULL_ARRAY, OK, ErrorReply, MapReply, Reply
+from anabranch.sim.checkers.group_reads import GroupReads
+from anabranch.sim.checkers.liveness import Liveness
+from anabranch.sim.checkers.redelivery import Redelivery
+from anabranch.sim.checkers.same_trace import compare
+from anabranch.sim.history import (
+    Began,
+    Checker,
+    Committed,
+    End,
+    Moved,
+    Operation,
+    Setup,
+    Shown,
+    Stopped,
+    Vector,
+    Words,
+)
 
 KEY = b"jobs"
 NOTHING = NULL_ARRAY
@@ -65,12 +87,20 @@ class Story:
         writer = BlockWriter(region, vector.get(region, 0) + 1, 100, 4096)
         for text, token in adds:
             entry_id = parse(text.encode())
-            writer.add(KEY, entry_id >> 64, entry_id & (1 << 64) - 1, encode_names([b"t"]), encode_values([b"%d" % token]))
+            writer.add(
+                KEY,
+                entry_id >> 64,
+                entry_id & (1 << 64) - 1,
+                encode_names([b"t"]),
+                encode_values([b"%d" % token]),
+            )
         for effect in effects:
             writer.put(effect)
         if writer.last >= writer.first:
             body = writer.body()
-            self.unsaved[region].append(Block(region, writer.first, writer.last, body, chain_after(bytes(16), body)))
+            self.unsaved[region].append(
+                Block(region, writer.first, writer.last, body, chain_after(bytes(16), body))
+            )
             vector[region] = writer.last
         return vector
 
@@ -84,7 +114,16 @@ class Story:
         before = self.vectors[region]
         split = [tuple(one.encode().split()) for one in (words, *queued)]
         operation = Operation(
-            number or self.number, 1, region, self.starts[region], split[0], tuple(split[1:]), self.at_ms, self.at_ms, before, always
+            number or self.number,
+            1,
+            region,
+            self.starts[region],
+            split[0],
+            tuple(split[1:]),
+            self.at_ms,
+            self.at_ms,
+            before,
+            always,
         )
         operation.after = self.vectors[region] = self._issue(region, list(effects), adds or [])
         operation.reply, operation.has_reply, operation.waited = reply, True, waited
@@ -101,7 +140,9 @@ class Story:
 
     def create(self, region: int, start: str = "0") -> None:
         vector = dict(self.vectors[region])
-        effect = CreateGroup(KEY, b"g", 0 if start == "$" else parse(start.encode()), start == "$", vector)
+        effect = CreateGroup(
+            KEY, b"g", 0 if start == "$" else parse(start.encode()), start == "$", vector
+        )
         self.run(region, f"XGROUP CREATE jobs g {start}", OK, effect)
 
     def take(self, region: int, reply: Reply, more: str = "", always: bool = False) -> Operation:
@@ -114,7 +155,14 @@ class Story:
         """What a region issues by itself."""
         self._move(region, "tick", self._issue(region, list(effects), []))
 
-    def announce(self, region: int, origin: int, start: int, end: int, creates: Optional[list[tuple[int, int]]] = None) -> None:
+    def announce(
+        self,
+        region: int,
+        origin: int,
+        start: int,
+        end: int,
+        creates: Optional[list[tuple[int, int]]] = None,
+    ) -> None:
         spans = Spans()
         spans.add(start, end, 0)
         self.tick(region, Acknowledge(KEY, b"g", creates or [(1, 1)], {origin: spans}))
@@ -130,14 +178,18 @@ class Story:
     def _move(self, region: int, how: str, after: Vector) -> None:
         self.at_ms += 10
         before, self.vectors[region] = self.vectors[region], after
-        self.judge.moved(Moved(region, self.starts[region], how, before, after, self.at_ms, self.at_ms))
+        self.judge.moved(
+            Moved(region, self.starts[region], how, before, after, self.at_ms, self.at_ms)
+        )
         if not self.holds:
             self.commit(region)
 
     def commit(self, region: int) -> None:
         blocks, self.unsaved[region] = self.unsaved[region], []
         vector = dict(self.vectors[region])
-        for _ in range(2):  # what was done before the former commit ended is certain with the next one
+        for _ in range(
+            2
+        ):  # what was done before the former commit ended is certain with the next one
             self.judge.committed(Committed(region, self.starts[region], vector, blocks, self.at_ms))
             blocks = []
 
@@ -154,7 +206,10 @@ class Story:
         self.judge.healed(self.at_ms)
         for _ in range(2):
             self.at_ms += 1000
-            shown = {one: Shown(one, dict(vector), b"", self.at_ms) for one, vector in self.vectors.items()}
+            shown = {
+                one: Shown(one, dict(vector), b"", self.at_ms)
+                for one, vector in self.vectors.items()
+            }
             self.judge.shown(shown)
         self.judge.finish(End(converged_ms, 20_000, self.at_ms, shown, "because"))
         return [violation.text for violation in self.judge.violations]
@@ -183,11 +238,15 @@ def test_what_is_read_acknowledged_and_announced_as_it_must_be() -> None:
     story.ack(1, "10-1", 1)
     story.announce(1, 1, 0, 2)
     story.merge(2)
-    story.take(2, read(B, C), more="NOACK")  # A is acknowledged; B is not, and is handed out here, too
+    story.take(
+        2, read(B, C), more="NOACK"
+    )  # A is acknowledged; B is not, and is handed out here, too
     story.announce(2, 1, 2, 3)
     story.announce(2, 2, 0, 1)
     story.merge(1)
-    story.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read())  # B left the PEL with region 2's announcement
+    story.run(
+        1, "XREADGROUP GROUP g c STREAMS jobs 0", read()
+    )  # B left the PEL with region 2's announcement
     story.take(1, NOTHING)
     story.take(2, NOTHING)
     assert story.end() == []
@@ -198,7 +257,15 @@ def test_claims_and_consumers_move_pending_entries() -> None:
     story.take(1, read(A, B, C))
     idle = story.at_ms
     story.run(1, "XCLAIM jobs g d 0 10-1 20-1 RETRYCOUNT 5", [A, B])
-    story.run(1, "XPENDING jobs g - + 9", [[b"10-1", b"d", 10, 5], [b"20-1", b"d", 10, 5], [b"30-2", b"c", story.at_ms + 10 - idle, 1]])
+    story.run(
+        1,
+        "XPENDING jobs g - + 9",
+        [
+            [b"10-1", b"d", 10, 5],
+            [b"20-1", b"d", 10, 5],
+            [b"30-2", b"c", story.at_ms + 10 - idle, 1],
+        ],
+    )
     story.run(1, "XAUTOCLAIM jobs g e 0 - COUNT 2 JUSTID", [b"30-2", [b"10-1", b"20-1"], []])
     story.run(1, "XAUTOCLAIM jobs g e 5000 -", [b"0-0", [], []])
     story.run(1, "XDEL jobs 10-1", 1, RemoveEntries(KEY, [(1, 2)]))
@@ -207,7 +274,11 @@ def test_claims_and_consumers_move_pending_entries() -> None:
     story.run(1, "XGROUP DELCONSUMER jobs g f", 2)
     story.run(1, "XPENDING jobs g", [0, None, None, NOTHING])
     story.run(1, "XCLAIM jobs g f 99 20-1 FORCE JUSTID", [b"20-1"])
-    story.run(1, "XINFO GROUPS jobs", [MapReply([b"name", b"g", b"consumers", 4, b"pending", 1, b"lag", 0])])
+    story.run(
+        1,
+        "XINFO GROUPS jobs",
+        [MapReply([b"name", b"g", b"consumers", 4, b"pending", 1, b"lag", 0])],
+    )
     story.merge(2)
     story.take(2, read(B, C))
     assert story.end() == []
@@ -237,7 +308,9 @@ def test_a_group_begins_anew_once_none_of_its_creates_is_left() -> None:
     assert story.end() == []
 
 
-def test_a_reader_that_waited_may_be_told_after_the_command_that_followed_the_one_that_woke_it() -> None:
+def test_a_reader_that_waited_may_be_told_after_the_command_that_followed_the_one_that_woke_it() -> (
+    None
+):
     story = begun()
     story.take(1, read(A, B, C))
     story.number += 1
@@ -246,7 +319,9 @@ def test_a_reader_that_waited_may_be_told_after_the_command_that_followed_the_on
     story.run(1, "XADD jobs * t 4", b"40-1", adds=[("40-1", 4)])
     story.at_ms -= 10
     story.take(1, NOTHING)  # by the client that added it, in the same pipeline: the reader had it
-    story.run(1, "XREADGROUP GROUP g d BLOCK 99 STREAMS jobs >", read(D), waited=True, number=waiting)
+    story.run(
+        1, "XREADGROUP GROUP g d BLOCK 99 STREAMS jobs >", read(D), waited=True, number=waiting
+    )
     story.holds = False
     story.commit(1)
     story.run(1, "XREADGROUP GROUP g d STREAMS jobs 0", read(D))
@@ -276,7 +351,13 @@ def test_in_a_transaction_what_changed_nothing_issued_nothing() -> None:
 def test_in_a_transaction_an_xadd_that_trimmed_nothing_leaves_the_trim_to_the_xtrim() -> None:
     story = begun()
     read_new = "XREADGROUP GROUP g c STREAMS jobs >"
-    queued = (read_new, "XADD jobs MAXLEN ~ 9 * t 4", read_new, "XTRIM jobs MAXLEN 0", "XREADGROUP GROUP g d STREAMS jobs 0")
+    queued = (
+        read_new,
+        "XADD jobs MAXLEN ~ 9 * t 4",
+        read_new,
+        "XTRIM jobs MAXLEN 0",
+        "XREADGROUP GROUP g d STREAMS jobs 0",
+    )
     replies: Reply = [[[KEY, [A, B, C]]], b"40-1", [[KEY, [D]]], 4, [[KEY, []]]]
     story.run(1, "EXEC", replies, Trim(KEY, {1: 4, 2: 1}, False), adds=[("40-1", 4)], queued=queued)
     assert story.judge.violations == []
@@ -285,18 +366,37 @@ def test_in_a_transaction_an_xadd_that_trimmed_nothing_leaves_the_trim_to_the_xt
 def test_in_a_transaction_a_rename_onto_itself_issues_nothing() -> None:
     """Seed 1011257: the adds behind it were taken for its own."""
     story = begun()
-    queued = ("RENAME jobs jobs", "XREADGROUP GROUP g c STREAMS jobs >", "XADD jobs * t 4", "XSETID jobs 50-1")
-    story.run(1, "EXEC", [OK, [[KEY, [A, B, C]]], b"40-1", OK], SetId(KEY, (50 << 64) + 1), adds=[("40-1", 4)], queued=queued)
+    queued = (
+        "RENAME jobs jobs",
+        "XREADGROUP GROUP g c STREAMS jobs >",
+        "XADD jobs * t 4",
+        "XSETID jobs 50-1",
+    )
+    story.run(
+        1,
+        "EXEC",
+        [OK, [[KEY, [A, B, C]]], b"40-1", OK],
+        SetId(KEY, (50 << 64) + 1),
+        adds=[("40-1", 4)],
+        queued=queued,
+    )
     assert story.judge.violations == []
 
 
 def test_in_a_transaction_that_cannot_be_followed_a_group_may_begin() -> None:
     """Seed 1305662: whose the trim is, cannot be told; the group that came behind it counted as one of which all is known."""
     story = Story(GroupReads)
-    queued = ("XADD jobs MAXLEN 3 * t 1", "XGROUP CREATE jobs g 0", "XREADGROUP GROUP g c STREAMS jobs >", "XADD jobs MAXLEN 6 1-1 t 2")
+    queued = (
+        "XADD jobs MAXLEN 3 * t 1",
+        "XGROUP CREATE jobs g 0",
+        "XREADGROUP GROUP g c STREAMS jobs >",
+        "XADD jobs MAXLEN 6 1-1 t 2",
+    )
     replies: Reply = [b"10-1", OK, read(A), ErrorReply("ERR The ID is equal or smaller")]
     create = CreateGroup(KEY, b"g", 0, False, {1: 2})
-    story.run(1, "EXEC", replies, Trim(KEY, {2: 9}, False), create, adds=[("10-1", 1)], queued=queued)
+    story.run(
+        1, "EXEC", replies, Trim(KEY, {2: 9}, False), create, adds=[("10-1", 1)], queued=queued
+    )
     story.run(1, "XINFO GROUPS jobs", [MapReply([b"name", b"g", b"pending", 1, b"lag", 1])])
     assert story.judge.violations == []
 
@@ -360,7 +460,10 @@ def test_an_entry_acknowledged_elsewhere_is_not_handed_out() -> None:
     assert "repeated 10-1" in story.end()[0]
 
 
-@pytest.mark.parametrize(("end", "what"), [(2, "which is pending for c"), (3, "which nobody was handed"), (9, "does not have")])
+@pytest.mark.parametrize(
+    ("end", "what"),
+    [(2, "which is pending for c"), (3, "which nobody was handed"), (9, "does not have")],
+)
 def test_a_false_announcement_is_found(end: int, what: str) -> None:
     story = begun()
     story.take(1, read(A), more="COUNT 1")
@@ -391,7 +494,10 @@ def test_an_acknowledgement_that_is_never_announced_is_found(is_received: bool) 
     story.ack(1, "10-1", 1)
     story.take(2, read(A, B, C))
     story.is_received = is_received
-    assert story.end() == ["group g of jobs: 10-1 acknowledged here, and never announced"] * is_received
+    assert (
+        story.end()
+        == ["group g of jobs: 10-1 acknowledged here, and never announced"] * is_received
+    )
 
 
 def test_an_entry_that_is_never_handed_out_is_found() -> None:
@@ -406,21 +512,52 @@ Wrong = Callable[[Story], object]
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
-        (lambda s: s.run(1, "XREADGROUP GROUP g d STREAMS jobs 0", read(A)), "pending for d are none"),
-        (lambda s: s.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read(A, C)), "pending for c are 10-1 20-1 30-2"),
-        (lambda s: s.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read(A, C, B)), "pending for c is 20-1, shown is 30-2"),
-        (lambda s: s.run(1, "XPENDING jobs g", [2, b"10-1", b"20-1", [[b"c", b"2"]]]), "the summary of what is pending"),
-        (lambda s: s.run(1, "XPENDING jobs g", [0, None, None, NOTHING]), "the summary of what is pending"),
-        (lambda s: s.run(1, "XPENDING jobs g - + 9 d", [[b"10-1", b"d", 10, 1]]), "what is pending is"),
-        (lambda s: s.run(1, "XPENDING jobs g - + 1", [[b"10-1", b"c", 10, 2]]), "what is pending is"),
+        (
+            lambda s: s.run(1, "XREADGROUP GROUP g d STREAMS jobs 0", read(A)),
+            "pending for d are none",
+        ),
+        (
+            lambda s: s.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read(A, C)),
+            "pending for c are 10-1 20-1 30-2",
+        ),
+        (
+            lambda s: s.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read(A, C, B)),
+            "pending for c is 20-1, shown is 30-2",
+        ),
+        (
+            lambda s: s.run(1, "XPENDING jobs g", [2, b"10-1", b"20-1", [[b"c", b"2"]]]),
+            "the summary of what is pending",
+        ),
+        (
+            lambda s: s.run(1, "XPENDING jobs g", [0, None, None, NOTHING]),
+            "the summary of what is pending",
+        ),
+        (
+            lambda s: s.run(1, "XPENDING jobs g - + 9 d", [[b"10-1", b"d", 10, 1]]),
+            "what is pending is",
+        ),
+        (
+            lambda s: s.run(1, "XPENDING jobs g - + 1", [[b"10-1", b"c", 10, 2]]),
+            "what is pending is",
+        ),
         (lambda s: s.ack(1, "10-1 20-1", 1), "1 acknowledged where 2 were pending"),
         (lambda s: s.ack(1, "11-1", 1), "1 acknowledged where 0 were pending"),
         (lambda s: s.run(1, "XCLAIM jobs g d 0 10-1 20-1", [A]), "claimed 10-1 where 10-1 20-1"),
         (lambda s: s.run(1, "XCLAIM jobs g d 5000 10-1", [A]), "claimed 10-1 where nothing"),
         (lambda s: s.run(1, "XAUTOCLAIM jobs g d 0 - COUNT 1", [b"0-0", [A], []]), "where it was"),
         (lambda s: s.run(1, "XGROUP DELCONSUMER jobs g c", 1), "where 3 were pending for it"),
-        (lambda s: s.run(1, "XINFO CONSUMERS jobs g", [MapReply([b"name", b"c", b"pending", 2])]), "pending for consumers"),
-        (lambda s: s.run(1, "XINFO GROUPS jobs", [MapReply([b"name", b"g", b"pending", 3, b"lag", 1])]), "lag is 1, not 0"),
+        (
+            lambda s: s.run(
+                1, "XINFO CONSUMERS jobs g", [MapReply([b"name", b"c", b"pending", 2])]
+            ),
+            "pending for consumers",
+        ),
+        (
+            lambda s: s.run(
+                1, "XINFO GROUPS jobs", [MapReply([b"name", b"g", b"pending", 3, b"lag", 1])]
+            ),
+            "lag is 1, not 0",
+        ),
         (lambda s: s.run(1, "XINFO GROUPS jobs", []), "groups [] shown where"),
         (lambda s: s.run(1, "XPENDING jobs h", [0, None, None, NOTHING]), "does not live here"),
         (lambda s: s.run(1, "XACK jobs h 10-1", 1), "does not live here"),
@@ -454,7 +591,13 @@ def test_a_reader_woken_before_its_entry_goes_with_delref_in_the_same_merge() ->
         waiting = story.number = story.number + 1
         story.holds = True
         story.merge(1)
-        story.run(1, "XREADGROUP GROUP g d BLOCK 99 STREAMS jobs >", read(entry("40-2", 4)), waited=True, number=waiting)
+        story.run(
+            1,
+            "XREADGROUP GROUP g d BLOCK 99 STREAMS jobs >",
+            read(entry("40-2", 4)),
+            waited=True,
+            number=waiting,
+        )
         story.commit(1)
         story.ack(1, "40-2", acknowledged)
         story.commit(1)
@@ -504,7 +647,10 @@ def test_a_crash_may_take_the_last_local_records(reply: Reply, pending: Reply) -
     [
         (NOTHING, None),  # C was never handed out
         (read(B, C), None),  # of one delivery either both are left or none
-        (read(A, B, C), [2, b"20-1", b"30-2", [[b"c", b"2"]]]),  # the acknowledgement is left, the delivery before it is not
+        (
+            read(A, B, C),
+            [2, b"20-1", b"30-2", [[b"c", b"2"]]],
+        ),  # the acknowledgement is left, the delivery before it is not
     ],
 )
 def test_a_crash_takes_no_more_than_the_last_ones(reply: Reply, pending: Reply) -> None:
@@ -551,12 +697,18 @@ def test_effects_that_only_the_next_start_tells_of_count_as_done() -> None:
         story.commit(1)
         story.add(1, "50-1", 5)
         story.take(1, read(entry("50-1", 5)))
-        story.run(1, "XREADGROUP GROUP g c STREAMS jobs 30-2", read(*[entry("50-1", 5)] if skips else [D, entry("50-1", 5)]))
+        story.run(
+            1,
+            "XREADGROUP GROUP g c STREAMS jobs 30-2",
+            read(*[entry("50-1", 5)] if skips else [D, entry("50-1", 5)]),
+        )
         assert bool(story.judge.violations) == skips
 
 
 @pytest.mark.parametrize("announced", [False, True])
-def test_a_restored_region_has_what_the_backup_had_and_hears_its_own_announcements_as_others(announced: bool) -> None:
+def test_a_restored_region_has_what_the_backup_had_and_hears_its_own_announcements_as_others(
+    announced: bool,
+) -> None:
     story = begun()
     vector = dict(story.vectors[1])
     story.take(1, read(A, B, C))
@@ -594,7 +746,9 @@ def test_xread_shows_what_lies_above_the_id_and_counts_what_comes_below() -> Non
     story.add(2, "30-5", 7)
     story.add(2, "30-7", 8)
     story.merge(1)
-    story.run(1, "XREAD BLOCK 9 STREAMS jobs $", read(entry("30-5", 7), entry("30-7", 8)), waited=True)
+    story.run(
+        1, "XREAD BLOCK 9 STREAMS jobs $", read(entry("30-5", 7), entry("30-7", 8)), waited=True
+    )
     story.run(2, "XREAD STREAMS jobs 30-2", read(entry("30-5", 7), entry("30-7", 8)))
     story.add(1, "30-6", 9)
     story.merge(2)
@@ -722,7 +876,18 @@ def busy(story: Story, for_ms: int, every_ms: int = 10) -> None:
 
 def waiting(story: Story, words: str) -> Operation:
     """A command that waits."""
-    return Operation(900, 1, 1, story.starts[1], tuple(words.encode().split()), (), story.at_ms, story.at_ms, {}, False)
+    return Operation(
+        900,
+        1,
+        1,
+        story.starts[1],
+        tuple(words.encode().split()),
+        (),
+        story.at_ms,
+        story.at_ms,
+        {},
+        False,
+    )
 
 
 def test_regions_converge() -> None:
@@ -731,7 +896,15 @@ def test_regions_converge() -> None:
     assert "convergence took 30000 ms" in Story(Liveness).end(30_000)[0]
 
 
-@pytest.mark.parametrize("words", ["XADD jobs * t 1", "XREADGROUP GROUP g c BLOCK 50 STREAMS jobs >", "WAIT 1 50", "CRDT.SYNC 50"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "XADD jobs * t 1",
+        "XREADGROUP GROUP g c BLOCK 50 STREAMS jobs >",
+        "WAIT 1 50",
+        "CRDT.SYNC 50",
+    ],
+)
 def test_a_command_that_waits_for_ever_is_found(words: str) -> None:
     for is_late in (False, True):
         story = Story(Liveness)
@@ -773,7 +946,9 @@ def test_only_a_restored_region_refuses_writes() -> None:
         story = Story(Liveness)
         if restored:
             story.restart(1, "backup", {})
-        story.run(1, "XADD jobs * t 1", ErrorReply("READONLY region us is in recovery, waiting for eu"))
+        story.run(
+            1, "XADD jobs * t 1", ErrorReply("READONLY region us is in recovery, waiting for eu")
+        )
         assert bool(story.end()) != restored
 
 

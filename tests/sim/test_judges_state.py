@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from crdt import effects as fx
-from region.engine.replies import ErrorReply, MapReply
-from sim.checkers.vectors import ASKS_EVERY
-from sim.history import Committed, Operation, Words
-from sim.oracle.state import NEVER
+from anabranch.crdt import effects as fx
+from anabranch.region.engine.replies import ErrorReply, MapReply
+from anabranch.sim.checkers.vectors import ASKS_EVERY
+from anabranch.sim.history import Committed, Operation, Words
+from anabranch.sim.oracle.state import NEVER
 from tests.sim.fabricated import KEY, NIL, OK, Plain, Story, idempotent, truth
 
 
@@ -21,7 +21,9 @@ def ordinary_life() -> Story:
     """Two regions do a bit of everything, rightly."""
     story = Story()
     story.add(1, "1000-1", "a")
-    story.command(1, "XGROUP CREATE k g 0", OK, fx.CreateGroup(KEY, b"g", 0, False, story.vector(1)))
+    story.command(
+        1, "XGROUP CREATE k g 0", OK, fx.CreateGroup(KEY, b"g", 0, False, story.vector(1))
+    )
     story.add(2, "1000-2", "b")
     story.sync()
     story.command(2, "XRANGE k - +", [entry("1000-1", "a"), entry("1000-2", "b")])
@@ -123,14 +125,22 @@ def test_an_answer_to_whom_its_commit_has_failed(fails: bool) -> None:
 
 def test_an_entry_that_nobody_added() -> None:
     story = ordinary_life()
-    story.command(1, "XADD k * t d", b"1002-1", Plain("1002-1", [b"t", b"d"]), Plain("1002-1001", [b"t", b"ghost"]))
+    story.command(
+        1,
+        "XADD k * t d",
+        b"1002-1",
+        Plain("1002-1", [b"t", b"d"]),
+        Plain("1002-1001", [b"t", b"ghost"]),
+    )
     story.sync()
     assert story.found() == ["no_phantoms", "removals"]
 
 
 def test_an_entry_of_an_add_that_was_refused() -> None:
     story = ordinary_life()
-    story.command(1, "XADD k 5-5 t d", ErrorReply("ERR full stream IDs"), Plain("1001-1", [b"t", b"d"]))
+    story.command(
+        1, "XADD k 5-5 t d", ErrorReply("ERR full stream IDs"), Plain("1001-1", [b"t", b"d"])
+    )
     story.commit(1)
     assert "no_phantoms" in story.found()
     assert "was refused" in story.texts()
@@ -145,7 +155,11 @@ def test_an_entry_with_other_fields_than_were_added() -> None:
 
 def test_an_entry_that_is_only_shown() -> None:
     story = ordinary_life()
-    story.answers[(2, (b"XRANGE", KEY, b"-", b"+"))] = [entry("1000-2", "b"), entry("1001-2", "c"), entry("1002-2", "ghost")]
+    story.answers[(2, (b"XRANGE", KEY, b"-", b"+"))] = [
+        entry("1000-2", "b"),
+        entry("1001-2", "c"),
+        entry("1002-2", "ghost"),
+    ]
     assert story.finish() == ["no_phantoms", "removals"]
 
 
@@ -153,7 +167,14 @@ def test_a_renamed_key_holds_copies_not_phantoms() -> None:
     story = Story()
     story.add(1, "1000-1", "a")
     one = fx.Delete(KEY, story.vector(1))
-    story.command(1, "RENAME k m", OK, one, Plain("1000-1", [b"t", b"a"], b"m"), fx.SetId(b"m", (1000 << 64) + 1))
+    story.command(
+        1,
+        "RENAME k m",
+        OK,
+        one,
+        Plain("1000-1", [b"t", b"a"], b"m"),
+        fx.SetId(b"m", (1000 << 64) + 1),
+    )
     story.sync()
     assert story.finish() == [], story.texts()
 
@@ -250,7 +271,9 @@ def test_a_conflict_that_was_met_before_its_duration_was_made_shorter() -> None:
     retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
     story.at(2500)
     retry(story, 2, "a", "2500-2", idempotent(story, 2, "2500-2", "a"))
-    story.command(1, "XCFGSET k IDMP-DURATION 1", OK, fx.Configure(KEY, 1, 100, [], story.vector(1)))
+    story.command(
+        1, "XCFGSET k IDMP-DURATION 1", OK, fx.Configure(KEY, 1, 100, [], story.vector(1))
+    )
     story.commit(1)
     story.commit(2)
     story.merge(1, 2, "merge", fx.RemoveEntries(KEY, [(2, 1)]))
@@ -385,7 +408,12 @@ def test_a_gap_between_blocks() -> None:
 
 @pytest.mark.parametrize(
     ("command", "right", "wrong"),
-    [("CRDT.VECTOR", [1, 3, 2, 4], [1, 4, 2, 4]), ("CRDT.WAIT 10 1 3", 1, None), ("CRDT.WAIT 10 1 4", 0, 1), ("WAIT 1 10", 0, 1)],
+    [
+        ("CRDT.VECTOR", [1, 3, 2, 4], [1, 4, 2, 4]),
+        ("CRDT.WAIT 10 1 3", 1, None),
+        ("CRDT.WAIT 10 1 4", 0, 1),
+        ("WAIT 1 10", 0, 1),
+    ],
 )
 def test_what_is_told_of_disks(command: str, right: object, wrong: object) -> None:
     story = ordinary_life()
@@ -528,7 +556,12 @@ def test_a_command_that_does_or_says_something_wrong(what: str) -> None:
 
 def test_transactions_are_judged_one_command_after_the_other() -> None:
     story = ordinary_life()
-    queued: tuple[Words, ...] = ((b"XDEL", KEY, b"1000-2"), (b"XLEN", KEY), (b"XTRIM", KEY, b"MAXLEN", b"0"), (b"XLEN", KEY))
+    queued: tuple[Words, ...] = (
+        (b"XDEL", KEY, b"1000-2"),
+        (b"XLEN", KEY),
+        (b"XTRIM", KEY, b"MAXLEN", b"0"),
+        (b"XLEN", KEY),
+    )
     effects = (fx.RemoveEntries(KEY, [(2, 1)]), fx.Trim(KEY, {2: 2}, False))
     story.command(1, "EXEC", [1, 1, 1, 0], *effects, queued=queued)
     story.commit(1)
@@ -584,7 +617,9 @@ def test_transactions_under_watch_as_they_must_be() -> None:
     absent = watching(story, "other")
     story.command(1, "XADD other * a b", b"1003-1", Plain("1003-1", [b"a", b"b"], b"other"))
     again = watching(story, "other")
-    story.command(1, "EXEC", NIL, queued=READ, under=(absent, again))  # of two WATCHes of a key the first counts
+    story.command(
+        1, "EXEC", NIL, queued=READ, under=(absent, again)
+    )  # of two WATCHes of a key the first counts
     assert story.found() == [], story.texts()
 
 
@@ -631,7 +666,14 @@ def test_an_expiry() -> None:
 def test_a_write_that_creates_a_hidden_key_begins_with_a_clean_slate() -> None:
     story = expiring()
     slate = fx.RemoveObserved(KEY, story.vector(2), True)
-    story.command(2, "XADD k * t z", b"1501-2", slate, fx.SetDeadline(KEY, NEVER, []), Plain("1501-2", [b"t", b"z"]))
+    story.command(
+        2,
+        "XADD k * t z",
+        b"1501-2",
+        slate,
+        fx.SetDeadline(KEY, NEVER, []),
+        Plain("1501-2", [b"t", b"z"]),
+    )
     story.sync()
     assert story.finish() == [], story.texts()
     for effects in ([], [slate]):
@@ -704,7 +746,12 @@ def test_a_concurrent_add_survives_and_a_concurrent_create_does_not() -> None:
 
 
 def test_looking_finds_what_differs() -> None:
-    for command, reply in (("XLEN k", 7), ("EXISTS k", 0), ("XINFO GROUPS k", ErrorReply("ERR no such key")), ("PEXPIRETIME k", 5)):
+    for command, reply in (
+        ("XLEN k", 7),
+        ("EXISTS k", 0),
+        ("XINFO GROUPS k", ErrorReply("ERR no such key")),
+        ("PEXPIRETIME k", 5),
+    ):
         story = ordinary_life()
         story.answers[(2, tuple(word.encode() for word in command.split()))] = reply
         assert story.finish() == ["removals"], command
@@ -730,13 +777,19 @@ def test_pairs_that_were_cleared_and_are_kept() -> None:
 
 def test_an_entry_that_comes_back() -> None:
     story = ordinary_life()
-    story.command(1, "XRANGE k - +", [entry("1000-1", "a"), entry("1000-2", "b"), entry("1001-2", "c")])
+    story.command(
+        1, "XRANGE k - +", [entry("1000-1", "a"), entry("1000-2", "b"), entry("1001-2", "c")]
+    )
     assert story.found() == ["no_return"]
 
 
 def test_an_entry_that_is_there_again_at_the_end() -> None:
     story = ordinary_life()
-    story.answers[(2, (b"XRANGE", KEY, b"-", b"+"))] = [entry("1000-1", "a"), entry("1000-2", "b"), entry("1001-2", "c")]
+    story.answers[(2, (b"XRANGE", KEY, b"-", b"+"))] = [
+        entry("1000-1", "a"),
+        entry("1000-2", "b"),
+        entry("1001-2", "c"),
+    ]
     assert story.finish() == ["no_return"]
 
 
@@ -799,7 +852,14 @@ def test_a_block_that_ends_within_a_unit() -> None:
     story.add(1, "1000-1", "a")
     story.add(1, "1000-1001", "b")
     queued: tuple[Words, ...] = ((b"XDEL", KEY, b"1000-1"), (b"XDEL", KEY, b"1000-1001"))
-    story.command(1, "EXEC", [1, 1], fx.RemoveEntries(KEY, [(1, 1)]), fx.RemoveEntries(KEY, [(1, 2)]), queued=queued)
+    story.command(
+        1,
+        "EXEC",
+        [1, 1],
+        fx.RemoveEntries(KEY, [(1, 1)]),
+        fx.RemoveEntries(KEY, [(1, 2)]),
+        queued=queued,
+    )
     rest = story.open[1].pop()
     story.vectors[1] = {1: 3}
     story.commit(1)
@@ -853,7 +913,9 @@ def grouped() -> Story:
     story = Story()
     story.add(1, "1000-1", "a")
     story.add(1, "1000-1001", "b")
-    story.command(1, "XGROUP CREATE k g 0", OK, fx.CreateGroup(KEY, b"g", 0, False, story.vector(1)))
+    story.command(
+        1, "XGROUP CREATE k g 0", OK, fx.CreateGroup(KEY, b"g", 0, False, story.vector(1))
+    )
     story.command(1, "XREADGROUP GROUP g c COUNT 1 STREAMS k >", [[KEY, [entry("1000-1", "a")]]])
     story.commit(1)
     return story

@@ -12,18 +12,18 @@ from typing import Final, Optional
 
 import pytest
 
-from region.engine.engine import single
-from region.engine.replies import ErrorReply, Reply, SimpleString, Waiting
-from sim.history import Operation, Words
-from sim.load.base import KNOWN_IDS_MAX, TOKENS_OF_A_CLIENT
-from sim.load.client import KINDS, Client, make
-from sim.load.consumers import HELD_MAX, GroupConsumer
-from sim.load.producers import IdempotentProducer, TwinProducer
-from sim.load.readers import OTHER_TYPES, StreamReader
-from sim.load.replies import entries_by_key, entry_ids, field_of
-from sim.load.synchronous import SynchronousWriter
-from sim.load.transactions import WRONG, Transactor
-from sim.plan import ClientPlan
+from anabranch.region.engine.engine import single
+from anabranch.region.engine.replies import ErrorReply, Reply, SimpleString, Waiting
+from anabranch.sim.history import Operation, Words
+from anabranch.sim.load.base import KNOWN_IDS_MAX, TOKENS_OF_A_CLIENT
+from anabranch.sim.load.client import KINDS, Client, make
+from anabranch.sim.load.consumers import HELD_MAX, GroupConsumer
+from anabranch.sim.load.producers import IdempotentProducer, TwinProducer
+from anabranch.sim.load.readers import OTHER_TYPES, StreamReader
+from anabranch.sim.load.replies import entries_by_key, entry_ids, field_of
+from anabranch.sim.load.synchronous import SynchronousWriter
+from anabranch.sim.load.transactions import WRONG, Transactor
+from anabranch.sim.plan import ClientPlan
 
 KEYS: Final = (b"a", b"b", b"c")
 REGIONS: Final = (1, 2, 3)
@@ -31,11 +31,15 @@ START_MS: Final = 1_700_000_000_000
 STEP_MS: Final = 40
 
 
-def plan_of(kind: str, number: int = 1, draw: int = 0, keys: tuple[bytes, ...] = KEYS) -> ClientPlan:
+def plan_of(
+    kind: str, number: int = 1, draw: int = 0, keys: tuple[bytes, ...] = KEYS
+) -> ClientPlan:
     return ClientPlan(number, kind, 1, keys, draw)
 
 
-def client_of(kind: str, number: int = 1, draw: int = 0, keys: tuple[bytes, ...] = KEYS, mode: str = "strict") -> Client:
+def client_of(
+    kind: str, number: int = 1, draw: int = 0, keys: tuple[bytes, ...] = KEYS, mode: str = "strict"
+) -> Client:
     return make(plan_of(kind, number, draw, keys), REGIONS, lambda region: mode)
 
 
@@ -48,7 +52,9 @@ class Stage:
         self.draws = Random(seed)
         self.faults = faults
         self.sessions: dict[tuple[int, int], object] = {}
-        self.sent: list[tuple[Words, Reply]] = []  # each command with its reply; one of a transaction with its reply in EXEC's
+        self.sent: list[
+            tuple[Words, Reply]
+        ] = []  # each command with its reply; one of a transaction with its reply in EXEC's
         self.number = 0
 
     def mode(self, region: int) -> str:
@@ -103,13 +109,21 @@ class Stage:
             operation.reply = reply
             client.answered(operation)
 
-    def operation(self, client: Client, region: int, argv: Words, queued: tuple[Words, ...]) -> Operation:
+    def operation(
+        self, client: Client, region: int, argv: Words, queued: tuple[Words, ...]
+    ) -> Operation:
         self.number += 1
-        return Operation(self.number, client.number, region, 1, argv, queued, self.now_ms, self.now_ms, {}, False)
+        return Operation(
+            self.number, client.number, region, 1, argv, queued, self.now_ms, self.now_ms, {}, False
+        )
 
     def note(self, operation: Operation, reply: Reply) -> None:
         if operation.argv == (b"EXEC",):
-            replies = reply if isinstance(reply, list) else [SimpleString(b"nothing ran")] * len(operation.queued)
+            replies = (
+                reply
+                if isinstance(reply, list)
+                else [SimpleString(b"nothing ran")] * len(operation.queued)
+            )
             self.sent.extend(zip(operation.queued, replies, strict=True))
         self.sent.append((operation.argv, reply))
 
@@ -144,7 +158,10 @@ class Recorded:
         for draw in range(clients):
             stage = Stage(draw, faults)
             client = make(plan_of(kind, 1, draw), REGIONS, stage.mode)
-            others = [make(plan_of(other, 2 + at, draw), REGIONS, stage.mode) for at, other in enumerate(("producer", "consumer"))]
+            others = [
+                make(plan_of(other, 2 + at, draw), REGIONS, stage.mode)
+                for at, other in enumerate(("producer", "consumer"))
+            ]
             mode = ("strict", "semi-strict", "liberal")[draw % 3]
             stage.engine.settings.set("crdt-xadd-id-uniqueness-mode", mode)
             of_client: list[tuple[Words, Reply]] = []
@@ -276,7 +293,9 @@ def test_a_producer_makes_each_form_of_id() -> None:
 
 
 def test_what_is_refused_is_tried_too() -> None:
-    errors = [reply.message for _, reply in recorded("producer").sent if isinstance(reply, ErrorReply)]
+    errors = [
+        reply.message for _, reply in recorded("producer").sent if isinstance(reply, ErrorReply)
+    ]
     assert any("strict mode" in message for message in errors)
     assert any("equal or smaller" in message for message in errors)
 
@@ -290,8 +309,16 @@ def test_most_of_what_is_said_succeeds() -> None:
 
 @pytest.mark.parametrize("kind", ["transactor", "consumer"])
 def test_groups_are_read_and_acknowledged(kind: str) -> None:
-    acknowledged = [reply for argv, reply in recorded(kind).sent if argv[0] == b"XACK" and isinstance(reply, int) and reply > 0]
-    delivered = [reply for argv, reply in recorded(kind).sent if argv[0] == b"XREADGROUP" and isinstance(reply, list) and reply]
+    acknowledged = [
+        reply
+        for argv, reply in recorded(kind).sent
+        if argv[0] == b"XACK" and isinstance(reply, int) and reply > 0
+    ]
+    delivered = [
+        reply
+        for argv, reply in recorded(kind).sent
+        if argv[0] == b"XREADGROUP" and isinstance(reply, list) and reply
+    ]
     assert delivered
     assert acknowledged or kind == "transactor"
 
@@ -299,13 +326,21 @@ def test_groups_are_read_and_acknowledged(kind: str) -> None:
 @pytest.mark.parametrize("name", [b"XDEL", b"XTRIM"])
 def test_what_is_removed_was_there(name: bytes) -> None:
     sent = recorded("trimmer").sent
-    assert sum(1 for argv, reply in sent if argv[0] == name and isinstance(reply, int) and reply > 0) > 20
+    assert (
+        sum(1 for argv, reply in sent if argv[0] == name and isinstance(reply, int) and reply > 0)
+        > 20
+    )
 
 
 def test_claims_find_something() -> None:
     sent = recorded("consumer").sent
-    assert sum(1 for argv, reply in sent if argv[0] == b"XCLAIM" and isinstance(reply, list) and reply) > 5
-    assert any(argv[0] == b"XAUTOCLAIM" and isinstance(reply, list) and reply[1] for argv, reply in sent)
+    assert (
+        sum(1 for argv, reply in sent if argv[0] == b"XCLAIM" and isinstance(reply, list) and reply)
+        > 5
+    )
+    assert any(
+        argv[0] == b"XAUTOCLAIM" and isinstance(reply, list) and reply[1] for argv, reply in sent
+    )
 
 
 # -- determinism -----------------------------------------------------------------------------------------------------
@@ -321,9 +356,19 @@ def test_nothing_follows_from_the_hash_seed() -> None:
     script = "from tests.sim.test_load import all_hashes; print(all_hashes())"
     hashes = []
     for hash_seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(root)])}
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": hash_seed,
+            "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(root)]),
+        }
         done = subprocess.run(
-            [sys.executable, "-c", script], cwd=root, env=environment, capture_output=True, text=True, check=True, timeout=60
+            [sys.executable, "-c", script],
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
         )
         hashes.append(done.stdout)
     assert hashes[0] == hashes[1] and hashes[0].strip()
@@ -347,7 +392,9 @@ def token_of(argv: Words) -> bytes:
     return argv[argv.index(b"t") + 1]
 
 
-@pytest.mark.parametrize("kind", ["producer", "idempotent-producer", "twin-producer", "transactor", "synchronous-writer"])
+@pytest.mark.parametrize(
+    "kind", ["producer", "idempotent-producer", "twin-producer", "transactor", "synchronous-writer"]
+)
 def test_a_token_belongs_to_one_add(kind: str) -> None:
     repeated = 0
     for commands in recorded(kind).by_client:
@@ -377,7 +424,9 @@ def fleeing(kind: str, flight: float) -> Client:
     return client
 
 
-def an_operation(client: Client, argv: Words, reply: Reply = None, queued: tuple[Words, ...] = ()) -> Operation:
+def an_operation(
+    client: Client, argv: Words, reply: Reply = None, queued: tuple[Words, ...] = ()
+) -> Operation:
     operation = Operation(1, client.number, client.region, 1, argv, queued, 0, 0, {}, False)
     operation.reply = reply
     return operation
@@ -391,7 +440,13 @@ def test_a_client_fails_over(trouble: str) -> None:
     elif trouble == "lost":
         client.lost(an_operation(client, (b"XLEN", b"a")))
     else:
-        client.answered(an_operation(client, (b"XLEN", b"a"), ErrorReply("READONLY region us is in recovery, waiting for eu")))
+        client.answered(
+            an_operation(
+                client,
+                (b"XLEN", b"a"),
+                ErrorReply("READONLY region us is in recovery, waiting for eu"),
+            )
+        )
     assert client.region == 1
     client.act(Random(1), START_MS)
     assert client.region in (2, 3)
@@ -431,7 +486,9 @@ def test_a_lone_region_is_never_left() -> None:
 # -- idempotent producers --------------------------------------------------------------------------------------------
 
 
-def producer_of(kind: str = "idempotent-producer", draw: int = 0, number: int = 1) -> IdempotentProducer:
+def producer_of(
+    kind: str = "idempotent-producer", draw: int = 0, number: int = 1
+) -> IdempotentProducer:
     client = client_of(kind, number, draw, (b"a",))
     assert isinstance(client, IdempotentProducer)
     client.restlessness = client.automatic = 0.0
@@ -467,7 +524,9 @@ def test_an_item_that_is_never_answered_is_given_up() -> None:
 def test_an_answered_item_is_done_and_a_refused_one_dropped() -> None:
     client = producer_of()
     (first,) = client.act(Random(1), START_MS)
-    client.answered(an_operation(client, first, ErrorReply("READONLY region us is in recovery, waiting for eu")))
+    client.answered(
+        an_operation(client, first, ErrorReply("READONLY region us is in recovery, waiting for eu"))
+    )
     assert client.unacknowledged == [first]
     client.answered(an_operation(client, first, b"5-1"))
     assert client.unacknowledged == [] and client.done == [first]
@@ -500,7 +559,11 @@ def test_a_crash_forgets_items_and_takes_the_sequence_back_a_little() -> None:
     client.position = 11
     client.act(Random(1), START_MS)
     client.crash()
-    assert (client.unacknowledged, client.done, client.position) == ([], [], 12 - 12 % client.SOURCE_REMEMBERS)
+    assert (client.unacknowledged, client.done, client.position) == (
+        [],
+        [],
+        12 - 12 % client.SOURCE_REMEMBERS,
+    )
 
 
 def test_a_twin_says_the_same_elsewhere_at_once() -> None:
@@ -537,7 +600,9 @@ def delivered(*ids: bytes) -> Reply:
 def test_a_consumer_creates_its_group_when_told_that_there_is_none() -> None:
     client = consumer_of()
     (read,) = client.read(Random(1), START_MS)
-    client.answered(an_operation(client, read, ErrorReply("NOGROUP No such key 'a' or consumer group")))
+    client.answered(
+        an_operation(client, read, ErrorReply("NOGROUP No such key 'a' or consumer group"))
+    )
     (create,) = client.act(Random(1), START_MS)
     assert create[:4] == (b"XGROUP", b"CREATE", b"a", client.group)
     assert client.missing == []
@@ -545,8 +610,22 @@ def test_a_consumer_creates_its_group_when_told_that_there_is_none() -> None:
 
 def test_a_read_of_two_keys_without_group_creates_both() -> None:
     client = consumer_of()
-    read = (b"XREADGROUP", b"GROUP", b"g0", b"c1", b"COUNT", b"1", b"STREAMS", b"a", b"b", b">", b">")
-    client.answered(an_operation(client, read, ErrorReply("NOGROUP No such key 'a' or consumer group")))
+    read = (
+        b"XREADGROUP",
+        b"GROUP",
+        b"g0",
+        b"c1",
+        b"COUNT",
+        b"1",
+        b"STREAMS",
+        b"a",
+        b"b",
+        b">",
+        b">",
+    )
+    client.answered(
+        an_operation(client, read, ErrorReply("NOGROUP No such key 'a' or consumer group"))
+    )
     assert client.missing == [b"a", b"b"]
 
 
@@ -584,8 +663,14 @@ def test_a_consumer_that_crashed_asks_for_what_it_had() -> None:
 
 def test_a_consumer_claims_what_others_hold() -> None:
     client = consumer_of()
-    pending: Reply = [[b"1-1", b"other", 5, 1], [b"2-1", client.consumer, 5, 1], [b"3-1", b"other", 5, 1]]
-    client.answered(an_operation(client, (b"XPENDING", b"a", client.group, b"-", b"+", b"9"), pending))
+    pending: Reply = [
+        [b"1-1", b"other", 5, 1],
+        [b"2-1", client.consumer, 5, 1],
+        [b"3-1", b"other", 5, 1],
+    ]
+    client.answered(
+        an_operation(client, (b"XPENDING", b"a", client.group, b"-", b"+", b"9"), pending)
+    )
     assert client.seen == [b"1-1", b"3-1"]
     (words,) = client.claim(Random(3), START_MS)
     assert words[0] == b"XCLAIM" and words[5] in client.seen

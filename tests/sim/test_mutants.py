@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sim.mutants import equivalent
-from sim.mutants.mechanical import Judged, Results, report, sample
-from sim.mutants.operators import Mutant, mutants_of
-from sim.mutants.seeds import Caught
-from sim.mutants.suite import TESTS_OF, package_of
-from sim.mutants.tree import ROOT, environment, forget_compiled, write_source
+from anabranch.sim.mutants import equivalent
+from anabranch.sim.mutants.mechanical import Judged, Results, report, sample
+from anabranch.sim.mutants.operators import Mutant, mutants_of
+from anabranch.sim.mutants.seeds import Caught
+from anabranch.sim.mutants.suite import TESTS_OF, package_of
+from anabranch.sim.mutants.tree import ROOT, environment, forget_compiled, write_source
 
 
 def mutated(source: str) -> list[str]:
@@ -24,7 +24,12 @@ def test_comparisons_change_at_the_boundary_and_to_their_negation() -> None:
     assert mutated("x = a < b\n") == ["x = a <= b", "x = a >= b"]
     assert mutated("x = a is not None\n") == ["x = a is None"]
     assert mutated("x = a not  in b\n") == ["x = a in b"]
-    assert sorted(mutated("x = a <= b < c\n")) == ["x = a < b < c", "x = a <= b <= c", "x = a <= b >= c", "x = a > b < c"]
+    assert sorted(mutated("x = a <= b < c\n")) == [
+        "x = a < b < c",
+        "x = a <= b <= c",
+        "x = a <= b >= c",
+        "x = a > b < c",
+    ]
 
 
 def test_arithmetic_and_constants() -> None:
@@ -47,7 +52,9 @@ def test_statements_are_left_out() -> None:
     source = "def f(self):\n    a = g()\n    a = h()\n    self.b = a\n    self.c(a)\n    a += b\n    raise a\n"
     assert sorted(mutated(source)) == ["a -= b", "pass", "pass", "pass", "pass", "pass"]
     left_out = [mutant.before for mutant in mutants_of("m.py", source) if mutant.after == "pass"]
-    assert left_out == ["a = h()", "self.b = a", "self.c(a)", "a += b", "raise a"], "the first binding stays"
+    assert left_out == ["a = h()", "self.b = a", "self.c(a)", "a += b", "raise a"], (
+        "the first binding stays"
+    )
     assert mutated("class A:\n    def __init__(self):\n        self.b = c\n") == []
 
 
@@ -78,10 +85,15 @@ def test_what_decides_nothing_is_left_alone(source: str) -> None:
 
 
 def test_columns_are_characters() -> None:
-    assert mutated('x = f("…", "→", a < b)\n') == ['x = f("…", "→", a <= b)', 'x = f("…", "→", a >= b)']
+    assert mutated('x = f("…", "→", a < b)\n') == [
+        'x = f("…", "→", a <= b)',
+        'x = f("…", "→", a >= b)',
+    ]
 
 
-@pytest.mark.parametrize("path", ["crdt/spans.py", "region/engine/lifecycle.py", "region/storage/checkpoint.py"])
+@pytest.mark.parametrize(
+    "path", ["crdt/spans.py", "region/engine/lifecycle.py", "region/storage/checkpoint.py"]
+)
 def test_mutants_of_the_product_are_other_programs_by_one_line(path: str) -> None:
     source = (ROOT / path).read_text(encoding="utf-8")
     found = mutants_of(path, source)
@@ -89,16 +101,27 @@ def test_mutants_of_the_product_are_other_programs_by_one_line(path: str) -> Non
     assert len({mutant.key() for mutant in found}) == len(found)
     for mutant in found[::5]:
         changed = mutant.apply(source)
-        assert mutant.is_another(source) == (ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source)))
+        assert mutant.is_another(source) == (
+            ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
+        )
         before, after = source.splitlines(), changed.splitlines()
-        assert [number for number, (one, other) in enumerate(zip(before, after, strict=True), 1) if one != other] == [mutant.line]
-        assert (before[mutant.line - 1].strip(), after[mutant.line - 1].strip()) == (mutant.before, mutant.after)
+        assert [
+            number
+            for number, (one, other) in enumerate(zip(before, after, strict=True), 1)
+            if one != other
+        ] == [mutant.line]
+        assert (before[mutant.line - 1].strip(), after[mutant.line - 1].strip()) == (
+            mutant.before,
+            mutant.after,
+        )
 
 
 def test_what_does_not_compile_is_no_mutant() -> None:
     mutant = Mutant("m.py", 1, 0, 1, "(", "comparison", "module", "x = 1", "( = 1", 1)
     assert not mutant.is_another("x = 1\n")
-    assert not Mutant("m.py", 1, 4, 5, "1", "constant", "module", "x = 1", "x = 1", 1).is_another("x = 1\n")
+    assert not Mutant("m.py", 1, 4, 5, "1", "constant", "module", "x = 1", "x = 1", 1).is_another(
+        "x = 1\n"
+    )
 
 
 def test_two_lines_that_read_the_same_are_numbered() -> None:
@@ -107,9 +130,16 @@ def test_two_lines_that_read_the_same_are_numbered() -> None:
 
 
 def tree(folder: Path) -> Path:
-    for name, count in {"crdt/a.py": 40, "crdt/b.py": 10, "region/engine/c.py": 50, "region/storage/d.py": 0}.items():
+    for name, count in {
+        "crdt/a.py": 40,
+        "crdt/b.py": 10,
+        "region/engine/c.py": 50,
+        "region/storage/d.py": 0,
+    }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text("".join(f"x{number} = True\n" for number in range(count)), encoding="utf-8")
+        (folder / name).write_text(
+            "".join(f"x{number} = True\n" for number in range(count)), encoding="utf-8"
+        )
     return folder
 
 
@@ -118,7 +148,10 @@ def test_a_sample_repeats_itself_and_is_in_proportion(tmp_path: Path) -> None:
     chosen = sample(20, 7, tmp_path)
     assert chosen == sample(20, 7, tmp_path)
     assert chosen != sample(20, 8, tmp_path)
-    assert sorted(mutant.path for mutant in chosen) == ["crdt/a.py"] * 8 + ["crdt/b.py"] * 2 + ["region/engine/c.py"] * 10
+    assert (
+        sorted(mutant.path for mutant in chosen)
+        == ["crdt/a.py"] * 8 + ["crdt/b.py"] * 2 + ["region/engine/c.py"] * 10
+    )
     assert len({mutant.key() for mutant in chosen}) == 20
 
 
@@ -138,9 +171,20 @@ def test_verdicts_are_kept(tmp_path: Path) -> None:
 
 def test_the_report_counts_and_shows_survivors(tmp_path: Path) -> None:
     chosen = [mutant for mutant in sample(20, 1, tree(tmp_path)) if mutant.path == "crdt/a.py"][:5]
-    verdicts = [("killed", ""), ("survived", "killed"), ("survived", "survived"), ("uncovered", "survived"), ("survived", "survived")]
-    judged = [Judged(mutant, tests, seeds=seeds) for mutant, (tests, seeds) in zip(chosen, verdicts, strict=True)]
-    lines, survivors = report(judged, [equivalent.Equivalent(chosen[2].key(), "the same, because …")])
+    verdicts = [
+        ("killed", ""),
+        ("survived", "killed"),
+        ("survived", "survived"),
+        ("uncovered", "survived"),
+        ("survived", "survived"),
+    ]
+    judged = [
+        Judged(mutant, tests, seeds=seeds)
+        for mutant, (tests, seeds) in zip(chosen, verdicts, strict=True)
+    ]
+    lines, survivors = report(
+        judged, [equivalent.Equivalent(chosen[2].key(), "the same, because …")]
+    )
     assert survivors == 2
     text = "\n".join(lines)
     assert chosen[3].diff() in text and chosen[4].diff() in text and chosen[2].diff() not in text
@@ -149,7 +193,9 @@ def test_the_report_counts_and_shows_survivors(tmp_path: Path) -> None:
 
 def test_equivalent_mutants_are_read() -> None:
     text = "# a comment\n\nm.py f #2\n- x = 1\n+ x = 2\n= nobody reads x\n= at all\n"
-    assert equivalent.read(text) == [equivalent.Equivalent(("m.py", "f", 2, "x = 1", "x = 2"), "nobody reads x at all")]
+    assert equivalent.read(text) == [
+        equivalent.Equivalent(("m.py", "f", 2, "x = 1", "x = 2"), "nobody reads x at all")
+    ]
     with pytest.raises(ValueError, match="not complete"):
         equivalent.read("m.py f\n- x = 1\n+ x = 2\n")
 
@@ -185,12 +231,15 @@ def test_a_copy_runs_interpreted_and_alone() -> None:
 
 
 def test_every_mutated_package_has_tests() -> None:
-    assert package_of("crdt/spans.py") == "crdt" and package_of("region/engine/commands/keys.py") == "region/engine"
+    assert (
+        package_of("crdt/spans.py") == "crdt"
+        and package_of("region/engine/commands/keys.py") == "region/engine"
+    )
     assert all((ROOT / folder).is_dir() for folders in TESTS_OF.values() for folder in folders)
 
 
 def test_a_seed_that_fails_without_the_bug_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sim.mutants import seeds
+    from anabranch.sim.mutants import seeds
 
     def run_seeds(tree: Path, first: int, end: int, limit_s: float) -> tuple[Caught | None, int]:
         failing = [3, 12] if tree.name == "sound" else [3, 12, 25]
@@ -199,6 +248,8 @@ def test_a_seed_that_fails_without_the_bug_is_passed_over(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(seeds, "run_seeds", run_seeds)
     sound = seeds.Sound(Path("sound"), 1.0)
-    assert seeds.first_caught(Path("planted"), range(100), sound, 1.0) == Caught(25, "vectors", "wrong")
+    assert seeds.first_caught(Path("planted"), range(100), sound, 1.0) == Caught(
+        25, "vectors", "wrong"
+    )
     assert seeds.first_caught(Path("planted"), range(20), sound, 1.0) is None
     assert sound.failing() == [3, 12]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.mutants import planted
-from sim.mutants.planted import LINES_MAX, Planted, everything, plant, pull_out, read
-from sim.mutants.tree import ROOT, copy_tree, environment, python
-from sim.scenario.parser import load
-from sim.scenario.virtual import run_virtually
+from anabranch.sim.mutants import planted
+from anabranch.sim.mutants.planted import LINES_MAX, Planted, everything, plant, pull_out, read
+from anabranch.sim.mutants.tree import ROOT, copy_tree, environment, python
+from anabranch.sim.scenario.parser import load
+from anabranch.sim.scenario.virtual import run_virtually
 
 BUGS = everything()
 PLACES = (
@@ -22,8 +22,8 @@ PLACES = (
 _RUN = """
 import sys
 from pathlib import Path
-from sim.scenario.parser import load
-from sim.scenario.virtual import run_virtually
+from anabranch.sim.scenario.parser import load
+from anabranch.sim.scenario.virtual import run_virtually
 _, violations = run_virtually(load(Path(sys.argv[1])))
 print(violations)
 sys.exit(7 if violations else 0)
@@ -44,7 +44,9 @@ def test_there_are_many_over_all_sections() -> None:
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_it_applies_and_compiles(bug: Planted, tmp_path: Path) -> None:
     assert 1 <= bug.lines <= LINES_MAX
-    assert bug.files and all(name.startswith(PLACES) and name not in NOT_SANS_IO for name in bug.files)
+    assert bug.files and all(
+        name.startswith(PLACES) and name not in NOT_SANS_IO for name in bug.files
+    )
     assert bug.story.endswith(".") and len(bug.story) > 20
     before: dict[str, str] = {}
     for name in bug.files:
@@ -68,7 +70,14 @@ def test_a_shrunk_story_fails_with_its_bug_and_passes_without(path: Path, tmp_pa
     tree = copy_tree(tmp_path)
     command = [python(), "-c", _RUN, str(path)]
     plant(next(bug for bug in BUGS if bug.name == path.stem), tree)
-    ended = subprocess.run(command, cwd=tree, env=environment(tree), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    ended = subprocess.run(
+        command,
+        cwd=tree,
+        env=environment(tree),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
     assert ended.returncode == 7, ended.stdout.decode("utf-8", "replace")
 
 
@@ -86,7 +95,9 @@ def test_a_patch_that_fits_no_more_is_an_error(tmp_path: Path) -> None:
 
 def test_a_header_must_be_complete(tmp_path: Path) -> None:
     path = tmp_path / "01-some.patch"
-    path.write_text("Rule: S1\nStory: it fails\n\n--- a/crdt/x.py\n+++ b/crdt/x.py\n", encoding="utf-8")
+    path.write_text(
+        "Rule: S1\nStory: it fails\n\n--- a/crdt/x.py\n+++ b/crdt/x.py\n", encoding="utf-8"
+    )
     with pytest.raises(ValueError, match="Layer"):
         read(path)
 

@@ -9,19 +9,19 @@ from random import Random
 
 import pytest
 
-from crdt import effects as fx
-from crdt.spans import Spans
-from region.engine.replies import Reply
-from sim.draw import draw_plan
-from sim.history import End, Vector, Words
-from sim.plan import ClientPlan, Fault, Intent, Plan
-from sim.rules.conflicts import CONFLICTS
-from sim.rules.past import Past, Steps
-from sim.rules.table import FROM_COUNTERS, NOT_SIMULATED, RULES
-from sim.rules.witness import Witness
-from sim.run import Result, run_plan
-from sim.tally import known_names
-from sim.world.world import World
+from anabranch.crdt import effects as fx
+from anabranch.crdt.spans import Spans
+from anabranch.region.engine.replies import Reply
+from anabranch.sim.draw import draw_plan
+from anabranch.sim.history import End, Vector, Words
+from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan
+from anabranch.sim.rules.conflicts import CONFLICTS
+from anabranch.sim.rules.past import Past, Steps
+from anabranch.sim.rules.table import FROM_COUNTERS, NOT_SIMULATED, RULES
+from anabranch.sim.rules.witness import Witness
+from anabranch.sim.run import Result, run_plan
+from anabranch.sim.tally import known_names
+from anabranch.sim.world.world import World
 from tests.sim.fabricated import KEY, NIL, OK, Plain, Story, idempotent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +47,10 @@ def test_the_list_is_that_of_the_docs() -> None:
     rules, _, table = text.partition("## What a simulated run counts")
     lives = [rule for heading in re.findall(r"\*\*(S[^*]+)\*\*", rules) for rule in cited(heading)]
     assert {*lives, "S14"} == set(RULES) | set(NOT_SIMULATED)
-    assert re.findall(r"^\| (S[\d.]+) \|", table, re.MULTILINE) == [*(rule for rule in RULES if rule not in NOT_SIMULATED), *NOT_SIMULATED]
+    assert re.findall(r"^\| (S[\d.]+) \|", table, re.MULTILINE) == [
+        *(rule for rule in RULES if rule not in NOT_SIMULATED),
+        *NOT_SIMULATED,
+    ]
 
 
 def test_no_rule_is_left_out() -> None:
@@ -64,10 +67,16 @@ def test_no_rule_is_left_out() -> None:
 
 
 def test_every_rule_and_conflict_has_a_witness_and_no_witness_another_name() -> None:
-    source = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "sim" / "rules").glob("*.py")) if path.name != "table.py")
+    source = "".join(
+        path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / "sim" / "rules").glob("*.py"))
+        if path.name != "table.py"
+    )
     counted = set(re.findall(r'"rule:(S[\d.]+)"', source)) | set(FROM_COUNTERS)
     assert counted == set(RULES) - set(NOT_SIMULATED)
-    named = set(re.findall(r'"conflict:([^"]+)"', source)) | set(re.findall(r'_met\([^)]*"([^"]+)"\)', source))
+    named = set(re.findall(r'"conflict:([^"]+)"', source)) | set(
+        re.findall(r'_met\([^)]*"([^"]+)"\)', source)
+    )
     assert named == set(CONFLICTS)
 
 
@@ -80,7 +89,12 @@ def test_the_closing_table_shows_them_all() -> None:
 # -- runs ------------------------------------------------------------------------------------------------------------
 
 
-def plan(*steps: Intent | Fault, clients: tuple[ClientPlan, ...] = (), load_ms: int = 600, **settings: str) -> Plan:
+def plan(
+    *steps: Intent | Fault,
+    clients: tuple[ClientPlan, ...] = (),
+    load_ms: int = 600,
+    **settings: str,
+) -> Plan:
     """Three regions that all dial each other."""
     values = {name.replace("_", "-"): value for name, value in settings.items()}
     return Plan(
@@ -159,7 +173,10 @@ def test_a_backup_that_nobody_was_told_of_forks_and_is_found_out() -> None:
     place.go(200)
     place.heal()
     place.go(2000)
-    assert [place.world.regions[other].engine.links[1].state for other in (2, 3)] == ["forked", "forked"]
+    assert [place.world.regions[other].engine.links[1].state for other in (2, 3)] == [
+        "forked",
+        "forked",
+    ]
     assert all(one.hub.counts["forks"] for one in place.world.regions.values())
     assert not place.world.is_level()
     place.world.close()
@@ -172,10 +189,15 @@ def test_a_region_that_is_gone_for_good_is_waited_for_until_it_is_said_to_be_los
         *(Intent(at_ms, 2, at_ms) for at_ms in range(30, 900, 20)),
         Fault(200, "gone for good", (3, 1), 400, 7),
     )
-    clients = (ClientPlan(1, "group-administrator", 1, (KEY,), 5), ClientPlan(2, "producer", 2, (KEY,), 6))
+    clients = (
+        ClientPlan(1, "group-administrator", 1, (KEY,), 5),
+        ClientPlan(2, "producer", 2, (KEY,), 6),
+    )
     result = run_plan(plan(*steps, clients=clients, load_ms=1000, crdt_collect_interval_ms="10"))
     assert "S1.1" in rules_of(result)
-    unsaid = run_plan(plan(*steps[:-1], clients=clients, load_ms=1000, crdt_collect_interval_ms="10"))
+    unsaid = run_plan(
+        plan(*steps[:-1], clients=clients, load_ms=1000, crdt_collect_interval_ms="10")
+    )
     assert "S1.1" not in rules_of(unsaid)
 
 
@@ -215,7 +237,12 @@ def told() -> Told:
 def create(story: Story, region: int, start: int = 0, at_vector: bool = False) -> None:
     words = "$" if at_vector else str(start)
     vector = story.vector(region)
-    story.command(region, f"XGROUP CREATE k g {words}", OK, fx.CreateGroup(KEY, b"g", start << 64, at_vector, vector))
+    story.command(
+        region,
+        f"XGROUP CREATE k g {words}",
+        OK,
+        fx.CreateGroup(KEY, b"g", start << 64, at_vector, vector),
+    )
 
 
 def destroy(story: Story, region: int) -> None:
@@ -238,7 +265,10 @@ def test_a_destroy_and_a_create_that_knew_of_each_other_are_no_conflict(told: To
     destroy(told.story, 2)
     told.story.sync()
     create(told.story, 1)
-    assert not {"rule:S6.1", "conflict:create and destroy", "conflict:create and create"} & told.counted()
+    assert (
+        not {"rule:S6.1", "conflict:create and destroy", "conflict:create and create"}
+        & told.counted()
+    )
 
 
 def test_a_create_meets_a_destroy(told: Told) -> None:
@@ -304,7 +334,9 @@ def test_what_was_pending_elsewhere_is_taken(told: Told) -> None:
         story.sync()
         story.finish()
         witness = story.judges[0]
-        assert isinstance(witness, Witness) and ("rule:S8.2" in witness.counters) is not acknowledges
+        assert (
+            isinstance(witness, Witness) and ("rule:S8.2" in witness.counters) is not acknowledges
+        )
 
 
 def test_two_entries_of_one_id(told: Told) -> None:
@@ -380,7 +412,9 @@ def test_renames(told: Told) -> None:
     for region in (1, 2):
         copy = Plain("1000-1", [b"t", b"1000-1"], b"other")
         delete = fx.Delete(KEY, story.vector(region))
-        story.command(region, "RENAME k other", OK, delete, copy, fx.SetId(b"other", 1000 << 64 | 1))
+        story.command(
+            region, "RENAME k other", OK, delete, copy, fx.SetId(b"other", 1000 << 64 | 1)
+        )
     assert {"rule:S10.1", "conflict:RENAME and RENAME", "conflict:one ID twice"} <= told.counted()
 
 
@@ -468,13 +502,17 @@ def test_counters_that_come_again_are_written_over() -> None:
     assert (steps.first_after(2, 1), steps.first_after(2, 2)) == (3, 1 << 62)
 
 
-def naive_unaware(befores: dict[tuple[int, int], Vector], dot: tuple[int, int]) -> set[tuple[int, int]]:
+def naive_unaware(
+    befores: dict[tuple[int, int], Vector], dot: tuple[int, int]
+) -> set[tuple[int, int]]:
     """By definition: neither region had applied the other's effect."""
     region, counter = dot
     return {
         other
         for other, before in befores.items()
-        if other[0] != region and before.get(region, 0) < counter and befores[dot].get(other[0], 0) < other[1]
+        if other[0] != region
+        and before.get(region, 0) < counter
+        and befores[dot].get(other[0], 0) < other[1]
     }
 
 
@@ -493,7 +531,9 @@ def test_who_did_not_know_of_whom_is_what_the_definition_says(seed: int) -> None
             continue
         size = draw.randint(1, 3)
         first = vectors[region].get(region, 0) + 1
-        before = {origin: counter for origin, counter in vectors[region].items() if origin != region}
+        before = {
+            origin: counter for origin, counter in vectors[region].items() if origin != region
+        }
         past.steps[region].add(first, first + size - 1, dict(vectors[region]), False)
         past.take(region, first, [fx.DestroyGroup(KEY, b"g") for _ in range(size)])
         for counter in range(first, first + size):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-from pathlib import Path
 
-import anabranch_build
+from anabranch import build
 
-ROOT = Path(anabranch_build.__file__).parent
 SEEDS = "0:8"
 
 
 def hashes(hash_seed: str, pure: bool) -> list[str]:
     """``seed hash`` lines of a process."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed, "ANABRANCH_PURE": "1" if pure else "0"}
-    line = [sys.executable, "-P", "-m", "sim.hashes", SEEDS, "--ops", "120"]
+    env = {
+        **build.environment(),
+        "PYTHONHASHSEED": hash_seed,
+        "ANABRANCH_PURE": "1" if pure else "0",
+    }
+    line = [*build.command("anabranch.sim.hashes"), SEEDS, "--ops", "120"]
     done = subprocess.run(line, capture_output=True, text=True, env=env, timeout=110, check=True)
     return done.stdout.splitlines()
 
@@ -26,5 +26,5 @@ def test_hash_seeds_and_builds_change_nothing() -> None:
     assert len(first) == 8
     assert len({line.split()[1] for line in first}) == 8
     assert hashes("2", pure=True) == first
-    if anabranch_build.kind() == "compiled":
+    if build.kind() == "compiled":
         assert hashes("3", pure=False) == first

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
-from sim.scenario.outages import only_simulated
-from sim.scenario.parser import load, parse
-from sim.scenario.running import scenario_files
-from sim.scenario.virtual import run_virtually
+from anabranch.cli.main import app
+from anabranch.sim.scenario.outages import only_simulated
+from anabranch.sim.scenario.parser import load, parse
+from anabranch.sim.scenario.running import scenario_files
+from anabranch.sim.scenario.virtual import run_virtually
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = scenario_files([ROOT / "sim" / "scenarios"])
@@ -29,13 +29,22 @@ def test_scenario(path: Path) -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.md"
-    wrong.write_text("# Wrong\n\n| Time | us | eu |\n| --- | --- | --- |\n| t1 | `XLEN x` → 1 | |\n", encoding="utf-8")
+    wrong.write_text(
+        "# Wrong\n\n| Time | us | eu |\n| --- | --- | --- |\n| t1 | `XLEN x` → 1 | |\n",
+        encoding="utf-8",
+    )
     unreadable = tmp_path / "unreadable.md"
     unreadable.write_text("no table\n", encoding="utf-8")
     good = CliRunner().invoke(app, ["scenario", "run", str(FILES[0])])
-    assert good.exit_code == 0 and re.search(r"^passed .*\n1 scenarios, 0 failed, \d+\.\d s$", good.output, re.MULTILINE)
+    assert good.exit_code == 0 and re.search(
+        r"^passed .*\n1 scenarios, 0 failed, \d+\.\d s$", good.output, re.MULTILINE
+    )
     bad = CliRunner().invoke(app, ["scenario", "run", str(tmp_path)])
-    assert bad.exit_code == 1 and "wrong.md:5: t1, us: XLEN x" in bad.output and "no scenario" in bad.output
+    assert (
+        bad.exit_code == 1
+        and "wrong.md:5: t1, us: XLEN x" in bad.output
+        and "no scenario" in bad.output
+    )
     assert "2 scenarios, 2 failed" in bad.output
 
 

@@ -8,16 +8,18 @@ from functools import cache
 
 import pytest
 
-from sim.draw import draw_plan
-from sim.history import Checker, Operation, Violation
-from sim.plan import ClientPlan, Fault, Intent, Plan
-from sim.run import run_plan
-from sim.script import Command, Script, is_failure, record, run_script, shrink_script
-from sim.shrink import Budget, ddmin, failure, shrink
-from sim.world.trace import plain
+from anabranch.sim.draw import draw_plan
+from anabranch.sim.history import Checker, Operation, Violation
+from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan
+from anabranch.sim.run import run_plan
+from anabranch.sim.script import Command, Script, is_failure, record, run_script, shrink_script
+from anabranch.sim.shrink import Budget, ddmin, failure, shrink
+from anabranch.sim.world.trace import plain
 
 
-@pytest.mark.parametrize("wanted", [[0], [99], [3, 4], [0, 50, 99], [10, 20, 30, 40, 50, 60], list(range(0, 100, 9))])
+@pytest.mark.parametrize(
+    "wanted", [[0], [99], [3, 4], [0, 50, 99], [10, 20, 30, 40, 50, 60], list(range(0, 100, 9))]
+)
 def test_ddmin_finds_exactly_what_is_needed(wanted: list[int]) -> None:
     assert ddmin(range(100), lambda part: set(wanted) <= set(part)) == wanted
 
@@ -59,9 +61,15 @@ def test_a_budget_ends_the_search() -> None:
 
 def test_failures_of_a_judge_are_alike_and_exceptions_are_by_kind() -> None:
     assert failure(Violation("digests", 5, 1, "one")) == failure(Violation("digests", 9, 2, "two"))
-    assert failure(Violation("world", 5, 0, "KeyError: 17 (put, line 3)")) == failure(Violation("world", 5, 0, "KeyError: 4 (get, line 9)"))
-    assert failure(Violation("world", 5, 0, "KeyError: 17 (put, line 3)")) != failure(Violation("world", 5, 0, "ValueError: 17"))
-    one, other = (Violation("world", 5, 0, f"region {n} cannot start from its disk: torn") for n in (1, 2))
+    assert failure(Violation("world", 5, 0, "KeyError: 17 (put, line 3)")) == failure(
+        Violation("world", 5, 0, "KeyError: 4 (get, line 9)")
+    )
+    assert failure(Violation("world", 5, 0, "KeyError: 17 (put, line 3)")) != failure(
+        Violation("world", 5, 0, "ValueError: 17")
+    )
+    one, other = (
+        Violation("world", 5, 0, f"region {n} cannot start from its disk: torn") for n in (1, 2)
+    )
     assert failure(one) == failure(other)
 
 
@@ -112,7 +120,10 @@ def test_a_script_does_what_the_plan_did_and_becomes_two_commands() -> None:
     script, result = record(plan, [NoDeleteAfterKill])
     assert run_script(script, [NoDeleteAfterKill]).violations == result.violations
     small = shrink_script(script, result.violations[0], [NoDeleteAfterKill], Budget())
-    assert [command.commands[0][0] for command in small.commands] == [b"XADD", b"DEL"] or small.size() <= 3
+    assert [command.commands[0][0] for command in small.commands] == [
+        b"XADD",
+        b"DEL",
+    ] or small.size() <= 3
     assert [fault.kind for fault in small.plan.faults()] == ["kill"]
 
 
@@ -127,20 +138,44 @@ def test_a_recorded_run_is_the_run(seed: int) -> None:
 
         def executed(self, operation: Operation) -> None:
             """Notes a command and its reply."""
-            told[-1].append((operation.at_ms, operation.client, operation.region, operation.argv, plain(operation.reply)))
+            told[-1].append(
+                (
+                    operation.at_ms,
+                    operation.client,
+                    operation.region,
+                    operation.argv,
+                    plain(operation.reply),
+                )
+            )
 
     told.append([])
     script, _ = record(plan, [Listener])
     told.append([])
     run_script(script, [Listener])
     assert len(told[0]) > 30
-    assert next(((one, other) for one, other in zip(*told, strict=False) if one != other), None) is None
+    assert (
+        next(((one, other) for one, other in zip(*told, strict=False) if one != other), None)
+        is None
+    )
     assert len(told[0]) == len(told[1])
 
 
 def world(commands: tuple[Command, ...], faults: tuple[Fault, ...] = ()) -> Script:
     clients = tuple(ClientPlan(number, "producer", 1, (b"k",), number) for number in (1, 2))
-    plan = Plan(1, (1, 2), {1: {}, 2: {}}, clients, faults, ((1, 2), (2, 1)), 500, 10, (0, 0), 0.0, {}, frozenset())
+    plan = Plan(
+        1,
+        (1, 2),
+        {1: {}, 2: {}},
+        clients,
+        faults,
+        ((1, 2), (2, 1)),
+        500,
+        10,
+        (0, 0),
+        0.0,
+        {},
+        frozenset(),
+    )
     return Script(plan, commands)
 
 
@@ -171,10 +206,16 @@ def test_a_command_names_the_id_that_the_same_add_has_made_now() -> None:
 
 def test_a_client_that_gave_up_waits_no_more() -> None:
     blocked = (b"XREAD", b"BLOCK", b"0", b"STREAMS", b"k", b"$")
-    commands = (Command(10, 1, 1, (blocked,)), Command(20, 1, 1, ((b"EXISTS", b"k"),)), Command(30, 1, 1, ((b"TYPE", b"k"),), anew=True))
+    commands = (
+        Command(10, 1, 1, (blocked,)),
+        Command(20, 1, 1, ((b"EXISTS", b"k"),)),
+        Command(30, 1, 1, ((b"TYPE", b"k"),), anew=True),
+    )
     Seen.log = []
     run_script(world(commands), [Seen])
-    assert [argv[0] for client, argv, _ in Seen.log if client == 1] == [b"TYPE"]  # EXISTS stood behind the blocked read
+    assert [argv[0] for client, argv, _ in Seen.log if client == 1] == [
+        b"TYPE"
+    ]  # EXISTS stood behind the blocked read
 
 
 def test_acts_are_in_the_order_of_plans() -> None:

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from sim.draw import draw_plan
-from sim.history import Checker, End, Operation
-from sim.plan import Plan
-from sim.run import run_plan
-from sim.scenario.cells import Command, tokens_of
-from sim.scenario.cluster import ClusterError
-from sim.scenario.live import Endpoint, LiveCluster
-from sim.scenario.model import DEFAULT_NAMES
-from sim.scenario.parser import _split, parse
-from sim.scenario.recording import Notes, Told
-from sim.scenario.runner import Mismatch
-from sim.scenario.trouble import OF_TWO
-from sim.scenario.virtual import run_virtually
-from sim.scenario.writing import write_story
-from sim.world import world as worlds
-from sim.world.faults import KINDS
+from anabranch.sim.draw import draw_plan
+from anabranch.sim.history import Checker, End, Operation
+from anabranch.sim.plan import Plan
+from anabranch.sim.run import run_plan
+from anabranch.sim.scenario.cells import Command, tokens_of
+from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.live import Endpoint, LiveCluster
+from anabranch.sim.scenario.model import DEFAULT_NAMES
+from anabranch.sim.scenario.parser import _split, parse
+from anabranch.sim.scenario.recording import Notes, Told
+from anabranch.sim.scenario.runner import Mismatch
+from anabranch.sim.scenario.trouble import OF_TWO
+from anabranch.sim.scenario.virtual import run_virtually
+from anabranch.sim.scenario.writing import write_story
+from anabranch.sim.world import world as worlds
+from anabranch.sim.world.faults import KINDS
 
 Line = tuple[Any, ...]
 OPEN = "links: open\njudges: all\n\n"
@@ -60,7 +60,11 @@ class Clumsy(Checker):
 def lines_of(lines: list[Line]) -> list[Line]:
     """What a trace's hash covers, without the second region of faults that strike one."""
     aside = ("sends", "never hears", "posts", "gives up", "frames")
-    return [(line[0], line[2], line[3], line[5]) if line[2] == "fault" else line for line in lines if line[2] not in aside]
+    return [
+        (line[0], line[2], line[3], line[5]) if line[2] == "fault" else line
+        for line in lines
+        if line[2] not in aside
+    ]
 
 
 def recorded(plan: Plan) -> tuple[list[Line], str]:
@@ -91,12 +95,20 @@ def test_what_is_generated_is_bound_where_a_command_names_it() -> None:
     told = [
         Told(5, 1, 1, ((b"XADD", b"x", b"*", b"t", b"1"),), {0: ("1700000000005-1",)}),
         Told(5, 1, 1, ((b"XADD", b"x", b"*", b"t", b"2"),), {0: ("1700000000005-1001",)}),
-        Told(9, 2, 2, ((b"MULTI",), (b"XADD", b"x", b"*", b"t", b"3"), (b"DEL", b"y"), (b"EXEC",)), {3: ("1700000000009-2", "…")}),
+        Told(
+            9,
+            2,
+            2,
+            ((b"MULTI",), (b"XADD", b"x", b"*", b"t", b"3"), (b"DEL", b"y"), (b"EXEC",)),
+            {3: ("1700000000009-2", "…")},
+        ),
         Told(9, 1, 1, ((b"XDEL", b"x", b"1700000000005-1"),)),
         Told(9, 1, 1),
         Told(10, 2, 2, ((b"XRANGE", b"x", b"(1700000000009-2", b"+"),)),
     ]
-    rows = [line for line in write_story(plan.with_steps(()), told, "T").splitlines() if " ms |" in line]
+    rows = [
+        line for line in write_story(plan.with_steps(()), told, "T").splitlines() if " ms |" in line
+    ]
     assert rows == [
         "| 5 ms | 1: `XADD x * t 1` → 1700000000005-1<br/>1: `XADD x * t 2` |  |",
         "| 9 ms |  | 2: `MULTI` `XADD x * t 3` `DEL y` `EXEC` → [1700000000009-2, …] |",
@@ -113,8 +125,14 @@ def test_every_byte_can_be_written() -> None:
 
 
 def test_the_docs_name_every_fault_and_their_examples_run() -> None:
-    docs = (Path(__file__).resolve().parents[2] / "docs" / "scenarios.md").read_text(encoding="utf-8")
-    rows = dict(line.strip("| ").split(" | ") for line in docs.splitlines() if line.startswith(("| this region", "| all, or")))
+    docs = (Path(__file__).resolve().parents[2] / "docs" / "scenarios.md").read_text(
+        encoding="utf-8"
+    )
+    rows = dict(
+        line.strip("| ").split(" | ")
+        for line in docs.splitlines()
+        if line.startswith(("| this region", "| all, or"))
+    )
     named = {where: set(re.findall(r"`([^`]+)`", kinds)) for where, kinds in rows.items()}
     assert named["this region and another"] == set(OF_TWO)
     assert set.union(*named.values()) == set(KINDS)
@@ -144,7 +162,9 @@ def test_every_fault_strikes_and_is_survived(kind: str) -> None:
     ]
     mismatches, _ = run_virtually(parse(OPEN + HEADS + "\n".join(rows)), tell=struck.append)
     assert not mismatches
-    assert [line[3:6] for line in struck if line[2] == "fault"] == [(kind, [3, 1] if kind in OF_TWO else [3], 300)]
+    assert [line[3:6] for line in struck if line[2] == "fault"] == [
+        (kind, [3, 1] if kind in OF_TWO else [3], 300)
+    ]
 
 
 def test_a_killed_region_refuses_and_comes_back() -> None:
@@ -160,7 +180,11 @@ def test_a_killed_region_refuses_and_comes_back() -> None:
 
 
 def test_in_rows_without_a_time_a_region_that_is_away_is_waited_for() -> None:
-    rows = ["| t1 | `XADD x * t 1` | | |", "| t2 | — Sync — | — Sync — | — Sync — |", "| t3 | — Pause 400 ms — | — Kill 5 s — | |"]
+    rows = [
+        "| t1 | `XADD x * t 1` | | |",
+        "| t2 | — Sync — | — Sync — | — Sync — |",
+        "| t3 | — Pause 400 ms — | — Kill 5 s — | |",
+    ]
     assert run(*rows, "| t4 | `XLEN x` → 1 | `XLEN x` → 1 | |") == []
 
 
@@ -192,7 +216,11 @@ def test_a_cut_keeps_open_links_closed_until_it_is_healed() -> None:
 
 
 def test_what_was_answered_under_always_survives_a_power_cut() -> None:
-    rows = ["| 50 ms | `XADD x 110 t 1` → 110-1 | | |", "| 100 ms | — Power cut 20 ms draw 3 — | | |", "| 900 ms | `XLEN x` → 1 | | |"]
+    rows = [
+        "| 50 ms | `XADD x 110 t 1` → 110-1 | | |",
+        "| 100 ms | — Power cut 20 ms draw 3 — | | |",
+        "| 900 ms | `XLEN x` → 1 | | |",
+    ]
     assert run(*rows, above="set appendfsync: always\n" + OPEN) == []
 
 
@@ -201,7 +229,11 @@ def test_what_was_answered_under_always_survives_a_power_cut() -> None:
 
 def test_steps_happen_at_their_time() -> None:
     trace: list[Line] = []
-    rows = ["| 120 ms | `XADD x * t 1` → 9-1 | | |", "| 120 ms | | `XLEN x` | |", "| 2 s | `XLEN x` → 1 | | |"]
+    rows = [
+        "| 120 ms | `XADD x * t 1` → 9-1 | | |",
+        "| 120 ms | | `XLEN x` | |",
+        "| 2 s | `XLEN x` → 1 | | |",
+    ]
     mismatches, _ = run_virtually(parse(OPEN + HEADS + "\n".join(rows)), tell=trace.append)
     assert not mismatches
     assert [line[0] for line in trace if line[2] == "posts"][:3] == [120, 120, 2000]
@@ -213,7 +245,10 @@ def test_blocked_reads_do_not_hang_a_story() -> None:
         "| 50 ms | 1: `XLEN x` | | 3: `XADD x * t 1` |",
     ]
     assert run(*rows) == []
-    expecting = ["| 20 ms | 1: `XREAD BLOCK 0 STREAMS x 0` → [5-3] | 2: `XREAD BLOCK 0 STREAMS y 0` → [6-3] | |", rows[1]]
+    expecting = [
+        "| 20 ms | 1: `XREAD BLOCK 0 STREAMS x 0` → [5-3] | 2: `XREAD BLOCK 0 STREAMS y 0` → [6-3] | |",
+        rows[1],
+    ]
     (mismatch,) = run(*expecting)
     assert (mismatch.region, mismatch.got) == ("eu", "no answer")
 
@@ -245,13 +280,19 @@ def test_a_client_speaks_to_one_region_at_a_time() -> None:
 def test_what_a_judge_finds_differs() -> None:
     text = OPEN + HEADS + "| 10 ms | `XADD x * t 1` | | |\n"
     mismatches, violations = run_virtually(parse(text, "story"), [Grumbler])
-    assert [(one.region, one.expected) for one in mismatches] == [("grumbler", "nothing to be found")]
+    assert [(one.region, one.expected) for one in mismatches] == [
+        ("grumbler", "nothing to be found")
+    ]
     assert [violation.checker for violation in violations] == ["grumbler"]
-    assert run_virtually(parse(text.replace("judges: all\n", "")), [Grumbler]) == ([], []), "nobody judges what asks for no judges"
+    assert run_virtually(parse(text.replace("judges: all\n", "")), [Grumbler]) == ([], []), (
+        "nobody judges what asks for no judges"
+    )
 
 
 def test_an_exception_differs() -> None:
-    mismatches, violations = run_virtually(parse(OPEN + HEADS + "| 10 ms | `XADD x * t 1` | | |\n", "story"), [Clumsy])
+    mismatches, violations = run_virtually(
+        parse(OPEN + HEADS + "| 10 ms | `XADD x * t 1` | | |\n", "story"), [Clumsy]
+    )
     assert [one.got.partition(" (")[0] for one in mismatches] == ["ZeroDivisionError: oops"]
     assert [violation.checker for violation in violations] == ["world"]
 

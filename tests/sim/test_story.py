@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sim import simulate
-from sim.history import Checker, Operation
-from sim.scenario.parser import parse
-from sim.scenario.virtual import run_virtually
-from sim.story import Shrinking, file_fails
-from sim.sweep import Task
+from anabranch.sim import simulate
+from anabranch.sim.history import Checker, Operation
+from anabranch.sim.scenario.parser import parse
+from anabranch.sim.scenario.virtual import run_virtually
+from anabranch.sim.story import Shrinking, file_fails
+from anabranch.sim.sweep import Task
 
 # A judge that finds fault with what is right: a DEL in the second process of a region takes a stream away.
 PLANTED = '''
 """A judge for workers to import."""
 
-from sim.history import Checker
+from anabranch.sim.history import Checker
 
 
 class NoDeleteAfterKill(Checker):
@@ -49,7 +49,11 @@ def failing_seed() -> int:
     """The first seed that fails."""
     for seed in range(500):
         plan = TASK.plan(seed)
-        if plan.faults() and any(client.kind == "deleter" for client in plan.clients) and TASK(seed).violations:
+        if (
+            plan.faults()
+            and any(client.kind == "deleter" for client in plan.clients)
+            and TASK(seed).violations
+        ):
             return seed
     raise AssertionError("no seed deletes after a kill")
 
@@ -67,7 +71,9 @@ def test_a_seed_becomes_a_file_that_fails() -> None:
     assert [call.argv[0] for call in scenario.calls()][-1] == b"DEL"
     assert run_virtually(scenario, ())[0] == []  # without what was planted it passes
     assert file_fails(story.text, "no_delete_after_kill", [NoDeleteAfterKill])
-    assert not file_fails(story.text.replace("Kill", "Pause"), "no_delete_after_kill", [NoDeleteAfterKill])
+    assert not file_fails(
+        story.text.replace("Kill", "Pause"), "no_delete_after_kill", [NoDeleteAfterKill]
+    )
     assert not file_fails("no table", "no_delete_after_kill", [NoDeleteAfterKill])
 
 
@@ -77,15 +83,21 @@ def test_a_seed_that_does_not_fail_has_no_story() -> None:
     assert story.remark == "it does not fail when it is run again: not deterministic"
 
 
-def test_a_sweep_writes_the_story_of_each_kind_of_failure_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_writes_the_story_of_each_kind_of_failure_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "planted_story.py").write_text(PLANTED)
     monkeypatch.syspath_prepend(str(tmp_path))
     task = Task(3, 100, ("kill",), (__import__("planted_story").NoDeleteAfterKill,))
     console = Console(file=io.StringIO(), width=160)
     first = failing_seed()
     failed = [result for result in map(task, range(first, first + 12)) if result.violations]
-    simulate.write_stories(failed, simulate.Asked(task, jobs=2, stories=tmp_path / "stories"), console)
-    assert [path.name for path in (tmp_path / "stories").iterdir()] == [f"no-delete-after-kill-{first}.md"]
+    simulate.write_stories(
+        failed, simulate.Asked(task, jobs=2, stories=tmp_path / "stories"), console
+    )
+    assert [path.name for path in (tmp_path / "stories").iterdir()] == [
+        f"no-delete-after-kill-{first}.md"
+    ]
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "left are 2 of " in text

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,18 +13,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-import anabranch_build
-from sim import simulate
-from sim.draw import FAULTS, draw_plan
-from sim.history import Violation
-from sim.replay import replay
-from sim.replay import show as show_replay
-from sim.run import Result, run_seed
-from sim.seeds import FailedSeed, SeedsError, chosen_by, failed, in_range
-from sim.sweep import Died, Task, in_processes, sweep
-from sim.tally import Tally, known_names, show
-
-ROOT = Path(anabranch_build.__file__).parent
+from anabranch import build
+from anabranch.sim import simulate
+from anabranch.sim.draw import FAULTS, draw_plan
+from anabranch.sim.history import Violation
+from anabranch.sim.replay import replay
+from anabranch.sim.replay import show as show_replay
+from anabranch.sim.run import Result, run_seed
+from anabranch.sim.seeds import FailedSeed, SeedsError, chosen_by, failed, in_range
+from anabranch.sim.sweep import Died, Task, in_processes, sweep
+from anabranch.sim.tally import Tally, known_names, show
 
 PLANTED = '''
 """Tasks and judges for workers to import."""
@@ -33,7 +30,7 @@ PLANTED = '''
 import os
 import time
 
-from sim.history import Checker
+from anabranch.sim.history import Checker
 
 
 def square(number):
@@ -108,12 +105,25 @@ def test_results_do_not_depend_on_processes() -> None:
 
 
 def result(seed: int, violations: int = 0, **counters: int) -> Result:
-    found = [Violation("digests", 1_700_000_000_005, 1, f"number {number}") for number in range(violations)]
-    return Result(seed, found, "", 1000, {name.replace("__", ":").replace("_", " "): count for name, count in counters.items()})
+    found = [
+        Violation("digests", 1_700_000_000_005, 1, f"number {number}")
+        for number in range(violations)
+    ]
+    return Result(
+        seed,
+        found,
+        "",
+        1000,
+        {name.replace("__", ":").replace("_", " "): count for name, count in counters.items()},
+    )
 
 
 def test_sums_do_not_depend_on_the_order() -> None:
-    results = [result(1, fault__cut=3, checkpoint=2), result(2, 1, fault__cut=1), result(3, rule__S61=0)]
+    results = [
+        result(1, fault__cut=3, checkpoint=2),
+        result(2, 1, fault__cut=1),
+        result(3, rule__S61=0),
+    ]
     forward, backward = Tally(), Tally()
     for one in results:
         forward.add(one)
@@ -123,13 +133,22 @@ def test_sums_do_not_depend_on_the_order() -> None:
     assert forward.times == Counter({"fault:cut": 4, "checkpoint": 2})
     assert forward.in_seeds["fault:cut"] == 2
     assert round(forward.percent("fault:cut"), 1) == 66.7
-    assert forward.as_json()["failed"] == {"2": ["digests at 1700000000005 ms in region 1: number 0"]}
+    assert forward.as_json()["failed"] == {
+        "2": ["digests at 1700000000005 ms in region 1: number 0"]
+    }
 
 
 def test_the_table_has_every_kind_of_fault_and_names_the_rare() -> None:
     tally = Tally()
     for seed in range(200):
-        tally.add(result(seed, fault__cut=1, **({"fault__kill": 1} if seed == 0 else {}), **({"fault__pause": 2} if seed < 2 else {})))
+        tally.add(
+            result(
+                seed,
+                fault__cut=1,
+                **({"fault__kill": 1} if seed == 0 else {}),
+                **({"fault__pause": 2} if seed < 2 else {}),
+            )
+        )
     on = console()
     show(tally, on, {"fault": tuple(FAULTS)})
     text = printed(on)
@@ -176,7 +195,10 @@ def test_no_violation_is_said() -> None:
 def test_lists_of_failed_seeds(tmp_path: Path) -> None:
     path = tmp_path / "failed.txt"
     path.write_text("# seeds\n\n17 3 300 digests: a trim was forgotten\n5 5 1000 world  # raised\n")
-    assert failed(path) == [FailedSeed(17, 3, 300, "digests: a trim was forgotten"), FailedSeed(5, 5, 1000, "world")]
+    assert failed(path) == [
+        FailedSeed(17, 3, 300, "digests: a trim was forgotten"),
+        FailedSeed(5, 5, 1000, "world"),
+    ]
     path.write_text("17 3 digests\n")
     with pytest.raises(SeedsError, match="failed.txt:1"):
         failed(path)
@@ -219,9 +241,17 @@ def test_a_replay_tells_what_happened_and_changes_nothing() -> None:
     words = [text for _, _, text in lines]
     assert any(text.startswith("starts (the first time)") for text in words)
     assert any(text.startswith("client ") and " → " in text for text in words)
-    for beginning in ("commits up to row", "sends eu Batch", "hears Batch from", "merges ", "FAULT "):
+    for beginning in (
+        "commits up to row",
+        "sends eu Batch",
+        "hears Batch from",
+        "merges ",
+        "FAULT ",
+    ):
         assert any(text.startswith(beginning) for text in words), beginning
-    assert any(text.startswith("HEALED") for text in words) and any(text.startswith("LEVEL after") for text in words)
+    assert any(text.startswith("HEALED") for text in words) and any(
+        text.startswith("LEVEL after") for text in words
+    )
     assert [at_ms for at_ms, _, _ in lines] == sorted(at_ms for at_ms, _, _ in lines)
 
 
@@ -239,9 +269,11 @@ def test_a_shown_replay_has_plan_run_and_verdict(planted: str) -> None:
 
 
 def anabranch(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-P", "-m", "cli.main", "simulate", *arguments]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160", **environment}
-    return subprocess.run(line, capture_output=True, text=True, cwd=cwd, env=env, timeout=100, check=False)
+    line = [*build.command(), "simulate", *arguments]
+    env = {**build.environment(), "COLUMNS": "160", **environment}
+    return subprocess.run(
+        line, capture_output=True, text=True, cwd=cwd, env=env, timeout=100, check=False
+    )
 
 
 def test_help_names_every_option(tmp_path: Path) -> None:
@@ -263,7 +295,19 @@ def test_help_names_every_option(tmp_path: Path) -> None:
 
 
 def test_a_sweep_from_the_command_line(tmp_path: Path) -> None:
-    done = anabranch("--seeds", "0:3", "--regions", "2", "--ops", "20", "--jobs", "2", "--json", "sums.json", cwd=tmp_path)
+    done = anabranch(
+        "--seeds",
+        "0:3",
+        "--regions",
+        "2",
+        "--ops",
+        "20",
+        "--jobs",
+        "2",
+        "--json",
+        "sums.json",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done
     assert "Faults injected" in done.stdout and "3 seeds, no violation" in done.stdout
     sums = json.loads((tmp_path / "sums.json").read_text())
@@ -272,10 +316,22 @@ def test_a_sweep_from_the_command_line(tmp_path: Path) -> None:
 
 
 def test_faults_are_chosen(tmp_path: Path) -> None:
-    arguments = ("--seeds", "0:8", "--regions", "2", "--ops", "10", "--json", "sums.json", "--faults")
+    arguments = (
+        "--seeds",
+        "0:8",
+        "--regions",
+        "2",
+        "--ops",
+        "10",
+        "--json",
+        "sums.json",
+        "--faults",
+    )
     assert anabranch(*arguments, "none", cwd=tmp_path).returncode == 0
     counters = json.loads((tmp_path / "sums.json").read_text())["counters"]
-    assert [name for name in counters if name.startswith("fault:") and name != "fault:answer lost"] == []
+    assert [
+        name for name in counters if name.startswith("fault:") and name != "fault:answer lost"
+    ] == []
     assert anabranch(*arguments, "kill,pause", cwd=tmp_path).returncode == 0
     counters = json.loads((tmp_path / "sums.json").read_text())["counters"]
     found = {name for name in counters if name.startswith("fault:")} - {"fault:answer lost"}

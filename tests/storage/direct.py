@@ -6,8 +6,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from region.database import Database
-from region.storage import schema
+from anabranch.region.database import Database
+from anabranch.region.storage import schema
 
 
 class _Cursor:
@@ -58,4 +58,6 @@ class DirectDatabase(Database):
 
     async def open(self) -> dict[str, bytes]:
         self._writer = self._reader = Connection(self.disk)  # type: ignore[assignment]
-        return {name: bytes(value) for name, value in self.disk.execute("SELECT name, value FROM meta")}
+        return {
+            name: bytes(value) for name, value in self.disk.execute("SELECT name, value FROM meta")
+        }

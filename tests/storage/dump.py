@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from crdt.delivery import Delivery
-from crdt.keyspace import Keyspace
-from crdt.pel import Pel
-from crdt.position import Position
-from crdt.region_log import LogCursor, RegionLog
-from crdt.spans import SpansByRegion
-from crdt.stream import Stream
+from anabranch.crdt.delivery import Delivery
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.pel import Pel
+from anabranch.crdt.position import Position
+from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.spans import SpansByRegion
+from anabranch.crdt.stream import Stream
 
 Plain = dict[str, Any]
 
@@ -31,11 +31,16 @@ def of_keyspace(keyspace: Keyspace) -> Plain:
 
 def of_stream(stream: Stream) -> Plain:
     return {
-        "logs": {region_id: _log(log) for region_id, log in sorted(stream.logs.items()) if log.length},
+        "logs": {
+            region_id: _log(log) for region_id, log in sorted(stream.logs.items()) if log.length
+        },
         "header": dict(sorted(stream.header.items())),
         "groups": {
             name: {
-                "creates": {dot: (_position(create.start), _spans(create.acked)) for dot, create in sorted(group.creates.items())},
+                "creates": {
+                    dot: (_position(create.start), _spans(create.acked))
+                    for dot, create in sorted(group.creates.items())
+                },
                 "delivery": _delivery(group.delivery, stream),
             }
             for name, group in sorted(stream.groups.items())
@@ -47,7 +52,17 @@ def of_stream(stream: Stream) -> Plain:
         "clears": dict(stream.clears),
         "touched": dict(stream.touched),
         "pairs": {
-            pid: [(pair.iid, pair.dot, pair.entry_id, pair.recorded_ms, dict(pair.vector), pair.held_ms) for pair in producer.order]
+            pid: [
+                (
+                    pair.iid,
+                    pair.dot,
+                    pair.entry_id,
+                    pair.recorded_ms,
+                    dict(pair.vector),
+                    pair.held_ms,
+                )
+                for pair in producer.order
+            ]
             for pid, producer in sorted(stream.pairs.producers.items())
         },
         "statistics": (stream.entries_added, stream.max_deleted_id, stream.iids_added),
@@ -70,13 +85,21 @@ def _position(position: Position) -> tuple[bool, int, dict[int, int]]:
 
 
 def _spans(spans: SpansByRegion) -> dict[int, list[tuple[int, int, int]]]:
-    return {region_id: list(zip(one.starts, one.ends, one.end_ids, strict=True)) for region_id, one in sorted(spans.items()) if one}
+    return {
+        region_id: list(zip(one.starts, one.ends, one.end_ids, strict=True))
+        for region_id, one in sorted(spans.items())
+        if one
+    }
 
 
 def _delivery(delivery: Delivery, stream: Stream) -> Plain:
     # A deleted entry does not count as dropped (S8.1), so it may be forgotten at any time.
     dropped = {
-        region_id: sorted(counter for counter in counters if region_id in stream.logs and stream.logs[region_id].has_counter(counter))
+        region_id: sorted(
+            counter
+            for counter in counters
+            if region_id in stream.logs and stream.logs[region_id].has_counter(counter)
+        )
         for region_id, counters in sorted(delivery.dropped.items())
     }
     return {
@@ -87,12 +110,17 @@ def _delivery(delivery: Delivery, stream: Stream) -> Plain:
         "entries_read": delivery.entries_read,
         "pel": _pel(delivery.pel),
         # When a consumer was last seen without getting anything is volatile.
-        "consumers": {name: (one.active_ms, _pel(one.pel)) for name, one in sorted(delivery.consumers.items())},
+        "consumers": {
+            name: (one.active_ms, _pel(one.pel)) for name, one in sorted(delivery.consumers.items())
+        },
     }
 
 
 def _pel(pel: Pel) -> list[tuple[int, int, int, bytes, int, int]]:
-    return [(one.entry_id, one.region_id, one.counter, one.consumer, one.delivered_ms, one.deliveries) for one in pel.everything()]
+    return [
+        (one.entry_id, one.region_id, one.counter, one.consumer, one.delivered_ms, one.deliveries)
+        for one in pel.everything()
+    ]
 
 
 def differences(found: Plain, expected: Plain, collects: bool, over_ms: int) -> list[str]:
@@ -110,7 +138,9 @@ def differences(found: Plain, expected: Plain, collects: bool, over_ms: int) -> 
         ours = found["keys"].get(key)
         theirs = expected["keys"].get(key)
         if ours is None:
-            if collects and not any(value for part, value in theirs.items() if part not in (*UNTIL_STABLE, "statistics")):
+            if collects and not any(
+                value for part, value in theirs.items() if part not in (*UNTIL_STABLE, "statistics")
+            ):
                 continue
             told.append(f"{key!r} is lost: {theirs}")
             continue
@@ -121,7 +151,12 @@ def differences(found: Plain, expected: Plain, collects: bool, over_ms: int) -> 
             wanted: Any = None if theirs is None else theirs[part]
             if collects and part in UNTIL_STABLE:
                 if theirs is not None and part == "pairs":
-                    lost = [pair for pid in wanted for pair in wanted[pid] if pair not in value.get(pid, []) and pair[-1] > over_ms]
+                    lost = [
+                        pair
+                        for pid in wanted
+                        for pair in wanted[pid]
+                        if pair not in value.get(pid, []) and pair[-1] > over_ms
+                    ]
                     _compare(told, f"{key!r} {part}", lost, [])
                 continue
             if theirs is None:

@@ -13,15 +13,15 @@ from pathlib import Path
 from random import Random
 from typing import Any, Optional
 
-from region import starting
-from region.config import Address, RegionConfig
-from region.engine.engine import Engine
-from region.engine.journal import Commit
-from region.engine.replies import ErrorReply
-from region.engine.session import Session
-from region.engine.settings import Settings
-from region.storage.checkpoint import Checkpointer
-from sim.world.vfs import run
+from anabranch.region import starting
+from anabranch.region.config import Address, RegionConfig
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.journal import Commit
+from anabranch.region.engine.replies import ErrorReply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import Settings
+from anabranch.region.storage.checkpoint import Checkpointer
+from anabranch.sim.world.vfs import run
 from tests.storage import dump
 from tests.storage.direct import DirectDatabase, copy_of, new_disk
 
@@ -47,7 +47,11 @@ TINY: dict[str, int | str] = {
 
 
 def config_of(
-    name: str, members: dict[str, int], values: dict[str, int | str], data: Path = Path("memory"), restored: bool = False
+    name: str,
+    members: dict[str, int],
+    values: dict[str, int | str],
+    data: Path = Path("memory"),
+    restored: bool = False,
 ) -> RegionConfig:
     return RegionConfig(
         cluster="tiny",
@@ -95,7 +99,9 @@ class Region:
         self.database = found.database
         self.engine = found.engine
         self.checkpointer = found.checkpointer
-        if self.cluster.rng.random() < 0.8:  # at times several keys are captured in one step, at times one
+        if (
+            self.cluster.rng.random() < 0.8
+        ):  # at times several keys are captured in one step, at times one
             self.checkpointer.step_max_bytes = 1
         self.commit: Optional[Commit] = None  # under way
         self.taken: dump.Plain = {}  # the state when it was taken
@@ -166,7 +172,13 @@ class Region:
         engine.saved_position = replay_from
         yield
         settings = engine.settings
-        run(self.database.truncate(replay_from, settings.integer("crdt-log-max-bytes"), settings.integer("crdt-log-max-effects")))
+        run(
+            self.database.truncate(
+                replay_from,
+                settings.integer("crdt-log-max-bytes"),
+                settings.integer("crdt-log-max-effects"),
+            )
+        )
         self.written()
 
     def _until_committed(self, position: int) -> Iterator[None]:
@@ -182,21 +194,39 @@ class Region:
 
     def look(self) -> None:
         found = Found(self.config(), copy_of(self.disk), 0)  # the host's clock was set back
-        told = dump.differences(found.state, self.expected, self.cluster.collects, self.cluster.now_ms - 1000)
+        told = dump.differences(
+            found.state, self.expected, self.cluster.collects, self.cluster.now_ms - 1000
+        )
         if found.engine.keyspace.digest() != self.digest:
             told.append("the digest differs")
-        if found.database.last_position != self.database.last_position or found.engine.journal.position != self.database.last_position:
-            told.append(f"position {found.database.last_position}, not {self.database.last_position}")
+        if (
+            found.database.last_position != self.database.last_position
+            or found.engine.journal.position != self.database.last_position
+        ):
+            told.append(
+                f"position {found.database.last_position}, not {self.database.last_position}"
+            )
         for figure in ("log_rows", "log_bytes", "log_effects", "log_floor"):
             if getattr(found.database, figure) != getattr(self.database, figure):
-                told.append(f"{figure}: found {getattr(found.database, figure)}, expected {getattr(self.database, figure)}")
+                told.append(
+                    f"{figure}: found {getattr(found.database, figure)}, expected {getattr(self.database, figure)}"
+                )
         if found.engine.clock_ms < self.engine.disk_clock_ms:
-            told.append(f"the clock ran back from {self.engine.disk_clock_ms} to {found.engine.clock_ms}")
-        rows = {number for table in ("part", "node") for (number,) in found.disk.execute(f"SELECT DISTINCT number FROM {table}")}
+            told.append(
+                f"the clock ran back from {self.engine.disk_clock_ms} to {found.engine.clock_ms}"
+            )
+        rows = {
+            number
+            for table in ("part", "node")
+            for (number,) in found.disk.execute(f"SELECT DISTINCT number FROM {table}")
+        }
         if not rows <= set(found.checkpointer.numbers.values()):
             told.append(f"rows of no key: {rows}")
         if told:
-            raise AssertionError(f"{self.cluster}: {self.name} after transaction {self.transactions}:\n" + "\n".join(told))
+            raise AssertionError(
+                f"{self.cluster}: {self.name} after transaction {self.transactions}:\n"
+                + "\n".join(told)
+            )
 
     def crash(self) -> None:
         """The process stops here and starts again."""
@@ -223,7 +253,11 @@ class Region:
             engine.join(list(cut.chunks(200)), peer.region_id, self.cluster.now_ms)
             return
         rows = run(peer.database.rows_after(position, self.cluster.rng.choice([1, 300, 10000])))
-        engine.merge([row.block for row in rows if row.block is not None], peer.region_id, self.cluster.now_ms)
+        engine.merge(
+            [row.block for row in rows if row.block is not None],
+            peer.region_id,
+            self.cluster.now_ms,
+        )
 
     def some_id(self) -> bytes:
         """An ID that is, or was, or may come."""
@@ -239,7 +273,14 @@ class Region:
 class Cluster:
     """Regions, one clock, one Random."""
 
-    def __init__(self, seed: int, regions: int = 2, looks: float = 1.0, collects: bool = False, values: Any = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        regions: int = 2,
+        looks: float = 1.0,
+        collects: bool = False,
+        values: Any = None,
+    ) -> None:
         self.seed = seed
         self.rng = Random(seed)
         self.looks = looks
@@ -316,11 +357,26 @@ class Cluster:
         if dice < 25:
             return ["XADD", key, "MAXLEN", rng.randrange(4), "*", *fields]
         if dice < 31:
-            return ["XADD", key, "IDMP", rng.choice([b"p", b"q"]), rng.choice([b"i", b"j", b"k", b"l"]), "*", *fields]
+            return [
+                "XADD",
+                key,
+                "IDMP",
+                rng.choice([b"p", b"q"]),
+                rng.choice([b"i", b"j", b"k", b"l"]),
+                "*",
+                *fields,
+            ]
         if dice < 38:
             return ["XGROUP", "CREATE", key, group, rng.choice([b"0", b"$", one()]), "MKSTREAM"]
         if dice < 52:
-            words: list[object] = ["XREADGROUP", "GROUP", group, consumer, "COUNT", rng.randrange(1, 4)]
+            words: list[object] = [
+                "XREADGROUP",
+                "GROUP",
+                group,
+                consumer,
+                "COUNT",
+                rng.randrange(1, 4),
+            ]
             if rng.random() < 0.2:
                 words.append("NOACK")
             return [*words, "STREAMS", key, ">" if rng.random() < 0.8 else "0"]
@@ -328,7 +384,9 @@ class Cluster:
             return ["XACK", key, group, one(), one(), one()]
         if dice < 63:
             words = ["XCLAIM", key, group, consumer, 0, one(), one()]
-            return words + rng.choice([[], ["FORCE"], ["LASTID", one()], ["JUSTID"], ["RETRYCOUNT", 7]])
+            return words + rng.choice(
+                [[], ["FORCE"], ["LASTID", one()], ["JUSTID"], ["RETRYCOUNT", 7]]
+            )
         if dice < 65:
             return ["XAUTOCLAIM", key, group, consumer, 0, "0", "COUNT", 2]
         if dice < 67:
@@ -344,7 +402,15 @@ class Cluster:
         if dice < 79:
             return ["XDELEX", key, rng.choice(["KEEPREF", "DELREF", "ACKED"]), "IDS", 1, one()]
         if dice < 80:
-            return ["XACKDEL", key, group, rng.choice(["KEEPREF", "DELREF", "ACKED"]), "IDS", 1, one()]
+            return [
+                "XACKDEL",
+                key,
+                group,
+                rng.choice(["KEEPREF", "DELREF", "ACKED"]),
+                "IDS",
+                1,
+                one(),
+            ]
         if dice < 84:
             return ["XTRIM", key, "MAXLEN", *rng.choice([["="], ["~"]]), rng.randrange(5)]
         if dice < 86:
@@ -352,7 +418,14 @@ class Cluster:
         if dice < 88:
             return ["XSETID", key, f"{self.now_ms + rng.randrange(5)}-0"]
         if dice < 90:
-            return ["XCFGSET", key, "IDMP-DURATION", rng.randrange(1, 3), "IDMP-MAXSIZE", rng.randrange(1, 4)]
+            return [
+                "XCFGSET",
+                key,
+                "IDMP-DURATION",
+                rng.randrange(1, 3),
+                "IDMP-MAXSIZE",
+                rng.randrange(1, 4),
+            ]
         if dice < 93:
             return ["DEL", key]
         if dice < 95 and rng.random() < 0.7:

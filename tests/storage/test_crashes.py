@@ -32,7 +32,9 @@ def test_larger_nodes_and_slices(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(300, 306))
 def test_the_log_is_cut_by_effects(seed: int) -> None:
-    Cluster(seed, regions=3, values={"crdt-log-max-effects": 4, "crdt-log-max-bytes": 1 << 20}).play(STEPS)
+    Cluster(
+        seed, regions=3, values={"crdt-log-max-effects": 4, "crdt-log-max-bytes": 1 << 20}
+    ).play(STEPS)
 
 
 def test_regions_that_crashed_agree_in_the_end() -> None:

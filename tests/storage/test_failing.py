@@ -11,12 +11,12 @@ from random import Random
 
 import pytest
 
-from region import starting
-from region.database import Database
-from region.engine.errors import StorageError
-from region.engine.replies import ErrorReply
-from region.process import Region, RegionFailed, run
-from region.storage.schema import Statement
+from anabranch.region import starting
+from anabranch.region.database import Database
+from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.replies import ErrorReply
+from anabranch.region.process import Region, RegionFailed, run
+from anabranch.region.storage.schema import Statement
 from tests.storage import dump
 from tests.storage.histories import config_of
 
@@ -88,8 +88,12 @@ async def state_on(directory: Path) -> dump.Plain:
     return dump.of_keyspace(engine.keyspace)
 
 
-async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(database: FailingDatabase, tmp_path: Path) -> None:
-    region = await begin(database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=3600000)
+async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
+    database: FailingDatabase, tmp_path: Path
+) -> None:
+    region = await begin(
+        database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=3600000
+    )
     one = await connect(region)
     assert b"-" in await one.say("XADD k * f v")
     database.fails = True
@@ -98,8 +102,14 @@ async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
     # Whoever would be told meanwhile what is not on disk is disconnected, too; and nothing more is written.
     assert await (await connect(region)).say("XLEN k") == b""
     session = region.engine.connect("", "", region.now_ms())
-    refused = region.engine.execute(session, [b"XADD", b"k", b"*", b"f", b"refused"], region.now_ms())
-    assert isinstance(refused, ErrorReply) and refused.message.startswith("MISCONF") and "the disk is full" in refused.message
+    refused = region.engine.execute(
+        session, [b"XADD", b"k", b"*", b"f", b"refused"], region.now_ms()
+    )
+    assert (
+        isinstance(refused, ErrorReply)
+        and refused.message.startswith("MISCONF")
+        and "the disk is full" in refused.message
+    )
     database.fails = False
     while region.engine.commit_error:
         await asyncio.sleep(0.01)
@@ -109,7 +119,10 @@ async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
     assert region.database.last_position == region.engine.committed_position
     await region._flush()
     expected = dump.of_keyspace(region.engine.keyspace)
-    positions = [row for (row,) in await region.database._read("SELECT position FROM log ORDER BY position", ())]
+    positions = [
+        row
+        for (row,) in await region.database._read("SELECT position FROM log ORDER BY position", ())
+    ]
     assert positions == list(range(1, len(positions) + 1))
     await region.stop()
     assert (await state_on(tmp_path)) == expected
@@ -117,8 +130,12 @@ async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
     assert values == [b"v", b"unanswered", b"later"]  # what nobody was told of may be there
 
 
-async def test_under_everysec_the_region_says_that_it_takes_no_writes(database: FailingDatabase, tmp_path: Path) -> None:
-    region = await begin(database, tmp_path, appendfsync="everysec", crdt_checkpoint_interval_ms=3600000)
+async def test_under_everysec_the_region_says_that_it_takes_no_writes(
+    database: FailingDatabase, tmp_path: Path
+) -> None:
+    region = await begin(
+        database, tmp_path, appendfsync="everysec", crdt_checkpoint_interval_ms=3600000
+    )
     client = await connect(region)
     assert b"-" in await client.say("XADD k * f v")
     database.fails = True
@@ -136,10 +153,17 @@ async def test_under_everysec_the_region_says_that_it_takes_no_writes(database: 
     assert len((await state_on(tmp_path))["keys"][b"k"]["logs"][1]) == 2
 
 
-async def test_what_was_acknowledged_under_always_is_there(database: FailingDatabase, tmp_path: Path) -> None:
+async def test_what_was_acknowledged_under_always_is_there(
+    database: FailingDatabase, tmp_path: Path
+) -> None:
     """Every write of the database fails now and then: commits, slices, the end of a checkpoint, the truncation of the log."""
     region = await begin(
-        database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=1, crdt_slice_max_bytes=100, crdt_log_max_bytes=2000
+        database,
+        tmp_path,
+        appendfsync="always",
+        crdt_checkpoint_interval_ms=1,
+        crdt_slice_max_bytes=100,
+        crdt_log_max_bytes=2000,
     )
     database.chance = 0.2
     acknowledged: list[bytes] = []
@@ -165,7 +189,9 @@ async def test_what_was_acknowledged_under_always_is_there(database: FailingData
 
 
 async def test_a_disk_that_is_really_full(database: FailingDatabase, tmp_path: Path) -> None:
-    region = await begin(database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=3600000)
+    region = await begin(
+        database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=3600000
+    )
     client = await connect(region)
     assert b"-" in await client.say("XADD k * f v")
     writer = database._writer
@@ -184,11 +210,15 @@ async def test_a_disk_that_is_really_full(database: FailingDatabase, tmp_path: P
     assert await state_on(tmp_path) == expected
 
 
-async def test_a_region_that_is_never_idle_is_checkpointed(database: FailingDatabase, tmp_path: Path) -> None:
+async def test_a_region_that_is_never_idle_is_checkpointed(
+    database: FailingDatabase, tmp_path: Path
+) -> None:
     """A checkpoint waited until everything was on disk, instead of what it had captured. In a region that was written to all the time that
     never came true: no checkpoint ended, the log grew without bound, and a start replayed all of it.
     """
-    region = await begin(database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=3600000)
+    region = await begin(
+        database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=3600000
+    )
     session = region.engine.connect("", "", region.now_ms())
     commits = 0
     busy = True
@@ -197,7 +227,9 @@ async def test_a_region_that_is_never_idle_is_checkpointed(database: FailingData
         nonlocal commits
         commits += 1
         if busy:
-            region.engine.execute(session, [b"XADD", b"k", b"MAXLEN", b"10", b"*", b"f", b"v"], region.now_ms())
+            region.engine.execute(
+                session, [b"XADD", b"k", b"MAXLEN", b"10", b"*", b"f", b"v"], region.now_ms()
+            )
             region.stepped()
 
     region.on_committed.append(write)
@@ -212,7 +244,9 @@ async def test_a_region_that_is_never_idle_is_checkpointed(database: FailingData
     assert ended, f"not over after {commits} commits"
 
 
-async def test_a_checkpoint_of_nothing_but_flushall_waits_for_it(database: FailingDatabase, tmp_path: Path) -> None:
+async def test_a_checkpoint_of_nothing_but_flushall_waits_for_it(
+    database: FailingDatabase, tmp_path: Path
+) -> None:
     """FLUSHALL over no keys leaves no key to capture, so a checkpoint had nothing to wait for: it wrote the region's state, vector and all,
     before the commit of the FLUSHALL. A stop between the two, and the start held a vector that counted an effect which nobody had: its
     counter, and its position in the log, were used twice.
@@ -247,11 +281,19 @@ async def test_a_stop_while_the_disk_fails(database: FailingDatabase, tmp_path: 
     assert await client.say("XADD k * f lost") == b""
     await region.stop()
     found = await state_on(tmp_path)
-    assert [fields[1] for _, _, fields in found["keys"][b"k"]["logs"][1]] == [b"0", b"1", b"2", b"3", b"4"]
+    assert [fields[1] for _, _, fields in found["keys"][b"k"]["logs"][1]] == [
+        b"0",
+        b"1",
+        b"2",
+        b"3",
+        b"4",
+    ]
     assert found["vector"] == {1: 5}
 
 
-async def test_an_error_of_its_own_ends_the_region(database: FailingDatabase, tmp_path: Path) -> None:
+async def test_an_error_of_its_own_ends_the_region(
+    database: FailingDatabase, tmp_path: Path
+) -> None:
     """What is no failure of the disk is none that a retry mends. The commit's task died of it, no commit came any more, and whoever waited
     for one waited for ever. Now the process ends; what it had acknowledged is on the disk, as after a kill.
     """
@@ -267,7 +309,9 @@ async def test_an_error_of_its_own_ends_the_region(database: FailingDatabase, tm
     assert len((await state_on(tmp_path))["keys"][b"k"]["logs"][1]) == 1
 
 
-async def test_a_region_whose_time_stands_still_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_region_whose_time_stands_still_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def refreshing(region: Region) -> None:
         raise ZeroDivisionError("an hour of no minutes")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from crdt.state import SnapshotCut
-from sim.world.vfs import run
+from anabranch.crdt.state import SnapshotCut
+from anabranch.sim.world.vfs import run
 from tests.storage import dump
 from tests.storage.direct import Connection
 from tests.storage.histories import Cluster, Region
@@ -14,7 +14,12 @@ from tests.storage.histories import Cluster, Region
 
 def one_region(**values: int | str) -> Region:
     named = {name.replace("_", "-"): value for name, value in values.items()}
-    cluster = Cluster(1, regions=1, looks=1.0, values={"crdt-slice-max-bytes": 1 << 20, "crdt-log-max-bytes": 1 << 20, **named})
+    cluster = Cluster(
+        1,
+        regions=1,
+        looks=1.0,
+        values={"crdt-slice-max-bytes": 1 << 20, "crdt-log-max-bytes": 1 << 20, **named},
+    )
     return cluster.regions[0]
 
 
@@ -63,7 +68,9 @@ def test_a_stop_in_the_middle_of_a_checkpoint() -> None:
     assert checkpointer.pending and checkpointer.is_under_way()
     region.checkpoint = None  # its task is over, by an error or by the stop
     checkpoint(region)
-    assert not checkpointer.pending and not checkpointer.is_under_way() and not engine.keyspace.dirty
+    assert (
+        not checkpointer.pending and not checkpointer.is_under_way() and not engine.keyspace.dirty
+    )
     region.crash()
     assert [region.engine.keyspace.keys[key].length() for key in (b"k1", b"k2")] == [8, 8]
     assert region.engine.saved_position == region.database.last_position
@@ -139,7 +146,9 @@ def test_a_key_that_is_gone_was_replayed_without_its_tombstones() -> None:
 
     Now the row of a key that is gone stays, with the position at which it was, until no start replays from before it.
     """
-    cluster = Cluster(1, regions=2, values={"crdt-slice-max-bytes": 1 << 20, "crdt-log-max-bytes": 1 << 20})
+    cluster = Cluster(
+        1, regions=2, values={"crdt-slice-max-bytes": 1 << 20, "crdt-log-max-bytes": 1 << 20}
+    )
     us, eu = cluster.regions
     us.say("XADD", "k1", "*", "f", "v")
     us.commit_all()
@@ -163,7 +172,9 @@ def test_a_key_that_is_gone_was_replayed_without_its_tombstones() -> None:
     checkpoint(us)
     us.say("XADD", "k2", "*", "f", "v")
     checkpoint(us)
-    assert us.disk.execute("SELECT COUNT(*) FROM key_state WHERE number = 0").fetchone()[0] == 0  # and then it goes
+    assert (
+        us.disk.execute("SELECT COUNT(*) FROM key_state WHERE number = 0").fetchone()[0] == 0
+    )  # and then it goes
 
 
 def test_delref_and_the_deliveries_of_its_own_block() -> None:
@@ -194,7 +205,10 @@ def test_evicted_pairs_came_back() -> None:
         last = region.say("XADD", "k1", "IDMP", "p", iid, "*", "f", "v")
     region.commit_all()
     region.crash()
-    assert [pair.iid for pair in region.engine.keyspace.keys[b"k1"].pairs.everything()] == [b"c", b"a"]
+    assert [pair.iid for pair in region.engine.keyspace.keys[b"k1"].pairs.everything()] == [
+        b"c",
+        b"a",
+    ]
     assert region.say("XADD", "k1", "IDMP", "p", "a", "*", "f", "v") == last
 
 
@@ -217,7 +231,9 @@ def test_a_join_between_the_slices() -> None:
     """Not a bug: the case that per-key positions are for. k1 is captured, a snapshot changes both keys and brings a third, and only then
     k2 is captured. A start joins the snapshot again for every key but k2.
     """
-    cluster = Cluster(2, regions=2, values={"crdt-slice-max-bytes": 40, "crdt-log-max-bytes": 1 << 20})
+    cluster = Cluster(
+        2, regions=2, values={"crdt-slice-max-bytes": 40, "crdt-log-max-bytes": 1 << 20}
+    )
     us, eu = cluster.regions
     us.checkpointer.step_max_bytes = 1
     for key in ("k1", "k2"):
@@ -254,7 +270,12 @@ def test_checkpoints_leave_no_rows_of_earlier_ones() -> None:
         region.say("XGROUP", "CREATE", "k", f"g{number}", "0")
         region.commit_all()
         checkpoint(region)
-        sizes.append({table: region.disk.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in ("part", "node", "key_state")})
+        sizes.append(
+            {
+                table: region.disk.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
+                for table in ("part", "node", "key_state")
+            }
+        )
     assert sizes[2] == sizes[3], sizes
     assert sizes[3] == {"part": 1, "node": 2, "key_state": 1}
 
@@ -290,7 +311,9 @@ def test_a_commit_that_ends_while_a_peer_is_located() -> None:
     database._reader = Interrupted(region, region.commit_all)
     position = run(database.position_for(peer))
     assert position is not None
-    assert [row.block.last for row in run(database.rows_after(position, 1000)) if row.block is not None] == [2]
+    assert [
+        row.block.last for row in run(database.rows_after(position, 1000)) if row.block is not None
+    ] == [2]
 
 
 def test_a_truncation_that_ends_while_a_peer_is_located() -> None:

@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from crdt.block import Block, chain_after
-from crdt.encoding import put_vector
-from crdt.region_log import NodeLimits
-from crdt.vector import Vector, includes, raise_to
-from region.database import Database
-from region.engine.journal import Commit, Row
-from region.storage import schema
-from sim.world.vfs import run
+from anabranch.crdt.block import Block, chain_after
+from anabranch.crdt.encoding import put_vector
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.vector import Vector, includes, raise_to
+from anabranch.region.database import Database
+from anabranch.region.engine.journal import Commit, Row
+from anabranch.region.storage import schema
+from anabranch.sim.world.vfs import run
 from tests.storage.direct import DirectDatabase, new_disk
 
 REGIONS = [1, 2, 3]
@@ -41,14 +41,18 @@ class NaiveLog:
         chain = chain_after(self.chains.get(origin, bytes(16)), body)
         self.vector[origin] = last
         self.chains[origin] = chain
-        return self._push(Block(origin, first, last, body, chain), 0 if origin == 1 else origin, body)
+        return self._push(
+            Block(origin, first, last, body, chain), 0 if origin == 1 else origin, body
+        )
 
     def push_records(self) -> Row:
         return self._push(None, 0, b"records")
 
     def push_snapshot(self) -> Row:
         """A snapshot that holds effects which no row of this log does."""
-        other = {region_id: self.rng.randrange(self.vector.get(region_id, 0) + 6) for region_id in (2, 3)}
+        other = {
+            region_id: self.rng.randrange(self.vector.get(region_id, 0) + 6) for region_id in (2, 3)
+        }
         raise_to(self.vector, other)
         body = bytearray()
         put_vector(body, {region_id: counter for region_id, counter in other.items() if counter})
@@ -72,7 +76,11 @@ class NaiveLog:
         """What a peer may have: some end of a block, or of a snapshot, of each region."""
         result: Vector = {}
         for region_id in REGIONS:
-            ends = [row.block.last for row in self.rows if row.block is not None and row.block.origin == region_id]
+            ends = [
+                row.block.last
+                for row in self.rows
+                if row.block is not None and row.block.origin == region_id
+            ]
             counter = self.rng.choice([0, self.vector.get(region_id, 0), *ends[-6:]])
             if counter:
                 result[region_id] = counter
@@ -124,8 +132,16 @@ def test_position_for_misses_nothing(seed: int) -> None:
         run(database.commit(naive.commit()))
         if naive.rng.random() < 0.3:
             saved = naive.rng.randrange(lowest, len(naive.rows) + 1)
-            run(database.truncate(saved, naive.rng.choice([0, 300, 1000, 1 << 30]), naive.rng.choice([0, 0, 10])))
-            lowest = int(database.disk.execute("SELECT COALESCE(MIN(position), ?) - 1 FROM log", (len(naive.rows) + 1,)).fetchone()[0])
+            run(
+                database.truncate(
+                    saved, naive.rng.choice([0, 300, 1000, 1 << 30]), naive.rng.choice([0, 0, 10])
+                )
+            )
+            lowest = int(
+                database.disk.execute(
+                    "SELECT COALESCE(MIN(position), ?) - 1 FROM log", (len(naive.rows) + 1,)
+                ).fetchone()[0]
+            )
             assert lowest <= saved
         for _ in range(5):
             vector = naive.some_vector()
@@ -134,12 +150,17 @@ def test_position_for_misses_nothing(seed: int) -> None:
             if position is not None:
                 answered += 1
                 assert position == first_lacking(naive, vector) or not any(
-                    row.block is not None for row in naive.rows[position : first_lacking(naive, vector)]
+                    row.block is not None
+                    for row in naive.rows[position : first_lacking(naive, vector)]
                 )
         assert run(database.position_for(naive.vector)) == len(naive.rows)
         left = naive.rows[lowest:]
-        assert database.log_rows == len(left) and database.log_bytes == sum(len(row.body) for row in left)
-        assert database.log_effects == sum(row.block.last - row.block.first + 1 for row in left if row.block is not None)
+        assert database.log_rows == len(left) and database.log_bytes == sum(
+            len(row.body) for row in left
+        )
+        assert database.log_effects == sum(
+            row.block.last - row.block.first + 1 for row in left if row.block is not None
+        )
     assert answered > 50
 
 
@@ -157,8 +178,14 @@ def test_the_tail_is_what_the_disk_says(seed: int) -> None:
             run(database.truncate(naive.rng.randrange(len(naive.rows)), 800, 0))
         for position in range(len(naive.rows) + 1):
             for bytes_max in (1, 70, 100000):
-                ours = [(row.position, row.source, row.body) for row in run(database.rows_after(position, bytes_max))]
-                theirs = [(row.position, row.source, row.body) for row in run(plain.rows_after(position, bytes_max))]
+                ours = [
+                    (row.position, row.source, row.body)
+                    for row in run(database.rows_after(position, bytes_max))
+                ]
+                theirs = [
+                    (row.position, row.source, row.body)
+                    for row in run(plain.rows_after(position, bytes_max))
+                ]
                 assert ours == theirs[: len(ours)] and bool(ours) == bool(theirs)
                 if bytes_max < 1000:
                     assert len(ours) == len(theirs)
@@ -177,7 +204,9 @@ def test_a_block_and_the_chain_after_it() -> None:
         for counter in range(own[-1].last + 3):
             holder = next((block for block in own if block.first <= counter <= block.last), None)
             found = run(database.block_with(origin, counter))
-            assert (None if found is None else found.body) == (None if holder is None else holder.body)
+            assert (None if found is None else found.body) == (
+                None if holder is None else holder.body
+            )
             assert run(database.chain_at(origin, counter)) == ends.get(counter)
 
 
@@ -193,7 +222,9 @@ def test_the_floor_is_found_again() -> None:
     run(database.truncate(commit.position, 0, 0))
     floor = dict(database.log_floor)
     assert database.log_rows == 0 and floor
-    meta = {name: bytes(value) for name, value in database.disk.execute("SELECT name, value FROM meta")}
+    meta = {
+        name: bytes(value) for name, value in database.disk.execute("SELECT name, value FROM meta")
+    }
     again = DirectDatabase(database.disk)
     run(again.open())
     run(again.load(meta, 1, REGIONS, NodeLimits(), 100))
@@ -214,9 +245,13 @@ async def test_the_same_through_the_threads(tmp_path: Path) -> None:
     await database.write([schema.meta("b", b"2"), schema.meta("c", b"3")])
     await database.close()
     again = Database(tmp_path / "made" / "here")
-    assert await again.open() == {"b": b"2", "c": b"3"} | ({} if not database.log_floor else {"log_floor": _vector(database.log_floor)})
+    assert await again.open() == {"b": b"2", "c": b"3"} | (
+        {} if not database.log_floor else {"log_floor": _vector(database.log_floor)}
+    )
     rows = await again.rows_after(0, 1 << 20)
-    assert [(row.position, row.body) for row in rows] == [(row.position, row.body) for row in naive.rows if row.block is not None]
+    assert [(row.position, row.body) for row in rows] == [
+        (row.position, row.body) for row in naive.rows if row.block is not None
+    ]
     await again.close()
 
 

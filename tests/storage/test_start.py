@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from region import starting
-from region.database import Database
-from region.engine.errors import StorageError
-from region.engine.gossip import Gossip, Heard
-from region.engine.lifecycle import RECOVERY, STARTING
-from region.engine.replies import ErrorReply
-from region.storage.schema import SCHEMA_VERSION
-from sim.world.vfs import run
+from anabranch.region import starting
+from anabranch.region.database import Database
+from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.gossip import Gossip, Heard
+from anabranch.region.engine.lifecycle import RECOVERY, STARTING
+from anabranch.region.engine.replies import ErrorReply
+from anabranch.region.storage.schema import SCHEMA_VERSION
+from anabranch.sim.world.vfs import run
 from tests.storage import dump
 from tests.storage.direct import DirectDatabase, copy_of
 from tests.storage.histories import Cluster, Found, Region, config_of
@@ -51,7 +51,13 @@ def start(region: Region, disk: sqlite3.Connection) -> dump.Plain:
     return Found(region.config(), disk, 1000).state
 
 
-COLUMNS = [("log", "body"), ("log", "chain"), ("staged", "body"), ("part", "body"), ("node", "body")]
+COLUMNS = [
+    ("log", "body"),
+    ("log", "chain"),
+    ("staged", "body"),
+    ("part", "body"),
+    ("node", "body"),
+]
 
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
@@ -60,7 +66,12 @@ def test_a_bit_that_changed_is_noticed(table: str, column: str) -> None:
     region = used_region()
     whole = start(region, copy_of(region.disk))
     disk = copy_of(region.disk)
-    key = {"log": "position", "staged": "position, part", "part": "number, cut, part", "node": "number, region, node, cut"}[table]
+    key = {
+        "log": "position",
+        "staged": "position, part",
+        "part": "number, cut, part",
+        "node": "number, region, node, cut",
+    }[table]
     where = " AND ".join(f"{name} = ?" for name in key.split(", "))
     replay_from = region.engine.saved_position
     noticed = 0
@@ -82,25 +93,49 @@ def test_a_bit_that_changed_is_noticed(table: str, column: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "text"),
     [
-        ("DELETE FROM log WHERE position = (SELECT MAX(position) - 1 FROM log)", "of the log is missing"),
+        (
+            "DELETE FROM log WHERE position = (SELECT MAX(position) - 1 FROM log)",
+            "of the log is missing",
+        ),
         ("DELETE FROM staged", "is damaged"),
         ("DELETE FROM part", "the checkpoint of key b'k1' is damaged"),
-        ("DELETE FROM node WHERE node = 1", "the checkpoint of key b'k1' is damaged: it has 4 entries instead of 6"),
-        ("UPDATE meta SET value = x'00' WHERE name = 'region_state'", "the region's state is damaged"),
+        (
+            "DELETE FROM node WHERE node = 1",
+            "the checkpoint of key b'k1' is damaged: it has 4 entries instead of 6",
+        ),
+        (
+            "UPDATE meta SET value = x'00' WHERE name = 'region_state'",
+            "the region's state is damaged",
+        ),
         ("UPDATE meta SET value = 'x' WHERE name = 'life'", "life in the database is damaged"),
-        ("UPDATE meta SET value = x'ff' WHERE name = 'cluster'", "what the database says of its region is damaged"),
+        (
+            "UPDATE meta SET value = x'ff' WHERE name = 'cluster'",
+            "what the database says of its region is damaged",
+        ),
         ("DELETE FROM meta WHERE name = 'name'", "what the database says of its region is damaged"),
         ("DELETE FROM meta WHERE name = 'members'", "the members on disk are damaged"),
         ("UPDATE meta SET value = 'us' WHERE name = 'members'", "the members on disk are damaged"),
-        ("UPDATE meta SET value = x'05' WHERE name = 'log_floor'", "log_floor in the database is damaged"),
+        (
+            "UPDATE meta SET value = x'05' WHERE name = 'log_floor'",
+            "log_floor in the database is damaged",
+        ),
         (
             f"UPDATE meta SET value = '{SCHEMA_VERSION + 1}' WHERE name = 'schema'",
             f"schema version {SCHEMA_VERSION + 1}, this release reads",
         ),
-        ("UPDATE meta SET value = 'other' WHERE name = 'cluster'", "belongs to region us (1) of cluster other, not to us (1) of tiny"),
-        ("UPDATE meta SET value = 'eu' WHERE name = 'name'", "belongs to region eu (1) of cluster tiny"),
+        (
+            "UPDATE meta SET value = 'other' WHERE name = 'cluster'",
+            "belongs to region us (1) of cluster other, not to us (1) of tiny",
+        ),
+        (
+            "UPDATE meta SET value = 'eu' WHERE name = 'name'",
+            "belongs to region eu (1) of cluster tiny",
+        ),
         ("UPDATE meta SET value = '2' WHERE name = 'region_id'", "belongs to region us (2)"),
-        ("UPDATE meta SET value = 'eu=2' WHERE name = 'members'", "region 1 is none of the members on disk"),
+        (
+            "UPDATE meta SET value = 'eu=2' WHERE name = 'members'",
+            "region 1 is none of the members on disk",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(statement: str, text: str) -> None:
@@ -136,7 +171,9 @@ async def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 async def test_pages_of_the_file_are_damaged(tmp_path: Path) -> None:
     database = Database(tmp_path)
-    engine, _ = await starting.start(config_of("us", ALONE, {"crdt-start-patience-ms": 0}, tmp_path), database, 1000)
+    engine, _ = await starting.start(
+        config_of("us", ALONE, {"crdt-start-patience-ms": 0}, tmp_path), database, 1000
+    )
     engine.tick(1000)
     session = engine.connect("", "", 1000)
     for number in range(200):
@@ -158,12 +195,18 @@ async def test_pages_of_the_file_are_damaged(tmp_path: Path) -> None:
 # -- the life --------------------------------------------------------------------------------------------------------
 
 
-def fresh(members: dict[str, int], disk: sqlite3.Connection, now_ms: int, restored: bool = False) -> Found:
-    return Found(config_of("us", members, {"crdt-start-patience-ms": 500}, restored=restored), disk, now_ms)
+def fresh(
+    members: dict[str, int], disk: sqlite3.Connection, now_ms: int, restored: bool = False
+) -> Found:
+    return Found(
+        config_of("us", members, {"crdt-start-patience-ms": 500}, restored=restored), disk, now_ms
+    )
 
 
 def life_on(disk: sqlite3.Connection) -> tuple[int, int]:
-    facts = dict(disk.execute("SELECT name, value FROM meta WHERE name IN ('life', 'recovery')").fetchall())
+    facts = dict(
+        disk.execute("SELECT name, value FROM meta WHERE name IN ('life', 'recovery')").fetchall()
+    )
     return int(facts["life"]), int(facts["recovery"])
 
 
@@ -234,4 +277,7 @@ def test_the_members_are_those_of_the_first_start() -> None:
     found = fresh({"us": 1, "eu": 2, "ap": 3}, disk, 1000)
     assert sorted(found.engine.members) == [1, 2]
     disk.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('lost', x'32')")
-    assert [member.lost for member in fresh(PAIR, disk, 1000).engine.members.values()] == [False, True]
+    assert [member.lost for member in fresh(PAIR, disk, 1000).engine.members.values()] == [
+        False,
+        True,
+    ]

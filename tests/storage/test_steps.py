@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from crdt.apply import add
-from crdt.keyspace import Keyspace
-from crdt.node import encode_names, encode_values
-from crdt.region_log import NodeLimits
-from region.storage.checkpoint import Checkpointer
+from anabranch.crdt.apply import add
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.node import encode_names, encode_values
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.region.storage.checkpoint import Checkpointer
 
 
 def test_a_step_ends_when_it_has_captured_many_nodes() -> None:

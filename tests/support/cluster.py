@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import redis
 
+from anabranch import build
 from tests.support.ports import free_ports
 from tests.support.processes import eventually, stop
 
@@ -20,7 +19,14 @@ START_PATIENCE_S = 30.0
 class LiveRegion:
     """One region process. `settings` are extra flags by name, such as ``{"appendfsync": "always"}``."""
 
-    def __init__(self, name: str, region_id: int, ports: tuple[int, int, int], data: Path, settings: dict[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        region_id: int,
+        ports: tuple[int, int, int],
+        data: Path,
+        settings: dict[str, str],
+    ) -> None:
         self.name = name
         self.region_id = region_id
         self.resp_port, self.sync_port, self.http_port = ports
@@ -47,18 +53,34 @@ class LiveRegion:
 
     def log_tail(self, lines: int = 40) -> str:
         """The end of what the region printed."""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""
+        return (
+            "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+            if self.log.exists()
+            else ""
+        )
 
 
 class LiveCluster:
     """Regions that dial each other; ended by `close`, which the fixture calls."""
 
-    def __init__(self, directory: Path, names: list[str], settings: dict[str, str] | None = None, cluster: str = "test") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        names: list[str],
+        settings: dict[str, str] | None = None,
+        cluster: str = "test",
+    ) -> None:
         ports = free_ports(3 * len(names))
         self.cluster = cluster
         self.directory = directory
         self.regions = {
-            name: LiveRegion(name, n + 1, (ports[3 * n], ports[3 * n + 1], ports[3 * n + 2]), directory / name, dict(settings or {}))
+            name: LiveRegion(
+                name,
+                n + 1,
+                (ports[3 * n], ports[3 * n + 1], ports[3 * n + 2]),
+                directory / name,
+                dict(settings or {}),
+            )
             for n, name in enumerate(names)
         }
 
@@ -72,9 +94,21 @@ class LiveCluster:
     def command(self, name: str, *extra: str) -> list[str]:
         """The command line that serves one region."""
         region = self.regions[name]
-        line = [sys.executable, "-P", "-m", "cli.main", "serve", "--cluster", self.cluster]
-        line += ["--members", ",".join(f"{each.name}={each.region_id}" for each in self.regions.values()), "--name", name]
-        line += ["--resp", region.address, "--sync", f"127.0.0.1:{region.sync_port}", "--http", f"127.0.0.1:{region.http_port}"]
+        line = [*build.command(), "serve", "--cluster", self.cluster]
+        line += [
+            "--members",
+            ",".join(f"{each.name}={each.region_id}" for each in self.regions.values()),
+            "--name",
+            name,
+        ]
+        line += [
+            "--resp",
+            region.address,
+            "--sync",
+            f"127.0.0.1:{region.sync_port}",
+            "--http",
+            f"127.0.0.1:{region.http_port}",
+        ]
         for peer in self.regions.values():
             if peer.name != name:
                 line += ["--peer", f"{peer.name}@127.0.0.1:{peer.sync_port}"]
@@ -89,7 +123,13 @@ class LiveCluster:
         assert region.process is None or region.process.poll() is not None, f"{name} runs already"
         region.data.parent.mkdir(parents=True, exist_ok=True)
         with region.log.open("ab") as log:
-            region.process = subprocess.Popen(self.command(name, *extra), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=child_env())
+            region.process = subprocess.Popen(
+                self.command(name, *extra),
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=child_env(),
+            )
         if wait:
             self.await_answer(name)
         return region
@@ -107,7 +147,9 @@ class LiveCluster:
         region = self.regions[name]
 
         def answers() -> bool:
-            assert region.process is not None and region.process.poll() is None, f"{name} ended:\n{region.log_tail()}"
+            assert region.process is not None and region.process.poll() is None, (
+                f"{name} ended:\n{region.log_tail()}"
+            )
             with region.client(socket_timeout=2.0) as client:
                 return bool(client.ping())
 
@@ -115,26 +157,41 @@ class LiveCluster:
 
     def await_links(self) -> None:
         """Waits until each running region receives from each other running one."""
-        running = [region for region in self.regions.values() if region.process is not None and region.process.poll() is None]
+        running = [
+            region
+            for region in self.regions.values()
+            if region.process is not None and region.process.poll() is None
+        ]
 
         def up() -> bool:
-            return all(self.links(region.name).get(peer.name) == "up" for region in running for peer in running if peer is not region)
+            return all(
+                self.links(region.name).get(peer.name) == "up"
+                for region in running
+                for peer in running
+                if peer is not region
+            )
 
         eventually(up, START_PATIENCE_S, "all links being up")
 
     def links(self, name: str) -> dict[str, str]:
         """Peer name → state of the link that receives from it."""
-        from cli.client import RegionClient
+        from anabranch.cli.client import RegionClient
 
         with RegionClient(self.regions[name].address) as client:
             return {peer.name: peer.link for peer in client.peers()}
 
     def sync(self, timeout_ms: int = 20_000) -> None:
         """Ships what is there from each running region, and waits until their vectors are equal."""
-        running = [name for name, region in self.regions.items() if region.process is not None and region.process.poll() is None]
+        running = [
+            name
+            for name, region in self.regions.items()
+            if region.process is not None and region.process.poll() is None
+        ]
         for name in running:
             with self.client(name) as client:
-                assert client.execute_command("CRDT.SYNC", timeout_ms) == 1, f"CRDT.SYNC timed out in {name}"
+                assert client.execute_command("CRDT.SYNC", timeout_ms) == 1, (
+                    f"CRDT.SYNC timed out in {name}"
+                )
 
         def equal() -> bool:
             return len({str(self.vector(name)) for name in running}) == 1
@@ -191,8 +248,9 @@ class LiveCluster:
 
 def child_env() -> dict[str, str]:
     """The environment of region processes: no setting leaks in, the source tree stays behind what is installed."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("ANABRANCH_") or name == "ANABRANCH_PURE"}
-    import anabranch_build
-
-    env["PYTHONPATH"] = str(Path(anabranch_build.__file__).parent)
-    return env
+    env = build.environment()
+    return {
+        name: value
+        for name, value in env.items()
+        if not name.startswith("ANABRANCH_") or name == "ANABRANCH_PURE"
+    }

@@ -26,15 +26,31 @@ def redis_server_binary() -> str:
     """Path of redis-server; its absence is named, never silent."""
     path = shutil.which("redis-server")
     if path is None:
-        pytest.fail("redis-server is not installed, and this test compares with it: install the package redis-server")
+        pytest.fail(
+            "redis-server is not installed, and this test compares with it: install the package redis-server"
+        )
     return path
 
 
 @pytest.fixture(scope="session")
-def _oracle_port(redis_server_binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+def _oracle_port(
+    redis_server_binary: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[int]:
     port = free_ports(1)[0]
     directory = tmp_path_factory.mktemp("redis")
-    line = [redis_server_binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(directory), "--daemonize", "no"]
+    line = [
+        redis_server_binary,
+        "--port",
+        str(port),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--dir",
+        str(directory),
+        "--daemonize",
+        "no",
+    ]
     process = subprocess.Popen(line, stdout=subprocess.DEVNULL)
     try:
         with redis.Redis(port=port) as client:
@@ -57,8 +73,16 @@ def new_cluster(tmp_path: Path) -> Iterator[Callable[..., LiveCluster]]:
     """Makes clusters that the test starts itself: ``new_cluster(["us", "eu"], {"appendfsync": "always"})``."""
     made: list[LiveCluster] = []
 
-    def make(names: list[str] | None = None, settings: dict[str, str] | None = None, cluster: str = "test") -> LiveCluster:
-        made.append(LiveCluster(tmp_path / f"cluster{len(made)}", names or ["us", "eu", "ap"], settings, cluster))
+    def make(
+        names: list[str] | None = None,
+        settings: dict[str, str] | None = None,
+        cluster: str = "test",
+    ) -> LiveCluster:
+        made.append(
+            LiveCluster(
+                tmp_path / f"cluster{len(made)}", names or ["us", "eu", "ap"], settings, cluster
+            )
+        )
         return made[-1]
 
     try:

@@ -18,7 +18,12 @@ def stop(process: subprocess.Popen[bytes], patience_s: float = 10.0) -> None:
             process.wait(patience_s)
 
 
-def eventually(condition: Callable[[], object], patience_s: float = 15.0, what: str = "the condition", pause_s: float = 0.02) -> None:
+def eventually(
+    condition: Callable[[], object],
+    patience_s: float = 15.0,
+    what: str = "the condition",
+    pause_s: float = 0.02,
+) -> None:
     """Waits until `condition` holds; AssertionError names `what` did not come true, and the last error, if there was one."""
     deadline = time.monotonic() + patience_s
     error: Exception | None = None
@@ -30,4 +35,6 @@ def eventually(condition: Callable[[], object], patience_s: float = 15.0, what: 
         except Exception as caught:
             error = caught
         time.sleep(pause_s)
-    raise AssertionError(f"{what} did not come true within {patience_s} s" + (f": {error!r}" if error else ""))
+    raise AssertionError(
+        f"{what} did not come true within {patience_s} s" + (f": {error!r}" if error else "")
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sync.generate import generate, is_current
+from anabranch.sync.generate import generate, is_current
 
 if not is_current():
     generate()

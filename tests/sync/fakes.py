@@ -12,14 +12,14 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from crdt.block import NO_CHAIN, Block, chain_after
-from crdt.vector import includes, joined, raise_to
-from region.engine.errors import ChainForked, NotAMember, SyncGap
-from region.engine.gossip import Gossip, Heard
-from region.engine.settings import Settings
-from sync.codec import decode_down, decode_up, encode_down, encode_up
-from sync.hub import Hub
-from sync.sender import CheckChains, Locate, ReadBlock, ReadLog
+from anabranch.crdt.block import NO_CHAIN, Block, chain_after
+from anabranch.crdt.vector import includes, joined, raise_to
+from anabranch.region.engine.errors import ChainForked, NotAMember, SyncGap
+from anabranch.region.engine.gossip import Gossip, Heard
+from anabranch.region.engine.settings import Settings
+from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up
+from anabranch.sync.hub import Hub
+from anabranch.sync.sender import CheckChains, Locate, ReadBlock, ReadLog
 
 NAMES = {1: "us", 2: "eu", 3: "ap", 4: "sa", 5: "af"}
 
@@ -52,7 +52,11 @@ class FakeCut:
         self.position = engine.position
         self.vector = dict(engine.vector)
         self.chains = dict(engine.chains)
-        self._state = {"vector": self.vector, "chains": {k: v.hex() for k, v in self.chains.items()}, "held": sorted(engine.held)}
+        self._state = {
+            "vector": self.vector,
+            "chains": {k: v.hex() for k, v in self.chains.items()},
+            "held": sorted(engine.held),
+        }
 
     def chunks(self, bytes_max: int) -> Iterator[bytes]:
         data = json.dumps(self._state).encode()
@@ -99,7 +103,11 @@ class FakeLog:
 
     def block(self, origin: int, counter: int) -> Optional[Block]:
         for row in self.rows:
-            if row.block is not None and row.block.origin == origin and row.block.first <= counter <= row.block.last:
+            if (
+                row.block is not None
+                and row.block.origin == origin
+                and row.block.first <= counter <= row.block.last
+            ):
                 return row.block
         return None
 
@@ -129,7 +137,14 @@ class FakeLinkRequest:
 
 
 class FakeEngine:
-    def __init__(self, region_id: int, members: dict[int, str], cluster: str = "c", name: str = "", life: int = 1) -> None:
+    def __init__(
+        self,
+        region_id: int,
+        members: dict[int, str],
+        cluster: str = "c",
+        name: str = "",
+        life: int = 1,
+    ) -> None:
         self.cluster = cluster
         self.region_id = region_id
         self.name = name or members.get(region_id, NAMES[region_id])
@@ -216,7 +231,9 @@ class FakeEngine:
             if chain_after(self.chains.get(block.origin, NO_CHAIN), block.body) != block.chain:
                 raise ChainForked(f"{block.origin}: {block.first}")
             deps = {int(rid): counter for rid, counter in json.loads(block.body)["deps"].items()}
-            assert includes(self.vector, deps), f"{self.name} got {block.origin}:{block.last} before {deps}, has {self.vector}"
+            assert includes(self.vector, deps), (
+                f"{self.name} got {block.origin}:{block.last} before {deps}, has {self.vector}"
+            )
             self._apply(block)
             self.merged.append((source, block.origin, block.last))
 
@@ -275,7 +292,10 @@ class Pipe:
     def __init__(self, dialler: int, acceptor: int, up_number: int, down_number: int) -> None:
         self.dialler, self.acceptor = dialler, acceptor
         self.numbers = {dialler: up_number, acceptor: down_number}
-        self.flight: dict[int, deque[bytes]] = {dialler: deque(), acceptor: deque()}  # by destination
+        self.flight: dict[int, deque[bytes]] = {
+            dialler: deque(),
+            acceptor: deque(),
+        }  # by destination
         self.ended: set[int] = set()
 
 
@@ -283,11 +303,17 @@ class World:
     """Regions, and links `(dialler, acceptor)`. Everything happens in `step`, in an order drawn from `seed`."""
 
     def __init__(
-        self, links: list[tuple[int, int]], seed: int = 0, settings: Optional[dict[str, Any]] = None, hand_rows: bool = False
+        self,
+        links: list[tuple[int, int]],
+        seed: int = 0,
+        settings: Optional[dict[str, Any]] = None,
+        hand_rows: bool = False,
     ) -> None:
         self.random = random.Random(seed)
         self.now_ms = 10_000_000
-        self.settings = Settings({"crdt-heartbeat-interval-ms": 50, "crdt-snapshot-patience-ms": 500, **(settings or {})})
+        self.settings = Settings(
+            {"crdt-heartbeat-interval-ms": 50, "crdt-snapshot-patience-ms": 500, **(settings or {})}
+        )
         self.hand_rows = hand_rows
         self.topology = links
         members = {rid: NAMES[rid] for rid in sorted({rid for link in links for rid in link})}
@@ -373,13 +399,17 @@ class World:
         for rid, engine in self.engines.items():
             if engine.vector != whole or engine.pending:
                 return False
-            if any(acks != whole for peer, acks in engine.peer_acks.items() if peer in engine.receivers):
+            if any(
+                acks != whole for peer, acks in engine.peer_acks.items() if peer in engine.receivers
+            ):
                 return False
             assert engine.held == self.engines[next(iter(self.engines))].held, rid
         return True
 
     def describe(self) -> str:
-        return "; ".join(f"{engine.name} {engine.vector} {engine.states}" for engine in self.engines.values())
+        return "; ".join(
+            f"{engine.name} {engine.vector} {engine.states}" for engine in self.engines.values()
+        )
 
     def sender(self, acceptor: int, dialler: int) -> Any:
         return self.hubs[acceptor].sending[dialler].sender
@@ -447,7 +477,9 @@ class World:
                     break
                 self.said.append((source, target, message))
                 sent: Any = message
-                pipe.flight[target].append(encode_up(sent) if source == pipe.dialler else encode_down(sent))
+                pipe.flight[target].append(
+                    encode_up(sent) if source == pipe.dialler else encode_down(sent)
+                )
         for target in (pipe.acceptor, pipe.dialler):
             if target in self.paused:
                 continue
@@ -469,7 +501,9 @@ def mesh(*rids: int) -> list[tuple[int, int]]:
 
 
 def line(*rids: int) -> list[tuple[int, int]]:
-    return [pair for one, other in itertools.pairwise(rids) for pair in ((one, other), (other, one))]
+    return [
+        pair for one, other in itertools.pairwise(rids) for pair in ((one, other), (other, one))
+    ]
 
 
 def ring(*rids: int) -> list[tuple[int, int]]:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdt.block import Block
-from region.engine.errors import PeerError
-from region.engine.gossip import Answer, Gossip, Heard, Question
-from sync import messages as m
-from sync.codec import decode_down, decode_up, encode_down, encode_up
-from sync.parts import COUNTER_MAX, MESSAGE_BYTES_MAX
-from sync.wire import sync_pb2 as wire
+from anabranch.crdt.block import Block
+from anabranch.region.engine.errors import PeerError
+from anabranch.region.engine.gossip import Answer, Gossip, Heard, Question
+from anabranch.sync import messages as m
+from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up
+from anabranch.sync.parts import COUNTER_MAX, MESSAGE_BYTES_MAX
+from anabranch.sync.wire import sync_pb2 as wire
 
 regions = st.integers(1, 999)
 counters = st.integers(1, COUNTER_MAX)
@@ -27,16 +27,26 @@ members = st.dictionaries(regions, texts, max_size=16)
 directs = st.frozensets(regions, max_size=16)
 spans = st.tuples(counters, counters).map(sorted)
 blocks = st.builds(
-    lambda origin, span, body, chain: Block(origin, span[0], span[1], body, chain), regions, spans, st.binary(max_size=2000), chain_values
+    lambda origin, span, body, chain: Block(origin, span[0], span[1], body, chain),
+    regions,
+    spans,
+    st.binary(max_size=2000),
+    chain_values,
 )
 headers = st.builds(
-    lambda origin, span, chain, size: m.Header(origin, span[0], span[1], chain, size), regions, spans, chain_values, naturals
+    lambda origin, span, chain, size: m.Header(origin, span[0], span[1], chain, size),
+    regions,
+    spans,
+    chain_values,
+    naturals,
 )
 gossips = st.builds(
     Gossip,
     st.lists(st.builds(Heard, regions, naturals, st.booleans(), vectors, naturals), max_size=5),
     st.lists(st.builds(Question, regions, naturals, naturals, naturals), max_size=5),
-    st.lists(st.builds(Answer, regions, naturals, naturals, regions, vectors, naturals), max_size=5),
+    st.lists(
+        st.builds(Answer, regions, naturals, naturals, regions, vectors, naturals), max_size=5
+    ),
 )
 refusals = st.builds(m.Refusal, st.sampled_from(m.REASONS), texts)
 
@@ -77,8 +87,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
     # Compiled classes have no __dict__: the parameters of __init__ name their fields.
-    if type(value).__module__.split(".")[0] in ("crdt", "region", "sync"):
-        fields = getattr(type(value), "__dataclass_fields__", None) or list(inspect.signature(type(value)).parameters)
+    if type(value).__module__.split(".")[0] == "anabranch":
+        fields = getattr(type(value), "__dataclass_fields__", None) or list(
+            inspect.signature(type(value)).parameters
+        )
         return type(value).__name__, {name: plain(getattr(value, name)) for name in fields}
     return value
 
@@ -97,7 +109,19 @@ def test_down_and_back(message: m.Down, compression: str) -> None:
 def test_handshakes_and_back(data: Any) -> None:
     vector, chains = with_chains(data)
     table, name, life = data.draw(members), data.draw(texts), data.draw(naturals)
-    hello = m.Hello(m.VERSION, "c", table, 7, name, 8, life, vector, chains, data.draw(directs), data.draw(counters))
+    hello = m.Hello(
+        m.VERSION,
+        "c",
+        table,
+        7,
+        name,
+        8,
+        life,
+        vector,
+        chains,
+        data.draw(directs),
+        data.draw(counters),
+    )
     welcome = m.Welcome(m.VERSION, "c", table, 8, name, life, vector, chains)
     begin = m.SnapshotBegin(1, vector, chains)
     assert plain(decode_up(encode_up(hello))) == plain(hello)
@@ -126,7 +150,9 @@ def test_damaged_messages(up: m.Up, down: m.Down, data: Any) -> None:
         damaged = bytearray(encoded)
         for _ in range(data.draw(st.integers(1, 4))):
             if damaged:
-                damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+                damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(
+                    st.integers(0, 255)
+                )
         cut = data.draw(st.integers(0, len(damaged)))
         survives(decode, bytes(damaged[:cut]))
         survives(decode, bytes(damaged))
@@ -144,7 +170,11 @@ def test_a_payload_that_unpacks_to_too_much_is_not_unpacked() -> None:
 
     for claimed in (MESSAGE_BYTES_MAX + 1, 1000):
         bomb = zstandard.ZstdCompressor().compress(bytes(MESSAGE_BYTES_MAX + 1))
-        down = wire.Down(batch=wire.Batch(items=wire.Packed(compression=wire.ZSTD, raw_bytes=claimed, payload=bomb)))
+        down = wire.Down(
+            batch=wire.Batch(
+                items=wire.Packed(compression=wire.ZSTD, raw_bytes=claimed, payload=bomb)
+            )
+        )
         with pytest.raises(PeerError):
             decode_down(down.SerializeToString())
 
@@ -184,11 +214,23 @@ BLOCK = wire.Block(origin=1, first=1, last=1, body=b"b", chain=bytes(16))
         wire.Down(batch=wire.Batch(items=packed(wire.BatchItems(items=[wire.BatchItem()])))),
         wire.Down(batch=wire.Batch(items=wire.Packed(raw_bytes=5, payload=b"123"))),
         wire.Down(batch=wire.Batch(items=wire.Packed(compression=7, payload=b""))),  # type: ignore[arg-type]
-        wire.Down(body=wire.Body(block=packed(wire.Block(origin=1, first=2, last=1, chain=bytes(16))))),
-        wire.Down(body=wire.Body(block=packed(wire.Block(origin=1, first=1, last=1, chain=b"short")))),
-        wire.Down(part=wire.Part(origin=1, first=1, last=1, chain=bytes(16), body_bytes=2, data=packed(BLOCK))),
+        wire.Down(
+            body=wire.Body(block=packed(wire.Block(origin=1, first=2, last=1, chain=bytes(16))))
+        ),
+        wire.Down(
+            body=wire.Body(block=packed(wire.Block(origin=1, first=1, last=1, chain=b"short")))
+        ),
+        wire.Down(
+            part=wire.Part(
+                origin=1, first=1, last=1, chain=bytes(16), body_bytes=2, data=packed(BLOCK)
+            )
+        ),
         wire.Down(heartbeat=wire.Heartbeat(digest=b"short")),
-        wire.Down(welcome=wire.Welcome(version=1, region_id=1, chains=[wire.Chain(region_id=1, counter=4, chain=bytes(16))])),
+        wire.Down(
+            welcome=wire.Welcome(
+                version=1, region_id=1, chains=[wire.Chain(region_id=1, counter=4, chain=bytes(16))]
+            )
+        ),
         wire.Down(snapshot_end=wire.SnapshotEnd()),
     ],
 )

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from region.engine.settings import Settings
-from sync import messages as m
-from sync.hub import Hub
+from anabranch.region.engine.settings import Settings
+from anabranch.sync import messages as m
+from anabranch.sync.hub import Hub
 from tests.sync.fakes import NAMES, FakeEngine
 from tests.sync.test_codec import downs, ups, vectors
 
@@ -19,7 +19,11 @@ hellos = st.builds(
     lambda vector, dialled, life, window: m.Hello(m.VERSION, "c", TABLE, 2, "eu", dialled, life, vector, {}, frozenset(), window),
     vectors | small, st.sampled_from([1, 1, 1, 9]), st.integers(0, 3), st.integers(1, 10_000),
 )  # fmt: skip
-welcomes = st.builds(lambda vector, life: m.Welcome(m.VERSION, "c", TABLE, 2, "eu", life, vector, {}), small, st.integers(0, 3))
+welcomes = st.builds(
+    lambda vector, life: m.Welcome(m.VERSION, "c", TABLE, 2, "eu", life, vector, {}),
+    small,
+    st.integers(0, 3),
+)
 snapshots = st.one_of(
     st.builds(m.SnapshotBegin, st.integers(1, 2), small, st.just({})),
     st.builds(m.SnapshotChunk, st.integers(1, 2), st.integers(0, 2), st.just(b"x")),

@@ -7,11 +7,25 @@ from typing import Any
 
 import pytest
 
-from sync.hub import Hub
-from sync.messages import Batch, BodyRequest, Header, Heartbeat, HoldingBack, Part, Refusal, SnapshotBegin
+from anabranch.sync.hub import Hub
+from anabranch.sync.messages import (
+    Batch,
+    BodyRequest,
+    Header,
+    Heartbeat,
+    HoldingBack,
+    Part,
+    Refusal,
+    SnapshotBegin,
+)
 from tests.sync.fakes import FakeEngine, World, line, mesh, ring
 
-TOPOLOGIES = {"mesh": mesh(1, 2, 3), "line": line(1, 2, 3, 4), "ring": ring(1, 2, 3, 4, 5), "pair": mesh(1, 2)}
+TOPOLOGIES = {
+    "mesh": mesh(1, 2, 3),
+    "line": line(1, 2, 3, 4),
+    "ring": ring(1, 2, 3, 4, 5),
+    "pair": mesh(1, 2),
+}
 
 
 @pytest.mark.parametrize("hand_rows", [False, True])
@@ -24,7 +38,9 @@ def test_everything_reaches_everybody(name: str, hand_rows: bool) -> None:
             engine.local_record()
         world.step()
     world.settle()
-    assert all(state == ("up", "") for engine in world.engines.values() for state in engine.states.values())
+    assert all(
+        state == ("up", "") for engine in world.engines.values() for state in engine.states.values()
+    )
     assert not world.notes
 
 
@@ -120,7 +136,9 @@ def test_a_header_that_nobody_covers_is_asked_for() -> None:
     world.engines[2].write("behind")
     began_ms = world.now_ms
     world.until(lambda: world.engines[1].vector == {3: 1, 2: 1})
-    assert [message.dots for _, _, message in world.said if isinstance(message, BodyRequest)] == [[(3, 1)]]
+    assert [message.dots for _, _, message in world.said if isinstance(message, BodyRequest)] == [
+        [(3, 1)]
+    ]
     assert world.now_ms - began_ms >= world.settings.integer("crdt-body-patience-ms") - 20
     assert world.engines[1].merged == [(2, 3, 1), (2, 2, 1)]
 
@@ -147,7 +165,9 @@ def test_a_link_that_goes_down_is_no_longer_direct_and_bodies_follow_without_pat
 
 
 def test_a_large_block_is_staged() -> None:
-    world = World(mesh(1, 2), settings={"crdt-batch-max-bytes": 1000, "crdt-window-max-bytes": 1500})
+    world = World(
+        mesh(1, 2), settings={"crdt-batch-max-bytes": 1000, "crdt-window-max-bytes": 1500}
+    )
     world.engines[1].write("small")
     world.engines[1].write("L" * 20_000)
     world.engines[1].write("small")
@@ -161,7 +181,11 @@ def test_a_broken_staging_leaves_nothing_behind() -> None:
     world = World(mesh(1, 2), settings={"crdt-batch-max-bytes": 500, "crdt-window-max-bytes": 1500})
     world.run(200)
     world.engines[1].write("L" * 20_000)
-    world.until(lambda: any(isinstance(message, Part) and message.offset > 2000 for _, _, message in world.said))
+    world.until(
+        lambda: any(
+            isinstance(message, Part) and message.offset > 2000 for _, _, message in world.said
+        )
+    )
     assert world.engines[2].vector == {}
     world.drop(1, 2)
     world.settle()
@@ -169,7 +193,9 @@ def test_a_broken_staging_leaves_nothing_behind() -> None:
 
 
 def test_the_window_bounds_what_a_slow_peer_is_sent() -> None:
-    world = World([(2, 1)], settings={"crdt-window-max-bytes": 10_000, "crdt-batch-max-bytes": 2000})
+    world = World(
+        [(2, 1)], settings={"crdt-window-max-bytes": 10_000, "crdt-batch-max-bytes": 2000}
+    )
     world.run(200)
     world.paused.add(2)
     for _ in range(200):
@@ -200,7 +226,11 @@ def test_a_log_too_short_holds_back_and_a_snapshot_is_pulled() -> None:
     assert world.now_ms - healed_ms >= world.settings.integer("crdt-snapshot-patience-ms")
     world.engines[1].write("afterwards")
     world.settle()
-    kinds = [message for source, _, message in world.said if source == 1 and not isinstance(message, Heartbeat)]
+    kinds = [
+        message
+        for source, _, message in world.said
+        if source == 1 and not isinstance(message, Heartbeat)
+    ]
     held = [message.holding for message in kinds if isinstance(message, HoldingBack)]
     assert held == [True, False]
     # eu's own log counts as truncated up to the snapshot (S11.2).
@@ -240,7 +270,11 @@ def test_a_pull_that_breaks_goes_on_with_another_peer() -> None:
     world.said.clear()
 
     def begun() -> list[int]:
-        return [source for source, target, message in world.said if target == 3 and isinstance(message, SnapshotBegin)]
+        return [
+            source
+            for source, target, message in world.said
+            if target == 3 and isinstance(message, SnapshotBegin)
+        ]
 
     world.until(lambda: bool(begun()))
     first = begun()[0]
@@ -344,14 +378,20 @@ def test_refusals_show_on_both_sides(reason: str, intruder: FakeEngine) -> None:
     world.pipes.clear()
     world.engines[2] = intruder
     world.start(1)
-    world.hubs[2] = Hub(intruder, world.settings, [1] if intruder.region_id != 1 else [], world.now_ms)
+    world.hubs[2] = Hub(
+        intruder, world.settings, [1] if intruder.region_id != 1 else [], world.now_ms
+    )
     if intruder.region_id == 1:
         world.hubs[2].links.clear()
     world.run(300)
     assert world.engines[1].states[2][0] == "refused"
-    assert any(isinstance(message, Refusal) and message.reason == reason for _, _, message in world.said), world.notes
+    assert any(
+        isinstance(message, Refusal) and message.reason == reason for _, _, message in world.said
+    ), world.notes
     for name in ("us", intruder.name):
-        assert any(note.startswith(f"{name}:") and reason in note for note in world.notes), world.notes
+        assert any(note.startswith(f"{name}:") and reason in note for note in world.notes), (
+            world.notes
+        )
     assert world.engines[1].receivers == set() and intruder.receivers == set()
 
 
@@ -374,7 +414,10 @@ def test_an_effect_of_no_member_closes_the_link() -> None:
     del world.engines[1].members[2]
     world.engines[2].write("who?")
     world.run(100)
-    assert world.engines[1].states[2][0] == "refused" and "not-a-member" in world.engines[1].states[2][1]
+    assert (
+        world.engines[1].states[2][0] == "refused"
+        and "not-a-member" in world.engines[1].states[2][1]
+    )
 
 
 def test_a_gap_is_never_applied() -> None:
@@ -525,7 +568,9 @@ def test_heartbeats_pass_on_what_was_heard_along_a_line() -> None:
 
     def everybody_of_everybody() -> bool:
         pairs = [(engine, rid) for engine in world.engines.values() for rid in world.members]
-        return all(rid in engine.heard and engine.heard[rid].vector == {1: 1} for engine, rid in pairs)
+        return all(
+            rid in engine.heard and engine.heard[rid].vector == {1: 1} for engine, rid in pairs
+        )
 
     world.until(everybody_of_everybody)
 

@@ -12,11 +12,11 @@ import grpc
 import grpc.aio
 import pytest
 
-from region.engine.errors import StorageError
-from region.engine.settings import Settings
-from sync.carrier import METHOD, ConnectionLost, dial
-from sync.doors import Region
-from sync.manager import SyncManager
+from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.settings import Settings
+from anabranch.sync.carrier import METHOD, ConnectionLost, dial
+from anabranch.sync.doors import Region
+from anabranch.sync.manager import SyncManager
 from tests.sync.fakes import NAMES, FakeEngine, FakeLog, FakeRow
 
 GENEROUS_S = 60
@@ -53,9 +53,13 @@ class LiveRegion:
 
 class Cluster:
     def __init__(self, *rids: int, **settings: Any) -> None:
-        self.settings = Settings({name.replace("_", "-"): value for name, value in settings.items()})
+        self.settings = Settings(
+            {name.replace("_", "-"): value for name, value in settings.items()}
+        )
         self.members = {rid: NAMES[rid] for rid in rids}
-        self.regions = {rid: LiveRegion(FakeEngine(rid, self.members), self.settings) for rid in rids}
+        self.regions = {
+            rid: LiveRegion(FakeEngine(rid, self.members), self.settings) for rid in rids
+        }
         self.managers: dict[int, SyncManager] = {}
 
     async def start(self, rid: int, receives_from: Sequence[int]) -> SyncManager:
@@ -111,10 +115,19 @@ async def test_three_regions_in_a_mesh() -> None:
                 region.write(str(number))
             await asyncio.sleep(0)
         await until(lambda: same(cluster, {1: 20, 2: 20, 3: 20}))
-        await until(lambda: all(acks == {1: 20, 2: 20, 3: 20} for acks in cluster.engine(1).peer_acks.values()))
+        await until(
+            lambda: all(
+                acks == {1: 20, 2: 20, 3: 20} for acks in cluster.engine(1).peer_acks.values()
+            )
+        )
         await until(lambda: cluster.engine(1).receivers == {2, 3})
         everything_up = {(2, True): "up", (3, True): "up", (2, False): "up", (3, False): "up"}
-        await until(lambda: {(one.peer, one.receiving): one.state for one in cluster.managers[1].status()} == everything_up)
+        await until(
+            lambda: (
+                {(one.peer, one.receiving): one.state for one in cluster.managers[1].status()}
+                == everything_up
+            )
+        )
 
 
 async def test_a_region_comes_back_and_catches_up_while_others_write() -> None:
@@ -157,7 +170,11 @@ async def test_link_down_up_and_delay() -> None:
         await until(lambda: cluster.engine(2).states[1][0] == "up")
         cluster.engine(2).link(1, "DOWN")
         cluster.regions[1].write("w")
-        await until(lambda: cluster.engine(2).states[1][0] == "down" and cluster.engine(1).receivers == set())
+        await until(
+            lambda: (
+                cluster.engine(2).states[1][0] == "down" and cluster.engine(1).receivers == set()
+            )
+        )
         assert cluster.engine(2).vector == {}
         cluster.engine(2).link(1, "DELAY", 30)
         cluster.engine(2).link(1, "UP")
@@ -168,14 +185,27 @@ async def test_a_refusal_shows_on_both_sides(caplog: pytest.LogCaptureFixture) -
     cluster = Cluster(1, 2)
     cluster.engine(2).cluster = "another"
     async with running(cluster, {1: [2], 2: [1]}):
-        await until(lambda: cluster.engine(1).states[2][0] == "refused" and cluster.engine(2).states[1][0] == "refused")
-        assert "cluster" in cluster.engine(1).states[2][1] and "another" in cluster.engine(2).states[1][1]
+        await until(
+            lambda: (
+                cluster.engine(1).states[2][0] == "refused"
+                and cluster.engine(2).states[1][0] == "refused"
+            )
+        )
+        assert (
+            "cluster" in cluster.engine(1).states[2][1]
+            and "another" in cluster.engine(2).states[1][1]
+        )
     assert any("us: sending to" in record.message for record in caplog.records)
 
 
 async def test_nobody_there_and_a_peer_that_speaks_nonsense() -> None:
     async with running(Cluster(1, 2), {1: [2]}) as cluster:
-        await until(lambda: "127.0.0.1:1" in cluster.engine(1).states[2][1] or "unavailable" in cluster.engine(1).states[2][1])
+        await until(
+            lambda: (
+                "127.0.0.1:1" in cluster.engine(1).states[2][1]
+                or "unavailable" in cluster.engine(1).states[2][1]
+            )
+        )
         stream = await dial(cluster.address(1))
         await stream.send(b"\xff\xff\xff nonsense")
         answer = await stream.receive()
@@ -201,7 +231,11 @@ async def test_stop_leaves_no_task_and_frees_the_port() -> None:
     async with running(cluster, {1: [2], 2: [1]}):
         await until(lambda: cluster.engine(1).states[2][0] == "up")
         port = cluster.managers[1].port
-    assert not [task for task in asyncio.all_tasks() - before if not task.done() and "sync" in repr(task.get_coro())]
+    assert not [
+        task
+        for task in asyncio.all_tasks() - before
+        if not task.done() and "sync" in repr(task.get_coro())
+    ]
     again = SyncManager(cluster.regions[1], f"127.0.0.1:{port}", {})
     await again.start()
     await again.stop()
@@ -218,7 +252,11 @@ async def test_a_port_that_is_taken() -> None:
 
 def test_a_peer_that_is_no_member() -> None:
     with pytest.raises(ValueError, match="nowhere"):
-        SyncManager(LiveRegion(FakeEngine(1, {1: "us", 2: "eu"}), Settings()), "127.0.0.1:0", {"nowhere": "127.0.0.1:1"})
+        SyncManager(
+            LiveRegion(FakeEngine(1, {1: "us", 2: "eu"}), Settings()),
+            "127.0.0.1:0",
+            {"nowhere": "127.0.0.1:1"},
+        )
 
 
 class BrokenLog(FakeLog):
@@ -235,7 +273,9 @@ class BrokenLog(FakeLog):
         return await super().rows_after(position, bytes_max)
 
 
-async def test_a_log_that_cannot_be_read_costs_the_connection_only(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_log_that_cannot_be_read_costs_the_connection_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     cluster = Cluster(1, 2)
     log = cluster.engine(1).log = BrokenLog()
     cluster.regions[1].database = log
@@ -268,13 +308,17 @@ async def test_clients_are_served_between_turns_of_merging() -> None:
 async def test_a_peer_that_never_reads_costs_one_batch() -> None:
     cluster = Cluster(1, 2, crdt_batch_max_bytes=10_000)
     async with running(cluster, {1: []}):
-        from sync.codec import encode_up
-        from sync.messages import VERSION, Hello
+        from anabranch.sync.codec import encode_up
+        from anabranch.sync.messages import VERSION, Hello
 
         channel = grpc.aio.insecure_channel(cluster.address(1))
         call: Optional[Any] = channel.stream_stream(METHOD)()
         assert call is not None
-        await call.write(encode_up(Hello(VERSION, "c", cluster.members, 2, "eu", 1, 1, {}, {}, frozenset(), 1 << 40)))
+        await call.write(
+            encode_up(
+                Hello(VERSION, "c", cluster.members, 2, "eu", 1, 1, {}, {}, frozenset(), 1 << 40)
+            )
+        )
         await until(lambda: cluster.engine(1).receivers == {2})
         for _ in range(500):
             cluster.regions[1].write("w" * 5000)

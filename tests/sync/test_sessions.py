@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from crdt.block import Block
-from region.engine.errors import PeerError
-from region.engine.settings import Settings
-from sync import messages as m
-from sync.handshake import Limits
-from sync.links import Link
-from sync.puller import Puller
-from sync.receiver import Receiver, Staged
-from sync.sender import Locate, ReadBlock, ReadLog, Sender
+from anabranch.crdt.block import Block
+from anabranch.region.engine.errors import PeerError
+from anabranch.region.engine.settings import Settings
+from anabranch.sync import messages as m
+from anabranch.sync.handshake import Limits
+from anabranch.sync.links import Link
+from anabranch.sync.puller import Puller
+from anabranch.sync.receiver import Receiver, Staged
+from anabranch.sync.sender import Locate, ReadBlock, ReadLog, Sender
 from tests.sync.fakes import FakeRow
 
 CHAIN = bytes(16)
@@ -45,9 +45,16 @@ def open_receiver(direct: frozenset[int] = frozenset(), **values: int) -> Receiv
     return receiver
 
 
-def open_sender(vector: dict[int, int] | None = None, direct: frozenset[int] = frozenset(), window: int = 1 << 20, **values: int) -> Sender:
+def open_sender(
+    vector: dict[int, int] | None = None,
+    direct: frozenset[int] = frozenset(),
+    window: int = 1 << 20,
+    **values: int,
+) -> Sender:
     sender = Sender(1, limits(**values))
-    sender.received(m.Hello(m.VERSION, "c", {}, 2, "eu", 1, 1, dict(vector or {}), {}, direct, window))
+    sender.received(
+        m.Hello(m.VERSION, "c", {}, 2, "eu", 1, 1, dict(vector or {}), {}, direct, window)
+    )
     sender.welcome(welcome(), 10)
     assert isinstance(sender.next_message(), m.Welcome)
     assert isinstance(sender.request(), Locate)
@@ -58,7 +65,9 @@ def open_sender(vector: dict[int, int] | None = None, direct: frozenset[int] = f
 def feed(sender: Sender, *blocks: Block) -> None:
     request = sender.request()
     assert isinstance(request, ReadLog)
-    sender.rows_read(request, [FakeRow(request.position + place, one) for place, one in enumerate(blocks, 1)], {})
+    sender.rows_read(
+        request, [FakeRow(request.position + place, one) for place, one in enumerate(blocks, 1)], {}
+    )
 
 
 def said(session: Any) -> list[Any]:
@@ -173,7 +182,9 @@ def test_parts_become_a_block() -> None:
     receiver = open_receiver()
     for offset, data in ((0, b"abc"), (3, b"def"), (6, b"g")):
         receiver.received(m.Part(2, 1, 4, CHAIN, 7, offset, data, False))
-    assert [(one.first, one.last, one.body) for one in receiver.take({}, 100, 0)] == [(1, 4, b"abcdefg")]
+    assert [(one.first, one.last, one.body) for one in receiver.take({}, 100, 0)] == [
+        (1, 4, b"abcdefg")
+    ]
 
 
 def test_a_snapshot_is_staged_whole() -> None:
@@ -185,7 +196,9 @@ def test_a_snapshot_is_staged_whole() -> None:
     receiver.received(m.SnapshotChunk(7, 0, b"one"))
     receiver.received(m.SnapshotChunk(7, 1, b"two"))
     (staged,) = receiver.received(m.SnapshotEnd(7, 2))
-    assert isinstance(staged, Staged) and staged.chunks == [b"one", b"two"] and staged.vector == {2: 9}
+    assert (
+        isinstance(staged, Staged) and staged.chunks == [b"one", b"two"] and staged.vector == {2: 9}
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,7 +219,7 @@ def test_a_snapshot_that_does_not_add_up(messages: list[Any]) -> None:
 
 
 def test_only_the_newest_acknowledgement_waits_and_gossip_is_not_lost() -> None:
-    from region.engine.gossip import Gossip
+    from anabranch.region.engine.gossip import Gossip
 
     receiver = open_receiver()
     gossip = Gossip([], [], [])
@@ -223,7 +236,11 @@ def test_ships_in_log_order_skips_what_the_peer_has() -> None:
     sender = open_sender({1: 1}, frozenset({3}))
     feed(sender, block(1, 1), block(3, 1), block(1, 2), block(4, 1))
     (batch,) = said(sender)
-    assert [(type(item).__name__, item.origin, item.last) for item in batch.items] == [("Header", 3, 1), ("Block", 1, 2), ("Block", 4, 1)]
+    assert [(type(item).__name__, item.origin, item.last) for item in batch.items] == [
+        ("Header", 3, 1),
+        ("Block", 1, 2),
+        ("Block", 4, 1),
+    ]
     sender.received(m.Acknowledge({1: 2, 3: 1, 4: 1}, frozenset()))
     assert sender.unacknowledged.bytes == 0
 
@@ -240,8 +257,17 @@ def test_the_window_of_the_narrower_side_counts() -> None:
 def test_a_batch_is_bounded_and_a_larger_block_is_cut() -> None:
     sender = open_sender(crdt_batch_max_bytes=600)
     feed(sender, block(1, 1, 300), block(1, 2, 300), block(1, 3, 1500), block(1, 4, 10))
-    kinds = [(type(message).__name__, len(getattr(message, "items", []))) for message in said(sender)]
-    assert kinds == [("Batch", 1), ("Batch", 1), ("Part", 0), ("Part", 0), ("Part", 0), ("Batch", 1)]
+    kinds = [
+        (type(message).__name__, len(getattr(message, "items", []))) for message in said(sender)
+    ]
+    assert kinds == [
+        ("Batch", 1),
+        ("Batch", 1),
+        ("Part", 0),
+        ("Part", 0),
+        ("Part", 0),
+        ("Batch", 1),
+    ]
 
 
 def test_a_gap_in_the_log_is_refused_never_shipped() -> None:
@@ -358,7 +384,9 @@ def test_rows_at_hand_are_taken_only_by_who_has_shipped_all_before() -> None:
     sender = open_sender()
     feed(sender)
     sender.committed(11, [FakeRow(11, block(1, 1))])
-    sender.committed(12, [FakeRow(12, block(1, 2))])  # the one before still waits: this one is read from the log
+    sender.committed(
+        12, [FakeRow(12, block(1, 2))]
+    )  # the one before still waits: this one is read from the log
     (batch,) = said(sender)
     assert [item.last for item in batch.items] == [1]
     request = sender.request()

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from crdt import ids, merge
-from crdt.effects import AddIdempotent, RemoveEntries, SetId
-from crdt.node import encode_names, encode_values
-from crdt.stream import Stream
-from crdt.vector import Dot
-from region.engine.commands.arguments import NO_SUCH_KEY, SYNTAX_ERROR, entry_id, integer, wrong_arity_error
-from region.engine.commands.trimming import DEFAULT_TRIM_LIMIT_NODES, TrimRequest, check_trim, parse_trim_option, trim
-from region.engine.core import Core
-from region.engine.idempotency import automatic_iid, configuration, evict_pairs
-from region.engine.replies import OK, CommandError, Reply
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.crdt import ids, merge
+from anabranch.crdt.effects import AddIdempotent, RemoveEntries, SetId
+from anabranch.crdt.node import encode_names, encode_values
+from anabranch.crdt.stream import Stream
+from anabranch.crdt.vector import Dot
+from anabranch.region.engine.commands.arguments import (
+    NO_SUCH_KEY,
+    SYNTAX_ERROR,
+    entry_id,
+    integer,
+    wrong_arity_error,
+)
+from anabranch.region.engine.commands.trimming import (
+    DEFAULT_TRIM_LIMIT_NODES,
+    TrimRequest,
+    check_trim,
+    parse_trim_option,
+    trim,
+)
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.idempotency import automatic_iid, configuration, evict_pairs
+from anabranch.region.engine.replies import OK, CommandError, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 
 class AddRequest:
@@ -81,7 +93,9 @@ def _parse_add(argv: list[bytes], default_limit: int) -> AddRequest:
     except ids.IdError as error:
         raise CommandError(str(error)) from None
     if request.is_idmp and request.id.kind != ids.AUTO:
-        raise CommandError("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs")
+        raise CommandError(
+            "ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"
+        )
     check_trim(request.trim, default_limit)
     request.fields_at = index + 1
     fields = len(argv) - request.fields_at
@@ -105,7 +119,11 @@ def xadd(core: Core, session: Session, argv: list[bytes]) -> Reply:
     stream = core.existing(key)
     if request is not None:
         if stream is None and not request.creates_key:
-            if request.id.kind in (ids.FULL, ids.MS_ONLY) and request.id.ms == 0 and request.id.seq == 0:
+            if (
+                request.id.kind in (ids.FULL, ids.MS_ONLY)
+                and request.id.ms == 0
+                and request.id.seq == 0
+            ):
                 raise CommandError(ids.ERR_ZERO)
             return None
         if request.is_idmp:
@@ -113,20 +131,30 @@ def xadd(core: Core, session: Session, argv: list[bytes]) -> Reply:
     core.require_issue()
     last_id = 0 if stream is None else stream.last_id()
     try:
-        new_id = ids.choose(ids.ANY if request is None else request.id, core.id_mode, core.region_id, last_id, core.clock_ms)
+        new_id = ids.choose(
+            ids.ANY if request is None else request.id,
+            core.id_mode,
+            core.region_id,
+            last_id,
+            core.clock_ms,
+        )
     except ids.IdError as error:
         raise CommandError(str(error)) from None
     if stream is None:
         stream = core.for_creation(key)
     if core.oldest_unsaved_ms == 0:
         core.oldest_unsaved_ms = core.steady_ms
-    core.journal.add(stream, new_id, encode_names(argv[fields_at::2]), encode_values(argv[fields_at + 1 :: 2]))
+    core.journal.add(
+        stream, new_id, encode_names(argv[fields_at::2]), encode_values(argv[fields_at + 1 :: 2])
+    )
     if request is not None and request.trim.strategy:
         trim(core, stream, request.trim)
     return b"%d-%d" % (new_id >> 64, new_id & ids.MAX_HALF)
 
 
-def _add_idempotent(core: Core, session: Session, request: AddRequest, stream: Optional[Stream], argv: list[bytes]) -> Reply:
+def _add_idempotent(
+    core: Core, session: Session, request: AddRequest, stream: Optional[Stream], argv: list[bytes]
+) -> Reply:
     """XADD … IDMP | IDMPAUTO (S9): a repeated pair answers with the first entry's ID and changes nothing."""
     fields = argv[request.fields_at :]
     iid = automatic_iid(fields) if request.is_idmp_auto else request.iid
@@ -146,7 +174,18 @@ def _add_idempotent(core: Core, session: Session, request: AddRequest, stream: O
         stream = core.for_creation(argv[1])
     vector = dict(core.keyspace.vector)
     names = encode_names(fields[::2])
-    core.issue(AddIdempotent(argv[1], new_id, names, encode_values(fields[1::2]), request.pid, iid, core.clock_ms, vector))
+    core.issue(
+        AddIdempotent(
+            argv[1],
+            new_id,
+            names,
+            encode_values(fields[1::2]),
+            request.pid,
+            iid,
+            core.clock_ms,
+            vector,
+        )
+    )
     evict_pairs(core, stream, request.pid, maxsize)
     if request.trim.strategy:
         trim(core, stream, request.trim)
@@ -188,7 +227,9 @@ def xsetid(core: Core, session: Session, argv: list[bytes]) -> Reply:
         elif option == b"MAXDELETEDID":
             max_deleted = entry_id(argv[index + 1])
             if new_id < max_deleted:
-                raise CommandError("ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
+                raise CommandError(
+                    "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"
+                )
         else:
             raise CommandError(SYNTAX_ERROR)
         index += 2
@@ -196,9 +237,13 @@ def xsetid(core: Core, session: Session, argv: list[bytes]) -> Reply:
     if stream is None:
         raise CommandError(NO_SUCH_KEY)
     if new_id < stream.last_id():
-        raise CommandError("ERR The ID specified in XSETID is smaller than the target stream top item")
+        raise CommandError(
+            "ERR The ID specified in XSETID is smaller than the target stream top item"
+        )
     if 0 <= entries_added < stream.length():
-        raise CommandError("ERR The entries_added specified in XSETID is smaller than the target stream length")
+        raise CommandError(
+            "ERR The entries_added specified in XSETID is smaller than the target stream length"
+        )
     if new_id > stream.last_id() or not stream.header:
         core.require_issue()
         core.issue(SetId(argv[1], new_id))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt import ids
-from crdt.merge import Entry
-from region.engine.replies import CommandError, ErrorReply, Reply, SimpleString
+from anabranch.crdt import ids
+from anabranch.crdt.merge import Entry
+from anabranch.region.engine.replies import CommandError, ErrorReply, Reply, SimpleString
 
 SYNTAX_ERROR: Final = "ERR syntax error"
 NOT_AN_INTEGER: Final = "ERR value is not an integer or out of range"
@@ -84,7 +84,9 @@ def wrong_arity_error(name: str) -> CommandError:
 
 def no_group(key: bytes, group: bytes, where: str = "") -> CommandError:
     """NOGROUP as Redis says it; `where` is appended."""
-    return CommandError(f"NOGROUP No such key '{shown(key)}' or consumer group '{shown(group)}'{where}")
+    return CommandError(
+        f"NOGROUP No such key '{shown(key)}' or consumer group '{shown(group)}'{where}"
+    )
 
 
 def shown(data: bytes) -> str:
@@ -95,10 +97,17 @@ def shown(data: bytes) -> str:
 def option_error(argv: list[bytes]) -> CommandError:
     """What Redis says of wrong options of a subcommand."""
     container = shown(argv[0]).upper()
-    return CommandError(f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try {container} HELP.")
+    return CommandError(
+        f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try {container} HELP."
+    )
 
 
 def help_reply(container: str, lines: list[str]) -> Reply:
     """The reply of a container's HELP."""
-    texts = [f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", *lines, "HELP", "    Prints this help."]
+    texts = [
+        f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        *lines,
+        "HELP",
+        "    Prints this help.",
+    ]
     return [SimpleString(text.encode()) for text in texts]

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from region.engine.commands.arguments import SYNTAX_ERROR, help_reply, integer, option_error, shown
-from region.engine.commands.connection import check_name
-from region.engine.core import Core
-from region.engine.replies import NO_REPLY, NULL_ARRAY, OK, CommandError, ErrorReply, Reply, VerbatimText
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.region.engine.commands.arguments import (
+    SYNTAX_ERROR,
+    help_reply,
+    integer,
+    option_error,
+    shown,
+)
+from anabranch.region.engine.commands.connection import check_name
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.replies import (
+    NO_REPLY,
+    NULL_ARRAY,
+    OK,
+    CommandError,
+    ErrorReply,
+    Reply,
+    VerbatimText,
+)
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 # Types of Redis's clients; all of ours are normal.
 _TYPES: Final = frozenset({b"NORMAL", b"MASTER", b"REPLICA", b"SLAVE", b"PUBSUB"})
@@ -21,7 +35,11 @@ _UNBLOCKED: Final = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
 
 def describe(core: Core, session: Session) -> str:
     """A session as a line of CLIENT LIST. What Redis knows and this region does not (file descriptor, memory) is -1 or 0."""
-    flags = ("b" if session.waiting else "") + ("x" if session.queued is not None else "") + ("e" if session.no_evict else "")
+    flags = (
+        ("b" if session.waiting else "")
+        + ("x" if session.queued is not None else "")
+        + ("e" if session.no_evict else "")
+    )
     flags += ("T" if session.no_touch else "") + ("c" if session.closing else "")
     queued = -1 if session.queued is None else len(session.queued)
     parts = [
@@ -141,9 +159,17 @@ def _read_filter(argv: list[bytes]) -> KillFilter:
         option = argv[index].upper()
         value = argv[index + 1]
         if option == b"ID":
-            kill.session_id = _positive(value, "ERR client-id should be greater than 0", "ERR client-id should be greater than 0")
+            kill.session_id = _positive(
+                value,
+                "ERR client-id should be greater than 0",
+                "ERR client-id should be greater than 0",
+            )
         elif option == b"MAXAGE":
-            kill.age_s_min = _positive(value, "ERR maxage is not an integer or out of range", "ERR maxage should be greater than 0")
+            kill.age_s_min = _positive(
+                value,
+                "ERR maxage is not an integer or out of range",
+                "ERR maxage should be greater than 0",
+            )
         elif option == b"TYPE":
             kill.is_normal = _client_type(value) == b"NORMAL"
         elif option == b"ADDR":

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from region.engine.commands.arguments import SYNTAX_ERROR, help_reply, shown
-from region.engine.core import Core
-from region.engine.glob import Glob
-from region.engine.replies import OK, CommandError, MapReply, Reply
-from region.engine.session import Session
-from region.engine.settings import BY_NAME, Setting
-from region.engine.table import Command
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply, shown
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.glob import Glob
+from anabranch.region.engine.replies import OK, CommandError, MapReply, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import BY_NAME, Setting
+from anabranch.region.engine.table import Command
 
 _UNITS: Final = frozenset({"", "b", "k", "kb", "m", "mb", "g", "gb"})
 
@@ -42,13 +42,21 @@ def set_(core: Core, session: Session, argv: list[bytes]) -> Reply:
     for index in range(2, len(argv), 2):
         setting = BY_NAME.get(shown(argv[index]).lower())
         if setting is None:
-            raise CommandError(f"ERR Unknown option or number of arguments for CONFIG SET - '{shown(argv[index])}'")
+            raise CommandError(
+                f"ERR Unknown option or number of arguments for CONFIG SET - '{shown(argv[index])}'"
+            )
         changes.append(_Change(setting, argv[index + 1].decode("utf-8", "surrogateescape")))
     seen: set[str] = set()
     for change in changes:
-        reason = "duplicate parameter" if change.setting.name in seen else _refusal(core, change.setting, change.text)
+        reason = (
+            "duplicate parameter"
+            if change.setting.name in seen
+            else _refusal(core, change.setting, change.text)
+        )
         if reason is not None:
-            raise CommandError(f"ERR CONFIG SET failed (possibly related to argument '{change.setting.name}') - {reason}")
+            raise CommandError(
+                f"ERR CONFIG SET failed (possibly related to argument '{change.setting.name}') - {reason}"
+            )
         seen.add(change.setting.name)
     for change in changes:
         core.settings.set(change.setting.name, change.text)
@@ -59,7 +67,9 @@ def set_(core: Core, session: Session, argv: list[bytes]) -> Reply:
 def _refusal(core: Core, setting: Setting, text: str) -> Optional[str]:
     """Why a setting cannot have that value, in Redis's words; None when it can. One that never changes may be set to what it is."""
     if not setting.mutable:
-        return None if text.lower() == str(setting.default).lower() else "can't set immutable config"
+        return (
+            None if text.lower() == str(setting.default).lower() else "can't set immutable config"
+        )
     if isinstance(setting.default, int) and not setting.is_bytes and not _is_integer(text):
         return "argument couldn't be parsed into an integer"
     if setting.is_bytes and not _is_size(text):
@@ -92,7 +102,9 @@ def resetstat(core: Core, session: Session, argv: list[bytes]) -> Reply:
 
 def rewrite(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """CONFIG REWRITE: a region's file is never written by the region."""
-    raise CommandError("ERR CONFIG REWRITE is not supported: change the region's configuration file, and it counts from the next start")
+    raise CommandError(
+        "ERR CONFIG REWRITE is not supported: change the region's configuration file, and it counts from the next start"
+    )
 
 
 def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from region.engine.commands.arguments import SYNTAX_ERROR, integer, shown, wrong_arity
-from region.engine.core import Core
-from region.engine.replies import OK, PONG, CommandError, MapReply, Reply, SimpleString
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, integer, shown, wrong_arity
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.replies import OK, PONG, CommandError, MapReply, Reply, SimpleString
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 # What a client may say before it has given the password; dispatch answers NOAUTH to all else.
 NOAUTH_ALLOWED: Final = frozenset({b"AUTH", b"HELLO", b"QUIT", b"RESET"})
@@ -19,7 +19,8 @@ NOAUTH_ERROR: Final = "NOAUTH Authentication required."
 
 _WRONG_PASSWORD: Final = "WRONGPASS invalid username-password pair or user is disabled."
 _NO_PASSWORD_SET: Final = (
-    "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+    "ERR AUTH <password> called without any password configured for the default user. "
+    "Are you sure your configuration is correct?"
 )
 _HELLO_NOAUTH: Final = (
     "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option "
@@ -65,7 +66,9 @@ def select(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """SELECT 0: there is one database."""
     index = integer(argv[1])
     if not -(1 << 31) <= index < 1 << 31:
-        raise CommandError("ERR value is out of range, value must between -2147483648 and 2147483647")
+        raise CommandError(
+            "ERR value is out of range, value must between -2147483648 and 2147483647"
+        )
     if index != 0:
         raise CommandError("ERR DB index is out of range")
     return OK

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt.effects import SetDeadline
-from crdt.stream import NEVER, Stream
-from region.engine.commands.arguments import INT64_MAX, INT64_MIN, integer
-from region.engine.core import Core
-from region.engine.replies import CommandError, Reply
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.crdt.effects import SetDeadline
+from anabranch.crdt.stream import NEVER, Stream
+from anabranch.region.engine.commands.arguments import INT64_MAX, INT64_MIN, integer
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.replies import CommandError, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 
 def _deadline_ms(stream: Stream) -> int:
@@ -54,7 +54,9 @@ def _expire(core: Core, argv: list[bytes], unit_ms: int, is_relative: bool) -> R
         return 0
     core.require_issue()
     if at_ms == core.clock_ms:
-        at_ms = core.clock_ms - 1  # a deadline that is not ahead has passed: hidden at once, as Redis deletes at once
+        at_ms = (
+            core.clock_ms - 1
+        )  # a deadline that is not ahead has passed: hidden at once, as Redis deletes at once
     core.issue(SetDeadline(argv[1], max(at_ms, 0), list(stream.deadlines)))
     return 1
 

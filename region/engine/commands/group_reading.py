@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from crdt import ids, undelivered
-from crdt.groups import Group
-from crdt.local import CLAIMED, CONSUMER, DELIVERED, Item, LocalRecord
-from crdt.pel import Pending
-from crdt.stream import Stream
-from region.engine.commands.arguments import entry_id, entry_reply, no_group
-from region.engine.commands.groups import record_for
-from region.engine.commands.reading import ReadRequest, keyed_reply, parse_read
-from region.engine.core import Core
-from region.engine.replies import NULL_ARRAY, CommandError, Reply
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.crdt import ids, undelivered
+from anabranch.crdt.groups import Group
+from anabranch.crdt.local import CLAIMED, CONSUMER, DELIVERED, Item, LocalRecord
+from anabranch.crdt.pel import Pending
+from anabranch.crdt.stream import Stream
+from anabranch.region.engine.commands.arguments import entry_id, entry_reply, no_group
+from anabranch.region.engine.commands.groups import record_for
+from anabranch.region.engine.commands.reading import ReadRequest, keyed_reply, parse_read
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.replies import NULL_ARRAY, CommandError, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 _MEANINGLESS: Final = (
     "ERR The {0} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, "
@@ -81,7 +81,9 @@ def _deliver(core: Core, stream: Stream, group: Group, request: ReadRequest) -> 
     record.spans = handout.spans
     record.no_ack = request.no_ack
     record.entries_read = group.delivery.entries_read + len(handout.entries)
-    record.items = [Item(entry.region_id, entry.counter, entry.entry_id) for entry in handout.entries]
+    record.items = [
+        Item(entry.region_id, entry.counter, entry.entry_id) for entry in handout.entries
+    ]
     core.record(record)
     return [entry_reply(entry) for entry in handout.entries]
 
@@ -98,7 +100,11 @@ def _history(core: Core, stream: Stream, group: Group, request: ReadRequest, abo
     chosen: list[Pending] = []
     if above < ids.MAX_ID:
         for pending in consumer.pel.ascending(above + 1, ids.MAX_ID):
-            if request.count and len(chosen) >= request.count and chosen[-1].entry_id != pending.entry_id:
+            if (
+                request.count
+                and len(chosen) >= request.count
+                and chosen[-1].entry_id != pending.entry_id
+            ):
                 break
             chosen.append(pending)
     reply: list[Reply] = []
@@ -111,7 +117,15 @@ def _history(core: Core, stream: Stream, group: Group, request: ReadRequest, abo
             continue
         flat: list[Reply] = list(fields)
         reply.append([ids.format_id(pending.entry_id), flat])
-        record.items.append(Item(pending.region_id, pending.counter, pending.entry_id, core.clock_ms, pending.deliveries + 1))
+        record.items.append(
+            Item(
+                pending.region_id,
+                pending.counter,
+                pending.entry_id,
+                core.clock_ms,
+                pending.deliveries + 1,
+            )
+        )
     if record.items:
         core.record(record)
     return reply

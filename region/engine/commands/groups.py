@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt.effects import CreateGroup, DestroyGroup
-from crdt.groups import Group
-from crdt.local import CONSUMER, CONSUMER_DELETED, FLOOR_SET, Item, LocalRecord
-from crdt.position import Position, at_counters, at_id
-from crdt.stream import Stream
-from region.engine.commands.arguments import SYNTAX_ERROR, entry_id, help_reply, integer, option_error, shown
-from region.engine.core import Core
-from region.engine.replies import OK, CommandError, Reply
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.crdt.effects import CreateGroup, DestroyGroup
+from anabranch.crdt.groups import Group
+from anabranch.crdt.local import CONSUMER, CONSUMER_DELETED, FLOOR_SET, Item, LocalRecord
+from anabranch.crdt.position import Position, at_counters, at_id
+from anabranch.crdt.stream import Stream
+from anabranch.region.engine.commands.arguments import (
+    SYNTAX_ERROR,
+    entry_id,
+    help_reply,
+    integer,
+    option_error,
+    shown,
+)
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.replies import OK, CommandError, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 NEEDS_KEY: Final = (
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create "
@@ -36,7 +43,9 @@ def _stream(core: Core, key: bytes) -> Stream:
 def _group(stream: Stream, name: bytes) -> Group:
     group = stream.groups.get(name)
     if group is None:
-        raise CommandError(f"NOGROUP No such consumer group '{shown(name)}' for key name '{shown(stream.key)}'")
+        raise CommandError(
+            f"NOGROUP No such consumer group '{shown(name)}' for key name '{shown(stream.key)}'"
+        )
     return group
 
 
@@ -83,7 +92,9 @@ def set_id(core: Core, session: Session, argv: list[bytes]) -> Reply:
     entries_read = _options(argv, 5, False)[1]
     stream = _stream(core, argv[2])
     group = _group(stream, argv[3])
-    floor: Position = at_counters(core.keyspace.vector) if argv[4] == b"$" else at_id(entry_id(argv[4]))
+    floor: Position = (
+        at_counters(core.keyspace.vector) if argv[4] == b"$" else at_id(entry_id(argv[4]))
+    )
     record = record_for(core, FLOOR_SET, stream, group)
     record.floor = floor
     record.entries_read = max(entries_read, 0)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from region.engine.commands.arguments import SYNTAX_ERROR, help_reply
-from region.engine.core import Core
-from region.engine.glob import Glob
-from region.engine.replies import CommandError, MapReply, Reply, SetReply, SimpleString
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.glob import Glob
+from anabranch.region.engine.replies import CommandError, MapReply, Reply, SetReply, SimpleString
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 # Commands whose keys stand after a word: the word, and where the search for it begins.
 _KEYS_AFTER: Final = {b"XREAD": (b"STREAMS", 1), b"XREADGROUP": (b"STREAMS", 4)}
 # Groups of the table that are also categories.
-_GROUP_CATEGORIES: Final = {"stream": "@stream", "connection": "@connection", "transactions": "@transaction"}
+_GROUP_CATEGORIES: Final = {
+    "stream": "@stream",
+    "connection": "@connection",
+    "transactions": "@transaction",
+}
 # A second key of another kind: its position and flags.
 _SECOND_KEYS: Final = {"rename": (2, ["OW", "update"]), "renamenx": (2, ["OW", "insert"])}
 # What a command does with its keys, where "read" or "write and perhaps read" does not say it: flags of its key specification.
@@ -130,12 +134,19 @@ def _key_specifications(command: Command) -> list[Reply]:
     if after is not None:
         begin = _typed(b"keyword", [b"keyword", after[0], b"startfrom", after[1]])
         find = _typed(b"range", [b"lastkey", -1, b"keystep", 1, b"limit", 2])
-        return [MapReply([b"flags", SetReply(key_flags(command)), b"begin_search", begin, b"find_keys", find])]
+        return [
+            MapReply(
+                [b"flags", SetReply(key_flags(command)), b"begin_search", begin, b"find_keys", find]
+            )
+        ]
     if not command.first_key:
         return []
     second = _SECOND_KEYS.get(command.name)
     if second is not None:
-        return [_keys_at(command.first_key, 0, 1, _simple(_flags_of(command))), _keys_at(second[0], 0, 1, _simple(second[1]))]
+        return [
+            _keys_at(command.first_key, 0, 1, _simple(_flags_of(command))),
+            _keys_at(second[0], 0, 1, _simple(second[1])),
+        ]
     last = command.last_key if command.last_key < 0 else command.last_key - command.first_key
     return [_keys_at(command.first_key, last, command.key_step, key_flags(command))]
 
@@ -153,7 +164,14 @@ def _typed(kind: bytes, specification: list[Reply]) -> Reply:
 
 def document(command: Command) -> Reply:
     """A command as COMMAND DOCS shows it."""
-    flat: list[Reply] = [b"summary", command.summary.encode(), b"since", command.since.encode(), b"group", command.group.encode()]
+    flat: list[Reply] = [
+        b"summary",
+        command.summary.encode(),
+        b"since",
+        command.since.encode(),
+        b"group",
+        command.group.encode(),
+    ]
     if command.syntax:
         flat += [b"syntax", command.syntax.encode()]
     if command.reply:
@@ -243,7 +261,9 @@ def docs(core: Core, session: Session, argv: list[bytes]) -> Reply:
     flat: list[Reply] = []
     commands = list(core.commands.values())
     if len(argv) > 2:
-        commands = [command for command in (lookup(core, name) for name in argv[2:]) if command is not None]
+        commands = [
+            command for command in (lookup(core, name) for name in argv[2:]) if command is not None
+        ]
     for command in commands:
         flat += [command.name.encode(), document(command)]
     return MapReply(flat)
@@ -266,7 +286,9 @@ def list_(core: Core, session: Session, argv: list[bytes]) -> Reply:
     for container in core.commands.values():
         for command in [container, *container.subcommands.values()]:
             name = command.name.encode()
-            if (kind == b"PATTERN" and pattern.matches(name)) or (kind == b"ACLCAT" and category in categories(command)):
+            if (kind == b"PATTERN" and pattern.matches(name)) or (
+                kind == b"ACLCAT" and category in categories(command)
+            ):
                 names.append(name)
     return names
 

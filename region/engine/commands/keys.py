@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt import ids, merge
-from crdt.effects import Delete, Flush, SetDeadline, SetId
-from crdt.node import encode_names, encode_values
-from crdt.stream import Stream
-from region.engine import glob
-from region.engine.commands.arguments import NO_SUCH_KEY, SYNTAX_ERROR, integer
-from region.engine.core import Core
-from region.engine.replies import OK, CommandError, Reply, SimpleString
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.crdt import ids, merge
+from anabranch.crdt.effects import Delete, Flush, SetDeadline, SetId
+from anabranch.crdt.node import encode_names, encode_values
+from anabranch.crdt.stream import Stream
+from anabranch.region.engine import glob
+from anabranch.region.engine.commands.arguments import NO_SUCH_KEY, SYNTAX_ERROR, integer
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.replies import OK, CommandError, Reply, SimpleString
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 
 def delete(core: Core, session: Session, argv: list[bytes]) -> Reply:
@@ -42,7 +42,9 @@ def keys(core: Core, session: Session, argv: list[bytes]) -> Reply:
     pattern = argv[1]
     clock_ms = core.clock_ms
     return [
-        key for key, stream in core.keyspace.keys.items() if stream.exists_at(clock_ms) and (pattern == b"*" or glob.matches(pattern, key))
+        key
+        for key, stream in core.keyspace.keys.items()
+        if stream.exists_at(clock_ms) and (pattern == b"*" or glob.matches(pattern, key))
     ]
 
 
@@ -78,7 +80,11 @@ def scan(core: Core, session: Session, argv: list[bytes]) -> Reply:
             next_cursor = key_hash
             break
         last_hash = key_hash
-        if wanted_type == b"stream" and core.existing(key) is not None and (pattern == b"*" or glob.matches(pattern, key)):
+        if (
+            wanted_type == b"stream"
+            and core.existing(key) is not None
+            and (pattern == b"*" or glob.matches(pattern, key))
+        ):
             found.append(key)
     return [b"%d" % next_cursor, found]
 
@@ -91,7 +97,9 @@ def dbsize(core: Core, session: Session, argv: list[bytes]) -> Reply:
 
 def randomkey(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """RANDOMKEY: the engine throws no dice; the key follows from how many commands there have been."""
-    existing = [key for key, stream in core.keyspace.keys.items() if stream.exists_at(core.clock_ms)]
+    existing = [
+        key for key, stream in core.keyspace.keys.items() if stream.exists_at(core.clock_ms)
+    ]
     return existing[core.statistics.commands % len(existing)] if existing else None
 
 
@@ -105,7 +113,9 @@ def flush(core: Core, session: Session, argv: list[bytes]) -> Reply:
 
 
 def _bytes_of(stream: Stream) -> int:
-    return sum(len(node.data) + len(node.names) for log in stream.logs.values() for node in log.rax.nodes)
+    return sum(
+        len(node.data) + len(node.names) for log in stream.logs.values() for node in log.rax.nodes
+    )
 
 
 def _rename(core: Core, source_key: bytes, target_key: bytes) -> None:
@@ -116,7 +126,9 @@ def _rename(core: Core, source_key: bytes, target_key: bytes) -> None:
     size = _bytes_of(source)
     if size > limit:
         core.statistics.unit_max_bytes_refused += 1
-        raise CommandError(f"ERR the stream has {size} bytes, more than one RENAME may move (crdt-unit-max-bytes is {limit})")
+        raise CommandError(
+            f"ERR the stream has {size} bytes, more than one RENAME may move (crdt-unit-max-bytes is {limit})"
+        )
     core.require_issue()
     entries = merge.forward(source.logs, 0, ids.MAX_ID, -1)
     last_id = source.last_id()
@@ -128,7 +140,12 @@ def _rename(core: Core, source_key: bytes, target_key: bytes) -> None:
     previous_id = -1
     for entry in entries:
         if entry.entry_id != previous_id:
-            core.journal.add(target, entry.entry_id, encode_names(entry.fields[::2]), encode_values(entry.fields[1::2]))
+            core.journal.add(
+                target,
+                entry.entry_id,
+                encode_names(entry.fields[::2]),
+                encode_values(entry.fields[1::2]),
+            )
             previous_id = entry.entry_id
     core.issue(SetId(target_key, last_id))
     if deadline is not None:

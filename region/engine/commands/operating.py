@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from region.engine.commands.arguments import SYNTAX_ERROR, help_reply, option_error, shown
-from region.engine.core import Core
-from region.engine.info import info_text
-from region.engine.replies import NO_REPLY, OK, CommandError, Reply, VerbatimText
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply, option_error, shown
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.info import info_text
+from anabranch.region.engine.replies import NO_REPLY, OK, CommandError, Reply, VerbatimText
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 SLEEP_S_MAX: Final = 60
 
@@ -31,7 +31,9 @@ def debug(core: Core, session: Session, argv: list[bytes]) -> Reply:
         core.sleep_ms = _milliseconds(argv[2])
         return OK
     if subcommand == b"HELP" and len(argv) == 2:
-        return help_reply("DEBUG", ["SLEEP <seconds>", "    Do nothing for so long, 60 seconds at most."])
+        return help_reply(
+            "DEBUG", ["SLEEP <seconds>", "    Do nothing for so long, 60 seconds at most."]
+        )
     raise option_error(argv)
 
 
@@ -49,7 +51,10 @@ def _milliseconds(text: bytes) -> int:
 def shutdown(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]: no reply, the connection closes. ABORT: there is never one to abort, it is immediate."""
     words = {word.upper() for word in argv[1:]}
-    if not words <= {b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"} or {b"SAVE", b"NOSAVE"} <= words:
+    if (
+        not words <= {b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"}
+        or {b"SAVE", b"NOSAVE"} <= words
+    ):
         raise CommandError(SYNTAX_ERROR)
     if b"ABORT" in words:
         raise CommandError(SYNTAX_ERROR if len(words) > 1 else "ERR No shutdown in progress.")

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from crdt import ids, merge
-from crdt.groups import Group
-from crdt.local import CLAIMED, CONSUMER, FLOOR_RAISED, REMOVED, Item
-from crdt.pel import Pending
-from crdt.stream import Stream
-from region.engine.commands.arguments import INT64_MAX, SYNTAX_ERROR, entry_id, integer, no_group, range_end, range_start
-from region.engine.commands.groups import record_for
-from region.engine.core import Core
-from region.engine.replies import NULL_ARRAY, CommandError, Reply
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.crdt import ids, merge
+from anabranch.crdt.groups import Group
+from anabranch.crdt.local import CLAIMED, CONSUMER, FLOOR_RAISED, REMOVED, Item
+from anabranch.crdt.pel import Pending
+from anabranch.crdt.stream import Stream
+from anabranch.region.engine.commands.arguments import (
+    INT64_MAX,
+    SYNTAX_ERROR,
+    entry_id,
+    integer,
+    no_group,
+    range_end,
+    range_start,
+)
+from anabranch.region.engine.commands.groups import record_for
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.replies import NULL_ARRAY, CommandError, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 # `delivered_ms` of what XCLAIM FORCE makes pending: idle for long enough, however long is asked for.
 NEVER_DELIVERED: Final = -1
@@ -133,18 +141,26 @@ def _parse_claim(core: Core, argv: list[bytes]) -> tuple[list[int], ClaimRequest
             request.just_id = True
         elif option == b"IDLE" and has_more:
             index += 1
-            request.delivered_ms = core.clock_ms - integer(argv[index], "ERR Invalid IDLE option argument for XCLAIM")
+            request.delivered_ms = core.clock_ms - integer(
+                argv[index], "ERR Invalid IDLE option argument for XCLAIM"
+            )
         elif option == b"TIME" and has_more:
             index += 1
-            request.delivered_ms = integer(argv[index], "ERR Invalid TIME option argument for XCLAIM")
+            request.delivered_ms = integer(
+                argv[index], "ERR Invalid TIME option argument for XCLAIM"
+            )
         elif option == b"RETRYCOUNT" and has_more:
             index += 1
-            request.retry_count = integer(argv[index], "ERR Invalid RETRYCOUNT option argument for XCLAIM")
+            request.retry_count = integer(
+                argv[index], "ERR Invalid RETRYCOUNT option argument for XCLAIM"
+            )
         elif option == b"LASTID" and has_more:
             index += 1
             request.last_id = entry_id(argv[index])
         else:
-            raise CommandError(f"ERR Unrecognized XCLAIM option '{argv[index].decode('utf-8', 'replace')}'")
+            raise CommandError(
+                f"ERR Unrecognized XCLAIM option '{argv[index].decode('utf-8', 'replace')}'"
+            )
         index += 1
     return wanted, request
 
@@ -166,11 +182,22 @@ def xclaim(core: Core, session: Session, argv: list[bytes]) -> Reply:
         for pending in _claimable(core, stream, group, one, request.force):
             if _is_gone(stream, pending):
                 gone.append(Item(pending.region_id, pending.counter, pending.entry_id))
-            elif pending.delivered_ms == NEVER_DELIVERED or core.clock_ms - pending.delivered_ms >= min_idle_ms:
+            elif (
+                pending.delivered_ms == NEVER_DELIVERED
+                or core.clock_ms - pending.delivered_ms >= min_idle_ms
+            ):
                 deliveries = pending.deliveries + (0 if request.just_id else 1)
                 if request.retry_count >= 0:
                     deliveries = request.retry_count
-                claimed.append(Item(pending.region_id, pending.counter, pending.entry_id, request.delivered_ms, deliveries))
+                claimed.append(
+                    Item(
+                        pending.region_id,
+                        pending.counter,
+                        pending.entry_id,
+                        request.delivered_ms,
+                        deliveries,
+                    )
+                )
     _claim(core, stream, group, argv[3], claimed, gone)
     return _claimed_reply(stream, claimed, request.just_id)
 
@@ -199,7 +226,9 @@ def _is_gone(stream: Stream, pending: Pending) -> bool:
     return log is None or not log.has_counter(pending.counter)
 
 
-def _claim(core: Core, stream: Stream, group: Group, consumer: bytes, claimed: list[Item], gone: list[Item]) -> None:
+def _claim(
+    core: Core, stream: Stream, group: Group, consumer: bytes, claimed: list[Item], gone: list[Item]
+) -> None:
     """Writes down what changed hands, and what leaves the PELs because the stream no longer has it."""
     if gone:
         record = record_for(core, REMOVED, stream, group)
@@ -263,7 +292,11 @@ def xautoclaim(core: Core, session: Session, argv: list[bytes]) -> Reply:
             gone.append(Item(pending.region_id, pending.counter, pending.entry_id))
         elif core.clock_ms - pending.delivered_ms >= min_idle_ms:
             deliveries = pending.deliveries + (0 if just_id else 1)
-            claimed.append(Item(pending.region_id, pending.counter, pending.entry_id, core.clock_ms, deliveries))
+            claimed.append(
+                Item(
+                    pending.region_id, pending.counter, pending.entry_id, core.clock_ms, deliveries
+                )
+            )
     _claim(core, stream, group, argv[3], claimed, gone)
     deleted: list[Reply] = [ids.format_id(item.entry_id) for item in gone]
     return [ids.format_id(next_id), _claimed_reply(stream, claimed, just_id), deleted]

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt import ids, merge
-from crdt.merge import Entry
-from region.engine.commands.arguments import SYNTAX_ERROR, entry_id, entry_reply, integer, range_end, range_start, timeout_ms
-from region.engine.core import Core
-from region.engine.replies import NULL_ARRAY, CommandError, MapReply, Reply
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.crdt import ids, merge
+from anabranch.crdt.merge import Entry
+from anabranch.region.engine.commands.arguments import (
+    SYNTAX_ERROR,
+    entry_id,
+    entry_reply,
+    integer,
+    range_end,
+    range_start,
+    timeout_ms,
+)
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.replies import NULL_ARRAY, CommandError, MapReply, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 
 def xlen(core: Core, session: Session, argv: list[bytes]) -> Reply:
@@ -87,14 +95,18 @@ def parse_read(argv: list[bytes], is_group: bool) -> ReadRequest:
             index += 2
         elif option == b"GROUP" and more >= 2:
             if not is_group:
-                raise CommandError("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.")
+                raise CommandError(
+                    "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead."
+                )
             request.is_group = True
             request.group = argv[index + 1]
             request.consumer = argv[index + 2]
             index += 3
         elif option == b"NOACK":
             if not is_group:
-                raise CommandError("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.")
+                raise CommandError(
+                    "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead."
+                )
             request.no_ack = True
             index += 1
         elif option == b"STREAMS" and more:
@@ -148,7 +160,9 @@ def xread(core: Core, session: Session, argv: list[bytes]) -> Reply:
         stream = core.existing(key)
         last_id = 0 if stream is None else stream.last_id()
         if text == b">":
-            raise CommandError("ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
+            raise CommandError(
+                "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
+            )
         if text == b"$":
             above = last_id
             resolved[request.ids_at + position] = ids.format_id(above)
@@ -156,7 +170,17 @@ def xread(core: Core, session: Session, argv: list[bytes]) -> Reply:
             newest = None if stream is None else merge.last_entry(stream.logs)
             if newest is not None and stream is not None:
                 stream.xread_high_id = max(stream.xread_high_id, newest.entry_id)
-                results.append((key, [entry_reply(entry) for entry in merge.backward(stream.logs, newest.entry_id, ids.MAX_ID, -1)[::-1]]))
+                results.append(
+                    (
+                        key,
+                        [
+                            entry_reply(entry)
+                            for entry in merge.backward(
+                                stream.logs, newest.entry_id, ids.MAX_ID, -1
+                            )[::-1]
+                        ],
+                    )
+                )
             above = last_id
             resolved[request.ids_at + position] = ids.format_id(above)
             continue
@@ -164,7 +188,9 @@ def xread(core: Core, session: Session, argv: list[bytes]) -> Reply:
             above = entry_id(text)
         if stream is None or above == ids.MAX_ID:
             continue
-        entries: list[Entry] = merge.forward(stream.logs, above + 1, ids.MAX_ID, request.count if request.count else -1)
+        entries: list[Entry] = merge.forward(
+            stream.logs, above + 1, ids.MAX_ID, request.count if request.count else -1
+        )
         if entries:
             stream.xread_high_id = max(stream.xread_high_id, entries[-1].entry_id)
             results.append((key, [entry_reply(entry) for entry in entries]))

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt import ids
-from crdt.region_log import LogCursor
-from crdt.vector import Vector, includes
-from region.engine.blocking import FOR_RECEIVERS, FOR_ROUND, FOR_VECTOR, Waiter
-from region.engine.commands.arguments import SYNTAX_ERROR, integer, range_end, range_start, shown, timeout_ms
-from region.engine.core import Core, LinkRequest, Member
-from region.engine.explain import explain
-from region.engine.replies import OK, WAITING, CommandError, MapReply, Reply
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.crdt import ids
+from anabranch.crdt.region_log import LogCursor
+from anabranch.crdt.vector import Vector, includes
+from anabranch.region.engine.blocking import FOR_RECEIVERS, FOR_ROUND, FOR_VECTOR, Waiter
+from anabranch.region.engine.commands.arguments import (
+    SYNTAX_ERROR,
+    integer,
+    range_end,
+    range_start,
+    shown,
+    timeout_ms,
+)
+from anabranch.region.engine.core import Core, LinkRequest, Member
+from anabranch.region.engine.explain import explain
+from anabranch.region.engine.replies import OK, WAITING, CommandError, MapReply, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 
 def flat_vector(vector: Vector) -> list[Reply]:
@@ -28,7 +35,9 @@ def flat_vector(vector: Vector) -> list[Reply]:
 def _member(core: Core, text: bytes) -> Member:
     """A member by name or region_id."""
     name = shown(text)
-    member = core.members.get(int(name)) if name.isdigit() and len(name) < 5 else core.member_named(name)
+    member = (
+        core.members.get(int(name)) if name.isdigit() and len(name) < 5 else core.member_named(name)
+    )
     if member is None:
         names = ", ".join(f"{known.name} ({known.region_id})" for known in core.members.values())
         raise CommandError(f"ERR no region '{name}' in this cluster; its regions are {names}")
@@ -130,7 +139,10 @@ def receivers_with(core: Core, counter: int) -> int:
     for peer in core.others():
         heard = core.stability.newest(peer)
         acknowledged = core.links[peer].acknowledged.get(core.region_id, 0)
-        if max(acknowledged, 0 if heard is None else heard.vector.get(core.region_id, 0)) >= counter:
+        if (
+            max(acknowledged, 0 if heard is None else heard.vector.get(core.region_id, 0))
+            >= counter
+        ):
             have += 1
     return have
 
@@ -156,7 +168,11 @@ def log(core: Core, session: Session, argv: list[bytes]) -> Reply:
     cursor.seek_id(start)
     while cursor.valid and cursor.id() <= end and len(reply) != count:
         fields: list[Reply] = list(cursor.fields())
-        reply.append(MapReply([b"id", ids.format_id(cursor.id()), b"counter", cursor.counter, b"fields", fields]))
+        reply.append(
+            MapReply(
+                [b"id", ids.format_id(cursor.id()), b"counter", cursor.counter, b"fields", fields]
+            )
+        )
         cursor.step()
     return reply
 
@@ -176,11 +192,15 @@ def member(core: Core, session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(SYNTAX_ERROR)
     lost = _member(core, argv[2])
     if lost.region_id == core.region_id:
-        raise CommandError(f"ERR region {core.name} cannot say of itself that it is lost; say it in the others")
+        raise CommandError(
+            f"ERR region {core.name} cannot say of itself that it is lost; say it in the others"
+        )
     if not lost.lost:
         lost.lost = True
         core.note_lost()
-    core.meta_changes["lost"] = ",".join(str(known.region_id) for known in core.members.values() if known.lost).encode()
+    core.meta_changes["lost"] = ",".join(
+        str(known.region_id) for known in core.members.values() if known.lost
+    ).encode()
     core.journal.push_clock()  # a row to wait for: what is told besides goes into the same commit
     core.note_unsaved()
     core.answer_when_on_disk(session, OK)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from crdt import ids, merge, undelivered
-from crdt.groups import Group
-from crdt.merge import Entry
-from crdt.pel import Pending
-from crdt.stream import Stream
-from region.engine.commands.arguments import NO_SUCH_KEY, SYNTAX_ERROR, entry_reply, help_reply, integer, option_error, shown
-from region.engine.core import Core
-from region.engine.idempotency import configuration
-from region.engine.replies import CommandError, MapReply, Reply
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.crdt import ids, merge, undelivered
+from anabranch.crdt.groups import Group
+from anabranch.crdt.merge import Entry
+from anabranch.crdt.pel import Pending
+from anabranch.crdt.stream import Stream
+from anabranch.region.engine.commands.arguments import (
+    NO_SUCH_KEY,
+    SYNTAX_ERROR,
+    entry_reply,
+    help_reply,
+    integer,
+    option_error,
+    shown,
+)
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.idempotency import configuration
+from anabranch.region.engine.replies import CommandError, MapReply, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 
 def _stream(core: Core, key: bytes) -> Stream:
@@ -59,13 +67,21 @@ def stream_(core: Core, session: Session, argv: list[bytes]) -> Reply:
             b"last-entry", _entry(merge.last_entry(stream.logs)),
         ]  # fmt: skip
         return MapReply(_head(core, stream) + tail)
-    if argv[3].upper() != b"FULL" or len(argv) not in (4, 6) or (len(argv) == 6 and argv[4].upper() != b"COUNT"):
+    if (
+        argv[3].upper() != b"FULL"
+        or len(argv) not in (4, 6)
+        or (len(argv) == 6 and argv[4].upper() != b"COUNT")
+    ):
         raise option_error(argv)
     count = integer(argv[5]) if len(argv) == 6 else 10
     if count < 0:
         count = 10
-    entries: list[Reply] = [entry_reply(entry) for entry in merge.forward(stream.logs, 0, ids.MAX_ID, count or -1)]
-    groups: list[Reply] = [_full_group(stream, stream.groups[name], count) for name in sorted(stream.groups)]
+    entries: list[Reply] = [
+        entry_reply(entry) for entry in merge.forward(stream.logs, 0, ids.MAX_ID, count or -1)
+    ]
+    groups: list[Reply] = [
+        _full_group(stream, stream.groups[name], count) for name in sorted(stream.groups)
+    ]
     return MapReply([*_head(core, stream), b"entries", entries, b"groups", groups])
 
 
@@ -133,13 +149,28 @@ def consumers(core: Core, session: Session, argv: list[bytes]) -> Reply:
     stream = _stream(core, argv[2])
     group = stream.groups.get(argv[3])
     if group is None:
-        raise CommandError(f"NOGROUP No such consumer group '{shown(argv[3])}' for key name '{shown(argv[2])}'")
+        raise CommandError(
+            f"NOGROUP No such consumer group '{shown(argv[3])}' for key name '{shown(argv[2])}'"
+        )
     reply: list[Reply] = []
     for name in sorted(group.delivery.consumers):
         consumer = group.delivery.consumers[name]
         inactive = -1 if consumer.active_ms < 0 else max(core.clock_ms - consumer.active_ms, 0)
         idle = max(core.clock_ms - consumer.seen_ms, 0)
-        reply.append(MapReply([b"name", name, b"pending", consumer.pel.length, b"idle", idle, b"inactive", inactive]))
+        reply.append(
+            MapReply(
+                [
+                    b"name",
+                    name,
+                    b"pending",
+                    consumer.pel.length,
+                    b"idle",
+                    idle,
+                    b"inactive",
+                    inactive,
+                ]
+            )
+        )
     return reply
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from region.engine.core import Core
-from region.engine.replies import NULL_ARRAY, OK, CommandError, ErrorReply, Reply
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.replies import NULL_ARRAY, OK, CommandError, ErrorReply, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 
 def change_of(core: Core, key: bytes) -> int:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt import merge
-from crdt.effects import Trim
-from crdt.region_log import LogCursor, RegionLog
-from crdt.stream import Stream
-from crdt.vector import Vector
-from region.engine.commands.arguments import SYNTAX_ERROR, entry_id, integer
-from region.engine.core import Core
-from region.engine.replies import CommandError, Reply
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.crdt import merge
+from anabranch.crdt.effects import Trim
+from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.stream import Stream
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, entry_id, integer
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.replies import CommandError, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 DEFAULT_TRIM_LIMIT_NODES: Final = 100
 
@@ -32,7 +32,9 @@ class TrimRequest:
 def _parse_trim(argv: list[bytes], index: int, strategy: str, trim: TrimRequest) -> int:
     """Reads what follows MAXLEN or MINID at `index`; the index after it."""
     if trim.strategy:
-        raise CommandError("ERR syntax error, MAXLEN and MINID options at the same time are not compatible")
+        raise CommandError(
+            "ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
+        )
     trim.strategy = strategy
     index += 1
     if index < len(argv) - 1 and argv[index] in (b"~", b"="):
@@ -68,7 +70,9 @@ def parse_trim_option(argv: list[bytes], index: int, option: bytes, trim: TrimRe
 
 def check_trim(trim: TrimRequest, default_limit: int) -> None:
     if trim.limit >= 0 and not trim.strategy:
-        raise CommandError("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy")
+        raise CommandError(
+            "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
+        )
     if trim.limit >= 0 and not trim.is_approximate:
         raise CommandError("ERR syntax error, LIMIT cannot be used without the special ~ option")
     if trim.limit < 0 and trim.is_approximate:
@@ -79,11 +83,18 @@ def trim(core: Core, stream: Stream, request: TrimRequest) -> int:
     """Trims as decided on the local logical stream (S5.2); how many entries went."""
     prefix = _prefix(stream, request)
     if prefix and request.references == "ACKED":
-        prefix = {region_id: _acked_limit(stream, region_id, counter) for region_id, counter in prefix.items()}
+        prefix = {
+            region_id: _acked_limit(stream, region_id, counter)
+            for region_id, counter in prefix.items()
+        }
     if prefix and request.is_approximate:
         prefix = merge.whole_nodes(stream.logs, prefix, request.limit)
     before = stream.length()
-    prefix = {region_id: counter for region_id, counter in prefix.items() if _removes(stream.logs[region_id], counter)}
+    prefix = {
+        region_id: counter
+        for region_id, counter in prefix.items()
+        if _removes(stream.logs[region_id], counter)
+    }
     if prefix:
         core.require_issue()
         core.issue(Trim(stream.key, prefix, request.references == "DELREF"))
@@ -97,7 +108,9 @@ def _prefix(stream: Stream, request: TrimRequest) -> Vector:
     excess = stream.length() - request.threshold
     if excess <= 0:
         return {}
-    if request.is_approximate and not any(log.rax.nodes and log.rax.nodes[0].live() <= excess for log in stream.logs.values()):
+    if request.is_approximate and not any(
+        log.rax.nodes and log.rax.nodes[0].live() <= excess for log in stream.logs.values()
+    ):
         return {}
     return merge.prefix_of_count(stream.logs, excess)
 
@@ -127,7 +140,9 @@ def is_referenced(stream: Stream, region_id: int, counter: int, entry_id_: int) 
         if delivery.pel.get(region_id, counter, entry_id_) is not None:
             return True
         given = delivery.given.get(region_id)
-        if (given is None or not given.contains(counter)) and group.is_above_floor(region_id, counter, entry_id_):
+        if (given is None or not given.contains(counter)) and group.is_above_floor(
+            region_id, counter, entry_id_
+        ):
             return True
     return False
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdt.effects import Configure
-from region.engine.commands.arguments import NO_SUCH_KEY, SYNTAX_ERROR, help_reply, integer, wrong_arity_error
-from region.engine.core import Core
-from region.engine.idempotency import configuration
-from region.engine.replies import OK, CommandError, Reply
-from region.engine.session import Session
-from region.engine.table import Command
+from anabranch.crdt.effects import Configure
+from anabranch.region.engine.commands.arguments import (
+    NO_SUCH_KEY,
+    SYNTAX_ERROR,
+    help_reply,
+    integer,
+    wrong_arity_error,
+)
+from anabranch.region.engine.core import Core
+from anabranch.region.engine.idempotency import configuration
+from anabranch.region.engine.replies import OK, CommandError, Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.table import Command
 
 
 def xcfgset(core: Core, session: Session, argv: list[bytes]) -> Reply:
@@ -43,7 +49,15 @@ def xcfgset(core: Core, session: Session, argv: list[bytes]) -> Reply:
         raise CommandError("ERR At least one parameter must be specified")
     if (duration_s, maxsize) != current:
         core.require_issue()
-        core.issue(Configure(argv[1], duration_s, maxsize, list(stream.configurations), dict(core.keyspace.vector)))
+        core.issue(
+            Configure(
+                argv[1],
+                duration_s,
+                maxsize,
+                list(stream.configurations),
+                dict(core.keyspace.vector),
+            )
+        )
     return OK
 
 
@@ -51,12 +65,17 @@ def xidmp(core: Core, session: Session, argv: list[bytes]) -> Reply:
     """XIDMP CFGSET | CFGGET, seed 4's spelling: `key [DURATION d] [MAXSIZE m]`."""
     subcommand = argv[1].upper()
     if subcommand == b"HELP":
-        return help_reply("XIDMP", ["CFGSET <key> [DURATION <s>] [MAXSIZE <n>]", "CFGGET <key> [DURATION] [MAXSIZE]"])
+        return help_reply(
+            "XIDMP",
+            ["CFGSET <key> [DURATION <s>] [MAXSIZE <n>]", "CFGGET <key> [DURATION] [MAXSIZE]"],
+        )
     if len(argv) < 3:
         raise wrong_arity_error("xidmp|" + subcommand.decode("latin-1").lower())
     if subcommand == b"CFGSET":
         names = {b"DURATION": b"IDMP-DURATION", b"MAXSIZE": b"IDMP-MAXSIZE"}
-        return xcfgset(core, session, [argv[0], argv[2]] + [names.get(word.upper(), word) for word in argv[3:]])
+        return xcfgset(
+            core, session, [argv[0], argv[2]] + [names.get(word.upper(), word) for word in argv[3:]]
+        )
     if subcommand == b"CFGGET":
         stream = core.existing(argv[2])
         if stream is None:

@@ -1,0 +1,100 @@
+"""Which build of the hot modules runs: compiled, or their Python source.
+
+`pip install .` compiles the modules that setup.py lists, and installs their source beside them.
+Python prefers the compiled ones. With ``ANABRANCH_PURE=1`` in the environment a path hook finds
+only source files within this package. So there is one source, and one switch.
+
+`anabranch/__init__.py` imports this module before any other.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+from importlib.util import find_spec
+from pathlib import Path
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+# setup.py compiles this module in every compiled build, so it stands for all of them.
+_WITNESS = "anabranch.crdt.vector"
+_NOTE = "build.txt"
+
+
+def _source_finder(path: str) -> FileFinder:
+    """A path hook that takes the directories of this package and finds only source files in them."""
+    directory = os.path.abspath(path)
+    if directory.startswith(_PACKAGE + os.sep):
+        return FileFinder(path, (SourceFileLoader, SOURCE_SUFFIXES))
+    raise ImportError("not a directory of a compiled package", path=path)
+
+
+def pure_asked_for() -> bool:
+    """Whether the environment asks for the interpreted modules."""
+    return os.environ.get("ANABRANCH_PURE", "") not in ("", "0")
+
+
+def _prefer_source() -> None:
+    sys.path_hooks.insert(0, _source_finder)
+    for cached in list(sys.path_importer_cache):
+        if os.path.abspath(cached).startswith(_PACKAGE + os.sep):
+            del sys.path_importer_cache[cached]
+
+
+def kind() -> str:
+    """``compiled`` or ``interpreted``: the build that runs. `INFO server` shows it."""
+    spec = find_spec(_WITNESS)
+    origin = (spec.origin or "") if spec is not None else ""
+    return "compiled" if origin.endswith(tuple(EXTENSION_SUFFIXES)) else "interpreted"
+
+
+def reason() -> str:
+    """Why this build is interpreted, for people. Empty when it is compiled."""
+    if kind() == "compiled":
+        return ""
+    if pure_asked_for():
+        return "ANABRANCH_PURE is set"
+    note = Path(_PACKAGE, _NOTE)
+    return note.read_text(encoding="utf-8").strip() if note.exists() else "this is a source tree"
+
+
+def describe() -> str:
+    """One line for a test header or ``anabranch --version``."""
+    why = reason()
+    return f"{kind()} ({why}), in {_PACKAGE}" if why else f"{kind()}, in {_PACKAGE}"
+
+
+def root() -> Path:
+    """The directory that holds the running package: site-packages, or a source tree."""
+    return Path(_PACKAGE).parent
+
+
+def command(module: str = "anabranch.cli.main") -> list[str]:
+    """The beginning of a command line that runs `module` of this same build, whatever directory it is started in."""
+    return [sys.executable, "-P", "-m", module]
+
+
+def environment() -> dict[str, str]:
+    """The environment that `command` needs: a source tree is put on the path of the new process."""
+    variables = dict(os.environ)
+    if str(root()) not in (*site.getsitepackages(), site.getusersitepackages()):
+        paths = [str(root()), variables.get("PYTHONPATH", "")]
+        variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    return variables
+
+
+def include_source_tree(tree: Path) -> None:
+    """Makes importable what only a source tree has: `anabranch.bench` and `anabranch.sim.mutants`.
+
+    Modules that are installed still come from the installation.
+    """
+    for name, folder in (("anabranch", tree / "anabranch"), ("anabranch.sim", tree / "sim")):
+        package = import_module(name)
+        if not any(os.path.realpath(path) == os.path.realpath(folder) for path in package.__path__):
+            package.__path__.append(str(folder))
+
+
+if pure_asked_for():
+    _prefer_source()
