@@ -182,6 +182,14 @@ def apply_add_idempotent(
     )
     stream.iids_added += 1
     keyspace.changes.pairs.append((stream.key, effect.pid, effect.iid))
+    retire_pairs(keyspace, stream, effect.pid)
+
+
+def retire_pairs(keyspace: Keyspace, stream: Stream, pid: bytes) -> None:
+    """A producer's pairs above the maxsize in force answer no retries any more (S9.3)."""
+    configuration = stream.configuration()
+    maxsize = keyspace.pair_limits.maxsize if configuration is None else configuration[1]
+    stream.pairs.retire(pid, maxsize)
 
 
 def apply_remove_entries(stream: Stream, effect: fx.RemoveEntries) -> None:
@@ -194,8 +202,7 @@ def apply_trim(stream: Stream, effect: fx.Trim) -> None:
         stream.remove_prefix(region_id, counter)
         if effect.drops_references:
             for group in stream.groups.values():
-                for pending in group.delivery.pel.covered_by(region_id, 0, counter):
-                    group.delivery.unassign(region_id, pending.counter, pending.entry_id)
+                group.delivery.drop_references(region_id, counter)
 
 
 # -- the whole key ---------------------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Optional
 
 from anabranch.crdt.pel import Pel, Pending
-from anabranch.crdt.position import Position
+from anabranch.crdt.place import Place
 from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.spans import Spans, SpansByRegion
+from anabranch.crdt.vector import Vector, raise_to
 
 
 class Consumer:
@@ -29,7 +30,7 @@ class Delivery:
 
     def __init__(self) -> None:
         # What SETID said here, instead of the group's start.
-        self.floor: Optional[Position] = None
+        self.floor: Optional[Place] = None
         # What XCLAIM LASTID raised it to; an entry must be above both. 0: nothing.
         self.raised_id = 0
         self.given: SpansByRegion = {}
@@ -41,6 +42,8 @@ class Delivery:
         # Memo: in that region log nothing with a counter up to this is left to deliver. Entries arrive in ascending counters, so it
         # holds until a floor, a start or what is given moves back.
         self.cursors: dict[int, int] = {}
+        # Up to which counter of a region log a trim with DELREF dropped the references (S5.2).
+        self.references_dropped: Vector = {}
 
     def consumer(self, name: bytes, now_ms: int) -> Consumer:
         """That consumer, made if it is new."""
@@ -56,7 +59,13 @@ class Delivery:
         return spans
 
     def assign(self, pending: Pending, now_ms: int) -> None:
-        """Makes an entry pending for its consumer, whoever had it before."""
+        """Makes an entry pending for its consumer, whoever had it before.
+
+        Records are replayed after the block that was open when they arose. So one may be older than
+        a trim with DELREF in that block, and does not bring back what the trim dropped.
+        """
+        if pending.counter <= self.references_dropped.get(pending.region_id, 0):
+            return
         self.unassign(pending.region_id, pending.counter, pending.entry_id)
         self.pel.add(pending)
         self.consumer(pending.consumer, now_ms).pel.add(pending)
@@ -79,6 +88,12 @@ class Delivery:
         if consumer is not None:
             consumer.pel.remove(region_id, counter, entry_id)
         return True
+
+    def drop_references(self, region_id: int, counter: int) -> None:
+        """A trim with DELREF: no entry of that region log up to `counter` is pending any more (S5.2)."""
+        raise_to(self.references_dropped, {region_id: counter})
+        for pending in self.pel.covered_by(region_id, 0, counter):
+            self.unassign(region_id, pending.counter, pending.entry_id)
 
     def unassign_covered(self, region_id: int, spans: Spans) -> None:
         """Takes every entry whose counter lies in `spans` out of the PELs."""

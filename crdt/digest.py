@@ -8,7 +8,7 @@ from xxhash import xxh3_128_intdigest
 
 from anabranch.crdt.encoding import put_bytes, put_id, put_varint
 from anabranch.crdt.groups import Create, Group
-from anabranch.crdt.position import put_position
+from anabranch.crdt.place import put_place
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Dot
 
@@ -60,7 +60,7 @@ def _item(kind: bytes, dot: Dot) -> bytearray:
 def _of_create(group: Group, dot: Dot, create: Create) -> int:
     item = _item(b"c", dot)
     put_bytes(item, group.name)
-    put_position(item, create.start)
+    put_place(item, create.start)
     for region_id in sorted(create.acked):
         spans = create.acked[region_id]
         for index in range(len(spans.starts)):

@@ -18,7 +18,7 @@ from anabranch.crdt.encoding import (
     put_vector,
 )
 from anabranch.crdt.node import check_entries
-from anabranch.crdt.position import Position, at_counters, at_id
+from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.spans import SpansByRegion, put_spans_by_region, read_spans_by_region
 from anabranch.crdt.vector import Dot, Vector
 
@@ -129,7 +129,7 @@ class CreateGroup:
         self.starts_at_vector = starts_at_vector
         self.vector = vector
 
-    def start(self) -> Position:
+    def start(self) -> Place:
         return at_counters(self.vector) if self.starts_at_vector else at_id(self.start_id)
 
 

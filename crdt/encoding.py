@@ -43,36 +43,36 @@ def put_dots(out: bytearray, dots: list[Dot]) -> None:
 class Reader:
     """Reads what the functions above wrote; Malformed when the bytes end early. Numbers are bounded to 140 bits."""
 
-    def __init__(self, data: bytes, position: int = 0) -> None:
+    def __init__(self, data: bytes, offset: int = 0) -> None:
         self.data = data
-        self.position = position
+        self.offset = offset
 
     def at_end(self) -> bool:
-        return self.position >= len(self.data)
+        return self.offset >= len(self.data)
 
     def varint(self) -> int:
         data = self.data
-        position = self.position
+        offset = self.offset
         end = len(data)
         result = 0
         shift = 0
         while True:
-            if position >= end or shift > 140:
+            if offset >= end or shift > 140:
                 raise Malformed("a number ends early or is too long")
-            byte = data[position]
-            position += 1
+            byte = data[offset]
+            offset += 1
             result |= (byte & 127) << shift
             if byte < 128:
                 break
             shift += 7
-        self.position = position
+        self.offset = offset
         return result
 
     def take(self, length: int) -> bytes:
-        start = self.position
+        start = self.offset
         if start + length > len(self.data):
             raise Malformed("bytes end early")
-        self.position = start + length
+        self.offset = start + length
         return self.data[start : start + length]
 
     def bytes_(self) -> bytes:
@@ -88,7 +88,7 @@ class Reader:
     def count(self) -> int:
         """A number of items that follow, each at least one byte: so it cannot promise more than there is."""
         number = self.varint()
-        if number > len(self.data) - self.position:
+        if number > len(self.data) - self.offset:
             raise Malformed("more items are promised than bytes are left")
         return number
 

@@ -7,7 +7,7 @@ covers it covers the older ones, and it is the last to become causally stable. S
 from __future__ import annotations
 
 from anabranch.crdt.delivery import Delivery
-from anabranch.crdt.position import Position
+from anabranch.crdt.place import Place
 from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.spans import Spans, SpansByRegion, union_by_region
 from anabranch.crdt.vector import Dot, Vector
@@ -16,7 +16,7 @@ from anabranch.crdt.vector import Dot, Vector
 class Create:
     """One create of a group: where it starts, and the acked spans announced under it. Its dot is its key in `Group.creates`."""
 
-    def __init__(self, start: Position) -> None:
+    def __init__(self, start: Place) -> None:
         self.start = start
         self.acked: SpansByRegion = {}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Optional, TypeVar
 
-from anabranch.crdt.apply import note_change
+from anabranch.crdt.apply import note_change, retire_pairs
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.groups import Create, Group, is_buried
 from anabranch.crdt.idempotency import Pair
@@ -35,7 +35,7 @@ def join(
             keyspace,
             stream,
             other,
-            Stream(key, keyspace.limits) if theirs is None else theirs,
+            Stream(key, other.limits, other.pair_limits) if theirs is None else theirs,
             now_ms,
         )
         note_change(keyspace, stream)
@@ -255,3 +255,5 @@ def _join_pairs(
                 )
             )
             keyspace.changes.pairs.append((ours.key, pair.pid, pair.iid))
+    for pid in theirs.pairs.producers:
+        retire_pairs(keyspace, ours, pid)

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Final, Optional
 
 from sortedcontainers import SortedSet
 from xxhash import xxh3_64_intdigest
 
 from anabranch.crdt import digest
 from anabranch.crdt.block import NO_CHAIN
+from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
@@ -38,9 +39,12 @@ class Changes:
 class Keyspace:
     """All state that effects speak of, and the local state that hangs on it."""
 
-    def __init__(self, region_id: int, limits: NodeLimits) -> None:
+    def __init__(
+        self, region_id: int, limits: NodeLimits, pair_limits: Optional[PairLimits] = None
+    ) -> None:
         self.region_id = region_id
         self.limits = limits
+        self.pair_limits: Final = pair_limits or PairLimits()
         self.keys: dict[bytes, Stream] = {}
         self.vector: Vector = {}
         self.chains: dict[
@@ -71,7 +75,7 @@ class Keyspace:
     def get_or_create(self, key: bytes) -> Stream:
         stream = self.keys.get(key)
         if stream is None:
-            stream = self.keys[key] = Stream(key, self.limits)
+            stream = self.keys[key] = Stream(key, self.limits, self.pair_limits)
             self._undigested.add(
                 key
             )  # even if the key is dirty already: it may have been, and then nothing was left of it

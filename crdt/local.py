@@ -1,18 +1,22 @@
 """Local records (S13.1): what changes local group state, without a dot and never sent, so that a restart finds it again.
 
-A command makes a record, applies it, and the record goes to the log: what replay does is what the command did. A record names the
-creates that were live when it arose, and is void when none of them is live.
+A command makes a record, applies it, and the record goes to the log: replay does what the command
+did. A record names the creates that were live when it arose, and is void when none of them is live.
+
+Each kind is a class with its own fields. All kinds have one layout of bytes, in which a field that
+a kind does not have is empty or 0.
 """
 
 from __future__ import annotations
 
-from typing import Final, Optional
+from collections.abc import Sequence
+from typing import ClassVar, Final, Optional
 
-from anabranch.crdt.encoding import Reader, put_bytes, put_dots, put_id, put_varint
-from anabranch.crdt.groups import Group
+from anabranch.crdt.delivery import Delivery
+from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_dots, put_id, put_varint
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.pel import Pending
-from anabranch.crdt.position import Position, put_position, read_position
+from anabranch.crdt.place import Place, put_place, read_place
 from anabranch.crdt.spans import (
     SpansByRegion,
     put_spans_by_region,
@@ -21,171 +25,339 @@ from anabranch.crdt.spans import (
 )
 from anabranch.crdt.vector import Dot
 
-DELIVERED: Final = 1  # XREADGROUP >: given spans, and unless NOACK its entries pending
-REMOVED: Final = 2  # XACK, or a pending entry that is no more: out of the PELs
-CLAIMED: Final = 3  # XCLAIM, XAUTOCLAIM, XREADGROUP with an ID: owner, time and deliveries as given
-CONSUMER: Final = 4  # a consumer was made
-CONSUMER_DELETED: Final = 5  # XGROUP DELCONSUMER
-FLOOR_SET: Final = 6  # XGROUP SETID
-FLOOR_RAISED: Final = 7  # XCLAIM LASTID
-ENTRIES_READ: Final = 8  # statistics alone
+
+class EntryRef:
+    """An entry of a region log: its dot and its ID."""
+
+    def __init__(self, region_id: int, counter: int, entry_id: int) -> None:
+        self.region_id: Final = region_id
+        self.counter: Final = counter
+        self.entry_id: Final = entry_id
 
 
-class Item:
-    """One entry that a record speaks of; `delivered_ms` and `deliveries` matter to CLAIMED alone."""
+def entry_of(pending: Pending) -> EntryRef:
+    """The entry that is pending."""
+    return EntryRef(pending.region_id, pending.counter, pending.entry_id)
 
-    def __init__(
-        self,
-        region_id: int,
-        counter: int,
-        entry_id: int,
-        delivered_ms: int = 0,
-        deliveries: int = 0,
-    ) -> None:
-        self.region_id = region_id
-        self.counter = counter
-        self.entry_id = entry_id
-        self.delivered_ms = delivered_ms
-        self.deliveries = deliveries
+
+class Claim:
+    """An entry that is claimed, with the delivery time (ms) and count that it gets."""
+
+    def __init__(self, entry: EntryRef, delivered_ms: int, deliveries: int) -> None:
+        self.entry: Final = entry
+        self.delivered_ms: Final = delivered_ms
+        self.deliveries: Final = deliveries
+
+
+class RecordHead:
+    """What every record begins with: the group, its creates that were live then, and the time in ms."""
+
+    def __init__(self, key: bytes, group: bytes, creates: list[Dot], now_ms: int) -> None:
+        self.key: Final = key
+        self.group: Final = group
+        self.creates: Final = creates
+        self.now_ms: Final = now_ms
 
 
 class LocalRecord:
-    """One record; `kind` says which of the fields mean something."""
+    """One record. `may_announce`: it may make something announceable (S8.1)."""
+
+    kind: ClassVar[int] = 0
+
+    def __init__(self, head: RecordHead) -> None:
+        self.head: Final = head
+
+    def may_announce(self) -> bool:
+        return True
+
+    def change(self, delivery: Delivery) -> None:
+        """Does to a group's local state what the record says."""
+        raise NotImplementedError
+
+    def put(self, out: bytearray) -> None:
+        """Writes the record."""
+        self._put(out)
+
+    def _put(
+        self,
+        out: bytearray,
+        consumer: bytes = b"",
+        entries: Sequence[EntryRef] = (),
+        claims: Sequence[Claim] = (),
+        spans: Optional[SpansByRegion] = None,
+        floor: Optional[Place] = None,
+        last_id: int = 0,
+        entries_read: int = 0,
+        no_ack: bool = False,
+    ) -> None:
+        """The one layout of all kinds."""
+        head = self.head
+        out.append(self.kind)
+        put_bytes(out, head.key)
+        put_bytes(out, head.group)
+        put_dots(out, head.creates)
+        put_varint(out, head.now_ms)
+        put_bytes(out, consumer)
+        put_varint(out, len(entries) + len(claims))
+        for entry in entries:
+            _put_entry(out, entry)
+        for claim in claims:
+            _put_entry(out, claim.entry)
+            put_varint(out, claim.delivered_ms)
+            put_varint(out, claim.deliveries)
+        put_spans_by_region(out, spans or {})
+        if floor is not None:
+            put_place(out, floor)
+        put_id(out, last_id)
+        put_varint(out, entries_read)
+        out.append(1 if no_ack else 0)
+
+
+class Delivered(LocalRecord):
+    """XREADGROUP `>`: spans are given, and unless NOACK their entries are pending for the consumer.
+
+    `entries_read` is what that statistic becomes.
+    """
+
+    kind = 1
 
     def __init__(
-        self, kind: int, key: bytes, group: bytes, creates: list[Dot], now_ms: int
+        self,
+        head: RecordHead,
+        consumer: bytes,
+        entries: list[EntryRef],
+        spans: SpansByRegion,
+        entries_read: int,
+        no_ack: bool,
     ) -> None:
-        self.kind = kind
-        self.key = key
-        self.group = group
-        self.creates = creates
-        self.now_ms = now_ms
-        self.consumer = b""
-        self.items: list[Item] = []
-        self.spans: SpansByRegion = {}
-        # FLOOR_SET: the floor, and per region log the last entry not above it (counter, ID): what is given beyond is forgotten (S7.4)
-        self.floor: Optional[Position] = None
-        self.last_id = 0  # FLOOR_RAISED
-        self.entries_read = 0  # what the statistic becomes
-        self.no_ack = False
+        super().__init__(head)
+        self.consumer: Final = consumer
+        self.entries: Final = entries
+        self.spans: Final = spans
+        self.entries_read: Final = entries_read
+        self.no_ack: Final = no_ack
+
+    def may_announce(self) -> bool:
+        """What was just delivered is pending, unless nobody is to acknowledge it."""
+        return self.no_ack
+
+    def change(self, delivery: Delivery) -> None:
+        now_ms = self.head.now_ms
+        union_by_region(delivery.given, self.spans)
+        delivery.entries_read = self.entries_read
+        consumer = delivery.consumer(self.consumer, now_ms)
+        consumer.seen_ms = consumer.active_ms = now_ms
+        for entry in self.entries:
+            if self.no_ack:
+                delivery.no_longer_dropped(entry.region_id, entry.counter)
+            else:
+                pending = Pending(
+                    entry.entry_id, entry.region_id, entry.counter, self.consumer, now_ms, 1
+                )
+                delivery.assign(pending, now_ms)
+
+    def put(self, out: bytearray) -> None:
+        self._put(
+            out,
+            consumer=self.consumer,
+            entries=self.entries,
+            spans=self.spans,
+            entries_read=self.entries_read,
+            no_ack=self.no_ack,
+        )
+
+
+class Removed(LocalRecord):
+    """XACK, or a pending entry that exists no more: entries leave the PELs."""
+
+    kind = 2
+
+    def __init__(self, head: RecordHead, entries: list[EntryRef]) -> None:
+        super().__init__(head)
+        self.entries: Final = entries
+
+    def change(self, delivery: Delivery) -> None:
+        for entry in self.entries:
+            delivery.unassign(entry.region_id, entry.counter, entry.entry_id)
+
+    def put(self, out: bytearray) -> None:
+        self._put(out, entries=self.entries)
+
+
+class Claimed(LocalRecord):
+    """XCLAIM, XAUTOCLAIM, and XREADGROUP with an ID: entries are pending for that consumer from now on."""
+
+    kind = 3
+
+    def __init__(self, head: RecordHead, consumer: bytes, claims: list[Claim]) -> None:
+        super().__init__(head)
+        self.consumer: Final = consumer
+        self.claims: Final = claims
+
+    def change(self, delivery: Delivery) -> None:
+        now_ms = self.head.now_ms
+        consumer = delivery.consumer(self.consumer, now_ms)
+        consumer.seen_ms = consumer.active_ms = now_ms
+        for claim in self.claims:
+            entry = claim.entry
+            pending = Pending(
+                entry.entry_id,
+                entry.region_id,
+                entry.counter,
+                self.consumer,
+                claim.delivered_ms,
+                claim.deliveries,
+            )
+            delivery.assign(pending, now_ms)
+
+    def put(self, out: bytearray) -> None:
+        self._put(out, consumer=self.consumer, claims=self.claims)
+
+
+class ConsumerMade(LocalRecord):
+    """A consumer was made, by a command of its own or by its first read."""
+
+    kind = 4
+
+    def __init__(self, head: RecordHead, consumer: bytes) -> None:
+        super().__init__(head)
+        self.consumer: Final = consumer
+
+    def change(self, delivery: Delivery) -> None:
+        delivery.consumer(self.consumer, self.head.now_ms)
+
+    def put(self, out: bytearray) -> None:
+        self._put(out, consumer=self.consumer)
+
+
+class ConsumerDeleted(LocalRecord):
+    """XGROUP DELCONSUMER."""
+
+    kind = 5
+
+    def __init__(self, head: RecordHead, consumer: bytes) -> None:
+        super().__init__(head)
+        self.consumer: Final = consumer
+
+    def change(self, delivery: Delivery) -> None:
+        delivery.delete_consumer(self.consumer)
+
+    def put(self, out: bytearray) -> None:
+        self._put(out, consumer=self.consumer)
+
+
+class FloorSet(LocalRecord):
+    """XGROUP SETID: the floor, and of each region log the last entry not above it (S7.4).
+
+    What is given beyond that entry is forgotten.
+    """
+
+    kind = 6
+
+    def __init__(
+        self, head: RecordHead, floor: Place, last_below: list[EntryRef], entries_read: int
+    ) -> None:
+        super().__init__(head)
+        self.floor: Final = floor
+        self.last_below: Final = last_below
+        self.entries_read: Final = entries_read
+
+    def change(self, delivery: Delivery) -> None:
+        delivery.floor = self.floor
+        delivery.raised_id = 0
+        delivery.entries_read = self.entries_read
+        delivery.cursors.clear()
+        last_below = {entry.region_id: entry for entry in self.last_below}
+        for region_id, spans in delivery.given.items():
+            entry = last_below.get(region_id)
+            spans.truncate(
+                0 if entry is None else entry.counter, 0 if entry is None else entry.entry_id
+            )
+
+    def put(self, out: bytearray) -> None:
+        self._put(out, entries=self.last_below, floor=self.floor, entries_read=self.entries_read)
+
+
+class FloorRaised(LocalRecord):
+    """XCLAIM LASTID."""
+
+    kind = 7
+
+    def __init__(self, head: RecordHead, last_id: int) -> None:
+        super().__init__(head)
+        self.last_id: Final = last_id
+
+    def change(self, delivery: Delivery) -> None:
+        delivery.raised_id = max(delivery.raised_id, self.last_id)
+        delivery.cursors.clear()  # they would begin below the raised floor
+
+    def put(self, out: bytearray) -> None:
+        self._put(out, last_id=self.last_id)
+
+
+def _put_entry(out: bytearray, entry: EntryRef) -> None:
+    put_varint(out, entry.region_id)
+    put_varint(out, entry.counter)
+    put_id(out, entry.entry_id)
+
+
+# -- applying, reading
 
 
 def apply_local(keyspace: Keyspace, record: LocalRecord) -> None:
     """Applies a record, unless it is void."""
-    stream = keyspace.get(record.key)
-    group = None if stream is None else stream.groups.get(record.group)
-    if stream is None or group is None or not any(dot in group.creates for dot in record.creates):
+    head = record.head
+    stream = keyspace.get(head.key)
+    group = None if stream is None else stream.groups.get(head.group)
+    if stream is None or group is None:
         return
-    _apply(group, record)
+    if not any(dot in group.creates for dot in head.creates):
+        return
+    record.change(group.delivery)
     keyspace.touch_local(stream)
-    if record.kind != DELIVERED or record.no_ack:
-        keyspace.acknowledgeable[(record.key, record.group)] = None
-
-
-def _apply(group: Group, record: LocalRecord) -> None:
-    delivery = group.delivery
-    now_ms = record.now_ms
-    if record.kind == DELIVERED:
-        union_by_region(delivery.given, record.spans)
-        delivery.entries_read = record.entries_read
-        consumer = delivery.consumer(record.consumer, now_ms)
-        consumer.seen_ms = consumer.active_ms = now_ms
-        for item in record.items:
-            if record.no_ack:
-                delivery.no_longer_dropped(item.region_id, item.counter)
-            else:
-                delivery.assign(
-                    Pending(
-                        item.entry_id, item.region_id, item.counter, record.consumer, now_ms, 1
-                    ),
-                    now_ms,
-                )
-    elif record.kind == REMOVED:
-        for item in record.items:
-            delivery.unassign(item.region_id, item.counter, item.entry_id)
-    elif record.kind == CLAIMED:
-        consumer = delivery.consumer(record.consumer, now_ms)
-        consumer.seen_ms = consumer.active_ms = now_ms
-        for item in record.items:
-            pending = Pending(
-                item.entry_id,
-                item.region_id,
-                item.counter,
-                record.consumer,
-                item.delivered_ms,
-                item.deliveries,
-            )
-            delivery.assign(pending, now_ms)
-    elif record.kind == CONSUMER:
-        delivery.consumer(record.consumer, now_ms)
-    elif record.kind == CONSUMER_DELETED:
-        delivery.delete_consumer(record.consumer)
-    elif record.kind == FLOOR_SET:
-        assert record.floor is not None
-        delivery.floor = record.floor
-        delivery.raised_id = 0
-        delivery.entries_read = record.entries_read
-        delivery.cursors.clear()
-        beyond = {item.region_id: item for item in record.items}
-        for region_id, spans in delivery.given.items():
-            item_ = beyond.get(region_id)
-            spans.truncate(
-                0 if item_ is None else item_.counter, 0 if item_ is None else item_.entry_id
-            )
-    elif record.kind == FLOOR_RAISED:
-        delivery.raised_id = max(delivery.raised_id, record.last_id)
-        delivery.cursors.clear()  # they would begin below the raised floor
-    else:
-        delivery.entries_read = record.entries_read
-
-
-def put_record(out: bytearray, record: LocalRecord) -> None:
-    out.append(record.kind)
-    put_bytes(out, record.key)
-    put_bytes(out, record.group)
-    put_dots(out, record.creates)
-    put_varint(out, record.now_ms)
-    put_bytes(out, record.consumer)
-    put_varint(out, len(record.items))
-    for item in record.items:
-        put_varint(out, item.region_id)
-        put_varint(out, item.counter)
-        put_id(out, item.entry_id)
-        if record.kind == CLAIMED:
-            put_varint(out, item.delivered_ms)
-            put_varint(out, item.deliveries)
-    put_spans_by_region(out, record.spans)
-    if record.kind == FLOOR_SET:
-        assert record.floor is not None
-        put_position(out, record.floor)
-    put_id(out, record.last_id)
-    put_varint(out, record.entries_read)
-    out.append(1 if record.no_ack else 0)
+    if record.may_announce():
+        keyspace.acknowledgeable[(head.key, head.group)] = None
 
 
 def read_record(reader: Reader) -> LocalRecord:
+    """Reads one record; Malformed when it is of no known kind."""
     kind = reader.varint()
     key = reader.bytes_()
     group = reader.bytes_()
     creates = reader.dots()
-    record = LocalRecord(kind, key, group, creates, reader.varint())
-    record.consumer = reader.bytes_()
+    head = RecordHead(key, group, creates, reader.varint())
+    consumer = reader.bytes_()
+    entries: list[EntryRef] = []
+    claims: list[Claim] = []
     for _ in range(reader.count()):
         region_id = reader.varint()
         counter = reader.varint()
-        entry_id = reader.id_()
-        if kind == CLAIMED:
+        entry = EntryRef(region_id, counter, reader.id_())
+        if kind == Claimed.kind:
             delivered_ms = reader.varint()
-            record.items.append(Item(region_id, counter, entry_id, delivered_ms, reader.varint()))
+            claims.append(Claim(entry, delivered_ms, reader.varint()))
         else:
-            record.items.append(Item(region_id, counter, entry_id))
-    record.spans = read_spans_by_region(reader)
-    if kind == FLOOR_SET:
-        record.floor = read_position(reader)
-    record.last_id = reader.id_()
-    record.entries_read = reader.varint()
-    record.no_ack = reader.varint() != 0
-    return record
+            entries.append(entry)
+    spans = read_spans_by_region(reader)
+    floor = read_place(reader) if kind == FloorSet.kind else None
+    last_id = reader.id_()
+    entries_read = reader.varint()
+    no_ack = reader.varint() != 0
+    if kind == Delivered.kind:
+        return Delivered(head, consumer, entries, spans, entries_read, no_ack)
+    if kind == Removed.kind:
+        return Removed(head, entries)
+    if kind == Claimed.kind:
+        return Claimed(head, consumer, claims)
+    if kind == ConsumerMade.kind:
+        return ConsumerMade(head, consumer)
+    if kind == ConsumerDeleted.kind:
+        return ConsumerDeleted(head, consumer)
+    if floor is not None:
+        return FloorSet(head, floor, entries, entries_read)
+    if kind == FloorRaised.kind:
+        return FloorRaised(head, last_id)
+    raise Malformed(f"a local record of unknown kind {kind}")
 
 
 def read_records(body: bytes) -> list[LocalRecord]:

@@ -80,61 +80,61 @@ class Scan:
     def step(self) -> bool:
         """To the next entry; False at the end. Varints are read in place, without calls: every read and merge runs through here."""
         data = self.data
-        position = self.next
-        if position >= len(data):
+        offset = self.next
+        if offset >= len(data):
             return False
-        self.start = position
-        flags = data[position]
+        self.start = offset
+        flags = data[offset]
         self.flags = flags
-        position += 1
+        offset += 1
         if flags & SAME_MS:
             seq_base = self.seq
         else:
             seq_base = 0
-            byte = data[position]
-            position += 1
+            byte = data[offset]
+            offset += 1
             delta = byte & 127
             shift = 7
             while byte > 127:
-                byte = data[position]
-                position += 1
+                byte = data[offset]
+                offset += 1
                 delta |= (byte & 127) << shift
                 shift += 7
             self.ms += delta
-        byte = data[position]
-        position += 1
+        byte = data[offset]
+        offset += 1
         delta = byte & 127
         shift = 7
         while byte > 127:
-            byte = data[position]
-            position += 1
+            byte = data[offset]
+            offset += 1
             delta |= (byte & 127) << shift
             shift += 7
         self.seq = seq_base + delta
         if flags & NEXT_COUNTER:
             self.counter += 1
         else:
-            byte = data[position]
-            position += 1
+            byte = data[offset]
+            offset += 1
             delta = byte & 127
             shift = 7
             while byte > 127:
-                byte = data[position]
-                position += 1
+                byte = data[offset]
+                offset += 1
                 delta |= (byte & 127) << shift
                 shift += 7
             self.counter += delta
-        byte = data[position]
-        position += 1
+        byte = data[offset]
+        offset += 1
         delta = byte & 127
         shift = 7
         while byte > 127:
-            byte = data[position]
-            position += 1
+            byte = data[offset]
+            offset += 1
             delta |= (byte & 127) << shift
             shift += 7
-        self.payload_start = position
-        self.next = position + delta
+        self.payload_start = offset
+        self.next = offset + delta
         return True
 
     def id(self) -> int:
@@ -282,40 +282,40 @@ class PackedNode:
         return total & DIGEST_MASK
 
 
-def _varint_at(data: bytes, position: int) -> tuple[int, int]:
-    byte = data[position]
-    position += 1
+def _varint_at(data: bytes, offset: int) -> tuple[int, int]:
+    byte = data[offset]
+    offset += 1
     value = byte & 127
     shift = 7
     while byte > 127:
-        byte = data[position]
-        position += 1
+        byte = data[offset]
+        offset += 1
         value |= (byte & 127) << shift
         shift += 7
-    return value, position
+    return value, offset
 
 
 def names_end(payload: bytes) -> int:
     """Offset at which the names of a names-then-values payload end."""
-    count, position = _varint_at(payload, 0)
+    count, offset = _varint_at(payload, 0)
     for _ in range(count):
-        length, position = _varint_at(payload, position)
-        position += length
-    return position
+        length, offset = _varint_at(payload, offset)
+        offset += length
+    return offset
 
 
 def decode_fields(names: bytes, values: bytes) -> list[bytes]:
     """Field, value, field, value, …"""
-    count, name_position = _varint_at(names, 0)
-    value_position = 0
+    count, name_offset = _varint_at(names, 0)
+    value_offset = 0
     result: list[bytes] = []
     for _ in range(count):
-        length, name_position = _varint_at(names, name_position)
-        result.append(names[name_position : name_position + length])
-        name_position += length
-        length, value_position = _varint_at(values, value_position)
-        result.append(values[value_position : value_position + length])
-        value_position += length
+        length, name_offset = _varint_at(names, name_offset)
+        result.append(names[name_offset : name_offset + length])
+        name_offset += length
+        length, value_offset = _varint_at(values, value_offset)
+        result.append(values[value_offset : value_offset + length])
+        value_offset += length
     return result
 
 

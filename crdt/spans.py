@@ -77,12 +77,12 @@ class Spans:
         for index in range(len(self.starts)):
             start = self.starts[index]
             end = self.ends[index]
-            position = bisect_right(other.ends, start)
-            while position < len(other.starts) and other.starts[position] < end:
-                if other.starts[position] > start:
-                    result.add(start, other.starts[position], UNKNOWN_ID)
-                start = max(start, other.ends[position])
-                position += 1
+            theirs = bisect_right(other.ends, start)
+            while theirs < len(other.starts) and other.starts[theirs] < end:
+                if other.starts[theirs] > start:
+                    result.add(start, other.starts[theirs], UNKNOWN_ID)
+                start = max(start, other.ends[theirs])
+                theirs += 1
             result.add(start, end, self.end_ids[index])
         return result
 

@@ -17,12 +17,13 @@ from anabranch.crdt.idempotency import Pair
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.node import PackedNode
 from anabranch.crdt.pel import Pending
-from anabranch.crdt.position import put_position, read_position
+from anabranch.crdt.place import put_place, read_place
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.spans import put_spans_by_region, read_spans_by_region
 from anabranch.crdt.stream import Stream
 
-STATE_VERSION: Final = 1
+# Version 1 does not say which pairs are retired.
+STATE_VERSION: Final = 2
 SNAPSHOT_VERSION: Final = 1
 
 
@@ -77,7 +78,7 @@ def read_node(body: bytes) -> PackedNode:
     last_counter = reader.varint()
     node = PackedNode(reader.bytes_(), base_counter)
     share = reader.bytes_()
-    node.take_run(body[reader.position :], count, last_ms, last_seq, last_counter)
+    node.take_run(body[reader.offset :], count, last_ms, last_seq, last_counter)
     node.deleted = deleted
     node.share = int.from_bytes(share, "big") if share else None
     if node.live() <= 0:
@@ -112,7 +113,7 @@ def put_converged(out: bytearray, stream: Stream) -> None:
         for dot in sorted(creates):
             put_varint(out, dot[0])
             put_varint(out, dot[1])
-            put_position(out, creates[dot].start)
+            put_place(out, creates[dot].start)
             put_spans_by_region(out, creates[dot].acked)
     put_varint(out, len(stream.deadlines))
     for dot in sorted(stream.deadlines):
@@ -149,9 +150,10 @@ def _put_until_stable(out: bytearray, stream: Stream) -> None:
         put_varint(out, pair.held_ms)
 
 
-def read_converged(reader: Reader, stream: Stream) -> None:
-    """Reads what `put_converged` wrote into an empty stream."""
-    if reader.varint() != STATE_VERSION:
+def read_converged(reader: Reader, stream: Stream) -> int:
+    """Reads what `put_converged` wrote into an empty stream; the version of what was read."""
+    version = reader.varint()
+    if not 1 <= version <= STATE_VERSION:
         raise Malformed("state of an unknown version")
     for _ in range(reader.count()):
         region_id = reader.varint()
@@ -162,7 +164,7 @@ def read_converged(reader: Reader, stream: Stream) -> None:
         for _ in range(reader.count()):
             region_id = reader.varint()
             dot = (region_id, reader.varint())
-            group.creates[dot] = create = Create(read_position(reader))
+            group.creates[dot] = create = Create(read_place(reader))
             create.acked = read_spans_by_region(reader)
     for _ in range(reader.count()):
         region_id = reader.varint()
@@ -174,6 +176,7 @@ def read_converged(reader: Reader, stream: Stream) -> None:
         duration_s = reader.varint()
         stream.configurations[dot] = (duration_s, reader.varint())
     _read_until_stable(reader, stream)
+    return version
 
 
 def _read_until_stable(reader: Reader, stream: Stream) -> None:
@@ -204,9 +207,15 @@ def put_local(out: bytearray, stream: Stream) -> None:
     for name in sorted(stream.groups):
         put_bytes(out, name)
         _put_delivery(out, stream.groups[name].delivery)
+    retired = [(pid, one.retired) for pid, one in stream.pairs.producers.items() if one.retired]
+    put_varint(out, len(retired))
+    for pid, count in retired:
+        put_bytes(out, pid)
+        put_varint(out, count)
 
 
-def read_local(reader: Reader, stream: Stream) -> None:
+def read_local(reader: Reader, stream: Stream, version: int = STATE_VERSION) -> None:
+    """Reads what `put_local` wrote; `version` is that of the converged part before it."""
     stream.entries_added = reader.varint()
     stream.max_deleted_id = reader.id_()
     stream.iids_added = reader.varint()
@@ -216,12 +225,16 @@ def read_local(reader: Reader, stream: Stream) -> None:
         delivery = _read_delivery(reader)
         if name in stream.groups:
             stream.groups[name].delivery = delivery
+    if version >= 2:
+        for _ in range(reader.count()):
+            pid = reader.bytes_()
+            stream.pairs.retire_first(pid, reader.varint())
 
 
 def _put_delivery(out: bytearray, delivery: Delivery) -> None:
     out.append(0 if delivery.floor is None else 1)
     if delivery.floor is not None:
-        put_position(out, delivery.floor)
+        put_place(out, delivery.floor)
     put_id(out, delivery.raised_id)
     put_spans_by_region(out, delivery.given)
     put_varint(out, len(delivery.dropped))
@@ -250,7 +263,7 @@ def _put_delivery(out: bytearray, delivery: Delivery) -> None:
 def _read_delivery(reader: Reader) -> Delivery:
     delivery = Delivery()
     if reader.varint():
-        delivery.floor = read_position(reader)
+        delivery.floor = read_place(reader)
     delivery.raised_id = reader.id_()
     delivery.given = read_spans_by_region(reader)
     for _ in range(reader.count()):
@@ -350,7 +363,7 @@ def read_snapshot(chunks: list[bytes], limits: NodeLimits) -> Keyspace:
                 read_converged(record, stream)
             elif kind == _NODE and stream is not None:
                 region_id = record.varint()
-                push_node(stream, region_id, read_node(record.data[record.position :]))
+                push_node(stream, region_id, read_node(record.data[record.offset :]))
             else:
                 raise Malformed("a snapshot's records are out of order")
             awaited -= 1

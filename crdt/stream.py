@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.crdt.groups import Create, Group
-from anabranch.crdt.idempotency import Pairs
+from anabranch.crdt.idempotency import PairLimits, Pairs
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.vector import Dot, Vector, covers, dot_order
 
@@ -16,7 +16,9 @@ NEVER: Final = (1 << 64) - 1
 class Stream:
     """One stream key. Whether it exists for a client is `exists_at`; what it holds may outlive that."""
 
-    def __init__(self, key: bytes, limits: NodeLimits) -> None:
+    def __init__(
+        self, key: bytes, limits: NodeLimits, pair_limits: Optional[PairLimits] = None
+    ) -> None:
         self.key = key
         self.limits = limits
         # -- converged state
@@ -32,7 +34,7 @@ class Stream:
         self.tombstones: dict[bytes, Vector] = {}  # group name → destroys (S6.1)
         self.tombstone_of_all: Vector = {}  # DELs: for all names
         self.clears: Vector = {}  # joined vectors of what cleared pairs (S11.3)
-        self.pairs = Pairs()
+        self.pairs = Pairs(pair_limits or PairLimits())
         self.touched: Vector = {}  # newest effect on this key per region
         # -- local statistics (S3.4)
         self.entries_added = 0

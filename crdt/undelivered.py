@@ -132,19 +132,19 @@ def last_delivered_id(stream: Stream, group: Group) -> int:
 def _floor_id(stream: Stream, group: Group) -> int:
     """The floor as an entry ID; where it is counters, the highest entry not above it."""
     delivery = group.delivery
-    positions = (
+    places = (
         [create.start for create in group.creates.values()]
         if delivery.floor is None
         else [delivery.floor]
     )
     ids: list[int] = []
-    for position in positions:
-        if position.is_id:
-            ids.append(position.entry_id)
+    for place in places:
+        if place.is_id:
+            ids.append(place.entry_id)
         else:
             ids.append(
                 max(
-                    [max(log.id_at(position.counter_in(log)), 0) for log in stream.logs.values()],
+                    [max(log.id_at(place.counter_in(log)), 0) for log in stream.logs.values()],
                     default=0,
                 )
             )

@@ -54,8 +54,10 @@ class Checkpoints:
     def is_due(self, log_bytes: int, steady_ms: int) -> bool:
         """Whether keys changed, and time or log says that one should begin; never while commits fail."""
         engine = self.engine
-        if engine.commit_error or not (
-            engine.keyspace.dirty or engine.keyspace.is_dirty or engine.changes_since_checkpoint()
+        if engine.state.disk.error or not (
+            engine.keyspace.dirty
+            or engine.keyspace.is_dirty
+            or engine.state.changes_since_checkpoint()
         ):
             return False
         if log_bytes - self.log_bytes >= engine.settings.integer("crdt-checkpoint-max-bytes"):
@@ -69,12 +71,14 @@ class Checkpoints:
         self.log_bytes = log_bytes
         self.began_ms = steady_ms
         if not checkpointer.is_under_way():
-            engine.journal.cut_block()
-            checkpointer.begin(engine.keyspace, engine.journal.position, engine.clock_ms)
+            engine.state.journal.cut_block()
+            checkpointer.begin(
+                engine.keyspace, engine.state.journal.position, engine.state.clock.now_ms
+            )
         while checkpointer.pending or checkpointer.has_more():
             if not checkpointer.pending:
-                engine.journal.cut_block()
-                checkpointer.capture(engine.keyspace, engine.journal.position)
+                engine.state.journal.cut_block()
+                checkpointer.capture(engine.keyspace, engine.state.journal.position)
             yield UntilCommitted(checkpointer.pending_position)
             for statements in checkpointer.slices():
                 yield Write(statements)
@@ -83,5 +87,5 @@ class Checkpoints:
         yield UntilCommitted(replay_from)
         yield Write(statements)
         checkpointer.finished()
-        engine.saved_position = replay_from
+        engine.checkpointed(replay_from)
         yield Truncate(replay_from)

@@ -16,10 +16,11 @@ import aiosqlite
 
 from anabranch.crdt.block import Block
 from anabranch.crdt.encoding import Malformed, Reader, put_vector
+from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.vector import Vector, includes, raise_to
 from anabranch.region.engine.errors import StorageError
-from anabranch.region.engine.journal import Commit, Row
+from anabranch.region.engine.rows import BlockRow, Commit, SnapshotRow
 from anabranch.region.storage import loading, log, schema
 from anabranch.region.storage.loading import Stored
 
@@ -66,7 +67,7 @@ class Database:
         self.log_bytes = 0
         self.log_effects = 0
         self._origins: list[int] = []
-        self._tail: deque[Row] = deque()
+        self._tail: deque[BlockRow] = deque()
         self._tail_bytes = 0
         self._tail_max_bytes = _TAIL_BYTES
         self._writer: Optional[Connection] = None
@@ -94,11 +95,11 @@ class Database:
         region_id: int,
         members: list[int],
         limits: NodeLimits,
-        idmp_maxsize: int,
+        pair_limits: PairLimits,
     ) -> Stored:
         """State as of the last commit: checkpoint and log."""
         try:
-            stored = loading.begin(meta, region_id, limits, idmp_maxsize)
+            stored = loading.begin(meta, region_id, limits, pair_limits)
             await self._load_keys(stored)
             await self._drop_unfinished(stored)
             await self._replay(stored)
@@ -153,20 +154,23 @@ class Database:
 
     async def _replay(self, stored: Stored) -> None:
         while True:
-            rows = list(await self._read(log.ROWS_AFTER, (stored.position, _READ_ROWS)))
-            if not rows:
+            found = list(await self._read(log.ROWS_AFTER, (stored.position, _READ_ROWS)))
+            if not found:
                 return
-            for columns in rows:
-                row = log.read_row(columns)
+            for columns in found:
                 chunks: list[bytes] = []
-                if row.snapshot:
-                    staged = await self._read(
-                        "SELECT body FROM staged WHERE position = ? ORDER BY part", (row.position,)
-                    )
+                if log.is_snapshot(columns):
+                    staged = await self._read(log.STAGED, (columns[0],))
                     chunks = [chunk for (chunk,) in staged]
-                loading.replay(stored, row, columns[6], chunks)
-                if row.snapshot:
-                    raise_to(self.log_floor, Reader(row.body).vector())
+                try:
+                    row = log.read_row(columns, chunks)
+                except Malformed as error:
+                    raise StorageError(
+                        f"row {columns[0]} of the log is damaged: {error}"
+                    ) from error
+                loading.replay(stored, row, columns[6])
+                if isinstance(row, SnapshotRow):
+                    raise_to(self.log_floor, row.vector)
 
     async def close(self) -> None:
         for connection in (self._reader, self._writer):
@@ -202,23 +206,24 @@ class Database:
         """Writes a commit; afterwards it is on disk (synchronous=FULL)."""
         statements = log.commit_statements(commit)
         for row in commit.rows:
-            if row.snapshot:  # the log no longer reaches back beyond it (S11.2)
-                raise_to(self.log_floor, Reader(row.body).vector())
+            if isinstance(row, SnapshotRow):
+                # The log no longer reaches back beyond it (S11.2).
+                raise_to(self.log_floor, row.vector)
                 statements.append(self._floor())
         if statements:
             await self.write(statements)
         for row in commit.rows:
             self.log_rows += 1
-            self.log_bytes += len(row.body)
-            if row.block is not None:
+            self.log_bytes += len(log.body_of(row))
+            if isinstance(row, BlockRow):
                 self.log_effects += row.block.last - row.block.first + 1
                 self._tail.append(row)
-                self._tail_bytes += len(row.body) + 200
-            elif row.snapshot:
+                self._tail_bytes += len(row.block.body) + 200
+            elif isinstance(row, SnapshotRow):
                 self._tail.clear()
                 self._tail_bytes = 0
         while self._tail_bytes > self._tail_max_bytes and len(self._tail) > 1:
-            self._tail_bytes -= len(self._tail.popleft().body) + 200
+            self._tail_bytes -= len(self._tail.popleft().block.body) + 200
         self.last_position = commit.position
 
     def _floor(self) -> schema.Statement:
@@ -251,7 +256,7 @@ class Database:
             self.log_bytes -= freed_bytes
             self.log_effects -= freed_effects
             while self._tail and self._tail[0].position <= last:
-                self._tail_bytes -= len(self._tail.popleft().body) + 200
+                self._tail_bytes -= len(self._tail.popleft().block.body) + 200
 
     # -- reading for sync --------------------------------------------------------------------------------------------
 
@@ -260,22 +265,22 @@ class Database:
         assert reader is not None
         return await reader.execute_fetchall(sql, parameters)
 
-    async def rows_after(self, position: int, bytes_max: int) -> list[Row]:
+    async def rows_after(self, position: int, bytes_max: int) -> list[BlockRow]:
         """Committed block rows after a position, ascending; at least one if there is any."""
-        found: list[Row] = []
+        found: list[BlockRow] = []
         size = 0
         if self._tail and position >= self._tail[0].position - 1:
             rows: Any = (row for row in self._tail if row.position > position)
         else:
             rows = (
-                log.read_row(columns)
+                log.read_block_row(columns)
                 for columns in await self._read(log.BLOCKS_AFTER, (position, _READ_ROWS))
             )
         for row in rows:
-            if found and size + len(row.body) > bytes_max:
+            if found and size + len(row.block.body) > bytes_max:
                 break
             found.append(row)
-            size += len(row.body)
+            size += len(row.block.body)
         return found
 
     def reaches_back(self, vector: Vector) -> bool:
@@ -295,8 +300,8 @@ class Database:
     async def block_with(self, origin: int, counter: int) -> Optional[Block]:
         """The block that holds that dot."""
         for columns in await self._read(log.BLOCK_WITH, (origin, counter)):
-            block = log.read_row(columns).block
-            if block is not None and block.first <= counter:
+            block = log.read_block_row(columns).block
+            if block.first <= counter:
                 return block
         return None
 

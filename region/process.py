@@ -12,10 +12,8 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Optional
 
-from anabranch import build
 from anabranch.region import facts, starting
 from anabranch.region.checkpointing import Checkpoints, UntilCommitted, Write
 from anabranch.region.config import RegionConfig
@@ -23,8 +21,8 @@ from anabranch.region.database import Database
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.figures import figures
-from anabranch.region.engine.journal import Commit
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING
+from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.settings import Settings
 from anabranch.region.http import Figure, Health, HttpServer
 from anabranch.region.server import Server
@@ -85,11 +83,6 @@ class Region:
         """Opens the doors: clients, peers, figures. OSError when an address is taken."""
         config = self.config
         engine = self.engine
-        engine.build = build.kind()
-        try:
-            engine.version = version("anabranch")
-        except PackageNotFoundError:
-            engine.version = "0.0.0"
         await self.server.start(config.resp.host, config.resp.port)
         self._facts["tcp_port"] = str(self.server.port)
         try:
@@ -168,17 +161,12 @@ class Region:
     def _turn(self) -> None:
         self._turn_planned = False
         engine = self.engine
-        for answer in engine.take_answers():
+        for answer in engine.take_replies():
             self.server.deliver(answer.session, answer.reply)
-        if engine.sessions_to_close:
-            closing = engine.sessions_to_close
-            engine.sessions_to_close = []
-            for session_id in closing:
-                self.server.close_session(session_id)
-        if engine.sleep_ms:  # DEBUG SLEEP stops everything, as it says
-            time.sleep(engine.sleep_ms / 1000)
-            engine.sleep_ms = 0
-        if engine.shutdown_requested:
+        for session_id in engine.take_sessions_to_close():
+            self.server.close_session(session_id)
+        time.sleep(engine.take_sleep_ms() / 1000)
+        if engine.shutdown_requested():
             self.stopped.set()
         if not self._is_committing and not self._closed and engine.wants_commit(self.now_ms()):
             self._begin_commit()
@@ -200,7 +188,7 @@ class Region:
                     await self.database.commit(commit)
                 break
             except StorageError as error:
-                if not self.engine.commit_error:
+                if not self.engine.state.disk.error:
                     _log.error(
                         "commit of position %d failed, no more writes until it succeeds: %s",
                         commit.position,
@@ -211,7 +199,7 @@ class Region:
                 self.stepped()
                 await asyncio.sleep(_RETRY_S)
         self._is_committing = False
-        self.engine.committed(commit.position, self.now_ms())
+        self.engine.committed(self.now_ms())
         self.server.released(commit.position)
         for listener in self.on_committed:
             listener(commit.position)
@@ -221,8 +209,12 @@ class Region:
 
     async def _flush(self) -> None:
         """Waits until everything done is on disk."""
-        while self._is_committing or self.engine.meta_changes or not self.engine.journal.is_empty():
-            self.engine.attest_wanted = True
+        while (
+            self._is_committing
+            or self.engine.state.disk.meta_changes
+            or not self.engine.state.journal.is_empty()
+        ):
+            self.engine.want_commit()
             self.stepped()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._committed.wait(), 1.0)
@@ -232,25 +224,25 @@ class Region:
         """StorageError while commits fail, and when they can come no more."""
         if self.failure is not None:
             raise StorageError(f"after an error of the region's own: {self.failure!r}")
-        if self.engine.commit_error:
-            raise StorageError(self.engine.commit_error)
+        if self.engine.state.disk.error:
+            raise StorageError(self.engine.state.disk.error)
 
     async def _ticking(self) -> None:
         while True:
             self.engine.tick(self.now_ms())
             self._turn()
-            if self.engine.statistics.divergences != self._divergences_seen:
-                self._divergences_seen = self.engine.statistics.divergences
+            if self.engine.state.replication.divergences != self._divergences_seen:
+                self._divergences_seen = self.engine.state.replication.divergences
                 _log.error(
                     "DIVERGENCE: a peer with an equal vector has another digest; keep the files of both and see CRDT.EXPLAIN"
                 )
-            if self.engine.lifecycle.state != self._state_seen:
+            if self.engine.state.lifecycle.state != self._state_seen:
                 self._log_state()
             await asyncio.sleep(_TICK_S)
 
     def _log_state(self) -> None:
         engine = self.engine
-        self._state_seen = engine.lifecycle.state
+        self._state_seen = engine.state.lifecycle.state
         if self._state_seen == RECOVERY:
             _log.warning(
                 "region %s is in recovery: members hold more of its effects than it has itself; it issues none until it has them",
@@ -292,7 +284,7 @@ class Region:
                         settings.integer("crdt-log-max-effects"),
                     )
                     await self.database.truncate(step.up_to, *limits)
-        self.engine.log_bytes = self.database.log_bytes
+        self._facts["crdt_log_bytes"] = str(self.database.log_bytes)
         if grown_bytes >= _BURST_BYTES:
             await self._loop.run_in_executor(None, facts.give_back_memory)
         self._facts["rdb_last_save_time"] = str(self.now_ms() // 1000)
@@ -301,7 +293,7 @@ class Region:
         """Waits until the rows up to a position are on disk, whatever is done meanwhile; StorageError while commits fail."""
         while self.engine.committed_position < position:
             self._require_commits()
-            self.engine.attest_wanted = True
+            self.engine.want_commit()
             self.stepped()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._committed.wait(), 1.0)
@@ -316,29 +308,32 @@ class Region:
     def _refresh_facts(self) -> None:
         self._facts.update(facts.changing())
         self._facts.update({name: str(value) for name, value in self.server.figures().items()})
-        self.engine.log_bytes = self.database.log_bytes
+        self._facts["crdt_log_bytes"] = str(self.database.log_bytes)
         self._facts["crdt_log_rows"] = str(self.database.log_rows)
         self._facts["crdt_log_effects"] = str(self.database.log_effects)
         if self._sync is not None:
             for name, value in self._sync.hub.counts.items():
                 self._facts[f"crdt_sync_{name}"] = str(value)
-        self.engine.process_facts = self._facts
+        self.engine.tell_process_facts(self._facts)
 
     def metrics(self) -> list[Figure]:
         """For /metrics."""
         self._refresh_facts()
-        return figures(self.engine)
+        return figures(self.engine.state)
 
     def health(self) -> Health:
         """For /health."""
         engine = self.engine
-        state: Any = "failed" if engine.commit_error else engine.lifecycle.state
+        state: Any = "failed" if engine.state.disk.error else engine.state.lifecycle.state
         details = {
             "region": engine.name,
             "cluster": engine.cluster,
-            "links": {engine.members[peer].name: link.state for peer, link in engine.links.items()},
-            "divergences": engine.statistics.divergences,
-            "serves": engine.lifecycle.state == SERVING,
+            "links": {
+                engine.members[peer].name: link.state
+                for peer, link in engine.state.peers.by_id.items()
+            },
+            "divergences": engine.state.replication.divergences,
+            "serves": engine.state.lifecycle.state == SERVING,
         }
         return state, details
 

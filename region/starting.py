@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.region.config import RegionConfig
 from anabranch.region.database import Database
-from anabranch.region.engine.core import Identity, Member
+from anabranch.region.engine import registry
+from anabranch.region.engine.clock import Clock
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import Lifecycle
+from anabranch.region.engine.members import Member, Members
+from anabranch.region.engine.state import EngineState
 from anabranch.region.storage import loading, schema
 from anabranch.region.storage.checkpoint import Checkpointer
 
@@ -63,37 +67,38 @@ async def start(
     members = _stored_members(meta, config)
     if config.region_id not in [member.region_id for member in members]:
         raise StorageError(f"region {config.region_id} is none of the members on disk")
+    settings = config.settings
     limits = NodeLimits(
-        config.settings.integer("stream-node-max-entries"),
-        config.settings.integer("stream-node-max-bytes"),
+        settings.integer("stream-node-max-entries"), settings.integer("stream-node-max-bytes")
     )
-    idmp_maxsize = config.settings.integer("stream-idmp-maxsize")
-    stored = await database.load(
-        meta, config.region_id, [member.region_id for member in members], limits, idmp_maxsize
-    )
-    clock_ms = max(now_ms, stored.clock_ms)
-    life = max(clock_ms, stored.number("life") + 1)
+    pair_limits = PairLimits()
+    pair_limits.maxsize = settings.integer("stream-idmp-maxsize")
+    pair_limits.retired_max = settings.integer("crdt-idmp-retired-max")
+    region_ids = [member.region_id for member in members]
+    stored = await database.load(meta, config.region_id, region_ids, limits, pair_limits)
+    clock = Clock(max(now_ms, stored.clock_ms))
+    life = max(clock.now_ms, stored.number("life") + 1)
     recovery = stored.number("recovery")
     if config.restored:
-        recovery = life  # another recovery than the one that the backup may have been taken in: others must not take it for that (S13.7)
+        # Another recovery than the one in which the backup may have been taken: others must not
+        # take it for that (S13.7).
+        recovery = life
     await database.write(
         [schema.meta("life", b"%d" % life), schema.meta("recovery", b"%d" % recovery)]
     )
-    journal = Journal(stored.keyspace, stored.position)
-    journal.clock_ms = clock_ms
-    lifecycle = Lifecycle(
-        config.region_id,
-        life,
-        recovery,
-        clock_ms,
-        config.settings.integer("crdt-start-patience-ms"),
+    patience_ms = settings.integer("crdt-start-patience-ms")
+    state = EngineState(
+        Members(config.cluster, config.region_id, config.name, members),
+        settings,
+        stored.keyspace,
+        Journal(stored.keyspace, stored.position, clock),
+        Lifecycle(config.region_id, life, recovery, clock.now_ms, patience_ms),
+        stored.clock_ms,  # what this start read is in no commit yet (S10.2)
+        registry.commands(),
     )
-    identity = Identity(config.cluster, config.region_id, config.name, members)
-    engine = Engine(identity, config.settings, stored.keyspace, journal, lifecycle)
-    engine.saved_position = stored.replay_from
-    engine.disk_clock_ms = stored.clock_ms  # what this start read is in no commit yet (S10.2)
-    engine.log_bytes = database.log_bytes
+    engine = Engine(state)
+    engine.checkpointed(stored.replay_from)
     checkpointer = Checkpointer(
-        stored.numbers, stored.gone, stored.cut, config.settings.integer("crdt-slice-max-bytes")
+        stored.numbers, stored.gone, stored.cut, settings.integer("crdt-slice-max-bytes")
     )
     return engine, checkpointer

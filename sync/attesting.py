@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
+from anabranch.crdt.gossip import Gossip, Heard
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.gossip import Gossip, Heard
 from anabranch.region.engine.settings import Settings
 from anabranch.sync.doors import Attestation, Engine
 

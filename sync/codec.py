@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
+from anabranch.crdt.errors import PeerError
 from anabranch.crdt.vector import Dot
-from anabranch.region.engine.errors import PeerError
 from anabranch.sync import messages as m
 from anabranch.sync import parts
 from anabranch.sync.parts import MESSAGE_BYTES_MAX

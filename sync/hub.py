@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
+from anabranch.crdt.errors import ChainForked, PeerError
+from anabranch.crdt.gossip import Gossip
 from anabranch.crdt.vector import Vector, includes
-from anabranch.region.engine.errors import ChainForked, PeerError
-from anabranch.region.engine.gossip import Gossip
 from anabranch.region.engine.settings import Settings
 from anabranch.sync import messages as m
 from anabranch.sync.attesting import Announcer, comparable, own_gossip
@@ -417,7 +417,7 @@ class Hub(Switchboard):
 
     def _obey(self, now_ms: int) -> None:
         """What CRDT.LINK asked for, before anything else is taken in or said: DOWN holds from its reply on."""
-        for request in self.engine.link_requests():
+        for request in self.engine.take_link_requests():
             self._link_request(
                 request.peer, request.action.upper(), request.delay_ms, self._steady.at(now_ms)
             )

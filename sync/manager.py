@@ -9,8 +9,8 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from anabranch.crdt.errors import PeerError
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.errors import PeerError
 from anabranch.sync import questions
 from anabranch.sync.carrier import ConnectionLost, Listener, Stream, dial
 from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final, Optional, Union
 
 from anabranch.crdt.block import Block
+from anabranch.crdt.errors import PeerError
+from anabranch.crdt.gossip import Gossip
 from anabranch.crdt.vector import Dot, Vector
-from anabranch.region.engine.errors import PeerError
-from anabranch.region.engine.gossip import Gossip
 
 VERSION: Final = 1
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 import zstandard
 
 from anabranch.crdt.block import Block
+from anabranch.crdt.errors import PeerError
+from anabranch.crdt.gossip import Answer, Gossip, Heard, Question
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.errors import PeerError
-from anabranch.region.engine.gossip import Answer, Gossip, Heard, Question
 from anabranch.sync import messages as m
 from anabranch.sync.wire import sync_pb2 as wire
 

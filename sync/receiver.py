@@ -15,9 +15,9 @@ from collections import deque
 from typing import Optional, Union
 
 from anabranch.crdt.block import Block
+from anabranch.crdt.errors import PeerError
+from anabranch.crdt.gossip import Gossip
 from anabranch.crdt.vector import Dot, Vector, raise_to
-from anabranch.region.engine.errors import PeerError
-from anabranch.region.engine.gossip import Gossip
 from anabranch.sync import messages as m
 from anabranch.sync.handshake import Limits
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Optional, Union
 
 from anabranch.crdt.block import Block
+from anabranch.crdt.errors import PeerError
 from anabranch.crdt.vector import Dot, Vector, covers, includes, raise_to
-from anabranch.region.engine.errors import PeerError
 from anabranch.sync import messages as m
 from anabranch.sync.codec import DOTS_MAX
 from anabranch.sync.doors import Row
@@ -375,10 +375,8 @@ class Sender:
             size += charge
         return m.Batch(items) if items else None
 
-    def _item(self, block: Optional[Block]) -> Optional[m.Item]:
+    def _item(self, block: Block) -> Optional[m.Item]:
         """The block, or its header where the peer gets it from its origin itself; None when there is nothing to ship."""
-        if block is None:
-            return None
         sent = self._sent.get(block.origin, 0)
         if block.last <= sent:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Optional
 
-from anabranch.region.engine.errors import ChainForked, NotAMember, PeerError, SyncGap
+from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
 from anabranch.region.engine.settings import Settings
 from anabranch.sync import messages as m
 from anabranch.sync.attesting import SteadyClock

@@ -1,14 +1,13 @@
-"""From words to a command: what is found, checked and queued before anything runs, with Redis's own error texts."""
+"""From words to a command: what is found, checked and queued before it runs, with Redis's own error texts."""
 
 from __future__ import annotations
 
 from typing import Final, Optional, Union
 
-from anabranch.region.engine.commands.connection import NOAUTH_ALLOWED, NOAUTH_ERROR
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.replies import (
     NO_REPLY,
     QUEUED,
+    CommandError,
     ErrorReply,
     NoReply,
     Reply,
@@ -16,80 +15,97 @@ from anabranch.region.engine.replies import (
     Waiting,
 )
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.table import Command
+from anabranch.region.engine.state import EngineState
+from anabranch.region.engine.table import IS_QUEUED, IS_REFUSED, RUNS, Command
+from anabranch.region.engine.writer import WriteRefused
 
-# What may be said inside MULTI without being queued.
-NOT_QUEUED: Final = frozenset({b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"QUIT", b"RESET"})
+NOAUTH_ERROR: Final = "NOAUTH Authentication required."
+
+
+def find_command(state: EngineState, argv: list[bytes]) -> Optional[Command[EngineState]]:
+    """The command, or for a container its subcommand; None if there is none."""
+    command = state.commands.get(argv[0].upper())
+    if command is not None and command.subcommands and len(argv) > 1:
+        return command.subcommands.get(argv[1].upper())
+    return command
+
+
+def run(
+    state: EngineState, command: Command[EngineState], session: Session, argv: list[bytes]
+) -> Reply:
+    """Runs a command whose arity is right; client mistakes become error replies."""
+    statistics = state.statistics
+    statistics.calls[command.name] = statistics.calls.get(command.name, 0) + 1
+    if not state.waiting.is_executing:
+        state.writer.begin_command()
+    try:
+        return command.handler(state, session, argv)
+    except CommandError as error:
+        statistics.failed[command.name] = statistics.failed.get(command.name, 0) + 1
+        return ErrorReply(error.message, isinstance(error, WriteRefused))
 
 
 def admit(
-    core: Core, session: Session, argv: list[bytes]
-) -> Union[Command, ErrorReply, SimpleString]:
+    state: EngineState, session: Session, argv: list[bytes]
+) -> Union[Command[EngineState], ErrorReply, SimpleString]:
     """The command to run now; or its reply, when it is refused, or queued inside MULTI."""
-    core.statistics.commands += 1
-    command = core.commands.get(argv[0])
+    state.statistics.commands += 1
+    command = state.commands.get(argv[0])
     if command is None:
-        command = core.commands.get(argv[0].upper())
+        command = state.commands.get(argv[0].upper())
         if command is None:
-            return _refuse(core, session, _unknown(argv))
+            return _refuse(state, session, _unknown(argv))
     if command.subcommands and len(argv) > 1:
         subcommand = command.subcommands.get(argv[1].upper())
         if subcommand is None:
             shown = argv[1][:128].decode("utf-8", "replace")
-            return _refuse(
-                core,
-                session,
-                ErrorReply(f"ERR unknown subcommand '{shown}'. Try {command.name.upper()} HELP."),
-            )
+            text = f"ERR unknown subcommand '{shown}'. Try {command.name.upper()} HELP."
+            return _refuse(state, session, ErrorReply(text))
         command = subcommand
     session.last_command = command.shown
     length = len(argv)
     if length < -command.arity or (command.arity > 0 and length != command.arity):
-        return _refuse(
-            core,
-            session,
-            ErrorReply(f"ERR wrong number of arguments for '{command.name}' command"),
-            command,
-        )
-    if not session.authenticated and command.key not in NOAUTH_ALLOWED:
-        return _refuse(core, session, ErrorReply(NOAUTH_ERROR), command)
-    if session.queued is not None and command.key not in NOT_QUEUED:
-        return _queue(core, session, command, argv)
+        text = f"ERR wrong number of arguments for '{command.name}' command"
+        return _refuse(state, session, ErrorReply(text), command)
+    if command.needs_password and not session.authenticated:
+        return _refuse(state, session, ErrorReply(NOAUTH_ERROR), command)
+    if session.transaction.queued is not None and command.in_multi != RUNS:
+        return _queue(state, session, command, argv)
     return command
 
 
 def _refuse(
-    core: Core, session: Session, error: ErrorReply, command: Optional[Command] = None
+    state: EngineState,
+    session: Session,
+    error: ErrorReply,
+    command: Optional[Command[EngineState]] = None,
 ) -> ErrorReply:
     """An error that comes before the command runs: inside MULTI it spoils the transaction."""
-    if session.queued is not None:
-        session.queue_failed = True
+    if session.transaction.queued is not None:
+        session.transaction.has_failed = True
     if command is not None:
-        rejected = core.statistics.rejected
+        rejected = state.statistics.rejected
         rejected[command.name] = rejected.get(command.name, 0) + 1
     return error
 
 
 def _queue(
-    core: Core, session: Session, command: Command, argv: list[bytes]
+    state: EngineState, session: Session, command: Command[EngineState], argv: list[bytes]
 ) -> Union[ErrorReply, SimpleString]:
     """Keeps a command for EXEC, within the bytes of a unit (S1.2)."""
-    assert session.queued is not None
-    if not command.in_multi:
-        return _refuse(
-            core, session, ErrorReply("ERR Command not allowed inside a transaction"), command
-        )
-    session.queued_bytes += sum(len(word) for word in argv)
-    limit = core.settings.integer("crdt-unit-max-bytes")
-    if session.queued_bytes > limit:
-        core.statistics.unit_max_bytes_refused += 1
-        return _refuse(
-            core,
-            session,
-            ErrorReply(f"ERR the transaction is larger than crdt-unit-max-bytes ({limit})"),
-            command,
-        )
-    session.queued.append(argv)
+    transaction = session.transaction
+    assert transaction.queued is not None
+    if command.in_multi == IS_REFUSED:
+        error = ErrorReply("ERR Command not allowed inside a transaction")
+        return _refuse(state, session, error, command)
+    assert command.in_multi == IS_QUEUED
+    transaction.queued_bytes += sum(len(word) for word in argv)
+    limit = state.settings.integer("crdt-unit-max-bytes")
+    if transaction.queued_bytes > limit:
+        state.statistics.unit_max_bytes_refused += 1
+        error = ErrorReply(f"ERR the transaction is larger than crdt-unit-max-bytes ({limit})")
+        return _refuse(state, session, error, command)
+    transaction.queued.append(argv)
     return QUEUED
 
 
@@ -104,7 +120,7 @@ def _unknown(argv: list[bytes]) -> ErrorReply:
 
 
 def silenced(session: Session, mode: str, reply: Reply) -> Reply:
-    """CLIENT REPLY OFF and SKIP; what waits is silenced when it is answered."""
+    """CLIENT REPLY OFF and SKIP. What waits is silenced when it is answered."""
     if isinstance(reply, Waiting):
         return reply
     if mode == "skip":

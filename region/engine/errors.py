@@ -1,22 +1,6 @@
-"""Errors by who caused them (STYLE 11): clients (`replies.CommandError`), peers, storage."""
+"""Errors of the region's own disk. Clients' are `replies.CommandError`, peers' are in `crdt.errors`."""
 
 from __future__ import annotations
-
-
-class PeerError(Exception):
-    """A peer broke the protocol; its link is closed, and the text says why."""
-
-
-class SyncGap(PeerError):
-    """A block does not follow what is applied of its region (S2.2)."""
-
-
-class ChainForked(PeerError):
-    """One region's counters stand for two different contents (S13.5)."""
-
-
-class NotAMember(PeerError):
-    """An effect of a region that is no member (S1.1)."""
 
 
 class StorageError(Exception):

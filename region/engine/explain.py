@@ -8,8 +8,8 @@ from __future__ import annotations
 from anabranch.crdt import ids, merge
 from anabranch.crdt.stream import NEVER, Stream
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.replies import MapReply, Reply
+from anabranch.region.engine.state import EngineState
 
 
 def _vector(vector: Vector) -> list[Reply]:
@@ -23,17 +23,17 @@ def _dot(region_id: int, counter: int) -> list[Reply]:
     return [region_id, counter]
 
 
-def explain(core: Core, key: bytes, wanted: int) -> Reply:
+def explain(state: EngineState, key: bytes, wanted: int) -> Reply:
     """The reply of CRDT.EXPLAIN; `wanted` is an entry ID or -1."""
-    stream = core.keyspace.get(key) or Stream(key, core.keyspace.limits)
+    stream = state.keyspace.get(key) or Stream(key, state.keyspace.limits)
     winner = stream.winning_deadline()
     facts: list[Reply] = [
         b"key", key,
-        b"exists", int(stream.exists_at(core.clock_ms)),
-        b"hidden", int(stream.is_hidden(core.clock_ms)),
+        b"exists", int(stream.exists_at(state.clock.now_ms)),
+        b"hidden", int(stream.is_hidden(state.clock.now_ms)),
         b"length", stream.length(),
         b"last-id", ids.format_id(stream.last_id()),
-        b"vector", _vector(core.keyspace.vector),
+        b"vector", _vector(state.keyspace.vector),
         b"header", [[region_id, counter, ids.format_id(entry_id)] for region_id, (counter, entry_id) in sorted(stream.header.items())],
         b"logs", [[region_id, log.length] for region_id, log in sorted(stream.logs.items())],
         b"deadlines", [
@@ -41,13 +41,13 @@ def explain(core: Core, key: bytes, wanted: int) -> Reply:
             for dot, at_ms in sorted(stream.deadlines.items())
         ],
         b"groups", _groups(stream),
-        b"group-tombstones", _tombstones(core, stream),
+        b"group-tombstones", _tombstones(state, stream),
         b"removals", [
             MapReply([
                 b"command", removal.kind.encode(), b"dot", _dot(removal.origin, removal.counter), b"group", removal.group,
                 b"had-seen", _vector(removal.taken), b"dots", [_dot(*dot) for dot in removal.dots],
             ])
-            for removal in core.removals.of(key)
+            for removal in state.writer.removals.of(key)
         ],
     ]  # fmt: skip
     if wanted >= 0:
@@ -77,14 +77,14 @@ def _groups(stream: Stream) -> list[Reply]:
     return reply
 
 
-def _tombstones(core: Core, stream: Stream) -> list[Reply]:
+def _tombstones(state: EngineState, stream: Stream) -> list[Reply]:
     reply: list[Reply] = [
         [name, _vector(stream.tombstones[name])] for name in sorted(stream.tombstones)
     ]
     if stream.tombstone_of_all:
         reply.append([b"*", _vector(stream.tombstone_of_all)])
-    if core.keyspace.flush_tombstone:
-        reply.append([b"* (FLUSHALL)", _vector(core.keyspace.flush_tombstone)])
+    if state.keyspace.flush_tombstone:
+        reply.append([b"* (FLUSHALL)", _vector(state.keyspace.flush_tombstone)])
     return reply
 
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
+from anabranch.region.engine.state import EngineState
 
 # One metric: name, help, type ("counter" or "gauge"), samples as (labels, value).
 Figure = tuple[str, str, str, list[tuple[dict[str, str], float]]]
@@ -19,7 +19,7 @@ STATES: Final = (STARTING, SERVING, RECOVERY)
 class Holdings:
     """What the keyspace holds, counted in one pass over its keys."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, state: EngineState) -> None:
         self.keys = 0
         self.expires = 0
         self.entries = 0
@@ -27,11 +27,11 @@ class Holdings:
         self.pending = 0
         self.pairs = 0
         # What is kept until stable, hidden keys included: group tombstones by name and by key, vectors of clears, hidden or absent keys.
-        self.tombstones = 1 if core.keyspace.flush_tombstone else 0
-        self.clears = 1 if core.keyspace.flush_clears else 0
+        self.tombstones = 1 if state.keyspace.flush_tombstone else 0
+        self.clears = 1 if state.keyspace.flush_clears else 0
         self.keys_absent = 0
-        clock_ms = core.clock_ms
-        for stream in core.keyspace.keys.values():
+        clock_ms = state.clock.now_ms
+        for stream in state.keyspace.keys.values():
             self.tombstones += len(stream.tombstones)
             if stream.tombstone_of_all:
                 self.tombstones += 1
@@ -53,48 +53,49 @@ class Holdings:
                 self.pending += group.delivery.pel.length
 
 
-def lag_of(core: Core, peer: int) -> int:
+def lag_of(state: EngineState, peer: int) -> int:
     """How many of this region's effects a peer is not known to have on its disk."""
-    known: Vector = core.links[peer].acknowledged
-    heard = core.stability.newest(peer)
+    known: Vector = state.peers.by_id[peer].acknowledged
+    heard = state.stability.newest(peer)
     newest = max(
-        known.get(core.region_id, 0), 0 if heard is None else heard.vector.get(core.region_id, 0)
+        known.get(state.members.region_id, 0),
+        0 if heard is None else heard.vector.get(state.members.region_id, 0),
     )
-    return max(core.disk_vector.get(core.region_id, 0) - newest, 0)
+    return max(state.disk.vector.get(state.members.region_id, 0) - newest, 0)
 
 
-def behind(core: Core, peer: int) -> int:
+def behind(state: EngineState, peer: int) -> int:
     """How many of a peer's own effects this region is known to lack."""
-    heard = core.stability.newest(peer)
+    heard = state.stability.newest(peer)
     return (
         0
         if heard is None
-        else max(heard.vector.get(peer, 0) - core.keyspace.vector.get(peer, 0), 0)
+        else max(heard.vector.get(peer, 0) - state.keyspace.vector.get(peer, 0), 0)
     )
 
 
-def fact(core: Core, name: str) -> float:
+def fact(state: EngineState, name: str) -> float:
     """A number that the process told of itself; 0 where it did not."""
     try:
-        return float(core.process_facts.get(name, "0"))
+        return float(state.process_facts.get(name, "0"))
     except ValueError:
         return 0.0
 
 
-def is_blocked(core: Core) -> int:
+def is_blocked(state: EngineState) -> int:
     """How many clients wait for entries, for peers or for effects."""
-    return len(core.blocking.by_session) + len(core.waiters)
+    return len(state.waiting.reads.by_session) + len(state.waiting.waiters)
 
 
-def figures(core: Core) -> list[Figure]:
+def figures(state: EngineState) -> list[Figure]:
     """All metrics. Counters count since the start."""
     return (
-        _alarms(core)
-        + _state(core)
-        + _traffic(core)
-        + _links(core)
-        + _clients(core)
-        + _commands(core)
+        _alarms(state)
+        + _state(state)
+        + _traffic(state)
+        + _links(state)
+        + _clients(state)
+        + _commands(state)
     )
 
 
@@ -106,46 +107,46 @@ def _counter(name: str, text: str, value: float) -> Figure:
     return (PREFIX + name + "_total", text, "counter", [({}, value)])
 
 
-def _alarms(core: Core) -> list[Figure]:
+def _alarms(state: EngineState) -> list[Figure]:
     """What should stay 0."""
-    statistics = core.statistics
+    replication = state.replication
     return [
         _gauge(
             "crdt_divergence",
             "Times that equal vectors had unequal digests; never expected.",
-            statistics.divergences,
+            replication.divergences,
         ),
-        _gauge("crdt_gaps", "Links dropped because a peer's effects had a gap.", statistics.gaps),
+        _gauge("crdt_gaps", "Links dropped because a peer's effects had a gap.", replication.gaps),
         _gauge(
             "crdt_forks",
             "Links closed because one region's counters stood for two contents.",
-            statistics.forks,
+            replication.forks,
         ),
         _gauge(
             "commit_failed",
             "1 while commits to disk fail, and no writes are taken.",
-            1 if core.commit_error else 0,
+            1 if state.disk.error else 0,
         ),
     ]
 
 
-def _state(core: Core) -> list[Figure]:
-    held = Holdings(core)
-    state = core.lifecycle.state
+def _state(state: EngineState) -> list[Figure]:
+    held = Holdings(state)
+    current = state.lifecycle.state
     return [
         (
             PREFIX + "state",
             "1 for the state that the region is in.",
             "gauge",
-            [({"state": one}, float(one == state)) for one in STATES],
+            [({"state": one}, float(one == current)) for one in STATES],
         ),
         (
             PREFIX + "vector",
             "Highest effect applied, by region of origin.",
             "gauge",
             [
-                ({"origin": _name(core, origin)}, float(counter))
-                for origin, counter in sorted(core.keyspace.vector.items())
+                ({"origin": _name(state, origin)}, float(counter))
+                for origin, counter in sorted(state.keyspace.vector.items())
             ],
         ),
         (
@@ -153,8 +154,8 @@ def _state(core: Core) -> list[Figure]:
             "Highest effect on disk, by region of origin.",
             "gauge",
             [
-                ({"origin": _name(core, origin)}, float(counter))
-                for origin, counter in sorted(core.disk_vector.items())
+                ({"origin": _name(state, origin)}, float(counter))
+                for origin, counter in sorted(state.disk.vector.items())
             ],
         ),
         _gauge("keys", "Keys.", held.keys),
@@ -168,80 +169,82 @@ def _state(core: Core) -> list[Figure]:
             "Keys that no client sees, kept until what is left of them is stable.",
             held.keys_absent,
         ),
-        _gauge("log_bytes", "Effect log on disk.", core.log_bytes),
+        _gauge("log_bytes", "Effect log on disk.", int(fact(state, "crdt_log_bytes"))),
         _gauge(
             "uncommitted_bytes",
             "Effects and local records not yet handed to the disk.",
-            core.journal.pending_bytes(),
+            state.journal.pending_bytes(),
         ),
         _gauge(
             "changes_since_checkpoint",
             "Effects and local records that no checkpoint reflects.",
-            core.changes_since_checkpoint(),
+            state.changes_since_checkpoint(),
         ),
         _gauge(
             "uptime_seconds",
             "Time since the start.",
-            max(core.clock_ms - core.started_ms, 0) / 1000,
+            max(state.clock.now_ms - state.started_ms, 0) / 1000,
         ),
-        _gauge("memory_bytes", "Resident memory.", fact(core, "used_memory_rss")),
+        _gauge("memory_bytes", "Resident memory.", fact(state, "used_memory_rss")),
     ]
 
 
-def _traffic(core: Core) -> list[Figure]:
-    statistics = core.statistics
+def _traffic(state: EngineState) -> list[Figure]:
+    replication = state.replication
     return [
-        _counter("effects_issued", "Effects that this region issued.", core.journal.effects_issued),
+        _counter(
+            "effects_issued", "Effects that this region issued.", state.journal.effects_issued
+        ),
         _counter(
             "effects_merged",
             "Effects of other regions that were merged here.",
-            statistics.effects_merged,
+            replication.effects_merged,
         ),
-        _counter("blocks_merged", "Blocks that were merged here.", statistics.blocks_merged),
-        _counter("rounds", "Sync rounds.", statistics.rounds),
+        _counter("blocks_merged", "Blocks that were merged here.", replication.blocks_merged),
+        _counter("rounds", "Sync rounds.", replication.rounds),
         _counter(
-            "acknowledgements", "Acknowledgement effects issued.", statistics.acknowledgements
+            "acknowledgements", "Acknowledgement effects issued.", replication.acknowledgements
         ),
-        _counter("snapshots_cut", "Snapshots cut for peers.", statistics.snapshots_cut),
-        _counter("snapshots_joined", "Snapshots joined here.", statistics.snapshots_joined),
+        _counter("snapshots_cut", "Snapshots cut for peers.", replication.snapshots_cut),
+        _counter("snapshots_joined", "Snapshots joined here.", replication.snapshots_joined),
         _counter(
             "idmp_conflicts",
             "Idempotent adds removed because another region's came first.",
-            statistics.idmp_conflicts,
+            replication.idmp_conflicts,
         ),
         _counter(
             "idmp_evicted_early",
             "Idempotency pairs evicted before they were stable.",
-            statistics.idmp_evicted_early,
+            state.keyspace.pair_limits.forgotten_early,
         ),
         _counter(
             "xread_late_arrivals",
             "Entries that were merged below what an XREAD had returned.",
-            core.keyspace.late_arrivals,
+            state.keyspace.late_arrivals,
         ),
         _counter(
             "expired_keys",
             "Removals issued for keys whose deadline passed.",
-            statistics.expired_keys,
+            replication.expired_keys,
         ),
         _counter(
             "expired_early",
             "Expiries for which a longer deadline came too late.",
-            statistics.expired_early,
+            replication.expired_early,
         ),
     ]
 
 
-def _links(core: Core) -> list[Figure]:
+def _links(state: EngineState) -> list[Figure]:
     up: list[tuple[dict[str, str], float]] = []
     lag: list[tuple[dict[str, str], float]] = []
     lacks: list[tuple[dict[str, str], float]] = []
     receives: list[tuple[dict[str, str], float]] = []
-    for peer, link in sorted(core.links.items()):
-        labels = {"peer": _name(core, peer)}
+    for peer, link in sorted(state.peers.by_id.items()):
+        labels = {"peer": _name(state, peer)}
         up.append((labels, float(link.state == "up" and not link.is_down)))
-        lag.append((labels, float(lag_of(core, peer))))
-        lacks.append((labels, float(behind(core, peer))))
+        lag.append((labels, float(lag_of(state, peer))))
+        lacks.append((labels, float(behind(state, peer))))
         receives.append((labels, float(link.receives_from_here)))
     return [
         (PREFIX + "link_up", "Whether this region receives from the peer.", "gauge", up),
@@ -266,28 +269,28 @@ def _links(core: Core) -> list[Figure]:
     ]
 
 
-def _clients(core: Core) -> list[Figure]:
-    statistics = core.statistics
+def _clients(state: EngineState) -> list[Figure]:
+    statistics = state.statistics
     return [
-        _gauge("connected_clients", "Client connections.", len(core.sessions)),
-        _gauge("blocked_clients", "Clients that wait for entries or peers.", is_blocked(core)),
+        _gauge("connected_clients", "Client connections.", len(state.sessions)),
+        _gauge("blocked_clients", "Clients that wait for entries or peers.", is_blocked(state)),
         _counter("connections", "Client connections taken.", statistics.connections),
         _counter(
             "rejected_connections",
             "Client connections refused.",
-            fact(core, "rejected_connections"),
+            fact(state, "rejected_connections"),
         ),
         _counter(
-            "input_bytes", "Bytes received from clients.", fact(core, "total_net_input_bytes")
+            "input_bytes", "Bytes received from clients.", fact(state, "total_net_input_bytes")
         ),
-        _counter("output_bytes", "Bytes sent to clients.", fact(core, "total_net_output_bytes")),
+        _counter("output_bytes", "Bytes sent to clients.", fact(state, "total_net_output_bytes")),
         _counter("commands", "Commands executed.", statistics.commands),
         _counter("error_replies", "Errors answered to clients.", statistics.error_replies),
     ]
 
 
-def _commands(core: Core) -> list[Figure]:
-    statistics = core.statistics
+def _commands(state: EngineState) -> list[Figure]:
+    statistics = state.statistics
     calls = [({"command": name}, float(count)) for name, count in sorted(statistics.calls.items())]
     errors = [({"code": code}, float(count)) for code, count in sorted(statistics.errors.items())]
     return [
@@ -296,6 +299,6 @@ def _commands(core: Core) -> list[Figure]:
     ]
 
 
-def _name(core: Core, region_id: int) -> str:
-    member = core.members.get(region_id)
+def _name(state: EngineState, region_id: int) -> str:
+    member = state.members.by_id.get(region_id)
     return str(region_id) if member is None else member.name

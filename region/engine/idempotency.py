@@ -10,9 +10,8 @@ from anabranch.crdt.effects import RemoveEntries
 from anabranch.crdt.encoding import put_varint
 from anabranch.crdt.idempotency import is_conflict
 from anabranch.crdt.stream import Stream
-from anabranch.crdt.vector import covers
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.lifecycle import SERVING
+from anabranch.region.engine.state import EngineState
 
 
 def automatic_iid(fields: list[bytes]) -> bytes:
@@ -27,64 +26,54 @@ def automatic_iid(fields: list[bytes]) -> bytes:
     return (total & ((1 << 128) - 1)).to_bytes(16, "big")
 
 
-def configuration(core: Core, stream: Optional[Stream]) -> tuple[int, int]:
+def configuration(state: EngineState, stream: Optional[Stream]) -> tuple[int, int]:
     """(duration in s, maxsize) in force for a stream (S9.4)."""
     value = None if stream is None else stream.configuration()
     return (
         value
         if value is not None
         else (
-            core.settings.integer("stream-idmp-duration"),
-            core.settings.integer("stream-idmp-maxsize"),
+            state.settings.integer("stream-idmp-duration"),
+            state.settings.integer("stream-idmp-maxsize"),
         )
     )
-
-
-def evict_pairs(core: Core, stream: Stream, pid: bytes, maxsize: int) -> None:
-    """Keeps a producer within its maxsize (S9.3); an evicted pair that is not yet stable may leave a duplicate, and is counted."""
-    evicted = stream.pairs.evict(pid, maxsize)
-    if evicted:
-        stable = core.stable_vector()
-        core.statistics.idmp_evicted_early += sum(
-            1 for pair in evicted if not covers(stable, *pair.dot)
-        )
 
 
 # -- conflicts ---------------------------------------------------------------------------------------------------------
 
 
-def remove_losers(core: Core) -> None:
+def remove_losers(state: EngineState) -> None:
     """Removes this region's losing adds among the pairs just merged: in the commit that merges the winners, also while one fails (S9.2)."""
-    pairs = core.keyspace.changes.pairs
-    core.keyspace.changes.pairs = []
-    if core.lifecycle.state == SERVING:  # else all pairs are looked through once it serves
+    pairs = state.keyspace.changes.pairs
+    state.keyspace.changes.pairs = []
+    if state.lifecycle.state == SERVING:  # else all pairs are looked through once it serves
         for key, pid, iid in dict.fromkeys(pairs):
-            _remove_losers_of(core, key, pid, iid)
+            _remove_losers_of(state, key, pid, iid)
 
 
-def remove_all_losers(core: Core) -> None:
+def remove_all_losers(state: EngineState) -> None:
     """The same over all pairs: first of all once this region may issue again."""
-    for key in list(core.keyspace.keys):
-        stream = core.keyspace.keys[key]
+    for key in list(state.keyspace.keys):
+        stream = state.keyspace.keys[key]
         for pair in stream.pairs.everything():
-            if pair.dot[0] == core.region_id:
-                _remove_losers_of(core, key, pair.pid, pair.iid)
+            if pair.dot[0] == state.members.region_id:
+                _remove_losers_of(state, key, pair.pid, pair.iid)
 
 
-def _remove_losers_of(core: Core, key: bytes, pid: bytes, iid: bytes) -> None:
-    stream = core.keyspace.get(key)
+def _remove_losers_of(state: EngineState, key: bytes, pid: bytes, iid: bytes) -> None:
+    stream = state.keyspace.get(key)
     if stream is None:
         return
     pairs = stream.pairs.of(pid, iid)
-    duration_ms = configuration(core, stream)[0] * 1000
+    duration_ms = configuration(state, stream)[0] * 1000
     for own in list(pairs):
-        if own.dot[0] != core.region_id:
+        if own.dot[0] != state.members.region_id:
             continue
         if not any(
             is_conflict(own, other, duration_ms) and other.order() < own.order() for other in pairs
         ):
             continue
-        log = stream.logs.get(core.region_id)
+        log = stream.logs.get(state.members.region_id)
         if log is not None and log.has_counter(own.dot[1]):
-            core.issue(RemoveEntries(key, [own.dot]))
-            core.statistics.idmp_conflicts += 1
+            state.writer.issue(RemoveEntries(key, [own.dot]))
+            state.replication.idmp_conflicts += 1

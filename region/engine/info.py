@@ -1,6 +1,6 @@
 """INFO: what a region says of itself, in Redis's sections and one of its own (`# CRDT`).
 
-What only the process knows (memory, CPU, bytes on the network, its id and port) it puts into `core.process_facts`, under the names of
+What only the process knows (memory, CPU, bytes on the network, its id and port) it puts into `state.process_facts`, under the names of
 INFO's fields; fields that it does not give are 0 or left out. A test lists all fields.
 """
 
@@ -10,9 +10,9 @@ from typing import Final
 
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.commands.connection import REDIS_VERSION
-from anabranch.region.engine.core import Core
-from anabranch.region.engine.figures import Holdings, behind, is_blocked, lag_of
+from anabranch.region.engine.figures import Holdings, behind, fact, is_blocked, lag_of
 from anabranch.region.engine.lifecycle import RECOVERY
+from anabranch.region.engine.state import EngineState
 
 # In the order in which they are shown.
 ALL: Final = (
@@ -45,7 +45,7 @@ _CRDT_FACTS: Final = "crdt_"
 Lines = list[tuple[str, str]]
 
 
-def info_text(core: Core, sections: list[str]) -> bytes:
+def info_text(state: EngineState, sections: list[str]) -> bytes:
     """The text of INFO; no sections: the default ones. Unknown ones are left out."""
     wanted: set[str] = set()
     for name in sections or ["default"]:
@@ -56,88 +56,88 @@ def info_text(core: Core, sections: list[str]) -> bytes:
         else:
             wanted.add(name)
     parts: list[str] = []
-    held = Holdings(core) if "keyspace" in wanted or "crdt" in wanted else None
+    held = Holdings(state) if "keyspace" in wanted or "crdt" in wanted else None
     for name in ALL:
         if name in wanted:
-            lines = _section(core, name) if held is None else _holding_section(core, name, held)
+            lines = _section(state, name) if held is None else _holding_section(state, name, held)
             body = "".join(f"{field}:{value}\r\n" for field, value in lines)
             parts.append(f"# {_TITLES.get(name, name.capitalize())}\r\n{body}")
     return "\r\n".join(parts).encode("utf-8", "surrogateescape")
 
 
-def _section(core: Core, name: str) -> Lines:
+def _section(state: EngineState, name: str) -> Lines:
     if name == "server":
-        return _server(core)
+        return _server(state)
     if name == "clients":
-        return _clients(core)
+        return _clients(state)
     if name == "memory":
-        return _memory(core)
+        return _memory(state)
     if name == "persistence":
-        return _persistence(core)
+        return _persistence(state)
     if name == "stats":
-        return _stats(core)
+        return _stats(state)
     if name == "replication":
-        return _replication(core)
+        return _replication(state)
     if name == "cpu":
-        return [(field, core.process_facts.get(field, "0.000000")) for field in _CPU_FACTS]
+        return [(field, state.process_facts.get(field, "0.000000")) for field in _CPU_FACTS]
     if name == "commandstats":
-        return _command_statistics(core)
+        return _command_statistics(state)
     if name == "errorstats":
         return [
             (f"errorstat_{code}", f"count={count}")
-            for code, count in sorted(core.statistics.errors.items())
+            for code, count in sorted(state.statistics.errors.items())
         ]
     assert name == "cluster"
     return [("cluster_enabled", "0")]
 
 
-def _holding_section(core: Core, name: str, held: Holdings) -> Lines:
+def _holding_section(state: EngineState, name: str, held: Holdings) -> Lines:
     """The same for the sections that tell what the keyspace holds."""
     if name == "keyspace":
         return [("db0", f"keys={held.keys},expires={held.expires},avg_ttl=0")] if held.keys else []
-    return crdt(core, held) if name == "crdt" else _section(core, name)
+    return crdt(state, held) if name == "crdt" else _section(state, name)
 
 
-def _server(core: Core) -> Lines:
-    facts = core.process_facts
-    uptime_s = max(core.clock_ms - core.started_ms, 0) // 1000
+def _server(state: EngineState) -> Lines:
+    facts = state.process_facts
+    uptime_s = max(state.clock.now_ms - state.started_ms, 0) // 1000
     lines: Lines = [
         ("redis_version", REDIS_VERSION),
         ("redis_mode", "standalone"),
-        ("anabranch_version", core.version),
-        ("anabranch_build", core.build),
+        ("anabranch_version", state.process_facts.get("anabranch_version", "")),
+        ("anabranch_build", state.process_facts.get("anabranch_build", "")),
         ("arch_bits", "64"),
     ]
     lines += [(field, facts[field]) for field in _SERVER_FACTS if field in facts]
     lines += [
-        ("server_time_usec", str(core.clock_ms * 1000)),
+        ("server_time_usec", str(state.clock.now_ms * 1000)),
         ("uptime_in_seconds", str(uptime_s)),
         ("uptime_in_days", str(uptime_s // 86400)),
     ]
     return lines
 
 
-def _clients(core: Core) -> Lines:
-    settings = core.settings
+def _clients(state: EngineState) -> Lines:
+    settings = state.settings
     return [
-        ("connected_clients", str(len(core.sessions))),
+        ("connected_clients", str(len(state.sessions))),
         ("cluster_connections", "0"),
         ("maxclients", str(settings.integer("maxclients"))),
         ("client_query_buffer_limit", str(settings.integer("client-query-buffer-limit"))),
         ("client_output_limit", str(settings.integer("client-output-limit"))),
         (
             "client_recent_max_input_buffer",
-            str(max((one.query_bytes for one in core.sessions.values()), default=0)),
+            str(max((one.query_bytes for one in state.sessions.values()), default=0)),
         ),
         (
             "client_recent_max_output_buffer",
-            str(max((one.output_bytes for one in core.sessions.values()), default=0)),
+            str(max((one.output_bytes for one in state.sessions.values()), default=0)),
         ),
-        ("blocked_clients", str(is_blocked(core))),
+        ("blocked_clients", str(is_blocked(state))),
         ("tracking_clients", "0"),
         (
             "clients_in_timeout_table",
-            str(sum(1 for one in core.blocking.by_session.values() if one.deadline_ms)),
+            str(sum(1 for one in state.waiting.reads.by_session.values() if one.deadline_ms)),
         ),
     ]
 
@@ -151,8 +151,8 @@ def human(size: float) -> str:
     return f"{int(size)}B" if unit == "B" else f"{size:.2f}{unit}"
 
 
-def _memory(core: Core) -> Lines:
-    facts = core.process_facts
+def _memory(state: EngineState) -> Lines:
+    facts = state.process_facts
     lines: Lines = []
     for field in ("used_memory", "used_memory_rss", "used_memory_peak", "total_system_memory"):
         size = facts.get(field, "0")
@@ -168,31 +168,31 @@ def _memory(core: Core) -> Lines:
     ]
 
 
-def _persistence(core: Core) -> Lines:
+def _persistence(state: EngineState) -> Lines:
     return [
         ("loading", "0"),
         ("async_loading", "0"),
-        ("rdb_changes_since_last_save", str(core.changes_since_checkpoint())),
+        ("rdb_changes_since_last_save", str(state.changes_since_checkpoint())),
         ("rdb_bgsave_in_progress", "0"),
         (
             "rdb_last_save_time",
-            core.process_facts.get("rdb_last_save_time", str(core.started_ms // 1000)),
+            state.process_facts.get("rdb_last_save_time", str(state.started_ms // 1000)),
         ),
         ("rdb_last_bgsave_status", "ok"),
         ("aof_enabled", "1"),
         ("aof_rewrite_in_progress", "0"),
         ("aof_rewrite_scheduled", "0"),
         ("aof_last_bgrewrite_status", "ok"),
-        ("aof_last_write_status", "err" if core.commit_error else "ok"),
-        ("aof_current_size", str(core.log_bytes)),
-        ("aof_buffer_length", str(core.journal.pending_bytes())),
-        ("aof_fsync", core.settings.text("appendfsync")),
+        ("aof_last_write_status", "err" if state.disk.error else "ok"),
+        ("aof_current_size", str(int(fact(state, "crdt_log_bytes")))),
+        ("aof_buffer_length", str(state.journal.pending_bytes())),
+        ("aof_fsync", state.settings.text("appendfsync")),
     ]
 
 
-def _stats(core: Core) -> Lines:
-    statistics = core.statistics
-    facts = core.process_facts
+def _stats(state: EngineState) -> Lines:
+    statistics = state.statistics
+    facts = state.process_facts
     lines: Lines = [
         ("total_connections_received", str(statistics.connections)),
         ("total_commands_processed", str(statistics.commands)),
@@ -201,8 +201,8 @@ def _stats(core: Core) -> Lines:
     lines += [(field, facts.get(field, "0")) for field in _NET_FACTS]
     return [
         *lines,
-        ("sync_full", str(statistics.snapshots_cut)),
-        ("expired_keys", str(statistics.expired_keys)),
+        ("sync_full", str(state.replication.snapshots_cut)),
+        ("expired_keys", str(state.replication.expired_keys)),
         ("evicted_keys", "0"),
         ("keyspace_hits", "0"),
         ("keyspace_misses", "0"),
@@ -214,19 +214,19 @@ def _stats(core: Core) -> Lines:
     ]
 
 
-def _replication(core: Core) -> Lines:
+def _replication(state: EngineState) -> Lines:
     """No leader and no followers: other regions are in # CRDT. The offset counts this region's own effects."""
     return [
         ("role", "master"),
         ("connected_slaves", "0"),
         ("master_failover_state", "no-failover"),
-        ("master_repl_offset", str(core.keyspace.vector.get(core.region_id, 0))),
+        ("master_repl_offset", str(state.keyspace.vector.get(state.members.region_id, 0))),
     ]
 
 
-def _command_statistics(core: Core) -> Lines:
+def _command_statistics(state: EngineState) -> Lines:
     """Calls by command. They are not timed: one time reading per step is all the engine has."""
-    statistics = core.statistics
+    statistics = state.statistics
     names = sorted({*statistics.calls, *statistics.rejected, *statistics.failed})
     lines: Lines = []
     for name in names:
@@ -246,66 +246,70 @@ def vector_text(vector: Vector) -> str:
     )
 
 
-def crdt(core: Core, held: Holdings) -> Lines:
+def crdt(state: EngineState, held: Holdings) -> Lines:
     """The section # CRDT."""
-    members = sorted(core.members.values(), key=lambda member: member.region_id)
-    lifecycle = core.lifecycle
+    members = sorted(state.members.by_id.values(), key=lambda member: member.region_id)
+    lifecycle = state.lifecycle
     waiting = ""
     if lifecycle.state == RECOVERY:
         waiting = ",".join(
-            core.members[one].name
-            for one in sorted(lifecycle.waited_for(core.others(), core.disk_vector))
+            state.members.by_id[one].name
+            for one in sorted(lifecycle.waited_for(state.members.others(), state.disk.vector))
         )
     lines: Lines = [
-        ("crdt_cluster", core.cluster),
-        ("crdt_region_name", core.name),
-        ("crdt_region_id", str(core.region_id)),
+        ("crdt_cluster", state.members.cluster),
+        ("crdt_region_name", state.members.name),
+        ("crdt_region_id", str(state.members.region_id)),
         ("crdt_members", ",".join(f"{member.name}={member.region_id}" for member in members)),
         ("crdt_members_lost", ",".join(member.name for member in members if member.lost)),
-        ("crdt_state", "failed" if core.commit_error else lifecycle.state),
+        ("crdt_state", "failed" if state.disk.error else lifecycle.state),
         ("crdt_recovery_waiting_for", waiting),
-        ("crdt_commit_error", core.commit_error.replace("\r", " ").replace("\n", " ")),
+        ("crdt_commit_error", state.disk.error.replace("\r", " ").replace("\n", " ")),
         ("crdt_life", str(lifecycle.life)),
-        ("crdt_id_mode", core.id_mode),
-        ("crdt_vector", vector_text(core.keyspace.vector)),
-        ("crdt_disk_vector", vector_text(core.disk_vector)),
-        ("crdt_stable_vector", vector_text(core.stable_vector())),
+        ("crdt_id_mode", state.cached.id_mode),
+        ("crdt_vector", vector_text(state.keyspace.vector)),
+        ("crdt_disk_vector", vector_text(state.disk.vector)),
+        ("crdt_stable_vector", vector_text(state.stable_vector())),
     ]
-    return lines + _links(core) + _alarms(core) + _counts(core, held) + _limits(core)
+    return lines + _links(state) + _alarms(state) + _counts(state, held) + _limits(state)
 
 
-def _links(core: Core) -> Lines:
+def _links(state: EngineState) -> Lines:
     lines: Lines = [
         (
             "crdt_links_up",
-            str(sum(1 for link in core.links.values() if link.state == "up" and not link.is_down)),
+            str(
+                sum(
+                    1
+                    for link in state.peers.by_id.values()
+                    if link.state == "up" and not link.is_down
+                )
+            ),
         ),
-        ("crdt_receivers", str(len(core.receivers()))),
+        ("crdt_receivers", str(len(state.peers.receivers()))),
     ]
-    for peer in sorted(core.links):
-        link = core.links[peer]
-        member = core.members.get(peer)
-        state = "down" if link.is_down else link.state
-        text = f"name={member.name if member is not None else peer},region_id={peer},state={state},delay_ms={link.delay_ms},"
-        text += f"receives_from_here={int(link.receives_from_here)},acknowledged={link.acknowledged.get(core.region_id, 0)},"
+    for peer in sorted(state.peers.by_id):
+        link = state.peers.by_id[peer]
+        member = state.members.by_id.get(peer)
+        shown = "down" if link.is_down else link.state
+        text = f"name={member.name if member is not None else peer},region_id={peer},state={shown},delay_ms={link.delay_ms},"
+        text += f"receives_from_here={int(link.receives_from_here)},acknowledged={link.acknowledged.get(state.members.region_id, 0)},"
         lines.append(
-            (f"crdt_link{peer}", text + f"lag={lag_of(core, peer)},behind={behind(core, peer)}")
+            (f"crdt_link{peer}", text + f"lag={lag_of(state, peer)},behind={behind(state, peer)}")
         )
     return lines
 
 
-def _alarms(core: Core) -> Lines:
-    statistics = core.statistics
+def _alarms(state: EngineState) -> Lines:
     return [
-        ("crdt_divergence", str(statistics.divergences)),
-        ("crdt_gaps", str(statistics.gaps)),
-        ("crdt_forks", str(statistics.forks)),
+        ("crdt_divergence", str(state.replication.divergences)),
+        ("crdt_gaps", str(state.replication.gaps)),
+        ("crdt_forks", str(state.replication.forks)),
     ]
 
 
-def _counts(core: Core, held: Holdings) -> Lines:
-    statistics = core.statistics
-    alarm = core.settings.integer("crdt-tombstone-alarm")
+def _counts(state: EngineState, held: Holdings) -> Lines:
+    alarm = state.settings.integer("crdt-tombstone-alarm")
     return [
         ("crdt_entries", str(held.entries)),
         ("crdt_groups", str(held.groups)),
@@ -315,44 +319,47 @@ def _counts(core: Core, held: Holdings) -> Lines:
         ("crdt_tombstone_alarm", "1" if held.tombstones > alarm else "0"),
         ("crdt_clears", str(held.clears)),
         ("crdt_absent_keys", str(held.keys_absent)),
-        ("crdt_idmp_conflicts", str(statistics.idmp_conflicts)),
-        ("crdt_idmp_evicted_early", str(statistics.idmp_evicted_early)),
-        ("crdt_xread_late_arrivals", str(core.keyspace.late_arrivals)),
-        ("crdt_expired_keys", str(statistics.expired_keys)),
-        ("crdt_expired_early", str(statistics.expired_early)),
-        ("crdt_rounds", str(statistics.rounds)),
-        ("crdt_acknowledgements", str(statistics.acknowledgements)),
-        ("crdt_effects_issued", str(core.journal.effects_issued)),
-        ("crdt_effects_merged", str(statistics.effects_merged)),
-        ("crdt_blocks_merged", str(statistics.blocks_merged)),
-        ("crdt_snapshots_cut", str(statistics.snapshots_cut)),
-        ("crdt_snapshots_joined", str(statistics.snapshots_joined)),
+        ("crdt_idmp_conflicts", str(state.replication.idmp_conflicts)),
+        ("crdt_idmp_evicted_early", str(state.keyspace.pair_limits.forgotten_early)),
+        ("crdt_xread_late_arrivals", str(state.keyspace.late_arrivals)),
+        ("crdt_expired_keys", str(state.replication.expired_keys)),
+        ("crdt_expired_early", str(state.replication.expired_early)),
+        ("crdt_rounds", str(state.replication.rounds)),
+        ("crdt_acknowledgements", str(state.replication.acknowledgements)),
+        ("crdt_effects_issued", str(state.journal.effects_issued)),
+        ("crdt_effects_merged", str(state.replication.effects_merged)),
+        ("crdt_blocks_merged", str(state.replication.blocks_merged)),
+        ("crdt_snapshots_cut", str(state.replication.snapshots_cut)),
+        ("crdt_snapshots_joined", str(state.replication.snapshots_joined)),
     ]
 
 
-def _limits(core: Core) -> Lines:
+def _limits(state: EngineState) -> Lines:
     """Each limit (S14) beside what is used of it."""
-    settings = core.settings
+    settings = state.settings
     lines: Lines = [
-        ("crdt_log_bytes", str(core.log_bytes)),
+        ("crdt_log_bytes", str(int(fact(state, "crdt_log_bytes")))),
         ("crdt_log_bytes_max", str(settings.integer("crdt-log-max-bytes"))),
         ("crdt_log_effects_max", str(settings.integer("crdt-log-max-effects"))),
-        ("crdt_uncommitted_bytes", str(core.journal.pending_bytes())),
-        ("crdt_uncommitted_bytes_max", str(core.uncommitted_max_bytes)),
+        ("crdt_uncommitted_bytes", str(state.journal.pending_bytes())),
+        ("crdt_uncommitted_bytes_max", str(state.cached.uncommitted_max_bytes)),
         ("crdt_block_bytes_max", str(settings.integer("crdt-block-max-bytes"))),
         ("crdt_unit_bytes_max", str(settings.integer("crdt-unit-max-bytes"))),
-        ("crdt_unit_bytes_queued", str(sum(one.queued_bytes for one in core.sessions.values()))),
-        ("crdt_units_refused", str(core.statistics.unit_max_bytes_refused)),
+        (
+            "crdt_unit_bytes_queued",
+            str(sum(one.transaction.queued_bytes for one in state.sessions.values())),
+        ),
+        ("crdt_units_refused", str(state.statistics.unit_max_bytes_refused)),
         ("crdt_snapshot_bytes_max", str(settings.integer("crdt-snapshot-max-bytes"))),
         ("crdt_window_bytes_max", str(settings.integer("crdt-window-max-bytes"))),
-        ("crdt_position", str(core.journal.position)),
-        ("crdt_committed_position", str(core.committed_position)),
-        ("crdt_saved_position", str(core.saved_position)),
+        ("crdt_position", str(state.journal.position)),
+        ("crdt_committed_position", str(state.disk.position)),
+        ("crdt_saved_position", str(state.disk.checkpoint_position)),
     ]
     shown = {field for field, _ in lines}
     lines += [
         (field, value)
-        for field, value in sorted(core.process_facts.items())
+        for field, value in sorted(state.process_facts.items())
         if field.startswith(_CRDT_FACTS) and field not in shown
     ]
     return lines

@@ -6,79 +6,34 @@ it was open follow it in a row of their own.
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Final, Optional
 
 from anabranch.crdt import apply
 from anabranch.crdt.block import Block, BlockWriter, chain_after
 from anabranch.crdt.effects import Effect, dots_of
-from anabranch.crdt.encoding import put_vector
 from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.local import LocalRecord, apply_local, put_record
+from anabranch.crdt.local import LocalRecord, apply_local
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
+from anabranch.region.engine.clock import Clock
+from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, RecordsRow, Row, SnapshotRow
 
-
-class Row:
-    """One row of the effect log. `source` is 0 for what this region issued, else the peer it was merged from.
-
-    `body` is the block's, or the local records; `clock_ms` the region's clock then (S10.2). A row whose `block` is None holds local
-    records, or when `snapshot` is True says that a snapshot was joined here; its body is then the snapshot's vector.
-    """
-
-    def __init__(
-        self,
-        position: int,
-        block: Optional[Block],
-        source: int,
-        clock_ms: int,
-        body: bytes,
-        snapshot: bool = False,
-    ) -> None:
-        self.position = position
-        self.block = block
-        self.source = source
-        self.clock_ms = clock_ms
-        self.body = body
-        self.snapshot = snapshot
-
-
-class Commit:
-    """Rows to write in one statement, and what is on disk once they are: position, vector, chain values and clock."""
-
-    def __init__(
-        self,
-        position: int,
-        rows: list[Row],
-        vector: Vector,
-        chains: dict[int, bytes],
-        clock_ms: int,
-    ) -> None:
-        self.position = position
-        self.rows = rows
-        self.vector = vector
-        self.chains = chains
-        self.clock_ms = clock_ms
-        self.staged: list[
-            tuple[int, list[bytes]]
-        ] = []  # position of a snapshot's row, and its chunks
-        self.meta: dict[
-            str, bytes
-        ] = {}  # identity facts to store besides (life, recovery, lost members)
+# What a row takes beside its body.
+_ROW_OVERHEAD_BYTES: Final = 64
 
 
 class Journal:
     """The end of the effect log that is not on disk yet."""
 
-    def __init__(self, keyspace: Keyspace, position: int) -> None:
+    def __init__(self, keyspace: Keyspace, position: int, clock: Clock) -> None:
         self.keyspace = keyspace
+        self.clock: Final = clock
         self.position = position  # of the last row made
         self.rows: list[Row] = []
         self.bytes = 0  # of those rows
         self.block_max_bytes = 1 << 20
-        self.clock_ms = 0  # kept by the engine: the highest that this region has read
         self._writer: Optional[BlockWriter] = None
         self._records = bytearray()
-        self._staged: list[tuple[int, list[bytes]]] = []
         # statistics
         self.effects_issued = 0
 
@@ -116,7 +71,7 @@ class Journal:
         writer = self._open()
         keyspace = self.keyspace
         counter = writer.last + 1
-        apply.apply(keyspace, effect, keyspace.region_id, counter, self.clock_ms, True)
+        apply.apply(keyspace, effect, keyspace.region_id, counter, self.clock.now_ms, True)
         writer.put(effect)
         keyspace.vector[keyspace.region_id] = writer.last
         self.effects_issued += dots_of(effect)
@@ -125,7 +80,7 @@ class Journal:
     def record(self, record: LocalRecord) -> None:
         """Applies a local record and writes it down."""
         apply_local(self.keyspace, record)
-        put_record(self._records, record)
+        record.put(self._records)
 
     def end_unit(self) -> None:
         """A command or MULTI is over: here a block may be cut (S1.2)."""
@@ -144,7 +99,7 @@ class Journal:
     def clock_of_next_commit(self) -> Optional[int]:
         """The least clock that a commit made from now on carries, or None if it would carry nothing (S10.2)."""
         if self.has_open():
-            return self.clock_ms
+            return self.clock.now_ms
         return self.rows[-1].clock_ms if self.rows else None
 
     def pending_bytes(self) -> int:
@@ -165,35 +120,31 @@ class Journal:
             body = writer.body()
             chain = chain_after(keyspace.chain(keyspace.region_id), body)
             keyspace.chains[keyspace.region_id] = chain
-            self._push(Block(writer.origin, writer.first, writer.last, body, chain), 0, body)
+            block = Block(writer.origin, writer.first, writer.last, body, chain)
+            self._push(BlockRow(self.position + 1, self.clock.now_ms, block, 0), len(body))
         if self._records:
             records = bytes(self._records)
             self._records = bytearray()
-            self._push(None, 0, records)
+            self._push(RecordsRow(self.position + 1, self.clock.now_ms, records), len(records))
 
     def push_merged(self, block: Block, source: int) -> None:
-        """A block of a peer, to be stored as it came; the caller applies it."""
-        self._push(block, source, block.body)
+        """A block of a peer, to be stored as it came. The caller applies it."""
+        self._push(BlockRow(self.position + 1, self.clock.now_ms, block, source), len(block.body))
 
     def push_snapshot(self, source: int, chunks: list[bytes], vector: Vector) -> None:
-        """Notes that a snapshot was joined here; its chunks are stored with the row, so that a start can join it again."""
-        body = bytearray()
-        put_vector(body, vector)
-        self._push(None, source, bytes(body), True)
-        self._staged.append((self.position, chunks))
-        self.bytes += sum(len(chunk) for chunk in chunks)
+        """Notes that a snapshot was joined here."""
+        row = SnapshotRow(self.position + 1, self.clock.now_ms, source, vector, chunks)
+        self._push(row, sum(len(chunk) for chunk in chunks))
 
     def push_clock(self) -> None:
-        """An empty row, which carries the clock to the disk."""
-        self._push(None, 0, b"")
+        """Makes a row that carries nothing but the clock to the disk."""
+        self._push(ClockRow(self.position + 1, self.clock.now_ms), 0)
 
-    def _push(
-        self, block: Optional[Block], source: int, body: bytes, snapshot: bool = False
-    ) -> None:
-        self.position += 1
-        self.keyspace.position = self.position
-        self.bytes += len(body) + 64
-        self.rows.append(Row(self.position, block, source, self.clock_ms, body, snapshot))
+    def _push(self, row: Row, size: int) -> None:
+        self.position = row.position
+        self.keyspace.position = row.position
+        self.bytes += size + _ROW_OVERHEAD_BYTES
+        self.rows.append(row)
 
     def take_commit(self) -> Optional[Commit]:
         """Everything not yet in a commit, the open block included; None if there is nothing."""
@@ -208,8 +159,6 @@ class Journal:
             dict(self.keyspace.chains),
             self.rows[-1].clock_ms,
         )
-        commit.staged = self._staged
-        self._staged = []
         self.rows = []
         self.bytes = 0
         return commit

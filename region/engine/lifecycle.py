@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from anabranch.crdt.gossip import Answer, Heard, PromisedAnswer, Question
 from anabranch.crdt.vector import Vector, includes, raise_to
-from anabranch.region.engine.gossip import Answer, Heard, Question
 
 STARTING: Final = "starting"
 SERVING: Final = "serving"
@@ -40,6 +40,8 @@ class Lifecycle:
         # -- others' askings, and answers to them, to be passed on: of one asker only the highest
         self.questions: dict[int, Question] = {}
         self.answers: dict[int, dict[int, Answer]] = {}
+        # -- answers to recoveries that wait for this region's disk
+        self.promised: list[PromisedAnswer] = []
         if recovery:
             self.ask(now_ms)
 

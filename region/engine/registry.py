@@ -21,10 +21,11 @@ from anabranch.region.engine.commands import (
     trimming,
     xcfgset,
 )  # fmt: skip
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 
-def commands() -> dict[bytes, Command]:
+def commands() -> dict[bytes, Command[EngineState]]:
     """Every command by its name in upper case."""
     rows = [
         adding.COMMANDS, reading.COMMANDS, groups.COMMANDS, group_reading.COMMANDS, pending.COMMANDS, stream_info.COMMANDS, keys.COMMANDS,

@@ -18,10 +18,15 @@ class SimpleString:
 
 
 class ErrorReply:
-    """A RESP error; `message` begins with its code, e.g. ``ERR syntax error``, without the leading ``-``."""
+    """A RESP error.
 
-    def __init__(self, message: str) -> None:
+    `message` begins with its code, e.g. ``ERR syntax error``, without the leading ``-``.
+    `reflects_nothing`: it tells nothing of the region's state but that its disk fails (S13.4).
+    """
+
+    def __init__(self, message: str, reflects_nothing: bool = False) -> None:
         self.message: Final = message
+        self.reflects_nothing: Final = reflects_nothing
 
 
 class NullArray:
@@ -50,7 +55,7 @@ class VerbatimText:
 
 
 class Waiting:
-    """Not a reply: the answer follows through `Engine.take_answers` (a blocked command, or one that waits for a commit)."""
+    """Not a reply: the answer follows through `Engine.take_replies` (a blocked command, or one that waits for a commit)."""
 
 
 class NoReply:

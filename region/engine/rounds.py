@@ -7,10 +7,11 @@ from typing import Optional
 from anabranch.crdt.acknowledge import announceable
 from anabranch.crdt.effects import Acknowledge
 from anabranch.crdt.vector import Vector, includes
-from anabranch.region.engine.blocking import FOR_RECEIVERS, FOR_ROUND, FOR_VECTOR, Waiter
 from anabranch.region.engine.commands.replication import receivers_with
-from anabranch.region.engine.core import Core
-from anabranch.region.engine.journal import Commit
+from anabranch.region.engine.lifecycle import SERVING
+from anabranch.region.engine.rows import Commit
+from anabranch.region.engine.state import EngineState
+from anabranch.region.engine.waiting import ReceiversWaiter, RoundWaiter, VectorWaiter, Waiter
 
 
 class Attestation:
@@ -31,83 +32,101 @@ class Attestation:
         self.counts = counts
 
 
-def is_round_due(core: Core) -> bool:
+def attest(state: EngineState, digest_entries_max: int) -> Attestation:
+    """Makes an attestation. Its digest hashes about so many entries at most; 0: it has no digest."""
+    digest = b""
+    if digest_entries_max and state.keyspace.hash_some(digest_entries_max):
+        digest = state.keyspace.digest()
+    position = state.journal.next_position()
+    if position > state.disk.position:
+        state.schedule.commit_wanted = True
+    clock_ms = state.journal.clock_of_next_commit()
+    if clock_ms is None:
+        clock_ms = state.disk.clock_of_newest_commit()
+    counts = state.lifecycle.state == SERVING
+    vector = dict(state.keyspace.vector)
+    return Attestation(vector, clock_ms, digest, position, state.lifecycle.life, counts)
+
+
+def is_round_due(state: EngineState) -> bool:
     """A round begins at most every crdt-sync-interval-ms (CRDT.SYNC: at once), and never while nobody receives from here (S2.5)."""
-    if core.receiver_count == 0:
+    if state.peers.receiver_count == 0:
         return False
-    return core.sync_requested or core.steady_ms >= core.last_round_ms + core.settings.integer(
-        "crdt-sync-interval-ms"
+    return (
+        state.schedule.sync_requested
+        or state.clock.steady_ms
+        >= state.schedule.last_round_ms + state.settings.integer("crdt-sync-interval-ms")
     )
 
 
-def wants_commit(core: Core) -> bool:
+def wants_commit(state: EngineState) -> bool:
     """Whether a commit should begin now, if none is under way."""
-    journal = core.journal
-    if core.meta_changes:
+    journal = state.journal
+    if state.disk.meta_changes:
         return True
     if journal.is_empty():
-        return is_round_due(core) and (
-            core.sync_requested or (bool(core.keyspace.acknowledgeable) and core.may_issue())
+        return is_round_due(state) and (
+            state.schedule.sync_requested
+            or (bool(state.keyspace.acknowledgeable) and state.writer.may_issue())
         )
     if (
-        core.is_always
-        or core.attest_wanted
+        state.cached.is_always
+        or state.schedule.commit_wanted
         or journal.pending_bytes() >= journal.block_max_bytes
-        or is_round_due(core)
+        or is_round_due(state)
     ):
         return True
     return (
-        core.settings.text("appendfsync") == "everysec"
-        and core.steady_ms >= core.oldest_unsaved_ms + 1000
+        state.settings.text("appendfsync") == "everysec"
+        and state.clock.steady_ms >= state.schedule.oldest_unsaved_ms + 1000
     )
 
 
-def take_commit(core: Core) -> Optional[Commit]:
+def take_commit(state: EngineState) -> Optional[Commit]:
     """Begins a round if one is due, and returns what to write; None when there is nothing to write."""
-    if is_round_due(core):
-        _begin_round(core)
-    commit = core.journal.take_commit()
-    for waiter in core.waiters:
-        if waiter.kind == FOR_ROUND and waiter.position < 0:
-            waiter.position = core.journal.position
-            waiter.vector = dict(core.keyspace.vector)
-    core.oldest_unsaved_ms = 0
-    core.attest_wanted = False
+    if is_round_due(state):
+        _begin_round(state)
+    commit = state.journal.take_commit()
+    for waiter in state.waiting.waiters:
+        if isinstance(waiter, RoundWaiter) and waiter.has_begun and waiter.position < 0:
+            waiter.position = state.journal.position
+            waiter.vector = dict(state.keyspace.vector)
+    state.schedule.commit_taken()
     return commit
 
 
-def _begin_round(core: Core) -> None:
-    core.last_round_ms = core.steady_ms
-    core.sync_requested = False
-    core.statistics.rounds += 1
-    if core.may_issue():
-        announce(core)
-    for waiter in core.waiters:
-        if waiter.kind == FOR_ROUND and waiter.position == 0:
-            waiter.position = -1  # the commit that follows gives the position
+def _begin_round(state: EngineState) -> None:
+    state.schedule.last_round_ms = state.clock.steady_ms
+    state.schedule.sync_requested = False
+    state.replication.rounds += 1
+    if state.writer.may_issue():
+        announce(state)
+    for waiter in state.waiting.waiters:
+        if isinstance(waiter, RoundWaiter):
+            waiter.has_begun = True  # the commit that follows gives the position
 
 
-def announce(core: Core) -> None:
+def announce(state: EngineState) -> None:
     """Issues the announceable acknowledgements (S8.1): per group one effect with all runs."""
-    groups = core.keyspace.acknowledgeable
-    core.keyspace.acknowledgeable = {}
+    groups = state.keyspace.acknowledgeable
+    state.keyspace.acknowledgeable = {}
     for key, name in groups:
-        stream = core.existing(key)
+        stream = state.existing(key)
         group = None if stream is None else stream.groups.get(name)
         if stream is None or group is None:
             continue
         spans = announceable(stream, group)
         if spans:
-            core.issue(Acknowledge(key, name, group.create_dots(), spans))
-            core.journal.end_unit()
-            core.statistics.acknowledgements += 1
+            state.writer.issue(Acknowledge(key, name, group.create_dots(), spans))
+            state.journal.end_unit()
+            state.replication.acknowledgements += 1
     # Its own announcement makes nothing further announceable.
-    core.keyspace.acknowledgeable = {}
+    state.keyspace.acknowledgeable = {}
 
 
-def anything_announceable(core: Core) -> bool:
-    for key, name in core.keyspace.acknowledgeable:
-        stream = core.existing(key)
+def anything_announceable(state: EngineState) -> bool:
+    for key, name in state.keyspace.acknowledgeable:
+        stream = state.existing(key)
         group = None if stream is None else stream.groups.get(name)
         if stream is not None and group is not None and announceable(stream, group):
             return True
@@ -117,38 +136,39 @@ def anything_announceable(core: Core) -> bool:
 # -- who waits -------------------------------------------------------------------------------------------------------
 
 
-def judge_waiters(core: Core) -> None:
+def judge_waiters(state: EngineState) -> None:
     """Answers those that have what they wait for, or whose time is over."""
     kept: list[Waiter] = []
-    for waiter in core.waiters:
-        done = _judge(core, waiter)
-        is_late = bool(waiter.deadline_ms) and core.steady_ms >= waiter.deadline_ms
+    for waiter in state.waiting.waiters:
+        done = _is_done(state, waiter)
+        is_late = bool(waiter.deadline_ms) and state.clock.steady_ms >= waiter.deadline_ms
         if not done and not is_late:
             kept.append(waiter)
-        elif waiter.kind == FOR_RECEIVERS:
-            core.answer(waiter.session, receivers_with(core, waiter.counter))
+        elif isinstance(waiter, ReceiversWaiter):
+            state.outbox.answer(waiter.session, receivers_with(state, waiter.counter))
         else:
-            core.answer(waiter.session, int(done))
-    core.waiters = kept
+            state.outbox.answer(waiter.session, int(done))
+    state.waiting.waiters = kept
 
 
-def _judge(core: Core, waiter: Waiter) -> bool:
-    if waiter.kind == FOR_RECEIVERS:
-        return receivers_with(core, waiter.counter) >= waiter.count
-    if waiter.kind == FOR_VECTOR:
-        return includes(core.disk_vector, waiter.vector)
-    return _is_round_over(core, waiter)
+def _is_done(state: EngineState, waiter: Waiter) -> bool:
+    if isinstance(waiter, ReceiversWaiter):
+        return receivers_with(state, waiter.counter) >= waiter.count
+    if isinstance(waiter, VectorWaiter):
+        return includes(state.disk.vector, waiter.vector)
+    assert isinstance(waiter, RoundWaiter)
+    return _is_round_over(state, waiter)
 
 
-def _is_round_over(core: Core, waiter: Waiter) -> bool:
+def _is_round_over(state: EngineState, waiter: RoundWaiter) -> bool:
     """Whether every region that receives from here has acknowledged the vector of the round, and nothing announceable waits."""
-    if waiter.position <= 0 or core.committed_position < waiter.position:
+    if waiter.position < 0 or state.disk.position < waiter.position:
         return False
-    receivers = core.receivers()
-    if not receivers or not all(includes(link.acknowledged, waiter.vector) for link in receivers):
+    receivers = state.peers.receivers()
+    if not receivers or not all(includes(one.acknowledged, waiter.vector) for one in receivers):
         return False
-    if core.may_issue() and anything_announceable(core):
-        waiter.position = 0
-        core.sync_requested = True
+    if state.writer.may_issue() and anything_announceable(state):
+        waiter.begin_anew()
+        state.schedule.sync_requested = True
         return False
     return True

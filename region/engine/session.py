@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Final, Optional
+
+
+class Transaction:
+    """What MULTI has queued, and what WATCH remembers.
+
+    `queued` is None outside a transaction. After `has_failed` (a queued command was wrong) EXEC
+    answers EXECABORT. `watched`: key → number of its last change when it was watched (S10.7).
+    """
+
+    def __init__(self) -> None:
+        self.queued: Optional[list[list[bytes]]] = None
+        self.queued_bytes = 0
+        self.has_failed = False
+        self.watched: dict[bytes, int] = {}
+
+    def begin(self) -> None:
+        """MULTI."""
+        self.queued = []
+        self.queued_bytes = 0
+        self.has_failed = False
+
+    def end(self) -> None:
+        """EXEC, DISCARD and RESET."""
+        self.queued = None
+        self.queued_bytes = 0
+        self.has_failed = False
+        self.watched = {}
 
 
 class Session:
@@ -30,13 +57,7 @@ class Session:
         self.no_touch = False
         # CLIENT REPLY: "on", "off", or "skip" (the reply of the next command only).
         self.reply_mode = "on"
-        # MULTI: None outside a transaction, else the commands queued so far.
-        self.queued: Optional[list[list[bytes]]] = None
-        self.queued_bytes = 0
-        # A queued command was wrong: EXEC answers EXECABORT.
-        self.queue_failed = False
-        # WATCH: key -> change number of the key when it was watched (10.7).
-        self.watched: dict[bytes, int] = {}
+        self.transaction: Final = Transaction()
         # Counter of the last effect that this connection issued (WAIT).
         self.write_counter = 0
         # Kept by the server, shown by CLIENT LIST: bytes unparsed and unsent.

@@ -98,16 +98,22 @@ ALL: list[Setting] = [
     Setting(
         "stream-idmp-duration",
         100,
-        "Seconds for which a new stream answers a repeated idempotent add (S9.1).",
+        "Seconds for which a repeated idempotent add is answered, in streams without XCFGSET (S9.1).",
         minimum=1,
         maximum=86400,
     ),
     Setting(
         "stream-idmp-maxsize",
         100,
-        "Idempotency pairs that a new stream keeps of one producer (S9.3).",
+        "Idempotency pairs of one producer that answer retries, in streams without XCFGSET (S9.3).",
         minimum=1,
         maximum=10000,
+    ),
+    Setting(
+        "crdt-idmp-retired-max",
+        100_000,
+        "Idempotency pairs beyond their producer's maxsize that the region keeps until they are "
+        "stable, to recognise conflicts; above this a duplicate may stay (S9.3).",
     ),
     # Durability
     Setting(
@@ -281,3 +287,21 @@ class Settings:
         value = self.values[name]
         assert isinstance(value, str)
         return value
+
+
+class CachedSettings:
+    """Copies of the settings that hot paths read. `seen` is the `Settings.changes` that they are of."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.seen = -1
+        self.id_mode = "strict"
+        self.is_always = False
+        self.uncommitted_max_bytes = 0
+        self.refresh(settings)
+
+    def refresh(self, settings: Settings) -> None:
+        """Takes the values in force."""
+        self.seen = settings.changes
+        self.id_mode = settings.text("crdt-xadd-id-uniqueness-mode")
+        self.is_always = settings.text("appendfsync") == "always"
+        self.uncommitted_max_bytes = settings.integer("crdt-uncommitted-max-bytes")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
+from anabranch.crdt.gossip import Heard
 from anabranch.crdt.vector import Vector, covers, minimum, raise_to
-from anabranch.region.engine.gossip import Heard
 
 
 class Stability:

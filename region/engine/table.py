@@ -1,37 +1,73 @@
-"""The command table's rows (STYLE 10): dispatch, COMMAND, COMMAND DOCS and the user docs derive from them."""
+"""The rows of the command table (STYLE 10).
+
+Dispatch, COMMAND, COMMAND DOCS and the users' documentation derive from them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Optional
+from typing import Final, Generic, Optional, TypeVar
 
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.session import Session
 
-if TYPE_CHECKING:
-    from anabranch.region.engine.core import Core
+# What handlers work on: `state.EngineState`. The table knows nothing of it.
+State = TypeVar("State")
+Handler = Callable[[State, Session, list[bytes]], Reply]
 
-Handler = Callable[["Core", Session, "list[bytes]"], Reply]
-# Writes that change local group state alone: they work while no effect may be issued (S13.8).
-LOCAL_WRITES: Final = frozenset(
-    {
-        "xack",
-        "xclaim",
-        "xautoclaim",
-        "xreadgroup",
-        "xgroup|setid",
-        "xgroup|createconsumer",
-        "xgroup|delconsumer",
-    }
-)
+# What becomes of a command inside MULTI.
+IS_QUEUED: Final = "is queued"
+RUNS: Final = "runs at once"
+IS_REFUSED: Final = "is refused"
 
 
-class Command:
+class Keys:
+    """Where a command's keys stand, and what it does with them.
+
+    `first`, `last` and `step` are as in COMMAND; `first` is 0 where there are no keys at fixed
+    places. `keyword`: they stand after this word instead, searched from `search_from`, and fill half
+    of what follows. `flags` are those of the key specification; `second_flags` those of a second key
+    of another kind, which follows the first.
+    """
+
+    def __init__(
+        self,
+        places: tuple[int, int, int],
+        keyword: Optional[tuple[bytes, int]],
+        flags: list[str],
+        second_flags: list[str],
+    ) -> None:
+        self.first: Final = places[0]
+        self.last: Final = places[1]
+        self.step: Final = places[2]
+        self.keyword: Final = b"" if keyword is None else keyword[0]
+        self.search_from: Final = 0 if keyword is None else keyword[1]
+        self.flags: Final = flags
+        self.second_flags: Final = second_flags
+
+    def __bool__(self) -> bool:
+        return self.first > 0 or self.keyword != b""
+
+
+class Documentation:
+    """What COMMAND DOCS and the users' documentation show."""
+
+    def __init__(self, summary: str, since: str, group: str, syntax: str, reply: str) -> None:
+        self.summary: Final = summary
+        self.since: Final = since
+        self.group: Final = group
+        self.syntax: Final = syntax
+        self.reply: Final = reply
+
+
+class Command(Generic[State]):
     """One command.
 
-    `arity` counts the name too; negative: at least that many. `flags` are those that COMMAND shows. `first_key`, `last_key`, `key_step` as
-    in COMMAND (0: no keys). `reply` names the reply type for readers.
-    `subcommands` make it a container: the second word chooses.
+    `arity` counts the name too; negative: at least that many words. `flags` are those that COMMAND
+    shows; with `no_auth` a client may say it before it has given the password. `categories` are ACL
+    categories beside those that derive from flags and group. `changes_local_state`: it writes, and
+    issues no effect, so that it works while none may be issued (S13.8). `subcommands` make it a
+    container: the second word chooses.
     """
 
     def __init__(
@@ -39,34 +75,38 @@ class Command:
         name: str,
         arity: int,
         flags: str,
-        handler: Handler,
+        handler: Handler[State],
         summary: str,
         *,
         keys: tuple[int, int, int] = (0, 0, 0),
+        keyword: Optional[tuple[bytes, int]] = None,
+        key_flags: str = "",
+        second_key_flags: str = "",
+        categories: str = "",
         reply: str = "",
         group: str = "stream",
         syntax: str = "",
         since: str = "",
-        in_multi: bool = True,
-        subcommands: Optional[list[Command]] = None,
+        in_multi: str = IS_QUEUED,
+        changes_local_state: bool = False,
+        subcommands: Optional[list[Command[State]]] = None,
     ) -> None:
         self.name: Final = name
         self.arity: Final = arity
         self.flags: Final = flags.split()
         self.handler: Final = handler
-        self.summary: Final = summary
-        self.first_key: Final = keys[0]
-        self.last_key: Final = keys[1]
-        self.key_step: Final = keys[2]
-        self.reply: Final = reply
-        self.group: Final = group
-        self.syntax: Final = syntax
-        self.since: Final = since
+        self.is_write: Final = "write" in self.flags
+        self.needs_password: Final = "no_auth" not in self.flags
+        self.issues_effects: Final = self.is_write and not changes_local_state
         self.in_multi: Final = in_multi
+        self.categories: Final = categories.split()
+        usual = "RW access update" if self.is_write else "RO access"
+        self.keys: Final = Keys(
+            keys, keyword, (key_flags or usual).split(), second_key_flags.split()
+        )
+        self.docs: Final = Documentation(summary, since, group, syntax, reply)
         self.subcommands: Final = {
             sub.name.split("|")[1].upper().encode(): sub for sub in subcommands or []
         }
-        self.is_write: Final = "write" in self.flags
-        self.issues: Final = self.is_write and name not in LOCAL_WRITES
         self.key: Final = name.upper().encode()
         self.shown: Final = name.encode()

@@ -9,8 +9,8 @@ from anabranch.crdt.apply import collect, collect_flush
 from anabranch.crdt.effects import RemoveObserved
 from anabranch.crdt.stream import NEVER, Stream
 from anabranch.crdt.vector import Dot, dot_order, includes
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.idempotency import configuration
+from anabranch.region.engine.state import EngineState
 
 # Keys looked at in one step, so that a step stays short.
 KEYS_PER_STEP = 1000
@@ -31,31 +31,33 @@ class Upkeep:
         self.collectable: dict[bytes, None] = {}
         self._last_ms = 0
 
-    def note(self, core: Core, stream: Stream) -> None:
+    def note(self, state: EngineState, stream: Stream) -> None:
         """A key changed: which lists does it belong to?"""
         key = stream.key
         if (stream.deadlines or key in self._in_force) and not (
-            key in self.hidden and stream.is_hidden(core.clock_ms)
+            key in self.hidden and stream.is_hidden(state.clock.now_ms)
         ):
             self._note_deadline(stream)
         if stream.tombstones or stream.tombstone_of_all or stream.clears or stream.pairs:
             self.collectable[key] = None
         if (stream.deadlines or stream.configurations) and (
-            stream.is_hidden(core.clock_ms) or not stream.is_present()
+            stream.is_hidden(state.clock.now_ms) or not stream.is_present()
         ):
-            self.leftovers.setdefault(key, core.steady_ms)
+            self.leftovers.setdefault(key, state.clock.steady_ms)
 
     def forget(self, key: bytes) -> None:
         """A key is gone."""
         self._in_force.pop(key, None)
 
-    def work(self, core: Core) -> None:
+    def work(self, state: EngineState) -> None:
         """What may issue effects, and what it is owed: every crdt-collect-interval-ms, some keys at a time."""
-        if core.steady_ms >= self._last_ms + core.settings.integer("crdt-collect-interval-ms"):
-            self._last_ms = core.steady_ms
-            self._remove_hidden(core)
-            self._remove_leftovers(core)
-            self._collect(core)
+        if state.clock.steady_ms >= self._last_ms + state.settings.integer(
+            "crdt-collect-interval-ms"
+        ):
+            self._last_ms = state.clock.steady_ms
+            self._remove_hidden(state)
+            self._remove_leftovers(state)
+            self._collect(state)
 
     # -- deadlines ---------------------------------------------------------------------------------------------------
 
@@ -74,31 +76,31 @@ class Upkeep:
         """How many are remembered, those no longer in force included."""
         return len(self._deadlines)
 
-    def hide(self, core: Core) -> list[bytes]:
+    def hide(self, state: EngineState) -> list[bytes]:
         """The keys that became hidden since the last step."""
         hidden: list[bytes] = []
-        while self._deadlines and self._deadlines[0][0] < core.clock_ms:
+        while self._deadlines and self._deadlines[0][0] < state.clock.now_ms:
             at_ms, key = heapq.heappop(self._deadlines)
             if self._in_force.get(key) != at_ms:
                 continue
             del self._in_force[key]
-            stream = core.keyspace.get(key)
-            if stream is not None and stream.is_hidden(core.clock_ms):
+            stream = state.keyspace.get(key)
+            if stream is not None and stream.is_hidden(state.clock.now_ms):
                 self.hidden[key] = None
-                self.leftovers.setdefault(key, core.steady_ms)
+                self.leftovers.setdefault(key, state.clock.steady_ms)
                 hidden.append(key)
         if hidden:
-            core.statistics.expired_keys += len(hidden)
-            core.journal.push_clock()  # so that others hear of a clock past the deadline (S10.3)
-            core.note_unsaved()
+            state.replication.expired_keys += len(hidden)
+            state.journal.push_clock()  # so that others hear of a clock past the deadline (S10.3)
+            state.schedule.note_unsaved(state.clock.steady_ms)
         return hidden
 
-    def _remove_hidden(self, core: Core) -> None:
+    def _remove_hidden(self, state: EngineState) -> None:
         """Issues the removal of what is hidden, where it is this region's turn (S10.3)."""
         for key in list(islice(self.hidden, KEYS_PER_STEP)):
             del self.hidden[key]
-            stream = core.keyspace.get(key)
-            if stream is None or not stream.is_hidden(core.clock_ms):
+            stream = state.keyspace.get(key)
+            if stream is None or not stream.is_hidden(state.clock.now_ms):
                 continue
             self.hidden[key] = None  # to the end of the line
             winner = stream.winning_deadline()
@@ -109,21 +111,21 @@ class Upkeep:
                 or stream.pairs
                 or stream.length()
             )
-            if winner is not None and holds_more and _may_remove(core, winner[0], winner[1]):
-                core.issue(RemoveObserved(key, dict(core.keyspace.vector), False))
+            if winner is not None and holds_more and _may_remove(state, winner[0], winner[1]):
+                state.writer.issue(RemoveObserved(key, dict(state.keyspace.vector), False))
 
     # -- leftovers ---------------------------------------------------------------------------------------------------
 
-    def _remove_leftovers(self, core: Core) -> None:
+    def _remove_leftovers(self, state: EngineState) -> None:
         """Ends keys that hold nothing but deadlines or configuration, once every effect on them known here is stable (S10.6)."""
-        stable = core.stable_vector()
-        grace_ms = core.settings.integer("crdt-expiry-grace-ms")
+        stable = state.stable_vector()
+        grace_ms = state.settings.integer("crdt-expiry-grace-ms")
         for key in list(islice(self.leftovers, KEYS_PER_STEP)):
             since_ms = self.leftovers.pop(key)
-            stream = core.keyspace.get(key)
+            stream = state.keyspace.get(key)
             if stream is None or not (stream.deadlines or stream.configurations):
                 continue
-            if stream.is_present() and not stream.is_hidden(core.clock_ms):
+            if stream.is_present() and not stream.is_hidden(state.clock.now_ms):
                 continue
             self.leftovers[key] = since_ms  # to the end of the line
             if (
@@ -131,51 +133,51 @@ class Upkeep:
                 or stream.groups
                 or stream.pairs
                 or stream.length()
-                or core.keyspace.flush_tombstone
+                or state.keyspace.flush_tombstone
             ):
                 continue
             winner = stream.winning_deadline()
             dot: Dot = max(stream.configurations, key=dot_order) if winner is None else winner[0]
             if includes(stable, stream.touched) and (
-                dot[0] == core.region_id or core.steady_ms > since_ms + grace_ms
+                dot[0] == state.members.region_id or state.clock.steady_ms > since_ms + grace_ms
             ):
-                core.issue(RemoveObserved(key, dict(core.keyspace.vector), True))
+                state.writer.issue(RemoveObserved(key, dict(state.keyspace.vector), True))
 
     # -- collection --------------------------------------------------------------------------------------------------
 
-    def _collect(self, core: Core) -> None:
+    def _collect(self, state: EngineState) -> None:
         """Drops tombstones, clears and pairs that are stable."""
-        stable = core.stable_vector()
+        stable = state.stable_vector()
         if not stable:
             return
-        collect_flush(core.keyspace, stable)
+        collect_flush(state.keyspace, stable)
         for key in list(islice(self.collectable, KEYS_PER_STEP)):
             del self.collectable[key]
-            stream = core.keyspace.get(key)
+            stream = state.keyspace.get(key)
             if stream is None:
                 continue
-            collect(core.keyspace, stream, stable)
+            collect(state.keyspace, stream, stable)
             if stream.pairs and stream.pairs.collect(
-                stable, core.clock_ms, configuration(core, stream)[0] * 1000
+                stable, state.clock.now_ms, configuration(state, stream)[0] * 1000
             ):
-                core.keyspace.touch_local(stream)
+                state.keyspace.touch_local(stream)
             if stream.tombstones or stream.tombstone_of_all or stream.clears or stream.pairs:
                 self.collectable[key] = None
-            core.keyspace.drop_if_empty(stream)
+            state.keyspace.drop_if_empty(stream)
 
 
-def _may_remove(core: Core, dot: Dot, at_ms: int) -> bool:
+def _may_remove(state: EngineState, dot: Dot, at_ms: int) -> bool:
     """The winner's region once every member holds that deadline and has a clock past it; after the grace any region (S10.3)."""
-    others = core.others()
+    others = state.members.others()
     known = (
-        core.stability.all_hold(others, dot[0], dot[1])
-        and core.stability.all_clocks_past(others, at_ms)
-        and core.knows_what_lost_left()
+        state.stability.all_hold(others, dot[0], dot[1])
+        and state.stability.all_clocks_past(others, at_ms)
+        and state.knows_what_lost_left()
     )
-    if known and dot[0] == core.region_id:
+    if known and dot[0] == state.members.region_id:
         return True
-    if core.clock_ms > at_ms + core.settings.integer("crdt-expiry-grace-ms"):
+    if state.clock.now_ms > at_ms + state.settings.integer("crdt-expiry-grace-ms"):
         if not known:
-            core.statistics.expired_early += 1
+            state.replication.expired_early += 1
         return True
     return False

@@ -23,65 +23,65 @@ def split_inline(line: bytes) -> Optional[list[bytes]]:
     if b'"' not in line and b"'" not in line and b"\x0b" not in line and b"\x0c" not in line:
         return line.split()
     arguments: list[bytes] = []
-    position = 0
+    offset = 0
     end = len(line)
     while True:
-        while position < end and line[position] in _SPACE:
-            position += 1
-        if position >= end:
+        while offset < end and line[offset] in _SPACE:
+            offset += 1
+        if offset >= end:
             return arguments
         argument = bytearray()
-        while position < end and line[position] not in _SEPARATORS:
-            byte = line[position]
-            position += 1
+        while offset < end and line[offset] not in _SEPARATORS:
+            byte = line[offset]
+            offset += 1
             if byte == _DOUBLE:
-                position = _double_quoted(line, position, argument)
+                offset = _double_quoted(line, offset, argument)
             elif byte == _SINGLE:
-                position = _single_quoted(line, position, argument)
+                offset = _single_quoted(line, offset, argument)
             else:
                 argument.append(byte)
                 continue
-            if position < 0:
+            if offset < 0:
                 return None
             break
         arguments.append(bytes(argument))
 
 
-def _double_quoted(line: bytes, position: int, argument: bytearray) -> int:
-    """Appends what stands in double quotes from `position` on; returns the place after the closing one, or -1."""
+def _double_quoted(line: bytes, offset: int, argument: bytearray) -> int:
+    """Appends what stands in double quotes from `offset` on; returns the place after the closing one, or -1."""
     end = len(line)
-    while position < end:
-        byte = line[position]
-        position += 1
+    while offset < end:
+        byte = line[offset]
+        offset += 1
         if byte == _DOUBLE:
-            return position if position == end or line[position] in _SPACE else -1
-        if byte == _BACKSLASH and position < end:
-            byte = line[position]
+            return offset if offset == end or line[offset] in _SPACE else -1
+        if byte == _BACKSLASH and offset < end:
+            byte = line[offset]
             if (
                 byte == 120
-                and position + 2 < end
-                and line[position + 1] in _HEX_DIGITS
-                and line[position + 2] in _HEX_DIGITS
+                and offset + 2 < end
+                and line[offset + 1] in _HEX_DIGITS
+                and line[offset + 2] in _HEX_DIGITS
             ):
-                byte = int(line[position + 1 : position + 3], 16)
-                position += 2
+                byte = int(line[offset + 1 : offset + 3], 16)
+                offset += 2
             else:
                 byte = _ESCAPES.get(byte, byte)
-            position += 1
+            offset += 1
         argument.append(byte)
     return -1
 
 
-def _single_quoted(line: bytes, position: int, argument: bytearray) -> int:
+def _single_quoted(line: bytes, offset: int, argument: bytearray) -> int:
     """As `_double_quoted`, for single quotes."""
     end = len(line)
-    while position < end:
-        byte = line[position]
-        position += 1
+    while offset < end:
+        byte = line[offset]
+        offset += 1
         if byte == _SINGLE:
-            return position if position == end or line[position] in _SPACE else -1
-        if byte == _BACKSLASH and position < end and line[position] == _SINGLE:
+            return offset if offset == end or line[offset] in _SPACE else -1
+        if byte == _BACKSLASH and offset < end and line[offset] == _SINGLE:
             byte = _SINGLE
-            position += 1
+            offset += 1
         argument.append(byte)
     return -1

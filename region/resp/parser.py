@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-`data` and `position` are the bytes being parsed; `next` moves on by one command.
+`data` and `offset` are the bytes being parsed; `next` moves on by one command.
 
 1. **A command that lies whole in `data`**, as nearly all do, is cut out in one pass (`_whole`), which changes nothing unless it
    reaches the command's end.
@@ -57,7 +57,7 @@ class RequestParser:
         self.argument_bytes_max = argument_bytes_max
         self.authenticated = authenticated
         self.data = b""
-        self.position = 0
+        self.offset = 0
         # Bytes fed that follow `data`, in order.
         self.pending = bytearray()
         # Why the parser stalled: it needs this many bytes of `pending`; -1: it needs a `terminator`, not found before `searched`.
@@ -73,15 +73,15 @@ class RequestParser:
 
     def feed(self, data: bytes) -> None:
         """Takes the next bytes of the connection, in any division."""
-        if self.position == len(self.data) and not self.pending:
+        if self.offset == len(self.data) and not self.pending:
             self.data = data
-            self.position = 0
+            self.offset = 0
         else:
             self.pending += data
 
     def buffered(self) -> int:
         """Bytes held: fed and not yet handed out as part of a whole command."""
-        return len(self.data) - self.position + len(self.pending) + self.arguments_bytes
+        return len(self.data) - self.offset + len(self.pending) + self.arguments_bytes
 
     def next(self) -> Optional[list[bytes]]:
         """The next command's arguments, at least one; None when more bytes are needed.
@@ -92,78 +92,74 @@ class RequestParser:
             command = self._whole()
             if command is not None:
                 return command
-            if self.position == len(self.data) and not self.pending:
+            if self.offset == len(self.data) and not self.pending:
                 return None
         return self._careful()
 
     def _whole(self) -> Optional[list[bytes]]:
-        """The command at `position` if it is plain and complete in `data`; else None, with nothing changed."""
+        """The command at `offset` if it is plain and complete in `data`; else None, with nothing changed."""
         data = self.data
         end = len(data)
-        position = self.position
-        if position + 4 > end or data[position] != 42:  # *
+        offset = self.offset
+        if offset + 4 > end or data[offset] != 42:  # *
             return None
-        first = data[position + 1] - 48
-        second = data[position + 2]
+        first = data[offset + 1] - 48
+        second = data[offset + 2]
         if not 1 <= first <= 9:
             return None
         if second == 13:
             missing = first
-            position += 4
-        elif 48 <= second <= 57 and data[position + 3] == 13:
+            offset += 4
+        elif 48 <= second <= 57 and data[offset + 3] == 13:
             missing = first * 10 + second - 48
-            position += 5
+            offset += 5
         else:
             return None
         argument_bytes_max = self.argument_bytes_max
         command: list[bytes] = []
-        while position + 4 <= end and data[position] == 36:  # $
-            first = data[position + 1] - 48
-            second = data[position + 2]
+        while offset + 4 <= end and data[offset] == 36:  # $
+            first = data[offset + 1] - 48
+            second = data[offset + 2]
             if second == 13 and 0 <= first <= 9:
                 size = first
-                position += 4
-            elif 48 <= second <= 57 and data[position + 3] == 13 and 1 <= first <= 9:
+                offset += 4
+            elif 48 <= second <= 57 and data[offset + 3] == 13 and 1 <= first <= 9:
                 size = first * 10 + second - 48
-                position += 5
+                offset += 5
             elif 1 <= first <= 9:
                 size = first
-                position += 2
-                while (
-                    position + 2 <= end
-                    and 48 <= data[position] <= 57
-                    and size <= argument_bytes_max
-                ):
-                    size = size * 10 + data[position] - 48
-                    position += 1
-                if position + 2 > end or data[position] != 13 or size > argument_bytes_max:
+                offset += 2
+                while offset + 2 <= end and 48 <= data[offset] <= 57 and size <= argument_bytes_max:
+                    size = size * 10 + data[offset] - 48
+                    offset += 1
+                if offset + 2 > end or data[offset] != 13 or size > argument_bytes_max:
                     return None
-                position += 2
+                offset += 2
             else:
                 return None
-            stop = position + size
+            stop = offset + size
             if stop + 2 > end:
                 return None
-            command.append(data[position:stop])
-            position = stop + 2
+            command.append(data[offset:stop])
+            offset = stop + 2
             missing -= 1
             if missing == 0:
-                self.position = position
+                self.offset = offset
                 return command
         return None
 
     def _careful(self) -> Optional[list[bytes]]:
         """As `next`, one item at a time, keeping what it has read of an unfinished command."""
         while True:
-            if self.position == len(self.data):
+            if self.offset == len(self.data):
                 if not self.pending or not self._has_needed():
                     return None
                 if self.size < 0 or not self._pending_argument():
                     self.data = bytes(self.pending)
-                    self.position = 0
+                    self.offset = 0
                     self._clear_pending()
             elif self.missing == 0:
-                if self.data[self.position] == 42:
+                if self.data[self.offset] == 42:
                     self._count()
                 else:
                     line = self._line(_NEWLINE, "too big inline request")
@@ -212,12 +208,12 @@ class RequestParser:
 
     def _argument(self) -> None:
         """Reads the next argument's bytes from `data`, or stalls."""
-        stop = self.position + self.size
+        stop = self.offset + self.size
         if stop + 2 > len(self.data):
             self._stall(self.size + 2)
             return
-        self._take(self.data[self.position : stop])
-        self.position = stop + 2
+        self._take(self.data[self.offset : stop])
+        self.offset = stop + 2
 
     def _pending_argument(self) -> bool:
         """Takes the next argument from `pending`, sparing a large one the way through `data`; False: not all there."""
@@ -226,7 +222,7 @@ class RequestParser:
         size = self.size
         self._take(bytes(memoryview(self.pending)[:size]))
         self.data = bytes(memoryview(self.pending)[size + 2 :])
-        self.position = 0
+        self.offset = 0
         self._clear_pending()
         return True
 
@@ -238,7 +234,7 @@ class RequestParser:
 
     def _line(self, terminator: bytes, too_big: str) -> Optional[bytes]:
         """Reads up to `terminator`, and skips the byte after a carriage return; None: stalled."""
-        start = self.position
+        start = self.offset
         stop = self.data.find(terminator, start, start + LINE_BYTES_MAX + 1)
         if stop < 0:
             if len(self.data) - start > LINE_BYTES_MAX:
@@ -247,22 +243,22 @@ class RequestParser:
             self._stall(-1)
             return None
         if terminator == _NEWLINE:
-            self.position = stop + 1
+            self.offset = stop + 1
             return self.data[start:stop]
         if stop + 2 > len(self.data):
             self._stall(stop + 2 - start)
             return None
-        self.position = stop + 2
+        self.offset = stop + 2
         return self.data[start:stop]
 
     def _stall(self, needed: int) -> None:
         """Moves the unread bytes to the front of `pending`, and notes what is needed there."""
-        unread = bytearray(memoryview(self.data)[self.position :])
+        unread = bytearray(memoryview(self.data)[self.offset :])
         self.searched = len(unread)
         unread += self.pending
         self.pending = unread
         self.data = b""
-        self.position = 0
+        self.offset = 0
         self.needed = needed
 
     def _has_needed(self) -> bool:

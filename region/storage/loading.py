@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Optional
 
 from anabranch.crdt.apply import apply_block
-from anabranch.crdt.block import Block, read_effects
-from anabranch.crdt.effects import Trim
 from anabranch.crdt.encoding import Malformed
+from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import apply_local, read_records
@@ -17,7 +15,7 @@ from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.state import push_node, read_converged, read_local, read_node, read_snapshot
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.errors import StorageError
-from anabranch.region.engine.journal import Row
+from anabranch.region.engine.rows import BlockRow, RecordsRow, Row, SnapshotRow
 from anabranch.region.storage.checkpoint import GONE, checked, read_region_state
 from anabranch.region.storage.log import check_of
 from anabranch.region.storage.schema import SCHEMA_VERSION
@@ -37,8 +35,6 @@ class Stored:
         self.gone: dict[bytes, int] = {}  # key → position at which the checkpoint found it gone
         self.cuts: dict[int, int] = {}  # that number → the key's cut
         self.skip_keys: dict[bytes, int] = {}  # key → position that its checkpoint reflects
-        self.idmp_maxsize = 0  # of streams without a configuration (S9.3)
-        self.own_block: Optional[Block] = None  # this region's, if it is the row before
 
     def number(self, name: str) -> int:
         try:
@@ -65,12 +61,13 @@ def check_meta(meta: dict[str, bytes], cluster: str, region_id: int, name: str) 
         )
 
 
-def begin(meta: dict[str, bytes], region_id: int, limits: NodeLimits, idmp_maxsize: int) -> Stored:
+def begin(
+    meta: dict[str, bytes], region_id: int, limits: NodeLimits, pair_limits: PairLimits
+) -> Stored:
     """The region's own state."""
     stored = Stored()
-    stored.idmp_maxsize = idmp_maxsize
     stored.meta = meta
-    stored.keyspace = Keyspace(region_id, limits)
+    stored.keyspace = Keyspace(region_id, limits, pair_limits)
     stored.cut = stored.number("cut")
     body = meta.get("region_state")
     if body is not None:
@@ -105,11 +102,10 @@ def load_key(
         stored.gone[key] = position
         return
     keyspace = stored.keyspace
-    stream = Stream(key, keyspace.limits)
+    stream = Stream(key, keyspace.limits, keyspace.pair_limits)
     try:
         reader = checked(b"".join(parts))
-        read_converged(reader, stream)
-        read_local(reader, stream)
+        read_local(reader, stream, read_converged(reader, stream))
         length = reader.varint()
         read: list[tuple[int, int, int]] = []
         made: list[PackedNode] = []
@@ -135,61 +131,26 @@ def load_key(
     stored.cuts[number] = cut
 
 
-def replay(stored: Stored, row: Row, check: bytes, chunks: list[bytes]) -> None:
-    """Applies one row of the log. `check` stands with it, `chunks` are those of the snapshot that it speaks of."""
+def replay(stored: Stored, row: Row, check: bytes) -> None:
+    """Applies one row of the log; `check` stands with it."""
     keyspace = stored.keyspace
     if row.position != stored.position + 1:
         raise StorageError(f"row {stored.position + 1} of the log is missing")
     keyspace.position = row.position - 1
     try:
-        if check != check_of(row, chunks, keyspace):
+        if check != check_of(row, keyspace):
             raise Malformed("its checksum is wrong")
-        if row.block is not None:
+        if isinstance(row, BlockRow):
             apply_block(keyspace, row.block, row.clock_ms, row.source == 0, stored.skip_keys)
-            _evict_pairs(stored)
-        elif row.snapshot:
-            join(keyspace, read_snapshot(chunks, keyspace.limits), row.clock_ms, stored.skip_keys)
-            _evict_pairs(stored)
-        else:
-            for record in read_records(row.body):
-                if stored.skip_keys.get(record.key, 0) < row.position:
+        elif isinstance(row, SnapshotRow):
+            other = read_snapshot(row.chunks, keyspace.limits)
+            join(keyspace, other, row.clock_ms, stored.skip_keys)
+        elif isinstance(row, RecordsRow):
+            for record in read_records(row.records):
+                if stored.skip_keys.get(record.head.key, 0) < row.position:
                     apply_local(keyspace, record)
-            if stored.own_block is not None:
-                _drop_references(stored, stored.own_block)
     except (Malformed, ValueError) as error:
         raise StorageError(f"row {row.position} of the log is damaged: {error}") from error
-    stored.own_block = row.block if row.source == 0 else None
     keyspace.position = row.position
     stored.position = row.position
     stored.clock_ms = max(stored.clock_ms, row.clock_ms)
-
-
-def _drop_references(stored: Stored, block: Block) -> None:
-    """Drops again what DELREF trims of `block` dropped, among it what records brought back that were older than the trim (S5.2).
-
-    Records are replayed after the block that was open when they arose. What such a trim removed cannot become pending after it.
-    """
-    for effect in read_effects(block):
-        if isinstance(effect, Trim) and effect.drops_references:
-            stream = stored.keyspace.get(effect.key)
-            if (
-                stream is not None
-                and stored.skip_keys.get(effect.key, 0) <= stored.keyspace.position
-            ):
-                for group in stream.groups.values():
-                    for region_id, counter in effect.prefix.items():
-                        for pending in group.delivery.pel.covered_by(region_id, 0, counter):
-                            group.delivery.unassign(region_id, pending.counter, pending.entry_id)
-
-
-def _evict_pairs(stored: Stored) -> None:
-    """Evicts what the region evicted (S9.3): by itself, so that no row says it."""
-    changes = stored.keyspace.changes
-    for key, pid, _ in changes.pairs:
-        stream = stored.keyspace.get(key)
-        if stream is not None:
-            configuration = stream.configuration()
-            stream.pairs.evict(
-                pid, stored.idmp_maxsize if configuration is None else configuration[1]
-            )
-    changes.pairs = []

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Optional
 
 from xxhash import xxh3_64_digest
 
 from anabranch.crdt.block import Block, chain_after
+from anabranch.crdt.encoding import Reader, put_vector
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.journal import Commit, Row
+from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, RecordsRow, Row, SnapshotRow
 from anabranch.region.storage.schema import Statement, meta
 
 LOCAL: Final = 0
@@ -22,69 +23,88 @@ COLUMNS: Final = "position, origin, first, last, source, clock_ms, chain, body"
 
 
 def commit_statements(commit: Commit) -> list[Statement]:
-    """What writes a commit; more than one statement must go into one transaction."""
+    """What writes a commit. More than one statement must go into one transaction."""
     statements: list[Statement] = []
-    staged = dict(commit.staged)
     for start in range(0, len(commit.rows), _ROWS_PER_STATEMENT):
         rows = commit.rows[start : start + _ROWS_PER_STATEMENT]
         parameters: list[object] = []
         for row in rows:
-            block = row.block
-            if block is not None:
-                parameters += [
-                    row.position,
-                    block.origin,
-                    block.first,
-                    block.last,
-                    row.source,
-                    row.clock_ms,
-                    block.chain,
-                    row.body,
-                ]
-            else:
-                kind = SNAPSHOT if row.snapshot else LOCAL
-                check = xxh3_64_digest(b"".join([row.body, *staged.get(row.position, [])]))
-                parameters += [row.position, kind, 0, 0, row.source, row.clock_ms, check, row.body]
+            parameters += _columns(row)
         values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(rows))
         statements.append((f"INSERT INTO log ({COLUMNS}) VALUES {values}", tuple(parameters)))
-    for position, chunks in commit.staged:
-        for part, chunk in enumerate(chunks):
-            statements.append(
-                (
-                    "INSERT INTO staged (position, part, body) VALUES (?, ?, ?)",
-                    (position, part, chunk),
-                )
-            )
+    insert = "INSERT INTO staged (position, part, body) VALUES (?, ?, ?)"
+    for row in commit.rows:
+        if isinstance(row, SnapshotRow):
+            for part, chunk in enumerate(row.chunks):
+                statements.append((insert, (row.position, part, chunk)))
     for name, value in commit.meta.items():
         statements.append(meta(name, value))
     return statements
 
 
-def check_of(row: Row, chunks: list[bytes], keyspace: Keyspace) -> bytes:
+def _columns(row: Row) -> list[object]:
+    """A row as COLUMNS."""
+    if isinstance(row, BlockRow):
+        block = row.block
+        return [
+            row.position, block.origin, block.first, block.last, row.source, row.clock_ms,
+            block.chain, block.body,
+        ]  # fmt: skip
+    kind, source = LOCAL, 0
+    if isinstance(row, SnapshotRow):
+        kind, source = SNAPSHOT, row.source
+    body = body_of(row)
+    return [row.position, kind, 0, 0, source, row.clock_ms, _checksum(row, body), body]
+
+
+def body_of(row: Row) -> bytes:
+    """What stands in `body`: the block's bytes, the records, a snapshot's vector, or nothing."""
+    if isinstance(row, BlockRow):
+        return row.block.body
+    if isinstance(row, RecordsRow):
+        return row.records
+    if isinstance(row, SnapshotRow):
+        out = bytearray()
+        put_vector(out, row.vector)
+        return bytes(out)
+    return b""
+
+
+def _checksum(row: Row, body: bytes) -> bytes:
+    chunks = row.chunks if isinstance(row, SnapshotRow) else []
+    return xxh3_64_digest(b"".join([body, *chunks]))
+
+
+def check_of(row: Row, keyspace: Keyspace) -> bytes:
     """What must stand in `chain`: a block's chain value after what is replayed so far, else a checksum."""
-    block = row.block
-    if block is not None:
-        return chain_after(keyspace.chain(block.origin), block.body)
-    return xxh3_64_digest(b"".join([row.body, *chunks]))
+    if isinstance(row, BlockRow):
+        return chain_after(keyspace.chain(row.block.origin), row.block.body)
+    return _checksum(row, body_of(row))
 
 
-def read_row(columns: Sequence[object]) -> Row:
-    """A row from COLUMNS."""
+def is_snapshot(columns: Sequence[object]) -> bool:
+    """Whether these COLUMNS are of a row that says that a snapshot was joined."""
+    return columns[1] == SNAPSHOT
+
+
+def read_row(columns: Sequence[object], chunks: Optional[list[bytes]] = None) -> Row:
+    """A row from COLUMNS; `chunks` are those of the snapshot that it speaks of. Malformed when it is none."""
     position, origin, first, last, source, clock_ms, chain, body = columns
-    assert (
-        isinstance(position, int)
-        and isinstance(origin, int)
-        and isinstance(first, int)
-        and isinstance(last, int)
-    )
-    assert (
-        isinstance(source, int)
-        and isinstance(clock_ms, int)
-        and isinstance(chain, bytes)
-        and isinstance(body, bytes)
-    )
-    block = Block(origin, first, last, body, chain) if origin > 0 else None
-    return Row(position, block, source, clock_ms, body, origin == SNAPSHOT)
+    assert isinstance(position, int) and isinstance(origin, int) and isinstance(first, int)
+    assert isinstance(last, int) and isinstance(source, int) and isinstance(clock_ms, int)
+    assert isinstance(chain, bytes) and isinstance(body, bytes)
+    if origin > 0:
+        return BlockRow(position, clock_ms, Block(origin, first, last, body, chain), source)
+    if origin == SNAPSHOT:
+        return SnapshotRow(position, clock_ms, source, Reader(body).vector(), chunks or [])
+    return RecordsRow(position, clock_ms, body) if body else ClockRow(position, clock_ms)
+
+
+def read_block_row(columns: Sequence[object]) -> BlockRow:
+    """The same for COLUMNS that are known to be a block's."""
+    row = read_row(columns)
+    assert isinstance(row, BlockRow)
+    return row
 
 
 ROWS_AFTER: Final = f"SELECT {COLUMNS} FROM log WHERE position > ? ORDER BY position LIMIT ?"
@@ -95,6 +115,7 @@ BLOCK_WITH: Final = (
     f"SELECT {COLUMNS} FROM log WHERE origin = ? AND last >= ? AND origin > 0 ORDER BY last LIMIT 1"
 )
 CHAIN_AT: Final = "SELECT chain FROM log WHERE origin = ? AND last = ? AND origin > 0"
+STAGED: Final = "SELECT body FROM staged WHERE position = ? ORDER BY part"
 SIZE: Final = (
     "SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), "
     "COALESCE(SUM(CASE WHEN origin > 0 THEN last - first + 1 ELSE 0 END), 0) FROM log"

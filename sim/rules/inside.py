@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 from anabranch.crdt import effects as fx
-from anabranch.crdt.encoding import Reader
 from anabranch.crdt.node import PackedNode
 from anabranch.crdt.region_log import RegionLog
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING
+from anabranch.region.engine.rows import BlockRow, SnapshotRow
 from anabranch.sim.history import Began, Moved, Vector
 from anabranch.sim.rules import past as p
 from anabranch.sim.rules.conflicts import Count
@@ -33,12 +33,12 @@ class Inside:
         self._lives[event.region] = event.life
         if event.life > clock_ms:
             self.count("rule:S1.3")
-        if 0 < engine.saved_position < engine.journal.position:
+        if 0 < engine.state.disk.checkpoint_position < engine.state.journal.position:
             self.count("rule:S13.1")
 
     def lived(self, region: int, engine: Engine) -> None:
         """Whether its life or its state is another than it was."""
-        lifecycle = engine.lifecycle
+        lifecycle = engine.state.lifecycle
         if lifecycle.life != self._lives.get(region, lifecycle.life):
             self._lives[region] = lifecycle.life
             self.count("rule:S1.3")
@@ -52,14 +52,14 @@ class Inside:
         """Blocks came, or a snapshot: they are in rows that wait for a commit."""
         if event.how == "join":
             self.count("rule:S11.2")
-            for row in reversed(engine.journal.rows):
-                if row.snapshot:
-                    if _differ(Reader(row.body).vector(), event.before):
+            for row in reversed(engine.state.journal.rows):
+                if isinstance(row, SnapshotRow):
+                    if _differ(row.vector, event.before):
                         self.count("rule:S11.3")
                     break
         elif not self._relayed and event.how == "merge":
-            for row in engine.journal.rows:
-                if row.block is not None and row.source not in (0, row.block.origin):
+            for row in engine.state.journal.rows:
+                if isinstance(row, BlockRow) and row.source not in (0, row.block.origin):
                     self._relayed = True
                     self.count("rule:S2.1")
                     break
@@ -76,7 +76,11 @@ class Inside:
         """Now and then: keys that exist without entries."""
         for key in sorted(engine.keyspace.keys):
             stream = engine.keyspace.keys[key]
-            if stream.header and not stream.length() and stream.exists_at(engine.clock_ms):
+            if (
+                stream.header
+                and not stream.length()
+                and stream.exists_at(engine.state.clock.now_ms)
+            ):
                 self.count("rule:S3.1")
 
     # -- at the end --------------------------------------------------------------------------------------------------
@@ -113,7 +117,8 @@ class Inside:
         """What the lost never had is known to be on every disk (S1.1)."""
         for lost, had in self.gone.items():
             if engine.members[lost].lost and any(
-                counter > had.get(region, 0) for region, counter in engine.stable_vector().items()
+                counter > had.get(region, 0)
+                for region, counter in engine.state.stable_vector().items()
             ):
                 self.count("rule:S1.1")
 

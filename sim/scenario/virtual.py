@@ -267,15 +267,16 @@ class VirtualCluster:
         region = self.world.regions[link[0]]
         return (
             region.running
-            and region.engine.links[link[1]].state == "up"
-            and not region.engine.links[link[1]].is_down
+            and region.engine.state.peers.by_id[link[1]].state == "up"
+            and not region.engine.state.peers.by_id[link[1]].is_down
         )
 
     def links(self, regions: Sequence[int]) -> dict[int, dict[int, str]]:
         """See `ScenarioCluster`."""
         return {
             region: {
-                peer: link.state for peer, link in self.world.regions[region].engine.links.items()
+                peer: link.state
+                for peer, link in self.world.regions[region].engine.state.peers.by_id.items()
             }
             for region in regions
         }

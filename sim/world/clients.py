@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Optional
 
-from anabranch.region.engine.core import Answer
+from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import ErrorReply, Reply, SimpleString, Waiting
 from anabranch.region.engine.session import Session
 from anabranch.region.held import HeldReplies, must_wait
@@ -108,7 +108,7 @@ class Clients:
         before = region.vector
         name = argv[0].upper()
         reply = engine.execute(session, list(argv), now_ms)
-        if session.queued is not None and not isinstance(
+        if session.transaction.queued is not None and not isinstance(
             reply, Waiting
         ):  # in a transaction: one operation at its EXEC
             if name == b"MULTI" and isinstance(reply, SimpleString):
@@ -153,7 +153,7 @@ class Clients:
         world, engine = region.world, region.engine
         operation.before = before
         operation.after = region.vector
-        operation.clock_ms = engine.clock_ms
+        operation.clock_ms = engine.state.clock.now_ms
         operation.reply = reply
         operation.has_reply = True
         world.note(region.region_id, "runs", operation.number, *operation.argv, plain(reply))
@@ -167,7 +167,7 @@ class Clients:
         else:
             self._deliver(line, operation)
 
-    def have_waited(self, answers: list[Answer]) -> bool:
+    def have_waited(self, answers: list[LateReply]) -> bool:
         """Whether one of them is to a command that had waited for the end of the start: it may have issued effects."""
         for answer in answers:
             line = self.lines.get(answer.session.session_id)

@@ -20,8 +20,8 @@ from anabranch.region.config import Address, RegionConfig
 from anabranch.region.database import Database
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import StorageError
-from anabranch.region.engine.journal import Commit
 from anabranch.region.engine.lifecycle import SERVING
+from anabranch.region.engine.rows import BlockRow, Commit
 from anabranch.region.engine.settings import Settings
 from anabranch.sim.history import Began, Committed, Moved, Stopped, Vector
 from anabranch.sim.world.clients import Clients
@@ -194,7 +194,7 @@ class SimulatedRegion:
         if not self.running:
             return
         world = self.world
-        if self.engine.lifecycle.state == SERVING:
+        if self.engine.state.lifecycle.state == SERVING:
             self.patience_ms = ""  # whatever was put back unsaid has been noticed, and made good
         self.running = False
         self.paused = False
@@ -206,7 +206,7 @@ class SimulatedRegion:
             power(self.disk)
         self.clients.end()
         world.network.gone(self, silently)
-        world.count_figures(self.engine.statistics, self.hub.counts)
+        world.count_figures(self.engine.state, self.hub.counts)
         on_disk = dict(self.engine.disk_vector)
         world.judge_stopped(
             Stopped(self.region_id, self.starts, how, on_disk, world.scheduler.now_ms)
@@ -235,7 +235,7 @@ class SimulatedRegion:
             else:
                 self.stop("kill")
             return
-        assert engine.journal.is_empty()
+        assert engine.state.journal.is_empty()
         self.opener.close()
         self.stop("clean")
 
@@ -319,7 +319,7 @@ class SimulatedRegion:
     def note_moved(self, how: str) -> None:
         """Tells the judges when the vector moved; then hands on the answers that came late."""
         engine = self.engine
-        answers = engine.take_answers()
+        answers = engine.take_replies()
         if engine.vector != self.vector:
             before, self.vector = self.vector, dict(engine.vector)
             if self.hub.counts["snapshots_joined"] != self._joined:
@@ -331,7 +331,13 @@ class SimulatedRegion:
             now_ms = self.world.scheduler.now_ms
             self.world.judge_moved(
                 Moved(
-                    self.region_id, self.starts, how, before, self.vector, now_ms, engine.clock_ms
+                    self.region_id,
+                    self.starts,
+                    how,
+                    before,
+                    self.vector,
+                    now_ms,
+                    engine.state.clock.now_ms,
                 )
             )
         for answer in answers:
@@ -339,10 +345,8 @@ class SimulatedRegion:
 
     def _turn(self) -> None:
         engine = self.engine
-        if engine.sessions_to_close:
-            closing, engine.sessions_to_close = engine.sessions_to_close, []
-            for session_id in closing:
-                self.clients.close(session_id)
+        for session_id in engine.take_sessions_to_close():
+            self.clients.close(session_id)
         if not self._committing and engine.wants_commit(self.now_ms()):
             commit = self._take_commit()
             if commit is not None:
@@ -454,7 +458,7 @@ class SimulatedRegion:
 
     def _tell_written(self, commit: Commit) -> None:
         """It is on the disk, whether the process hears of it or not: peers may be sent it from now on."""
-        blocks = [row.block for row in commit.rows if row.block is not None and row.source == 0]
+        blocks = [row.block for row in commit.rows if isinstance(row, BlockRow) and row.source == 0]
         self.told = commit.vector.get(self.region_id, 0)
         now_ms = self.world.scheduler.now_ms
         self.world.judge_committed(
@@ -492,7 +496,7 @@ class SimulatedRegion:
         now_ms = self.now_ms()
         world = self.world
         world.note(self.region_id, "commits", commit.position, dict(commit.vector))
-        self.engine.committed(commit.position, now_ms)
+        self.engine.committed(now_ms)
         self.clients.released(commit.position)
         self.step(self.hub.committed, commit.position, now_ms)
 
@@ -518,13 +522,12 @@ class SimulatedRegion:
                 if self.engine.committed_position >= step.position:
                     continue
                 self._until = step.position
-                self.engine.attest_wanted = True
+                self.engine.want_commit()
                 self._turn()
                 return
             self._plan_step(step)
             return
         self._steps = None
-        self.engine.log_bytes = self.database.log_bytes
 
     def _plan_step(self, step: Step) -> None:
         self._plan(lambda: self._perform(step), self._next_step)

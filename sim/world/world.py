@@ -7,10 +7,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final, Optional
 
-from anabranch.region.engine.core import Statistics
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import Reply, Waiting
 from anabranch.region.engine.settings import Settings
+from anabranch.region.engine.state import EngineState
 from anabranch.sim.history import Checker, Operation, Setup, Shown, Vector, Violation, Words
 from anabranch.sim.load.client import Client, make
 from anabranch.sim.plan import Fault, Intent, Plan
@@ -43,8 +43,8 @@ NAMES: Final = (
 )
 SHOW_EVERY_MS: Final = 97
 FIGURES: Final = (
-    "effects_merged", "snapshots_joined", "snapshots_cut", "gaps", "forks", "divergences", "idmp_conflicts", "idmp_evicted_early",
-    "expired_keys", "expired_early", "acknowledgements", "unit_max_bytes_refused",
+    "effects_merged", "snapshots_joined", "snapshots_cut", "gaps", "forks", "divergences", "idmp_conflicts",
+    "expired_keys", "expired_early", "acknowledgements",
 )  # fmt: skip
 
 
@@ -162,10 +162,17 @@ class World:
     def said(self, source: int, target: int, message: Any) -> None:
         self.note(target, "hears", source, type(message).__name__)
 
-    def count_figures(self, statistics: Statistics, counts: dict[str, int]) -> None:
+    def count_figures(self, state: EngineState, counts: dict[str, int]) -> None:
         """What a process that ends had counted, as INFO shows it."""
         for name in FIGURES:
-            if value := getattr(statistics, name):
+            if value := getattr(state.replication, name):
+                self.counters[f"figure:{name}"] += value
+        more = {
+            "idmp_evicted_early": state.keyspace.pair_limits.forgotten_early,
+            "unit_max_bytes_refused": state.statistics.unit_max_bytes_refused,
+        }
+        for name, value in more.items():
+            if value:
                 self.counters[f"figure:{name}"] += value
         for name, value in counts.items():
             if value:
@@ -367,9 +374,9 @@ class World:
                 return False
             engine = region.engine
             if (
-                engine.lifecycle.state != SERVING
-                or engine.commit_error
-                or not engine.journal.is_empty()
+                engine.state.lifecycle.state != SERVING
+                or engine.state.disk.error
+                or not engine.state.journal.is_empty()
             ):
                 return False
             if first is None:
@@ -386,9 +393,9 @@ class World:
                 parts.append(f"{region.name} does not run")
                 continue
             engine = region.engine
-            links = {peer: link.state for peer, link in engine.links.items()}
+            links = {peer: link.state for peer, link in engine.state.peers.by_id.items()}
             parts.append(
-                f"{region.name} {engine.lifecycle.state} {engine.vector} disk {engine.disk_vector} {links} {engine.commit_error}"
+                f"{region.name} {engine.state.lifecycle.state} {engine.vector} disk {engine.disk_vector} {links} {engine.state.disk.error}"
             )
         return "; ".join(parts)
 

@@ -13,7 +13,7 @@ from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import Item, LocalRecord, apply_local
 from anabranch.crdt.merge import forward
 from anabranch.crdt.node import SAME_NAMES, encode_names, encode_values, put_entry
-from anabranch.crdt.position import Position, at_counters, at_id
+from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.spans import Spans, SpansByRegion
 from anabranch.crdt.state import SnapshotCut, read_snapshot
@@ -98,7 +98,7 @@ def receive(keyspace: Keyspace, op: Op, dot: Dot, now_ms: int = 0, is_own: bool 
 # -- from crdt to what the naive model compares ------------------------------------------------------------------------
 
 
-def place(position: Position) -> Start:
+def place(position: Place) -> Start:
     return position.entry_id if position.is_id else tuple(sorted(position.counters.items()))
 
 

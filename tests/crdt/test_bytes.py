@@ -26,7 +26,7 @@ from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import Item, LocalRecord, put_record, read_records
 from anabranch.crdt.merge import forward
 from anabranch.crdt.node import decode_fields, encode_names, encode_values
-from anabranch.crdt.position import at_counters, at_id
+from anabranch.crdt.place import at_counters, at_id
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.spans import Spans
 from anabranch.crdt.state import (

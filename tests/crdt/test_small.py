@@ -9,7 +9,7 @@ from anabranch.crdt import vector as vectors
 from anabranch.crdt.encoding import Reader
 from anabranch.crdt.idempotency import Pair, Pairs, is_conflict
 from anabranch.crdt.pel import Pel, Pending
-from anabranch.crdt.position import at_counters, at_id, put_position, read_position
+from anabranch.crdt.place import at_counters, at_id, put_place, read_place
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.spans import (
     Spans,
@@ -157,8 +157,8 @@ def test_positions(gaps: list[int], removed: set[int], entry_id: int, counters: 
         for counter, each in present:
             assert position.is_below(2, counter, each) == is_above(naive, (2, counter), each)
         out = bytearray()
-        put_position(out, position)
-        again = read_position(Reader(bytes(out)))
+        put_place(out, position)
+        again = read_place(Reader(bytes(out)))
         assert (again.is_id, again.entry_id, again.counters) == (
             position.is_id,
             position.entry_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.crdt.block import Block
-from anabranch.region.engine.errors import ChainForked, SyncGap
+from anabranch.crdt.errors import ChainForked, SyncGap
 from anabranch.region.engine.figures import figures
 from anabranch.region.engine.info import info_text
 from tests.review.support import Place, carry, cluster, sync, tell

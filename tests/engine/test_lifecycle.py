@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.region.engine.gossip import Answer, Heard, Question
+from anabranch.crdt.gossip import Answer, Heard, Question
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING, Lifecycle
 from tests.review.support import cluster, code, tell
 

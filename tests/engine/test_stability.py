@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anabranch.crdt.gossip import Heard
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.gossip import Heard
 from anabranch.region.engine.stability import Stability
 
 OTHERS = [2, 3]

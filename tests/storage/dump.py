@@ -7,7 +7,7 @@ from typing import Any
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.pel import Pel
-from anabranch.crdt.position import Position
+from anabranch.crdt.place import Place
 from anabranch.crdt.region_log import LogCursor, RegionLog
 from anabranch.crdt.spans import SpansByRegion
 from anabranch.crdt.stream import Stream
@@ -80,7 +80,7 @@ def _log(log: RegionLog) -> list[tuple[int, int, list[bytes]]]:
     return entries
 
 
-def _position(position: Position) -> tuple[bool, int, dict[int, int]]:
+def _position(position: Place) -> tuple[bool, int, dict[int, int]]:
     return position.is_id, position.entry_id, dict(position.counters)
 
 

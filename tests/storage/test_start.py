@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from anabranch.crdt.gossip import Gossip, Heard
 from anabranch.region import starting
 from anabranch.region.database import Database
 from anabranch.region.engine.errors import StorageError
-from anabranch.region.engine.gossip import Gossip, Heard
 from anabranch.region.engine.lifecycle import RECOVERY, STARTING
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.storage.schema import SCHEMA_VERSION

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 from anabranch.crdt.block import NO_CHAIN, Block, chain_after
+from anabranch.crdt.errors import ChainForked, NotAMember, SyncGap
+from anabranch.crdt.gossip import Gossip, Heard
 from anabranch.crdt.vector import includes, joined, raise_to
-from anabranch.region.engine.errors import ChainForked, NotAMember, SyncGap
-from anabranch.region.engine.gossip import Gossip, Heard
 from anabranch.region.engine.settings import Settings
 from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up
 from anabranch.sync.hub import Hub

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.crdt.block import Block
-from anabranch.region.engine.errors import PeerError
-from anabranch.region.engine.gossip import Answer, Gossip, Heard, Question
+from anabranch.crdt.errors import PeerError
+from anabranch.crdt.gossip import Answer, Gossip, Heard, Question
 from anabranch.sync import messages as m
 from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up
 from anabranch.sync.parts import COUNTER_MAX, MESSAGE_BYTES_MAX

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from anabranch.crdt.block import Block
-from anabranch.region.engine.errors import PeerError
+from anabranch.crdt.errors import PeerError
 from anabranch.region.engine.settings import Settings
 from anabranch.sync import messages as m
 from anabranch.sync.handshake import Limits
@@ -219,7 +219,7 @@ def test_a_snapshot_that_does_not_add_up(messages: list[Any]) -> None:
 
 
 def test_only_the_newest_acknowledgement_waits_and_gossip_is_not_lost() -> None:
-    from anabranch.region.engine.gossip import Gossip
+    from anabranch.crdt.gossip import Gossip
 
     receiver = open_receiver()
     gossip = Gossip([], [], [])

@@ -23,10 +23,10 @@ from anabranch.region.engine.commands.trimming import (
     parse_trim_option,
     trim,
 )
-from anabranch.region.engine.core import Core
-from anabranch.region.engine.idempotency import automatic_iid, configuration, evict_pairs
+from anabranch.region.engine.idempotency import automatic_iid, configuration
 from anabranch.region.engine.replies import OK, CommandError, Reply
 from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 
@@ -107,16 +107,16 @@ def _parse_add(argv: list[bytes], default_limit: int) -> AddRequest:
 # -- XADD ------------------------------------------------------------------------------------------------------------
 
 
-def xadd(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XADD: picks an ID (S4), issues an add, and trims."""
     if argv[2] == b"*" and len(argv) % 2 == 1:
         request = None
         fields_at = 3
     else:
-        request = _parse_add(argv, DEFAULT_TRIM_LIMIT_NODES * core.keyspace.limits.max_entries)
+        request = _parse_add(argv, DEFAULT_TRIM_LIMIT_NODES * state.keyspace.limits.max_entries)
         fields_at = request.fields_at
     key = argv[1]
-    stream = core.existing(key)
+    stream = state.existing(key)
     if request is not None:
         if stream is None and not request.creates_key:
             if (
@@ -127,54 +127,60 @@ def xadd(core: Core, session: Session, argv: list[bytes]) -> Reply:
                 raise CommandError(ids.ERR_ZERO)
             return None
         if request.is_idmp:
-            return _add_idempotent(core, session, request, stream, argv)
-    core.require_issue()
+            return _add_idempotent(state, session, request, stream, argv)
+    state.writer.require_issue()
     last_id = 0 if stream is None else stream.last_id()
     try:
         new_id = ids.choose(
             ids.ANY if request is None else request.id,
-            core.id_mode,
-            core.region_id,
+            state.cached.id_mode,
+            state.members.region_id,
             last_id,
-            core.clock_ms,
+            state.clock.now_ms,
         )
     except ids.IdError as error:
         raise CommandError(str(error)) from None
     if stream is None:
-        stream = core.for_creation(key)
-    if core.oldest_unsaved_ms == 0:
-        core.oldest_unsaved_ms = core.steady_ms
-    core.journal.add(
+        stream = state.writer.for_creation(key)
+    if state.schedule.oldest_unsaved_ms == 0:
+        state.schedule.oldest_unsaved_ms = state.clock.steady_ms
+    state.journal.add(
         stream, new_id, encode_names(argv[fields_at::2]), encode_values(argv[fields_at + 1 :: 2])
     )
     if request is not None and request.trim.strategy:
-        trim(core, stream, request.trim)
+        trim(state, stream, request.trim)
     return b"%d-%d" % (new_id >> 64, new_id & ids.MAX_HALF)
 
 
 def _add_idempotent(
-    core: Core, session: Session, request: AddRequest, stream: Optional[Stream], argv: list[bytes]
+    state: EngineState,
+    session: Session,
+    request: AddRequest,
+    stream: Optional[Stream],
+    argv: list[bytes],
 ) -> Reply:
     """XADD … IDMP | IDMPAUTO (S9): a repeated pair answers with the first entry's ID and changes nothing."""
     fields = argv[request.fields_at :]
     iid = automatic_iid(fields) if request.is_idmp_auto else request.iid
-    duration_s, maxsize = configuration(core, stream)
+    duration_s = configuration(state, stream)[0]
     if stream is not None:
-        pair = stream.pairs.answer(request.pid, iid, core.clock_ms, duration_s * 1000)
+        pair = stream.pairs.answer(request.pid, iid, state.clock.now_ms, duration_s * 1000)
         if pair is not None:
             stream.iids_duplicates += 1
             return ids.format_id(pair.entry_id)
-    core.require_issue()
+    state.writer.require_issue()
     last_id = 0 if stream is None else stream.last_id()
     try:
-        new_id = ids.choose(request.id, core.id_mode, core.region_id, last_id, core.clock_ms)
+        new_id = ids.choose(
+            request.id, state.cached.id_mode, state.members.region_id, last_id, state.clock.now_ms
+        )
     except ids.IdError as error:
         raise CommandError(str(error)) from None
     if stream is None:
-        stream = core.for_creation(argv[1])
-    vector = dict(core.keyspace.vector)
+        stream = state.writer.for_creation(argv[1])
+    vector = dict(state.keyspace.vector)
     names = encode_names(fields[::2])
-    core.issue(
+    state.writer.issue(
         AddIdempotent(
             argv[1],
             new_id,
@@ -182,22 +188,21 @@ def _add_idempotent(
             encode_values(fields[1::2]),
             request.pid,
             iid,
-            core.clock_ms,
+            state.clock.now_ms,
             vector,
         )
     )
-    evict_pairs(core, stream, request.pid, maxsize)
     if request.trim.strategy:
-        trim(core, stream, request.trim)
+        trim(state, stream, request.trim)
     return ids.format_id(new_id)
 
 
 # -- XDEL, XSETID ----------------------------------------------------------------------------------------------------
 
 
-def xdel(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xdel(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XDEL: the dots of all entries that bear an ID (S5.1); counts entries."""
-    stream = core.existing(argv[1])
+    stream = state.existing(argv[1])
     if stream is None:
         return 0
     wanted = [entry_id(text) for text in argv[2:]]
@@ -205,12 +210,12 @@ def xdel(core: Core, session: Session, argv: list[bytes]) -> Reply:
     for one in dict.fromkeys(wanted):
         dots.extend(merge.with_id(stream.logs, one))
     if dots:
-        core.require_issue()
-        core.issue(RemoveEntries(argv[1], dots))
+        state.writer.require_issue()
+        state.writer.issue(RemoveEntries(argv[1], dots))
     return len(dots)
 
 
-def xsetid(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xsetid(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XSETID: fails below the current last ID (S3.2). ENTRIESADDED and MAXDELETEDID set local statistics."""
     new_id = entry_id(argv[2])
     entries_added = -1
@@ -233,7 +238,7 @@ def xsetid(core: Core, session: Session, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(SYNTAX_ERROR)
         index += 2
-    stream = core.existing(argv[1])
+    stream = state.existing(argv[1])
     if stream is None:
         raise CommandError(NO_SUCH_KEY)
     if new_id < stream.last_id():
@@ -245,8 +250,8 @@ def xsetid(core: Core, session: Session, argv: list[bytes]) -> Reply:
             "ERR The entries_added specified in XSETID is smaller than the target stream length"
         )
     if new_id > stream.last_id() or not stream.header:
-        core.require_issue()
-        core.issue(SetId(argv[1], new_id))
+        state.writer.require_issue()
+        state.writer.issue(SetId(argv[1], new_id))
     if entries_added >= 0:
         stream.entries_added = entries_added
     if max_deleted >= 0:
@@ -256,15 +261,40 @@ def xsetid(core: Core, session: Session, argv: list[bytes]) -> Reply:
 
 COMMANDS: Final = [
     Command(
-        "xadd", -5, "write denyoom fast", xadd, "Appends an entry to a stream.", keys=(1, 1, 1), reply="bulk string", since="5.0.0",
+        "xadd",
+        -5,
+        "write denyoom fast",
+        xadd,
+        "Appends an entry to a stream.",
+        key_flags="RW update",
+        keys=(1, 1, 1),
+        reply="bulk string",
+        since="5.0.0",
         syntax="key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMP pid iid | IDMPAUTO pid] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] "
         "* | id field value [field value ...]",
     ),
     Command(
-        "xdel", -3, "write fast", xdel, "Removes entries by ID.", keys=(1, 1, 1), reply="integer", since="5.0.0", syntax="key id [id ...]"
+        "xdel",
+        -3,
+        "write fast",
+        xdel,
+        "Removes entries by ID.",
+        key_flags="RW delete",
+        keys=(1, 1, 1),
+        reply="integer",
+        since="5.0.0",
+        syntax="key id [id ...]",
     ),
     Command(
-        "xsetid", -3, "write denyoom fast", xsetid, "Raises a stream's last ID.", keys=(1, 1, 1), reply="simple string", since="5.0.0",
+        "xsetid",
+        -3,
+        "write denyoom fast",
+        xsetid,
+        "Raises a stream's last ID.",
+        key_flags="RW update",
+        keys=(1, 1, 1),
+        reply="simple string",
+        since="5.0.0",
         syntax="key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
     ),
-]  # fmt: skip
+]

@@ -12,7 +12,6 @@ from anabranch.region.engine.commands.arguments import (
     shown,
 )
 from anabranch.region.engine.commands.connection import check_name
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.replies import (
     NO_REPLY,
     NULL_ARRAY,
@@ -23,6 +22,7 @@ from anabranch.region.engine.replies import (
     VerbatimText,
 )
 from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 # Types of Redis's clients; all of ours are normal.
@@ -33,33 +33,33 @@ _UNBLOCKED: Final = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
 # -- showing ---------------------------------------------------------------------------------------------------------
 
 
-def describe(core: Core, session: Session) -> str:
+def describe(state: EngineState, session: Session) -> str:
     """A session as a line of CLIENT LIST. What Redis knows and this region does not (file descriptor, memory) is -1 or 0."""
     flags = (
         ("b" if session.waiting else "")
-        + ("x" if session.queued is not None else "")
+        + ("x" if session.transaction.queued is not None else "")
         + ("e" if session.no_evict else "")
     )
     flags += ("T" if session.no_touch else "") + ("c" if session.closing else "")
-    queued = -1 if session.queued is None else len(session.queued)
+    queued = -1 if session.transaction.queued is None else len(session.transaction.queued)
     parts = [
         f"id={session.session_id}",
         f"addr={session.address}",
         f"laddr={session.local_address}",
         "fd=-1",
         f"name={session.name.decode('latin-1')}",
-        f"age={max(0, core.clock_ms - session.connected_ms) // 1000}",
-        f"idle={max(0, core.clock_ms - session.active_ms) // 1000}",
+        f"age={max(0, state.clock.now_ms - session.connected_ms) // 1000}",
+        f"idle={max(0, state.clock.now_ms - session.active_ms) // 1000}",
         f"flags={flags or 'N'}",
         "db=0 sub=0 psub=0 ssub=0",
         f"multi={queued}",
-        f"watch={len(session.watched)}",
+        f"watch={len(session.transaction.watched)}",
         f"qbuf={session.query_bytes}",
         "qbuf-free=0 argv-mem=0",
-        f"multi-mem={session.queued_bytes}",
+        f"multi-mem={session.transaction.queued_bytes}",
         "rbs=0 rbp=0 obl=0 oll=0",
         f"omem={session.output_bytes}",
-        f"tot-mem={session.query_bytes + session.output_bytes + session.queued_bytes}",
+        f"tot-mem={session.query_bytes + session.output_bytes + session.transaction.queued_bytes}",
         "events=r",
         f"cmd={session.last_command.decode('latin-1').lower() or 'NULL'}",
         "user=default redir=-1",
@@ -70,28 +70,28 @@ def describe(core: Core, session: Session) -> str:
     return " ".join(parts)
 
 
-def id_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def id_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT ID."""
     return session.session_id
 
 
-def info(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def info(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT INFO."""
-    return VerbatimText(f"{describe(core, session)}\n".encode("latin-1"))
+    return VerbatimText(f"{describe(state, session)}\n".encode("latin-1"))
 
 
-def list_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def list_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT LIST [TYPE type] [ID id …]."""
-    sessions = list(core.sessions.values())
+    sessions = list(state.sessions.values())
     if len(argv) == 4 and argv[2].upper() == b"TYPE":
         if _client_type(argv[3]) != b"NORMAL":
             sessions = []
     elif len(argv) > 3 and argv[2].upper() == b"ID":
         wanted = dict.fromkeys(integer(text, "ERR Invalid client ID") for text in argv[3:])
-        sessions = [core.sessions[number] for number in wanted if number in core.sessions]
+        sessions = [state.sessions[number] for number in wanted if number in state.sessions]
     elif len(argv) != 2:
         raise CommandError(SYNTAX_ERROR)
-    return VerbatimText("".join(f"{describe(core, one)}\n" for one in sessions).encode("latin-1"))
+    return VerbatimText("".join(f"{describe(state, one)}\n" for one in sessions).encode("latin-1"))
 
 
 def _client_type(text: bytes) -> bytes:
@@ -104,18 +104,18 @@ def _client_type(text: bytes) -> bytes:
 # -- naming ----------------------------------------------------------------------------------------------------------
 
 
-def setname(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def setname(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT SETNAME name; an empty one takes the name away."""
     session.name = check_name(argv[2], "Client names")
     return OK
 
 
-def getname(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def getname(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT GETNAME."""
     return session.name or None
 
 
-def setinfo(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def setinfo(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT SETINFO LIB-NAME name | LIB-VER version."""
     option = argv[2].upper()
     if option == b"LIB-NAME":
@@ -141,14 +141,14 @@ class KillFilter:
         self.skip_me = True
         self.age_s_min = 0
 
-    def matches(self, core: Core, session: Session) -> bool:
+    def matches(self, state: EngineState, session: Session) -> bool:
         if not self.is_normal or (self.session_id and session.session_id != self.session_id):
             return False
         if self.address and session.address.encode() != self.address:
             return False
         if self.local_address and session.local_address.encode() != self.local_address:
             return False
-        return core.clock_ms - session.connected_ms >= self.age_s_min * 1000
+        return state.clock.now_ms - session.connected_ms >= self.age_s_min * 1000
 
 
 def _read_filter(argv: list[bytes]) -> KillFilter:
@@ -193,32 +193,32 @@ def _positive(text: bytes, no_integer: str, too_low: str) -> int:
     return value
 
 
-def kill(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def kill(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT KILL: an address (which may be the caller's own), or options."""
     if len(argv) == 3:
-        for one in list(core.sessions.values()):
+        for one in list(state.sessions.values()):
             if one.address.encode() == argv[2]:
-                _close(core, session, one)
+                _close(state, session, one)
                 return OK
         raise CommandError("ERR No such client")
     chosen = _read_filter(argv)
     killed = 0
-    for one in list(core.sessions.values()):
-        if chosen.matches(core, one) and not (one is session and chosen.skip_me):
-            _close(core, session, one)
+    for one in list(state.sessions.values()):
+        if chosen.matches(state, one) and not (one is session and chosen.skip_me):
+            _close(state, session, one)
             killed += 1
     return killed
 
 
-def _close(core: Core, caller: Session, session: Session) -> None:
+def _close(state: EngineState, caller: Session, session: Session) -> None:
     """The caller itself is closed after its reply."""
     if session is caller:
         session.closing = True
     else:
-        core.sessions_to_close.append(session.session_id)
+        state.outbox.sessions_to_close.append(session.session_id)
 
 
-def unblock(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def unblock(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT UNBLOCK id [TIMEOUT | ERROR]; 1 when it was blocked."""
     with_error = False
     if len(argv) == 4:
@@ -229,15 +229,15 @@ def unblock(core: Core, session: Session, argv: list[bytes]) -> Reply:
     elif len(argv) > 4:
         raise option_error(argv)
     number = integer(argv[2])
-    blocked = core.blocking.remove(number)
+    blocked = state.waiting.reads.remove(number)
     if blocked is not None:
-        core.answer(blocked.session, ErrorReply(_UNBLOCKED) if with_error else NULL_ARRAY)
+        state.outbox.answer(blocked.session, ErrorReply(_UNBLOCKED) if with_error else NULL_ARRAY)
         return 1
-    for waiter in list(core.waiters):
+    for waiter in list(state.waiting.waiters):
         if waiter.session.session_id == number:
             if with_error:
-                core.waiters.remove(waiter)
-                core.answer(waiter.session, ErrorReply(_UNBLOCKED))
+                state.waiting.waiters.remove(waiter)
+                state.outbox.answer(waiter.session, ErrorReply(_UNBLOCKED))
             else:
                 waiter.deadline_ms = 1  # long past: the next step answers it as timed out
             return 1
@@ -247,7 +247,7 @@ def unblock(core: Core, session: Session, argv: list[bytes]) -> Reply:
 # -- modes -----------------------------------------------------------------------------------------------------------
 
 
-def reply(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def reply(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT REPLY ON | OFF | SKIP; dispatch keeps replies back by `session.reply_mode`."""
     mode = argv[2].upper()
     if mode == b"ON":
@@ -270,19 +270,19 @@ def _on_or_off(text: bytes) -> bool:
     return word == b"ON"
 
 
-def no_evict(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def no_evict(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT NO-EVICT ON | OFF: shown by CLIENT LIST; no client is evicted for memory here."""
     session.no_evict = _on_or_off(argv[2])
     return OK
 
 
-def no_touch(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def no_touch(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT NO-TOUCH ON | OFF: shown by CLIENT LIST; keys have no access times here."""
     session.no_touch = _on_or_off(argv[2])
     return OK
 
 
-def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT HELP."""
     return help_reply(
         "CLIENT",
@@ -316,7 +316,7 @@ def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:
     )
 
 
-def container(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CLIENT without a subcommand never gets here: dispatch says what is wrong."""
     raise CommandError(SYNTAX_ERROR)
 
@@ -326,55 +326,143 @@ _ADMIN: Final = "admin noscript loading stale"
 
 COMMANDS: Final = [
     Command(
-        "client", -2, "", container, "A container for connection commands.", group="connection", since="2.4.0",
+        "client",
+        -2,
+        "",
+        container,
+        "A container for connection commands.",
+        group="connection",
+        since="2.4.0",
         subcommands=[
-            Command("client|id", 2, _PLAIN, id_, "Number of this connection.", reply="integer", group="connection", since="5.0.0"),
             Command(
-                "client|info", 2, _PLAIN, info, "This connection, as a line of CLIENT LIST.",
-                reply="text", group="connection", since="6.2.0",
+                "client|id",
+                2,
+                _PLAIN,
+                id_,
+                "Number of this connection.",
+                reply="integer",
+                group="connection",
+                since="5.0.0",
             ),
             Command(
-                "client|list", -2, _ADMIN, list_, "The connections, one a line.", reply="text", group="connection", since="2.4.0",
+                "client|info",
+                2,
+                _PLAIN,
+                info,
+                "This connection, as a line of CLIENT LIST.",
+                reply="text",
+                group="connection",
+                since="6.2.0",
+            ),
+            Command(
+                "client|list",
+                -2,
+                _ADMIN,
+                list_,
+                "The connections, one a line.",
+                reply="text",
+                group="connection",
+                since="2.4.0",
                 syntax="[TYPE NORMAL | MASTER | REPLICA | PUBSUB] [ID client-id [client-id ...]]",
             ),
             Command(
-                "client|setname", 3, _PLAIN, setname, "Names this connection.", reply="simple string", group="connection", since="2.6.9",
+                "client|setname",
+                3,
+                _PLAIN,
+                setname,
+                "Names this connection.",
+                reply="simple string",
+                group="connection",
+                since="2.6.9",
                 syntax="connection-name",
             ),
             Command(
-                "client|getname", 2, _PLAIN, getname, "Name of this connection.",
-                reply="bulk string or null", group="connection", since="2.6.9",
+                "client|getname",
+                2,
+                _PLAIN,
+                getname,
+                "Name of this connection.",
+                reply="bulk string or null",
+                group="connection",
+                since="2.6.9",
             ),
             Command(
-                "client|setinfo", 4, _PLAIN, setinfo, "Tells name or version of the client's library.", reply="simple string",
-                group="connection", since="7.2.0", syntax="LIB-NAME libname | LIB-VER libver",
+                "client|setinfo",
+                4,
+                _PLAIN,
+                setinfo,
+                "Tells name or version of the client's library.",
+                reply="simple string",
+                group="connection",
+                since="7.2.0",
+                syntax="LIB-NAME libname | LIB-VER libver",
             ),
             Command(
-                "client|kill", -3, _ADMIN, kill, "Closes connections.", reply="simple string or integer", group="connection", since="2.4.0",
+                "client|kill",
+                -3,
+                _ADMIN,
+                kill,
+                "Closes connections.",
+                reply="simple string or integer",
+                group="connection",
+                since="2.4.0",
                 syntax="ip:port | [ID client-id] [ADDR ip:port] [LADDR ip:port] [TYPE type] [USER username] [SKIPME YES | NO] "
                 "[MAXAGE seconds]",
             ),
             Command(
-                "client|unblock", -3, _ADMIN, unblock, "Ends the wait of a blocked connection.", reply="integer", group="connection",
-                since="5.0.0", syntax="client-id [TIMEOUT | ERROR]",
+                "client|unblock",
+                -3,
+                _ADMIN,
+                unblock,
+                "Ends the wait of a blocked connection.",
+                reply="integer",
+                group="connection",
+                since="5.0.0",
+                syntax="client-id [TIMEOUT | ERROR]",
             ),
             Command(
-                "client|reply", 3, _PLAIN, reply, "Whether this connection is sent replies.", reply="simple string or nothing",
-                group="connection", since="3.2.0", syntax="ON | OFF | SKIP",
+                "client|reply",
+                3,
+                _PLAIN,
+                reply,
+                "Whether this connection is sent replies.",
+                reply="simple string or nothing",
+                group="connection",
+                since="3.2.0",
+                syntax="ON | OFF | SKIP",
             ),
             Command(
-                "client|no-evict", 3, _ADMIN, no_evict, "Taken for compatibility.", reply="simple string", group="connection",
+                "client|no-evict",
+                3,
+                _ADMIN,
+                no_evict,
+                "Taken for compatibility.",
+                reply="simple string",
+                group="connection",
                 since="7.0.0",
                 syntax="ON | OFF",
             ),
             Command(
-                "client|no-touch", 3, _PLAIN, no_touch, "Taken for compatibility.", reply="simple string", group="connection",
+                "client|no-touch",
+                3,
+                _PLAIN,
+                no_touch,
+                "Taken for compatibility.",
+                reply="simple string",
+                group="connection",
                 since="7.2.0",
                 syntax="ON | OFF",
             ),
             Command(
-                "client|help", 2, "loading stale", help_, "Shows what CLIENT can do.", reply="array", group="connection", since="5.0.0",
+                "client|help",
+                2,
+                "loading stale",
+                help_,
+                "Shows what CLIENT can do.",
+                reply="array",
+                group="connection",
+                since="5.0.0",
             ),
         ],
     )
-]  # fmt: skip
+]

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply, shown
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.glob import Glob
 from anabranch.region.engine.replies import OK, CommandError, MapReply, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import BY_NAME, Setting
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 _UNITS: Final = frozenset({"", "b", "k", "kb", "m", "mb", "g", "gb"})
 
 
-def get(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def get(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CONFIG GET pattern …: each setting once, however many patterns it fits."""
     patterns = [Glob(text, True) for text in argv[2:]]
     flat: list[Reply] = []
-    for name, value in core.settings.values.items():
+    for name, value in state.settings.values.items():
         encoded = name.encode()
         if any(pattern.matches(encoded) for pattern in patterns):
             flat += [encoded, str(value).encode("utf-8", "surrogateescape")]
@@ -34,7 +34,7 @@ class _Change:
         self.text = text
 
 
-def set_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def set_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CONFIG SET name value [name value …]: all, or nothing."""
     if len(argv) % 2:
         raise CommandError(SYNTAX_ERROR)
@@ -51,7 +51,7 @@ def set_(core: Core, session: Session, argv: list[bytes]) -> Reply:
         reason = (
             "duplicate parameter"
             if change.setting.name in seen
-            else _refusal(core, change.setting, change.text)
+            else _refusal(state, change.setting, change.text)
         )
         if reason is not None:
             raise CommandError(
@@ -59,12 +59,12 @@ def set_(core: Core, session: Session, argv: list[bytes]) -> Reply:
             )
         seen.add(change.setting.name)
     for change in changes:
-        core.settings.set(change.setting.name, change.text)
-    core.refresh_settings()
+        state.settings.set(change.setting.name, change.text)
+    state.refresh_settings()
     return OK
 
 
-def _refusal(core: Core, setting: Setting, text: str) -> Optional[str]:
+def _refusal(state: EngineState, setting: Setting, text: str) -> Optional[str]:
     """Why a setting cannot have that value, in Redis's words; None when it can. One that never changes may be set to what it is."""
     if not setting.mutable:
         return (
@@ -93,21 +93,23 @@ def _is_size(text: str) -> bool:
     return digits.isascii() and digits.isdigit() and text.lower()[len(digits) :] in _UNITS
 
 
-def resetstat(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def resetstat(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CONFIG RESETSTAT: counters begin at 0 again."""
-    core.statistics.reset()
-    core.keyspace.late_arrivals = 0
+    state.statistics.reset()
+    state.replication.reset()
+    state.keyspace.pair_limits.forgotten_early = 0
+    state.keyspace.late_arrivals = 0
     return OK
 
 
-def rewrite(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def rewrite(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CONFIG REWRITE: a region's file is never written by the region."""
     raise CommandError(
         "ERR CONFIG REWRITE is not supported: change the region's configuration file, and it counts from the next start"
     )
 
 
-def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CONFIG HELP."""
     return help_reply(
         "CONFIG",
@@ -124,7 +126,7 @@ def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:
     )
 
 
-def container(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CONFIG without a subcommand never gets here: dispatch says what is wrong."""
     raise CommandError(SYNTAX_ERROR)
 
@@ -133,25 +135,66 @@ _ADMIN: Final = "admin noscript loading stale"
 
 COMMANDS: Final = [
     Command(
-        "config", -2, "", container, "A container for commands about settings.", group="server", since="2.0.0",
+        "config",
+        -2,
+        "",
+        container,
+        "A container for commands about settings.",
+        group="server",
+        since="2.0.0",
         subcommands=[
             Command(
-                "config|get", -3, _ADMIN, get, "Settings whose names match.", reply="map", group="server", since="2.0.0",
+                "config|get",
+                -3,
+                _ADMIN,
+                get,
+                "Settings whose names match.",
+                reply="map",
+                group="server",
+                since="2.0.0",
                 syntax="pattern [pattern ...]",
             ),
             Command(
-                "config|set", -4, _ADMIN, set_, "Changes settings until the region ends: all, or none.", reply="simple string",
-                group="server", since="2.0.0", syntax="setting value [setting value ...]",
+                "config|set",
+                -4,
+                _ADMIN,
+                set_,
+                "Changes settings until the region ends: all, or none.",
+                reply="simple string",
+                group="server",
+                since="2.0.0",
+                syntax="setting value [setting value ...]",
             ),
             Command(
-                "config|resetstat", 2, _ADMIN, resetstat, "Lets the counters of INFO begin at 0 again.", reply="simple string",
-                group="server", since="2.0.0",
+                "config|resetstat",
+                2,
+                _ADMIN,
+                resetstat,
+                "Lets the counters of INFO begin at 0 again.",
+                reply="simple string",
+                group="server",
+                since="2.0.0",
             ),
             Command(
-                "config|rewrite", 2, _ADMIN, rewrite, "Refused: a region does not write its file.",
-                reply="error", group="server", since="2.8.0",
+                "config|rewrite",
+                2,
+                _ADMIN,
+                rewrite,
+                "Refused: a region does not write its file.",
+                reply="error",
+                group="server",
+                since="2.8.0",
             ),
-            Command("config|help", 2, "loading stale", help_, "Shows what CONFIG can do.", reply="array", group="server", since="5.0.0"),
+            Command(
+                "config|help",
+                2,
+                "loading stale",
+                help_,
+                "Shows what CONFIG can do.",
+                reply="array",
+                group="server",
+                since="5.0.0",
+            ),
         ],
     )
-]  # fmt: skip
+]

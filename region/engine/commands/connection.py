@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, integer, shown, wrong_arity
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.replies import OK, PONG, CommandError, MapReply, Reply, SimpleString
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.table import Command
+from anabranch.region.engine.state import EngineState
+from anabranch.region.engine.table import RUNS, Command
 
-# What a client may say before it has given the password; dispatch answers NOAUTH to all else.
-NOAUTH_ALLOWED: Final = frozenset({b"AUTH", b"HELLO", b"QUIT", b"RESET"})
 # The newest Redis release whose stream commands are all served.
 REDIS_VERSION: Final = "7.4.0"
-
-NOAUTH_ERROR: Final = "NOAUTH Authentication required."
 
 _WRONG_PASSWORD: Final = "WRONGPASS invalid username-password pair or user is disabled."
 _NO_PASSWORD_SET: Final = (
@@ -29,40 +25,37 @@ _HELLO_NOAUTH: Final = (
 _RESET_REPLY: Final = SimpleString(b"RESET")
 
 
-def ping(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def ping(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """PING [message]."""
     if len(argv) > 2:
         raise CommandError(wrong_arity("ping").message)
     return PONG if len(argv) == 1 else argv[1]
 
 
-def echo(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def echo(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """ECHO message."""
     return argv[1]
 
 
-def quit_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def quit_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """QUIT: the reply is sent, then the connection is closed."""
     session.closing = True
     return OK
 
 
-def reset(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def reset(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """RESET: the connection is as if new, its id and what SETINFO said of the library aside."""
-    session.queued = None
-    session.queued_bytes = 0
-    session.queue_failed = False
-    session.watched.clear()
+    session.transaction.end()
     session.protocol = 2
     session.name = b""
     session.reply_mode = "on"
     session.no_evict = False
     session.no_touch = False
-    session.authenticated = core.settings.text("requirepass") == ""
+    session.authenticated = state.settings.text("requirepass") == ""
     return _RESET_REPLY
 
 
-def select(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def select(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """SELECT 0: there is one database."""
     index = integer(argv[1])
     if not -(1 << 31) <= index < 1 << 31:
@@ -85,21 +78,21 @@ def _equal(given: bytes, password: bytes) -> bool:
     return difference == 0
 
 
-def _authenticate(core: Core, session: Session, user: bytes, password: bytes) -> None:
+def _authenticate(state: EngineState, session: Session, user: bytes, password: bytes) -> None:
     """Lets the session in, or raises; the only user is `default`, and without `requirepass` any password is right."""
-    required = core.settings.text("requirepass").encode("utf-8", "surrogateescape")
+    required = state.settings.text("requirepass").encode("utf-8", "surrogateescape")
     if user != b"default" or (required and not _equal(password, required)):
         raise CommandError(_WRONG_PASSWORD)
     session.authenticated = True
 
 
-def auth(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def auth(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """AUTH [user] password."""
     if len(argv) > 3:
         raise CommandError(SYNTAX_ERROR)
-    if len(argv) == 2 and core.settings.text("requirepass") == "":
+    if len(argv) == 2 and state.settings.text("requirepass") == "":
         raise CommandError(_NO_PASSWORD_SET)
-    _authenticate(core, session, argv[1] if len(argv) == 3 else b"default", argv[-1])
+    _authenticate(state, session, argv[1] if len(argv) == 3 else b"default", argv[-1])
     return OK
 
 
@@ -111,7 +104,7 @@ def check_name(name: bytes, what: str) -> bytes:
     return name
 
 
-def hello(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def hello(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """HELLO [2 | 3 [AUTH user password] [SETNAME name]]."""
     protocol = session.protocol
     if len(argv) > 1:
@@ -123,7 +116,7 @@ def hello(core: Core, session: Session, argv: list[bytes]) -> Reply:
     while index < len(argv):
         option = argv[index].upper()
         if option == b"AUTH" and index + 2 < len(argv):
-            _authenticate(core, session, argv[index + 1], argv[index + 2])
+            _authenticate(state, session, argv[index + 1], argv[index + 2])
             index += 3
         elif option == b"SETNAME" and index + 1 < len(argv):
             name = check_name(argv[index + 1], "Client names")
@@ -150,31 +143,80 @@ def hello(core: Core, session: Session, argv: list[bytes]) -> Reply:
 
 COMMANDS: Final = [
     Command(
-        "ping", -1, "fast", ping, "Answers PONG, or the message.", reply="simple string or bulk string", group="connection", since="1.0.0",
+        "ping",
+        -1,
+        "fast",
+        ping,
+        "Answers PONG, or the message.",
+        reply="simple string or bulk string",
+        group="connection",
+        since="1.0.0",
         syntax="[message]",
     ),
     Command(
-        "echo", 2, "loading stale fast", echo, "Answers the message.",
-        reply="bulk string", group="connection", since="1.0.0", syntax="message",
+        "echo",
+        2,
+        "loading stale fast",
+        echo,
+        "Answers the message.",
+        reply="bulk string",
+        group="connection",
+        since="1.0.0",
+        syntax="message",
     ),
     Command(
-        "quit", -1, "noscript loading stale fast allow_busy no_auth", quit_, "Closes the connection.", reply="simple string",
-        group="connection", since="1.0.0", in_multi=False,
+        "quit",
+        -1,
+        "noscript loading stale fast allow_busy no_auth",
+        quit_,
+        "Closes the connection.",
+        reply="simple string",
+        group="connection",
+        since="1.0.0",
+        in_multi=RUNS,
     ),
     Command(
-        "reset", 1, "noscript loading stale fast allow_busy no_auth", reset, "Makes the connection as if new.", reply="simple string",
-        group="connection", since="6.2.0", in_multi=False,
+        "reset",
+        1,
+        "noscript loading stale fast allow_busy no_auth",
+        reset,
+        "Makes the connection as if new.",
+        reply="simple string",
+        group="connection",
+        since="6.2.0",
+        in_multi=RUNS,
     ),
     Command(
-        "select", 2, "loading stale fast", select, "Selects the one database there is.", reply="simple string", group="connection",
-        since="1.0.0", syntax="0",
+        "select",
+        2,
+        "loading stale fast",
+        select,
+        "Selects the one database there is.",
+        reply="simple string",
+        group="connection",
+        since="1.0.0",
+        syntax="0",
     ),
     Command(
-        "auth", -2, "noscript loading stale fast allow_busy no_auth", auth, "Gives the password of the setting requirepass.",
-        reply="simple string", group="connection", since="1.0.0", syntax="[username] password",
+        "auth",
+        -2,
+        "noscript loading stale fast allow_busy no_auth",
+        auth,
+        "Gives the password of the setting requirepass.",
+        reply="simple string",
+        group="connection",
+        since="1.0.0",
+        syntax="[username] password",
     ),
     Command(
-        "hello", -1, "noscript loading stale fast allow_busy no_auth", hello, "Chooses the protocol, and says who serves.", reply="map",
-        group="connection", since="6.0.0", syntax="[2 | 3 [AUTH username password] [SETNAME clientname]]",
+        "hello",
+        -1,
+        "noscript loading stale fast allow_busy no_auth",
+        hello,
+        "Chooses the protocol, and says who serves.",
+        reply="map",
+        group="connection",
+        since="6.0.0",
+        syntax="[2 | 3 [AUTH username password] [SETNAME clientname]]",
     ),
-]  # fmt: skip
+]

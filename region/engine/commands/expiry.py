@@ -7,9 +7,9 @@ from typing import Final
 from anabranch.crdt.effects import SetDeadline
 from anabranch.crdt.stream import NEVER, Stream
 from anabranch.region.engine.commands.arguments import INT64_MAX, INT64_MIN, integer
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.replies import CommandError, Reply
 from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 
@@ -42,105 +42,201 @@ def _options(argv: list[bytes]) -> set[bytes]:
     return options
 
 
-def _expire(core: Core, argv: list[bytes], unit_ms: int, is_relative: bool) -> Reply:
+def _expire(state: EngineState, argv: list[bytes], unit_ms: int, is_relative: bool) -> Reply:
     name = argv[0].decode("latin-1").lower()
     options = _options(argv)
     value = integer(argv[2])
-    at_ms = value * unit_ms + (core.clock_ms if is_relative else 0)
+    at_ms = value * unit_ms + (state.clock.now_ms if is_relative else 0)
     if not INT64_MIN <= value * unit_ms <= INT64_MAX or at_ms > INT64_MAX:
         raise CommandError(f"ERR invalid expire time in '{name}' command")
-    stream = core.existing(argv[1])
+    stream = state.existing(argv[1])
     if stream is None or not _allowed(options, _deadline_ms(stream), at_ms):
         return 0
-    core.require_issue()
-    if at_ms == core.clock_ms:
+    state.writer.require_issue()
+    if at_ms == state.clock.now_ms:
         at_ms = (
-            core.clock_ms - 1
+            state.clock.now_ms - 1
         )  # a deadline that is not ahead has passed: hidden at once, as Redis deletes at once
-    core.issue(SetDeadline(argv[1], max(at_ms, 0), list(stream.deadlines)))
+    state.writer.issue(SetDeadline(argv[1], max(at_ms, 0), list(stream.deadlines)))
     return 1
 
 
-def expire(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def expire(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """EXPIRE key seconds [NX | XX | GT | LT]."""
-    return _expire(core, argv, 1000, True)
+    return _expire(state, argv, 1000, True)
 
 
-def pexpire(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def pexpire(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """PEXPIRE key milliseconds [NX | XX | GT | LT]."""
-    return _expire(core, argv, 1, True)
+    return _expire(state, argv, 1, True)
 
 
-def expireat(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def expireat(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """EXPIREAT key unix-seconds [NX | XX | GT | LT]."""
-    return _expire(core, argv, 1000, False)
+    return _expire(state, argv, 1000, False)
 
 
-def pexpireat(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def pexpireat(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """PEXPIREAT key unix-milliseconds [NX | XX | GT | LT]."""
-    return _expire(core, argv, 1, False)
+    return _expire(state, argv, 1, False)
 
 
-def _remaining(core: Core, key: bytes, unit_ms: int, is_relative: bool) -> int:
+def _remaining(state: EngineState, key: bytes, unit_ms: int, is_relative: bool) -> int:
     """-2: no such key; -1: no deadline."""
-    stream = core.existing(key)
+    stream = state.existing(key)
     if stream is None:
         return -2
     at_ms = _deadline_ms(stream)
     if at_ms == NEVER:
         return -1
-    value = at_ms - core.clock_ms if is_relative else at_ms
+    value = at_ms - state.clock.now_ms if is_relative else at_ms
     return value if unit_ms == 1 else (value + (500 if is_relative else 0)) // unit_ms
 
 
-def ttl(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def ttl(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """TTL key, in seconds."""
-    return _remaining(core, argv[1], 1000, True)
+    return _remaining(state, argv[1], 1000, True)
 
 
-def pttl(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def pttl(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """PTTL key, in milliseconds."""
-    return _remaining(core, argv[1], 1, True)
+    return _remaining(state, argv[1], 1, True)
 
 
-def expiretime(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def expiretime(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """EXPIRETIME key, in seconds since the epoch."""
-    return _remaining(core, argv[1], 1000, False)
+    return _remaining(state, argv[1], 1000, False)
 
 
-def pexpiretime(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def pexpiretime(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """PEXPIRETIME key, in milliseconds since the epoch."""
-    return _remaining(core, argv[1], 1, False)
+    return _remaining(state, argv[1], 1, False)
 
 
-def persist(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def persist(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """PERSIST key: an infinite deadline, longer than any (S10.2)."""
-    stream = core.existing(argv[1])
+    stream = state.existing(argv[1])
     if stream is None or _deadline_ms(stream) == NEVER:
         return 0
-    core.require_issue()
-    core.issue(SetDeadline(argv[1], NEVER, list(stream.deadlines)))
+    state.writer.require_issue()
+    state.writer.issue(SetDeadline(argv[1], NEVER, list(stream.deadlines)))
     return 1
 
 
 _WHEN: Final = "[NX | XX | GT | LT]"
 
 COMMANDS: Final = [
-    Command("expire", -3, "write fast", expire, "Sets a deadline in seconds from now; across regions the longest wins.", keys=(1, 1, 1),
-            reply="integer", group="generic", since="1.0.0", syntax=f"key seconds {_WHEN}"),
-    Command("pexpire", -3, "write fast", pexpire, "Sets a deadline in milliseconds from now.", keys=(1, 1, 1), reply="integer",
-            group="generic", since="2.6.0", syntax=f"key milliseconds {_WHEN}"),
-    Command("expireat", -3, "write fast", expireat, "Sets a deadline as Unix time in seconds.", keys=(1, 1, 1), reply="integer",
-            group="generic", since="1.2.0", syntax=f"key unix-time-seconds {_WHEN}"),
-    Command("pexpireat", -3, "write fast", pexpireat, "Sets a deadline as Unix time in milliseconds.", keys=(1, 1, 1), reply="integer",
-            group="generic", since="2.6.0", syntax=f"key unix-time-milliseconds {_WHEN}"),
-    Command("ttl", 2, "readonly fast", ttl, "Seconds left.", keys=(1, 1, 1), reply="integer", group="generic", since="1.0.0", syntax="key"),
-    Command("pttl", 2, "readonly fast", pttl, "Milliseconds left.", keys=(1, 1, 1), reply="integer", group="generic", since="2.6.0",
-            syntax="key"),
-    Command("expiretime", 2, "readonly fast", expiretime, "The deadline as Unix time in seconds.", keys=(1, 1, 1), reply="integer",
-            group="generic", since="7.0.0", syntax="key"),
-    Command("pexpiretime", 2, "readonly fast", pexpiretime, "The deadline as Unix time in milliseconds.", keys=(1, 1, 1), reply="integer",
-            group="generic", since="7.0.0", syntax="key"),
-    Command("persist", 2, "write fast", persist, "Takes the deadline away.", keys=(1, 1, 1), reply="integer", group="generic",
-            since="2.2.0", syntax="key"),
-]  # fmt: skip
+    Command(
+        "expire",
+        -3,
+        "write fast",
+        expire,
+        "Sets a deadline in seconds from now; across regions the longest wins.",
+        key_flags="RW update",
+        keys=(1, 1, 1),
+        reply="integer",
+        group="generic",
+        since="1.0.0",
+        syntax=f"key seconds {_WHEN}",
+    ),
+    Command(
+        "pexpire",
+        -3,
+        "write fast",
+        pexpire,
+        "Sets a deadline in milliseconds from now.",
+        key_flags="RW update",
+        keys=(1, 1, 1),
+        reply="integer",
+        group="generic",
+        since="2.6.0",
+        syntax=f"key milliseconds {_WHEN}",
+    ),
+    Command(
+        "expireat",
+        -3,
+        "write fast",
+        expireat,
+        "Sets a deadline as Unix time in seconds.",
+        key_flags="RW update",
+        keys=(1, 1, 1),
+        reply="integer",
+        group="generic",
+        since="1.2.0",
+        syntax=f"key unix-time-seconds {_WHEN}",
+    ),
+    Command(
+        "pexpireat",
+        -3,
+        "write fast",
+        pexpireat,
+        "Sets a deadline as Unix time in milliseconds.",
+        key_flags="RW update",
+        keys=(1, 1, 1),
+        reply="integer",
+        group="generic",
+        since="2.6.0",
+        syntax=f"key unix-time-milliseconds {_WHEN}",
+    ),
+    Command(
+        "ttl",
+        2,
+        "readonly fast",
+        ttl,
+        "Seconds left.",
+        keys=(1, 1, 1),
+        reply="integer",
+        group="generic",
+        since="1.0.0",
+        syntax="key",
+    ),
+    Command(
+        "pttl",
+        2,
+        "readonly fast",
+        pttl,
+        "Milliseconds left.",
+        keys=(1, 1, 1),
+        reply="integer",
+        group="generic",
+        since="2.6.0",
+        syntax="key",
+    ),
+    Command(
+        "expiretime",
+        2,
+        "readonly fast",
+        expiretime,
+        "The deadline as Unix time in seconds.",
+        keys=(1, 1, 1),
+        reply="integer",
+        group="generic",
+        since="7.0.0",
+        syntax="key",
+    ),
+    Command(
+        "pexpiretime",
+        2,
+        "readonly fast",
+        pexpiretime,
+        "The deadline as Unix time in milliseconds.",
+        keys=(1, 1, 1),
+        reply="integer",
+        group="generic",
+        since="7.0.0",
+        syntax="key",
+    ),
+    Command(
+        "persist",
+        2,
+        "write fast",
+        persist,
+        "Takes the deadline away.",
+        key_flags="RW update",
+        keys=(1, 1, 1),
+        reply="integer",
+        group="generic",
+        since="2.2.0",
+        syntax="key",
+    ),
+]

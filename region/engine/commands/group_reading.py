@@ -6,15 +6,15 @@ from typing import Final, Optional
 
 from anabranch.crdt import ids, undelivered
 from anabranch.crdt.groups import Group
-from anabranch.crdt.local import CLAIMED, CONSUMER, DELIVERED, Item, LocalRecord
+from anabranch.crdt.local import Claim, Claimed, ConsumerMade, Delivered, EntryRef, entry_of
 from anabranch.crdt.pel import Pending
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import entry_id, entry_reply, no_group
-from anabranch.region.engine.commands.groups import record_for
+from anabranch.region.engine.commands.groups import head_of
 from anabranch.region.engine.commands.reading import ReadRequest, keyed_reply, parse_read
-from anabranch.region.engine.core import Core
-from anabranch.region.engine.replies import NULL_ARRAY, CommandError, Reply
+from anabranch.region.engine.replies import NULL_ARRAY, WAITING, CommandError, Reply
 from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 _MEANINGLESS: Final = (
@@ -23,12 +23,14 @@ _MEANINGLESS: Final = (
 )
 
 
-def _found(core: Core, request: ReadRequest) -> tuple[list[tuple[Stream, Group]], list[int]]:
+def _found(
+    state: EngineState, request: ReadRequest
+) -> tuple[list[tuple[Stream, Group]], list[int]]:
     """Stream and group of every key, and the ID to read above (-1 for `>`); what is wrong with the first key that has something wrong."""
     found: list[tuple[Stream, Group]] = []
     above: list[int] = []
     for key, text in zip(request.keys, request.ids, strict=True):
-        stream = core.existing(key)
+        stream = state.existing(key)
         group: Optional[Group] = None if stream is None else stream.groups.get(request.group)
         if stream is None or group is None:
             raise no_group(key, request.group, " in XREADGROUP with GROUP option")
@@ -39,52 +41,52 @@ def _found(core: Core, request: ReadRequest) -> tuple[list[tuple[Stream, Group]]
     return found, above
 
 
-def xreadgroup(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XREADGROUP: with `>` what is not given yet, with an ID what is pending for the caller."""
     request = parse_read(argv, True)
-    found, above = _found(core, request)
+    found, above = _found(state, request)
     for stream, group in found:
-        _see_consumer(core, stream, group, request.consumer)
+        _see_consumer(state, stream, group, request.consumer)
     results: list[tuple[bytes, Reply]] = []
     for (stream, group), start in zip(found, above, strict=True):
         if start >= 0:
-            results.append((stream.key, _history(core, stream, group, request, start)))
+            results.append((stream.key, _history(state, stream, group, request, start)))
             continue
-        entries = _deliver(core, stream, group, request)
+        entries = _deliver(state, stream, group, request)
         if entries:
             results.append((stream.key, entries))
     if results:
         return keyed_reply(session, results)
-    if request.block_ms >= 0 and not core.is_executing:
-        return core.block(session, request.keys, argv, request.block_ms)
+    if request.block_ms >= 0 and not state.waiting.is_executing:
+        deadline_ms = state.clock.steady_ms + request.block_ms if request.block_ms else 0
+        state.waiting.block(session, request.keys, argv, deadline_ms)
+        return WAITING
     return NULL_ARRAY
 
 
-def _see_consumer(core: Core, stream: Stream, group: Group, name: bytes) -> None:
+def _see_consumer(state: EngineState, stream: Stream, group: Group, name: bytes) -> None:
     """The consumer is made at its first read; when it was seen is a volatile statistic."""
     consumer = group.delivery.consumers.get(name)
     if consumer is None:
-        record = record_for(core, CONSUMER, stream, group)
-        record.consumer = name
-        core.record(record)
+        state.writer.record(ConsumerMade(head_of(state, stream, group), name))
     else:
-        consumer.seen_ms = core.clock_ms
+        consumer.seen_ms = state.clock.now_ms
 
 
-def _deliver(core: Core, stream: Stream, group: Group, request: ReadRequest) -> list[Reply]:
+def _deliver(state: EngineState, stream: Stream, group: Group, request: ReadRequest) -> list[Reply]:
     """Hands out what is not given yet (S7.3): one record for the given spans and the PEL entries (S13.1)."""
     handout = undelivered.take(stream, group, request.count)
     if not handout.entries:
         return []
-    record = record_for(core, DELIVERED, stream, group)
-    record.consumer = request.consumer
-    record.spans = handout.spans
-    record.no_ack = request.no_ack
-    record.entries_read = group.delivery.entries_read + len(handout.entries)
-    record.items = [
-        Item(entry.region_id, entry.counter, entry.entry_id) for entry in handout.entries
-    ]
-    core.record(record)
+    record = Delivered(
+        head_of(state, stream, group),
+        request.consumer,
+        [EntryRef(entry.region_id, entry.counter, entry.entry_id) for entry in handout.entries],
+        handout.spans,
+        group.delivery.entries_read + len(handout.entries),
+        request.no_ack,
+    )
+    state.writer.record(record)
     return [entry_reply(entry) for entry in handout.entries]
 
 
@@ -94,7 +96,9 @@ def fields_of(stream: Stream, pending: Pending) -> Optional[list[bytes]]:
     return None if log is None else log.fields_at(pending.counter)
 
 
-def _history(core: Core, stream: Stream, group: Group, request: ReadRequest, above: int) -> Reply:
+def _history(
+    state: EngineState, stream: Stream, group: Group, request: ReadRequest, above: int
+) -> Reply:
     """What is pending for the caller above an ID: the merge of its PELs (S7.5); each counts as delivered once more."""
     consumer = group.delivery.consumers[request.consumer]
     chosen: list[Pending] = []
@@ -108,8 +112,7 @@ def _history(core: Core, stream: Stream, group: Group, request: ReadRequest, abo
                 break
             chosen.append(pending)
     reply: list[Reply] = []
-    record: LocalRecord = record_for(core, CLAIMED, stream, group)
-    record.consumer = request.consumer
+    claims: list[Claim] = []
     for pending in chosen:
         fields = fields_of(stream, pending)
         if fields is None:
@@ -117,24 +120,24 @@ def _history(core: Core, stream: Stream, group: Group, request: ReadRequest, abo
             continue
         flat: list[Reply] = list(fields)
         reply.append([ids.format_id(pending.entry_id), flat])
-        record.items.append(
-            Item(
-                pending.region_id,
-                pending.counter,
-                pending.entry_id,
-                core.clock_ms,
-                pending.deliveries + 1,
-            )
-        )
-    if record.items:
-        core.record(record)
+        claims.append(Claim(entry_of(pending), state.clock.now_ms, pending.deliveries + 1))
+    if claims:
+        state.writer.record(Claimed(head_of(state, stream, group), request.consumer, claims))
     return reply
 
 
 COMMANDS: Final = [
     Command(
-        "xreadgroup", -7, "write blocking movablekeys", xreadgroup, "Entries for a consumer of a group: new ones (>) or its pending ones.",
-        reply="map or null", since="5.0.0",
+        "xreadgroup",
+        -7,
+        "write blocking movablekeys",
+        xreadgroup,
+        "Entries for a consumer of a group: new ones (>) or its pending ones.",
+        keyword=(b"STREAMS", 4),
+        key_flags="RO access",
+        changes_local_state=True,
+        reply="map or null",
+        since="5.0.0",
         syntax="GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id | > [id | > ...]",
     )
-]  # fmt: skip
+]

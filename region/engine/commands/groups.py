@@ -6,8 +6,8 @@ from typing import Final
 
 from anabranch.crdt.effects import CreateGroup, DestroyGroup
 from anabranch.crdt.groups import Group
-from anabranch.crdt.local import CONSUMER, CONSUMER_DELETED, FLOOR_SET, Item, LocalRecord
-from anabranch.crdt.position import Position, at_counters, at_id
+from anabranch.crdt.local import ConsumerDeleted, ConsumerMade, EntryRef, FloorSet, RecordHead
+from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
     SYNTAX_ERROR,
@@ -17,9 +17,9 @@ from anabranch.region.engine.commands.arguments import (
     option_error,
     shown,
 )
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.replies import OK, CommandError, Reply
 from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 NEEDS_KEY: Final = (
@@ -28,13 +28,13 @@ NEEDS_KEY: Final = (
 )
 
 
-def record_for(core: Core, kind: int, stream: Stream, group: Group) -> LocalRecord:
-    """An empty local record of a group, naming the creates live now (S13.1)."""
-    return LocalRecord(kind, stream.key, group.name, group.create_dots(), core.clock_ms)
+def head_of(state: EngineState, stream: Stream, group: Group) -> RecordHead:
+    """The head of a local record that arises now: it names the creates live now (S13.1)."""
+    return RecordHead(stream.key, group.name, group.create_dots(), state.clock.now_ms)
 
 
-def _stream(core: Core, key: bytes) -> Stream:
-    stream = core.existing(key)
+def _stream(state: EngineState, key: bytes) -> Stream:
+    stream = state.existing(key)
     if stream is None:
         raise CommandError(NEEDS_KEY)
     return stream
@@ -68,82 +68,79 @@ def _options(argv: list[bytes], index: int, allows_mkstream: bool) -> tuple[bool
     return mkstream, entries_read
 
 
-def create(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def create(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XGROUP CREATE key group id|$ [MKSTREAM] [ENTRIESREAD n]: one create, with this region's vector (S6)."""
     mkstream, entries_read = _options(argv, 5, True)
-    stream = core.existing(argv[2])
+    stream = state.existing(argv[2])
     if stream is None and not mkstream:
         raise CommandError(NEEDS_KEY)
     at_vector = argv[4] == b"$"
     start_id = 0 if at_vector else entry_id(argv[4])
     if stream is not None and argv[3] in stream.groups:
         raise CommandError("BUSYGROUP Consumer Group name already exists")
-    core.require_issue()
+    state.writer.require_issue()
     if stream is None:
-        stream = core.for_creation(argv[2])
-    core.issue(CreateGroup(argv[2], argv[3], start_id, at_vector, dict(core.keyspace.vector)))
+        stream = state.writer.for_creation(argv[2])
+    state.writer.issue(
+        CreateGroup(argv[2], argv[3], start_id, at_vector, dict(state.keyspace.vector))
+    )
     if entries_read > 0:
         stream.groups[argv[3]].delivery.entries_read = entries_read
     return OK
 
 
-def set_id(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def set_id(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XGROUP SETID key group id|$ [ENTRIESREAD n]: the floor here; what is given beyond it is forgotten (S7.4)."""
     entries_read = _options(argv, 5, False)[1]
-    stream = _stream(core, argv[2])
+    stream = _stream(state, argv[2])
     group = _group(stream, argv[3])
-    floor: Position = (
-        at_counters(core.keyspace.vector) if argv[4] == b"$" else at_id(entry_id(argv[4]))
+    floor: Place = (
+        at_counters(state.keyspace.vector) if argv[4] == b"$" else at_id(entry_id(argv[4]))
     )
-    record = record_for(core, FLOOR_SET, stream, group)
-    record.floor = floor
-    record.entries_read = max(entries_read, 0)
+    last_below: list[EntryRef] = []
     for region_id, log in stream.logs.items():
         counter = floor.counter_in(log)
         if counter:
-            record.items.append(Item(region_id, counter, log.id_at(counter)))
-    core.record(record)
-    core.keyspace.changes.added_keys[stream.key] = None
+            last_below.append(EntryRef(region_id, counter, log.id_at(counter)))
+    head = head_of(state, stream, group)
+    state.writer.record(FloorSet(head, floor, last_below, max(entries_read, 0)))
+    state.keyspace.changes.added_keys[stream.key] = None
     return OK
 
 
-def destroy(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def destroy(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XGROUP DESTROY key group: delete-wins (S6.1)."""
-    stream = _stream(core, argv[2])
+    stream = _stream(state, argv[2])
     if argv[3] not in stream.groups:
         return 0
-    core.require_issue()
-    core.issue(DestroyGroup(argv[2], argv[3]))
+    state.writer.require_issue()
+    state.writer.issue(DestroyGroup(argv[2], argv[3]))
     return 1
 
 
-def create_consumer(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def create_consumer(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XGROUP CREATECONSUMER key group consumer."""
-    stream = _stream(core, argv[2])
+    stream = _stream(state, argv[2])
     group = _group(stream, argv[3])
     if argv[4] in group.delivery.consumers:
         return 0
-    record = record_for(core, CONSUMER, stream, group)
-    record.consumer = argv[4]
-    core.record(record)
+    state.writer.record(ConsumerMade(head_of(state, stream, group), argv[4]))
     return 1
 
 
-def delete_consumer(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def delete_consumer(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XGROUP DELCONSUMER key group consumer: what was pending for it is dropped, never announced as acknowledged (S8.1)."""
-    stream = _stream(core, argv[2])
+    stream = _stream(state, argv[2])
     group = _group(stream, argv[3])
     consumer = group.delivery.consumers.get(argv[4])
     if consumer is None:
         return 0
     pending = consumer.pel.length
-    record = record_for(core, CONSUMER_DELETED, stream, group)
-    record.consumer = argv[4]
-    core.record(record)
+    state.writer.record(ConsumerDeleted(head_of(state, stream, group), argv[4]))
     return pending
 
 
-def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XGROUP HELP."""
     return help_reply(
         "XGROUP",
@@ -166,36 +163,92 @@ def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:
     )
 
 
-def container(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XGROUP without a subcommand never gets here: dispatch says what is wrong."""
     raise CommandError(SYNTAX_ERROR)
 
 
 COMMANDS: Final = [
     Command(
-        "xgroup", -2, "", container, "A container for consumer group commands.", since="5.0.0",
+        "xgroup",
+        -2,
+        "",
+        container,
+        "A container for consumer group commands.",
+        since="5.0.0",
         subcommands=[
             Command(
-                "xgroup|create", -5, "write denyoom", create, "Creates a consumer group.", keys=(2, 2, 1), reply="simple string",
-                since="5.0.0", syntax="key group id | $ [MKSTREAM] [ENTRIESREAD entries-read]",
+                "xgroup|create",
+                -5,
+                "write denyoom",
+                create,
+                "Creates a consumer group.",
+                key_flags="RW insert",
+                keys=(2, 2, 1),
+                reply="simple string",
+                since="5.0.0",
+                syntax="key group id | $ [MKSTREAM] [ENTRIESREAD entries-read]",
             ),
             Command(
-                "xgroup|setid", -5, "write", set_id, "Sets a group's position in this region.", keys=(2, 2, 1), reply="simple string",
-                since="5.0.0", syntax="key group id | $ [ENTRIESREAD entries-read]",
+                "xgroup|setid",
+                -5,
+                "write",
+                set_id,
+                "Sets a group's position in this region.",
+                key_flags="RW update",
+                changes_local_state=True,
+                keys=(2, 2, 1),
+                reply="simple string",
+                since="5.0.0",
+                syntax="key group id | $ [ENTRIESREAD entries-read]",
             ),
             Command(
-                "xgroup|destroy", 4, "write", destroy, "Destroys a consumer group.", keys=(2, 2, 1), reply="integer", since="5.0.0",
+                "xgroup|destroy",
+                4,
+                "write",
+                destroy,
+                "Destroys a consumer group.",
+                key_flags="RW delete",
+                keys=(2, 2, 1),
+                reply="integer",
+                since="5.0.0",
                 syntax="key group",
             ),
             Command(
-                "xgroup|createconsumer", 5, "write denyoom", create_consumer, "Creates a consumer in this region.", keys=(2, 2, 1),
-                reply="integer", since="6.2.0", syntax="key group consumer",
+                "xgroup|createconsumer",
+                5,
+                "write denyoom",
+                create_consumer,
+                "Creates a consumer in this region.",
+                key_flags="RW insert",
+                changes_local_state=True,
+                keys=(2, 2, 1),
+                reply="integer",
+                since="6.2.0",
+                syntax="key group consumer",
             ),
             Command(
-                "xgroup|delconsumer", 5, "write", delete_consumer, "Deletes a consumer in this region.", keys=(2, 2, 1), reply="integer",
-                since="5.0.0", syntax="key group consumer",
+                "xgroup|delconsumer",
+                5,
+                "write",
+                delete_consumer,
+                "Deletes a consumer in this region.",
+                key_flags="RW delete",
+                changes_local_state=True,
+                keys=(2, 2, 1),
+                reply="integer",
+                since="5.0.0",
+                syntax="key group consumer",
             ),
-            Command("xgroup|help", 2, "loading stale", help_, "Shows what XGROUP can do.", reply="array", since="5.0.0"),
+            Command(
+                "xgroup|help",
+                2,
+                "loading stale",
+                help_,
+                "Shows what XGROUP can do.",
+                reply="array",
+                since="5.0.0",
+            ),
         ],
     )
-]  # fmt: skip
+]

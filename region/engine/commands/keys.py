@@ -10,45 +10,45 @@ from anabranch.crdt.node import encode_names, encode_values
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine import glob
 from anabranch.region.engine.commands.arguments import NO_SUCH_KEY, SYNTAX_ERROR, integer
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.replies import OK, CommandError, Reply, SimpleString
 from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 
-def delete(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def delete(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """DEL, UNLINK: observed-remove of the contents, delete-wins for the groups (S5.4)."""
     deleted = 0
     for key in argv[1:]:
-        if core.existing(key) is not None:
-            core.require_issue()
-            core.issue(Delete(key, dict(core.keyspace.vector)))
+        if state.existing(key) is not None:
+            state.writer.require_issue()
+            state.writer.issue(Delete(key, dict(state.keyspace.vector)))
             deleted += 1
     return deleted
 
 
-def exists(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def exists(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """EXISTS, TOUCH: how many of the keys exist."""
-    return sum(1 for key in argv[1:] if core.existing(key) is not None)
+    return sum(1 for key in argv[1:] if state.existing(key) is not None)
 
 
-def type_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def type_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """TYPE."""
-    return SimpleString(b"none" if core.existing(argv[1]) is None else b"stream")
+    return SimpleString(b"none" if state.existing(argv[1]) is None else b"stream")
 
 
-def keys(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def keys(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """KEYS pattern."""
     pattern = argv[1]
-    clock_ms = core.clock_ms
+    clock_ms = state.clock.now_ms
     return [
         key
-        for key, stream in core.keyspace.keys.items()
+        for key, stream in state.keyspace.keys.items()
         if stream.exists_at(clock_ms) and (pattern == b"*" or glob.matches(pattern, key))
     ]
 
 
-def scan(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def scan(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """SCAN cursor [MATCH pattern] [COUNT n] [TYPE t]: in the order of key hashes, so that what stays is met exactly once."""
     if not argv[1].isdigit() or len(argv[1]) > 20:
         raise CommandError("ERR invalid cursor")
@@ -75,40 +75,40 @@ def scan(core: Core, session: Session, argv: list[bytes]) -> Reply:
     found: list[Reply] = []
     last_hash = -1
     next_cursor = 0
-    for seen, (key_hash, key) in enumerate(core.keyspace.scan_order().irange((cursor, b""))):
+    for seen, (key_hash, key) in enumerate(state.keyspace.scan_order().irange((cursor, b""))):
         if seen >= count and key_hash != last_hash:
             next_cursor = key_hash
             break
         last_hash = key_hash
         if (
             wanted_type == b"stream"
-            and core.existing(key) is not None
+            and state.existing(key) is not None
             and (pattern == b"*" or glob.matches(pattern, key))
         ):
             found.append(key)
     return [b"%d" % next_cursor, found]
 
 
-def dbsize(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def dbsize(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """DBSIZE."""
-    clock_ms = core.clock_ms
-    return sum(1 for stream in core.keyspace.keys.values() if stream.exists_at(clock_ms))
+    clock_ms = state.clock.now_ms
+    return sum(1 for stream in state.keyspace.keys.values() if stream.exists_at(clock_ms))
 
 
-def randomkey(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def randomkey(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """RANDOMKEY: the engine throws no dice; the key follows from how many commands there have been."""
     existing = [
-        key for key, stream in core.keyspace.keys.items() if stream.exists_at(core.clock_ms)
+        key for key, stream in state.keyspace.keys.items() if stream.exists_at(state.clock.now_ms)
     ]
-    return existing[core.statistics.commands % len(existing)] if existing else None
+    return existing[state.statistics.commands % len(existing)] if existing else None
 
 
-def flush(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def flush(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """FLUSHALL, FLUSHDB [ASYNC | SYNC]: one effect, with one vector and one tombstone for all groups of all keys (S5.4)."""
     if len(argv) > 2 or (len(argv) == 2 and argv[1].upper() not in (b"ASYNC", b"SYNC")):
         raise CommandError(SYNTAX_ERROR)
-    core.require_issue()
-    core.issue(Flush(dict(core.keyspace.vector)))
+    state.writer.require_issue()
+    state.writer.issue(Flush(dict(state.keyspace.vector)))
     return OK
 
 
@@ -118,80 +118,221 @@ def _bytes_of(stream: Stream) -> int:
     )
 
 
-def _rename(core: Core, source_key: bytes, target_key: bytes) -> None:
+def _rename(state: EngineState, source_key: bytes, target_key: bytes) -> None:
     """One unit (S10.1)."""
-    source = core.existing(source_key)
+    source = state.existing(source_key)
     assert source is not None
-    limit = core.settings.integer("crdt-unit-max-bytes")
+    limit = state.settings.integer("crdt-unit-max-bytes")
     size = _bytes_of(source)
     if size > limit:
-        core.statistics.unit_max_bytes_refused += 1
+        state.statistics.unit_max_bytes_refused += 1
         raise CommandError(
             f"ERR the stream has {size} bytes, more than one RENAME may move (crdt-unit-max-bytes is {limit})"
         )
-    core.require_issue()
+    state.writer.require_issue()
     entries = merge.forward(source.logs, 0, ids.MAX_ID, -1)
     last_id = source.last_id()
     deadline = source.winning_deadline()
-    core.issue(Delete(source_key, dict(core.keyspace.vector)))
-    if core.existing(target_key) is not None:
-        core.issue(Delete(target_key, dict(core.keyspace.vector)))
-    target = core.for_creation(target_key)
+    state.writer.issue(Delete(source_key, dict(state.keyspace.vector)))
+    if state.existing(target_key) is not None:
+        state.writer.issue(Delete(target_key, dict(state.keyspace.vector)))
+    target = state.writer.for_creation(target_key)
     previous_id = -1
     for entry in entries:
         if entry.entry_id != previous_id:
-            core.journal.add(
+            state.journal.add(
                 target,
                 entry.entry_id,
                 encode_names(entry.fields[::2]),
                 encode_values(entry.fields[1::2]),
             )
             previous_id = entry.entry_id
-    core.issue(SetId(target_key, last_id))
+    state.writer.issue(SetId(target_key, last_id))
     if deadline is not None:
-        core.issue(SetDeadline(target_key, deadline[1], list(target.deadlines)))
+        state.writer.issue(SetDeadline(target_key, deadline[1], list(target.deadlines)))
 
 
-def rename(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def rename(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """RENAME key newkey: groups and idempotency state are dropped (seed 5)."""
-    if core.existing(argv[1]) is None:
+    if state.existing(argv[1]) is None:
         raise CommandError(NO_SUCH_KEY)
     if argv[1] != argv[2]:
-        _rename(core, argv[1], argv[2])
+        _rename(state, argv[1], argv[2])
     return OK
 
 
-def renamenx(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def renamenx(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """RENAMENX key newkey."""
-    if core.existing(argv[1]) is None:
+    if state.existing(argv[1]) is None:
         raise CommandError(NO_SUCH_KEY)
-    if core.existing(argv[2]) is not None:
+    if state.existing(argv[2]) is not None:
         return 0
-    _rename(core, argv[1], argv[2])
+    _rename(state, argv[1], argv[2])
     return 1
 
 
 COMMANDS: Final = [
-    Command("del", -2, "write", delete, "Deletes keys.", keys=(1, -1, 1), reply="integer", group="generic", since="1.0.0",
-            syntax="key [key ...]"),
-    Command("unlink", -2, "write fast", delete, "As DEL.", keys=(1, -1, 1), reply="integer", group="generic", since="4.0.0",
-            syntax="key [key ...]"),
-    Command("exists", -2, "readonly fast", exists, "How many of the keys exist.", keys=(1, -1, 1), reply="integer", group="generic",
-            since="1.0.0", syntax="key [key ...]"),
-    Command("touch", -2, "readonly fast", exists, "How many of the keys exist.", keys=(1, -1, 1), reply="integer", group="generic",
-            since="3.2.1", syntax="key [key ...]"),
-    Command("type", 2, "readonly fast", type_, "stream or none.", keys=(1, 1, 1), reply="simple string", group="generic", since="1.0.0",
-            syntax="key"),
-    Command("keys", 2, "readonly", keys, "Keys that match a pattern.", reply="array", group="generic", since="1.0.0", syntax="pattern"),
-    Command("scan", -2, "readonly", scan, "Goes through the keys.", reply="array", group="generic", since="2.8.0",
-            syntax="cursor [MATCH pattern] [COUNT count] [TYPE type]"),
-    Command("dbsize", 1, "readonly fast", dbsize, "Number of keys.", reply="integer", group="server", since="1.0.0"),
-    Command("randomkey", 1, "readonly", randomkey, "Some key.", reply="bulk string or null", group="generic", since="1.0.0"),
-    Command("flushall", -1, "write", flush, "Deletes every key, in every region.", reply="simple string", group="server", since="1.0.0",
-            syntax="[ASYNC | SYNC]"),
-    Command("flushdb", -1, "write", flush, "As FLUSHALL.", reply="simple string", group="server", since="1.0.0", syntax="[ASYNC | SYNC]"),
-    Command("rename", 3, "write", rename, "Renames a key; its groups are dropped.", keys=(1, 2, 1), reply="simple string", group="generic",
-            since="1.0.0", syntax="key newkey"),
-    Command("renamenx", 3, "write fast", renamenx, "Renames a key unless the new name exists.", keys=(1, 2, 1), reply="integer",
-            group="generic", since="1.0.0", syntax="key newkey"),
-]  # fmt: skip
+    Command(
+        "del",
+        -2,
+        "write",
+        delete,
+        "Deletes keys.",
+        key_flags="RM delete",
+        keys=(1, -1, 1),
+        reply="integer",
+        group="generic",
+        since="1.0.0",
+        syntax="key [key ...]",
+    ),
+    Command(
+        "unlink",
+        -2,
+        "write fast",
+        delete,
+        "As DEL.",
+        key_flags="RM delete",
+        keys=(1, -1, 1),
+        reply="integer",
+        group="generic",
+        since="4.0.0",
+        syntax="key [key ...]",
+    ),
+    Command(
+        "exists",
+        -2,
+        "readonly fast",
+        exists,
+        "How many of the keys exist.",
+        key_flags="RO",
+        keys=(1, -1, 1),
+        reply="integer",
+        group="generic",
+        since="1.0.0",
+        syntax="key [key ...]",
+    ),
+    Command(
+        "touch",
+        -2,
+        "readonly fast",
+        exists,
+        "How many of the keys exist.",
+        key_flags="RO",
+        keys=(1, -1, 1),
+        reply="integer",
+        group="generic",
+        since="3.2.1",
+        syntax="key [key ...]",
+    ),
+    Command(
+        "type",
+        2,
+        "readonly fast",
+        type_,
+        "stream or none.",
+        key_flags="RO",
+        keys=(1, 1, 1),
+        reply="simple string",
+        group="generic",
+        since="1.0.0",
+        syntax="key",
+    ),
+    Command(
+        "keys",
+        2,
+        "readonly",
+        keys,
+        "Keys that match a pattern.",
+        categories="@keyspace @dangerous",
+        reply="array",
+        group="generic",
+        since="1.0.0",
+        syntax="pattern",
+    ),
+    Command(
+        "scan",
+        -2,
+        "readonly",
+        scan,
+        "Goes through the keys.",
+        categories="@keyspace",
+        reply="array",
+        group="generic",
+        since="2.8.0",
+        syntax="cursor [MATCH pattern] [COUNT count] [TYPE type]",
+    ),
+    Command(
+        "dbsize",
+        1,
+        "readonly fast",
+        dbsize,
+        "Number of keys.",
+        categories="@keyspace",
+        reply="integer",
+        group="server",
+        since="1.0.0",
+    ),
+    Command(
+        "randomkey",
+        1,
+        "readonly",
+        randomkey,
+        "Some key.",
+        categories="@keyspace",
+        reply="bulk string or null",
+        group="generic",
+        since="1.0.0",
+    ),
+    Command(
+        "flushall",
+        -1,
+        "write",
+        flush,
+        "Deletes every key, in every region.",
+        categories="@keyspace @dangerous",
+        reply="simple string",
+        group="server",
+        since="1.0.0",
+        syntax="[ASYNC | SYNC]",
+    ),
+    Command(
+        "flushdb",
+        -1,
+        "write",
+        flush,
+        "As FLUSHALL.",
+        categories="@keyspace @dangerous",
+        reply="simple string",
+        group="server",
+        since="1.0.0",
+        syntax="[ASYNC | SYNC]",
+    ),
+    Command(
+        "rename",
+        3,
+        "write",
+        rename,
+        "Renames a key; its groups are dropped.",
+        key_flags="RW access delete",
+        second_key_flags="OW update",
+        keys=(1, 2, 1),
+        reply="simple string",
+        group="generic",
+        since="1.0.0",
+        syntax="key newkey",
+    ),
+    Command(
+        "renamenx",
+        3,
+        "write fast",
+        renamenx,
+        "Renames a key unless the new name exists.",
+        key_flags="RW access delete",
+        second_key_flags="OW insert",
+        keys=(1, 2, 1),
+        reply="integer",
+        group="generic",
+        since="1.0.0",
+        syntax="key newkey",
+    ),
+]

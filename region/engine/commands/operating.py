@@ -5,30 +5,30 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply, option_error, shown
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.info import info_text
 from anabranch.region.engine.replies import NO_REPLY, OK, CommandError, Reply, VerbatimText
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.table import Command
+from anabranch.region.engine.state import EngineState
+from anabranch.region.engine.table import IS_REFUSED, Command
 
 SLEEP_S_MAX: Final = 60
 
 
-def info(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def info(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """INFO [section …]."""
-    return VerbatimText(info_text(core, [shown(name).lower() for name in argv[1:]]))
+    return VerbatimText(info_text(state, [shown(name).lower() for name in argv[1:]]))
 
 
-def time(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def time(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """TIME: seconds, and microseconds within them (in whole ms). As all clocks here, it never runs back."""
-    return [b"%d" % (core.clock_ms // 1000), b"%d" % (core.clock_ms % 1000 * 1000)]
+    return [b"%d" % (state.clock.now_ms // 1000), b"%d" % (state.clock.now_ms % 1000 * 1000)]
 
 
-def debug(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def debug(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """DEBUG SLEEP seconds: the region does nothing for so long, up to a minute."""
     subcommand = argv[1].upper()
     if subcommand == b"SLEEP" and len(argv) == 3:
-        core.sleep_ms = _milliseconds(argv[2])
+        state.outbox.sleep_ms = _milliseconds(argv[2])
         return OK
     if subcommand == b"HELP" and len(argv) == 2:
         return help_reply(
@@ -48,7 +48,7 @@ def _milliseconds(text: bytes) -> int:
     return milliseconds
 
 
-def shutdown(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def shutdown(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]: no reply, the connection closes. ABORT: there is never one to abort, it is immediate."""
     words = {word.upper() for word in argv[1:]}
     if (
@@ -58,24 +58,55 @@ def shutdown(core: Core, session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(SYNTAX_ERROR)
     if b"ABORT" in words:
         raise CommandError(SYNTAX_ERROR if len(words) > 1 else "ERR No shutdown in progress.")
-    core.shutdown_requested = True
-    core.shutdown_saves = b"NOSAVE" not in words
+    state.outbox.shutdown_requested = True
     session.closing = True
     return NO_REPLY
 
 
 COMMANDS: Final = [
     Command(
-        "info", -1, "loading stale", info, "What the region says of itself.", reply="text", group="server", since="1.0.0",
+        "info",
+        -1,
+        "loading stale",
+        info,
+        "What the region says of itself.",
+        categories="@dangerous",
+        reply="text",
+        group="server",
+        since="1.0.0",
         syntax="[section [section ...]]",
     ),
-    Command("time", 1, "loading stale fast", time, "Seconds and microseconds since 1970.", reply="array", group="server", since="2.6.0"),
     Command(
-        "debug", -2, "admin noscript loading stale", debug, "DEBUG SLEEP: does nothing for some seconds.", reply="simple string",
-        group="server", since="1.0.0", syntax="SLEEP seconds",
+        "time",
+        1,
+        "loading stale fast",
+        time,
+        "Seconds and microseconds since 1970.",
+        reply="array",
+        group="server",
+        since="2.6.0",
     ),
     Command(
-        "shutdown", -1, "admin noscript loading stale no_multi allow_busy", shutdown, "Ends the region, everything on disk.",
-        reply="nothing", group="server", since="1.0.0", syntax="[NOSAVE | SAVE] [NOW] [FORCE] | ABORT", in_multi=False,
+        "debug",
+        -2,
+        "admin noscript loading stale",
+        debug,
+        "DEBUG SLEEP: does nothing for some seconds.",
+        reply="simple string",
+        group="server",
+        since="1.0.0",
+        syntax="SLEEP seconds",
     ),
-]  # fmt: skip
+    Command(
+        "shutdown",
+        -1,
+        "admin noscript loading stale no_multi allow_busy",
+        shutdown,
+        "Ends the region, everything on disk.",
+        reply="nothing",
+        group="server",
+        since="1.0.0",
+        syntax="[NOSAVE | SAVE] [NOW] [FORCE] | ABORT",
+        in_multi=IS_REFUSED,
+    ),
+]

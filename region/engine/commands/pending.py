@@ -6,7 +6,15 @@ from typing import Final, Optional
 
 from anabranch.crdt import ids, merge
 from anabranch.crdt.groups import Group
-from anabranch.crdt.local import CLAIMED, CONSUMER, FLOOR_RAISED, REMOVED, Item
+from anabranch.crdt.local import (
+    Claim,
+    Claimed,
+    ConsumerMade,
+    EntryRef,
+    FloorRaised,
+    Removed,
+    entry_of,
+)
 from anabranch.crdt.pel import Pending
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
@@ -18,37 +26,36 @@ from anabranch.region.engine.commands.arguments import (
     range_end,
     range_start,
 )
-from anabranch.region.engine.commands.groups import record_for
-from anabranch.region.engine.core import Core
+from anabranch.region.engine.commands.groups import head_of
 from anabranch.region.engine.replies import NULL_ARRAY, CommandError, Reply
 from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 # `delivered_ms` of what XCLAIM FORCE makes pending: idle for long enough, however long is asked for.
 NEVER_DELIVERED: Final = -1
 
 
-def _find(core: Core, key: bytes, name: bytes) -> tuple[Optional[Stream], Optional[Group]]:
-    stream = core.existing(key)
+def _find(state: EngineState, key: bytes, name: bytes) -> tuple[Optional[Stream], Optional[Group]]:
+    stream = state.existing(key)
     return stream, None if stream is None else stream.groups.get(name)
 
 
-def xack(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xack(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XACK key group id…: takes entries out of the PELs; what becomes contiguous is announced with the next round (S8.1)."""
-    stream, group = _find(core, argv[1], argv[2])
+    stream, group = _find(state, argv[1], argv[2])
     if stream is None or group is None:
         return 0
     wanted = [entry_id(text) for text in argv[3:]]
-    record = record_for(core, REMOVED, stream, group)
+    entries: list[EntryRef] = []
     for one in dict.fromkeys(wanted):
-        for pending in group.delivery.pel.with_id(one):
-            record.items.append(Item(pending.region_id, pending.counter, pending.entry_id))
-    if record.items:
-        core.record(record)
-    return len(record.items)
+        entries += [entry_of(pending) for pending in group.delivery.pel.with_id(one)]
+    if entries:
+        state.writer.record(Removed(head_of(state, stream, group), entries))
+    return len(entries)
 
 
-def xpending(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xpending(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XPENDING key group [[IDLE ms] start end count [consumer]]."""
     index = 3
     idle_ms = 0
@@ -64,7 +71,7 @@ def xpending(core: Core, session: Session, argv: list[bytes]) -> Reply:
         count = max(integer(argv[index + 2]), 0)
         start = range_start(argv[index])
         end = range_end(argv[index + 1])
-    group = _find(core, argv[1], argv[2])[1]
+    group = _find(state, argv[1], argv[2])[1]
     if group is None:
         raise no_group(argv[1], argv[2])
     if len(argv) == 3:
@@ -75,7 +82,7 @@ def xpending(core: Core, session: Session, argv: list[bytes]) -> Reply:
         if consumer is None:
             return []
         pel = consumer.pel
-    return _details(core, pel.ascending(start, end) if count else iter(()), count, idle_ms)
+    return _details(state, pel.ascending(start, end) if count else iter(()), count, idle_ms)
 
 
 def _summary(group: Group) -> Reply:
@@ -91,13 +98,13 @@ def _summary(group: Group) -> Reply:
     return [pel.length, ids.format_id(bounds[0]), ids.format_id(bounds[1]), consumers]
 
 
-def _details(core: Core, entries: object, count: int, idle_ms: int) -> Reply:
+def _details(state: EngineState, entries: object, count: int, idle_ms: int) -> Reply:
     """[ID, consumer, idle ms, deliveries] of at least `count` entries, never cut between equal IDs (S7.1)."""
     reply: list[Reply] = []
     last_id = -1
     for pending in entries:  # type: ignore[attr-defined]
         assert isinstance(pending, Pending)
-        idle = max(core.clock_ms - pending.delivered_ms, 0)
+        idle = max(state.clock.now_ms - pending.delivered_ms, 0)
         if idle < idle_ms:
             continue
         if len(reply) >= count and pending.entry_id != last_id:
@@ -121,7 +128,7 @@ class ClaimRequest:
         self.last_id = -1
 
 
-def _parse_claim(core: Core, argv: list[bytes]) -> tuple[list[int], ClaimRequest]:
+def _parse_claim(state: EngineState, argv: list[bytes]) -> tuple[list[int], ClaimRequest]:
     """IDs up to the first word that is none, then options."""
     wanted: list[int] = []
     index = 5
@@ -141,7 +148,7 @@ def _parse_claim(core: Core, argv: list[bytes]) -> tuple[list[int], ClaimRequest
             request.just_id = True
         elif option == b"IDLE" and has_more:
             index += 1
-            request.delivered_ms = core.clock_ms - integer(
+            request.delivered_ms = state.clock.now_ms - integer(
                 argv[index], "ERR Invalid IDLE option argument for XCLAIM"
             )
         elif option == b"TIME" and has_more:
@@ -165,52 +172,44 @@ def _parse_claim(core: Core, argv: list[bytes]) -> tuple[list[int], ClaimRequest
     return wanted, request
 
 
-def xclaim(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XCLAIM key group consumer min-idle-time id… [options]: LASTID only raises the floor, FORCE gives nothing (S7.4)."""
-    stream, group = _find(core, argv[1], argv[2])
+    stream, group = _find(state, argv[1], argv[2])
     if stream is None or group is None:
         raise no_group(argv[1], argv[2])
     min_idle_ms = max(integer(argv[4], "ERR Invalid min-idle-time argument for XCLAIM"), 0)
-    wanted, request = _parse_claim(core, argv)
-    if request.delivered_ms < 0 or request.delivered_ms > core.clock_ms:
-        request.delivered_ms = core.clock_ms
+    wanted, request = _parse_claim(state, argv)
+    if request.delivered_ms < 0 or request.delivered_ms > state.clock.now_ms:
+        request.delivered_ms = state.clock.now_ms
     if request.last_id > 0:
-        raise_floor(core, stream, group, request.last_id)
-    claimed: list[Item] = []
-    gone: list[Item] = []
+        raise_floor(state, stream, group, request.last_id)
+    claimed: list[Claim] = []
+    gone: list[EntryRef] = []
     for one in dict.fromkeys(wanted):
-        for pending in _claimable(core, stream, group, one, request.force):
+        for pending in _claimable(state, stream, group, one, request.force):
             if _is_gone(stream, pending):
-                gone.append(Item(pending.region_id, pending.counter, pending.entry_id))
+                gone.append(entry_of(pending))
             elif (
                 pending.delivered_ms == NEVER_DELIVERED
-                or core.clock_ms - pending.delivered_ms >= min_idle_ms
+                or state.clock.now_ms - pending.delivered_ms >= min_idle_ms
             ):
                 deliveries = pending.deliveries + (0 if request.just_id else 1)
                 if request.retry_count >= 0:
                     deliveries = request.retry_count
-                claimed.append(
-                    Item(
-                        pending.region_id,
-                        pending.counter,
-                        pending.entry_id,
-                        request.delivered_ms,
-                        deliveries,
-                    )
-                )
-    _claim(core, stream, group, argv[3], claimed, gone)
+                claimed.append(Claim(entry_of(pending), request.delivered_ms, deliveries))
+    _claim(state, stream, group, argv[3], claimed, gone)
     return _claimed_reply(stream, claimed, request.just_id)
 
 
-def raise_floor(core: Core, stream: Stream, group: Group, last_id: int) -> None:
+def raise_floor(state: EngineState, stream: Stream, group: Group, last_id: int) -> None:
     """XCLAIM LASTID (S7.4)."""
     if last_id > max(group.delivery.raised_id, 0):
-        record = record_for(core, FLOOR_RAISED, stream, group)
-        record.last_id = last_id
-        core.record(record)
+        state.writer.record(FloorRaised(head_of(state, stream, group), last_id))
 
 
-def _claimable(core: Core, stream: Stream, group: Group, one: int, force: bool) -> list[Pending]:
+def _claimable(
+    state: EngineState, stream: Stream, group: Group, one: int, force: bool
+) -> list[Pending]:
     """What is pending under an ID; with FORCE also present entries that are not, as if delivered once to nobody."""
     found = group.delivery.pel.with_id(one)
     if force:
@@ -227,35 +226,39 @@ def _is_gone(stream: Stream, pending: Pending) -> bool:
 
 
 def _claim(
-    core: Core, stream: Stream, group: Group, consumer: bytes, claimed: list[Item], gone: list[Item]
+    state: EngineState,
+    stream: Stream,
+    group: Group,
+    consumer: bytes,
+    claimed: list[Claim],
+    gone: list[EntryRef],
 ) -> None:
     """Writes down what changed hands, and what leaves the PELs because the stream no longer has it."""
+    head = head_of(state, stream, group)
     if gone:
-        record = record_for(core, REMOVED, stream, group)
-        record.items = gone
-        core.record(record)
-    if claimed or consumer not in group.delivery.consumers:
-        record = record_for(core, CLAIMED if claimed else CONSUMER, stream, group)
-        record.consumer = consumer
-        record.items = claimed
-        core.record(record)
+        state.writer.record(Removed(head, gone))
+    if claimed:
+        state.writer.record(Claimed(head, consumer, claimed))
+    elif consumer not in group.delivery.consumers:
+        state.writer.record(ConsumerMade(head, consumer))
     else:
-        group.delivery.consumers[consumer].seen_ms = core.clock_ms
+        group.delivery.consumers[consumer].seen_ms = state.clock.now_ms
 
 
-def _claimed_reply(stream: Stream, claimed: list[Item], just_id: bool) -> list[Reply]:
+def _claimed_reply(stream: Stream, claimed: list[Claim], just_id: bool) -> list[Reply]:
     reply: list[Reply] = []
-    for item in claimed:
+    for claim in claimed:
+        entry = claim.entry
         if just_id:
-            reply.append(ids.format_id(item.entry_id))
+            reply.append(ids.format_id(entry.entry_id))
             continue
-        fields = stream.logs[item.region_id].fields_at(item.counter)
+        fields = stream.logs[entry.region_id].fields_at(entry.counter)
         flat: list[Reply] = [] if fields is None else list(fields)
-        reply.append([ids.format_id(item.entry_id), flat])
+        reply.append([ids.format_id(entry.entry_id), flat])
     return reply
 
 
-def xautoclaim(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xautoclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XAUTOCLAIM key group consumer min-idle-time start [COUNT n] [JUSTID] → [next start, entries, IDs no longer in the stream]."""
     min_idle_ms = max(integer(argv[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM"), 0)
     start = range_start(argv[5])
@@ -274,11 +277,11 @@ def xautoclaim(core: Core, session: Session, argv: list[bytes]) -> Reply:
             index += 1
         else:
             raise CommandError(SYNTAX_ERROR)
-    stream, group = _find(core, argv[1], argv[2])
+    stream, group = _find(state, argv[1], argv[2])
     if stream is None or group is None:
         raise no_group(argv[1], argv[2])
-    claimed: list[Item] = []
-    gone: list[Item] = []
+    claimed: list[Claim] = []
+    gone: list[EntryRef] = []
     attempts = count * 10
     next_id = 0
     last_id = -1
@@ -289,16 +292,12 @@ def xautoclaim(core: Core, session: Session, argv: list[bytes]) -> Reply:
         attempts -= 1
         last_id = pending.entry_id
         if _is_gone(stream, pending):
-            gone.append(Item(pending.region_id, pending.counter, pending.entry_id))
-        elif core.clock_ms - pending.delivered_ms >= min_idle_ms:
+            gone.append(entry_of(pending))
+        elif state.clock.now_ms - pending.delivered_ms >= min_idle_ms:
             deliveries = pending.deliveries + (0 if just_id else 1)
-            claimed.append(
-                Item(
-                    pending.region_id, pending.counter, pending.entry_id, core.clock_ms, deliveries
-                )
-            )
-    _claim(core, stream, group, argv[3], claimed, gone)
-    deleted: list[Reply] = [ids.format_id(item.entry_id) for item in gone]
+            claimed.append(Claim(entry_of(pending), state.clock.now_ms, deliveries))
+    _claim(state, stream, group, argv[3], claimed, gone)
+    deleted: list[Reply] = [ids.format_id(entry.entry_id) for entry in gone]
     return [ids.format_id(next_id), _claimed_reply(stream, claimed, just_id), deleted]
 
 
@@ -314,20 +313,54 @@ def list_bounded(group: Group, start: int, attempts: int) -> list[Pending]:
 
 COMMANDS: Final = [
     Command(
-        "xack", -4, "write fast", xack, "Acknowledges entries of a group.", keys=(1, 1, 1), reply="integer", since="5.0.0",
+        "xack",
+        -4,
+        "write fast",
+        xack,
+        "Acknowledges entries of a group.",
+        key_flags="RW update",
+        changes_local_state=True,
+        keys=(1, 1, 1),
+        reply="integer",
+        since="5.0.0",
         syntax="key group id [id ...]",
     ),
     Command(
-        "xpending", -3, "readonly", xpending, "What is pending in a group, in this region.", keys=(1, 1, 1), reply="array", since="5.0.0",
+        "xpending",
+        -3,
+        "readonly",
+        xpending,
+        "What is pending in a group, in this region.",
+        keys=(1, 1, 1),
+        reply="array",
+        since="5.0.0",
         syntax="key group [[IDLE min-idle-time] start end count [consumer]]",
     ),
     Command(
-        "xclaim", -6, "write fast", xclaim, "Takes over pending entries.", keys=(1, 1, 1), reply="array", since="5.0.0",
+        "xclaim",
+        -6,
+        "write fast",
+        xclaim,
+        "Takes over pending entries.",
+        key_flags="RW update",
+        changes_local_state=True,
+        keys=(1, 1, 1),
+        reply="array",
+        since="5.0.0",
         syntax="key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] "
         "[LASTID lastid]",
     ),
     Command(
-        "xautoclaim", -6, "write fast", xautoclaim, "Takes over entries pending for long.", keys=(1, 1, 1), reply="array", since="6.2.0",
+        "xautoclaim",
+        -6,
+        "write fast",
+        xautoclaim,
+        "Takes over entries pending for long.",
+        key_flags="RW delete",
+        changes_local_state=True,
+        keys=(1, 1, 1),
+        reply="array",
+        since="6.2.0",
         syntax="key group consumer min-idle-time start [COUNT count] [JUSTID]",
     ),
-]  # fmt: skip
+]

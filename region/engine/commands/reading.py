@@ -15,15 +15,15 @@ from anabranch.region.engine.commands.arguments import (
     range_start,
     timeout_ms,
 )
-from anabranch.region.engine.core import Core
-from anabranch.region.engine.replies import NULL_ARRAY, CommandError, MapReply, Reply
+from anabranch.region.engine.replies import NULL_ARRAY, WAITING, CommandError, MapReply, Reply
 from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 
-def xlen(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xlen(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XLEN."""
-    stream = core.existing(argv[1])
+    stream = state.existing(argv[1])
     return 0 if stream is None else stream.length()
 
 
@@ -38,12 +38,12 @@ def _count(argv: list[bytes], index: int) -> int:
     return count
 
 
-def xrange(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xrange(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XRANGE key start end [COUNT n]."""
     start = range_start(argv[2])
     end = range_end(argv[3])
     count = _count(argv, 4)
-    stream = core.existing(argv[1])
+    stream = state.existing(argv[1])
     if count == 0:
         return NULL_ARRAY if stream is not None else []
     if stream is None:
@@ -51,12 +51,12 @@ def xrange(core: Core, session: Session, argv: list[bytes]) -> Reply:
     return [entry_reply(entry) for entry in merge.forward(stream.logs, start, end, count)]
 
 
-def xrevrange(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xrevrange(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XREVRANGE key end start [COUNT n]."""
     end = range_end(argv[2])
     start = range_start(argv[3])
     count = _count(argv, 4)
-    stream = core.existing(argv[1])
+    stream = state.existing(argv[1])
     if count == 0:
         return NULL_ARRAY if stream is not None else []
     if stream is None:
@@ -150,14 +150,14 @@ def keyed_reply(session: Session, results: list[tuple[bytes, Reply]]) -> Reply:
     return pairs
 
 
-def xread(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xread(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XREAD: entries above an ID; may skip late arrivals below the last ID read, which are counted (S7.2)."""
     request = parse_read(argv, False)
     resolved = list(argv)
     results: list[tuple[bytes, Reply]] = []
     for position, key in enumerate(request.keys):
         text = request.ids[position]
-        stream = core.existing(key)
+        stream = state.existing(key)
         last_id = 0 if stream is None else stream.last_id()
         if text == b">":
             raise CommandError(
@@ -196,23 +196,57 @@ def xread(core: Core, session: Session, argv: list[bytes]) -> Reply:
             results.append((key, [entry_reply(entry) for entry in entries]))
     if results:
         return keyed_reply(session, results)
-    if request.block_ms >= 0 and not core.is_executing:
-        return core.block(session, request.keys, resolved, request.block_ms)
+    if request.block_ms >= 0 and not state.waiting.is_executing:
+        deadline_ms = state.clock.steady_ms + request.block_ms if request.block_ms else 0
+        state.waiting.block(session, request.keys, resolved, deadline_ms)
+        return WAITING
     return NULL_ARRAY
 
 
 COMMANDS: Final = [
-    Command("xlen", 2, "readonly fast", xlen, "Number of entries.", keys=(1, 1, 1), reply="integer", since="5.0.0", syntax="key"),
     Command(
-        "xrange", -4, "readonly", xrange, "Entries with IDs in a range.", keys=(1, 1, 1), reply="array", since="5.0.0",
+        "xlen",
+        2,
+        "readonly fast",
+        xlen,
+        "Number of entries.",
+        key_flags="RO",
+        keys=(1, 1, 1),
+        reply="integer",
+        since="5.0.0",
+        syntax="key",
+    ),
+    Command(
+        "xrange",
+        -4,
+        "readonly",
+        xrange,
+        "Entries with IDs in a range.",
+        keys=(1, 1, 1),
+        reply="array",
+        since="5.0.0",
         syntax="key start end [COUNT count]",
     ),
     Command(
-        "xrevrange", -4, "readonly", xrevrange, "Entries with IDs in a range, newest first.", keys=(1, 1, 1), reply="array", since="5.0.0",
+        "xrevrange",
+        -4,
+        "readonly",
+        xrevrange,
+        "Entries with IDs in a range, newest first.",
+        keys=(1, 1, 1),
+        reply="array",
+        since="5.0.0",
         syntax="key end start [COUNT count]",
     ),
     Command(
-        "xread", -4, "readonly blocking movablekeys", xread, "Entries above given IDs of one or more streams; may wait.",
-        reply="map or null", since="5.0.0", syntax="[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id | $ | + [id | $ | + ...]",
+        "xread",
+        -4,
+        "readonly blocking movablekeys",
+        xread,
+        "Entries above given IDs of one or more streams; may wait.",
+        keyword=(b"STREAMS", 1),
+        reply="map or null",
+        since="5.0.0",
+        syntax="[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id | $ | + [id | $ | + ...]",
     ),
-]  # fmt: skip
+]

@@ -7,7 +7,6 @@ from typing import Final
 from anabranch.crdt import ids
 from anabranch.crdt.region_log import LogCursor
 from anabranch.crdt.vector import Vector, includes
-from anabranch.region.engine.blocking import FOR_RECEIVERS, FOR_ROUND, FOR_VECTOR, Waiter
 from anabranch.region.engine.commands.arguments import (
     SYNTAX_ERROR,
     integer,
@@ -16,11 +15,14 @@ from anabranch.region.engine.commands.arguments import (
     shown,
     timeout_ms,
 )
-from anabranch.region.engine.core import Core, LinkRequest, Member
 from anabranch.region.engine.explain import explain
+from anabranch.region.engine.members import Member
+from anabranch.region.engine.outbox import LinkRequest
 from anabranch.region.engine.replies import OK, WAITING, CommandError, MapReply, Reply
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.table import Command
+from anabranch.region.engine.state import EngineState
+from anabranch.region.engine.table import IS_REFUSED, Command
+from anabranch.region.engine.waiting import ReceiversWaiter, RoundWaiter, VectorWaiter
 
 
 def flat_vector(vector: Vector) -> list[Reply]:
@@ -32,56 +34,60 @@ def flat_vector(vector: Vector) -> list[Reply]:
     return flat
 
 
-def _member(core: Core, text: bytes) -> Member:
+def _member(state: EngineState, text: bytes) -> Member:
     """A member by name or region_id."""
     name = shown(text)
     member = (
-        core.members.get(int(name)) if name.isdigit() and len(name) < 5 else core.member_named(name)
+        state.members.by_id.get(int(name))
+        if name.isdigit() and len(name) < 5
+        else state.members.named(name)
     )
     if member is None:
-        names = ", ".join(f"{known.name} ({known.region_id})" for known in core.members.values())
+        names = ", ".join(
+            f"{known.name} ({known.region_id})" for known in state.members.by_id.values()
+        )
         raise CommandError(f"ERR no region '{name}' in this cluster; its regions are {names}")
     return member
 
 
-def vector(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def vector(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.VECTOR."""
-    core.answer_when_on_disk(session, flat_vector(core.keyspace.vector))
+    state.answer_when_on_disk(session, flat_vector(state.keyspace.vector))
     return WAITING
 
 
-def digest(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def digest(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.DIGEST [key]."""
-    value = core.keyspace.digest() if len(argv) == 1 else core.keyspace.digest_of(argv[1])
-    core.answer_when_on_disk(session, value.hex().encode())
+    value = state.keyspace.digest() if len(argv) == 1 else state.keyspace.digest_of(argv[1])
+    state.answer_when_on_disk(session, value.hex().encode())
     return WAITING
 
 
-def peers(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def peers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.PEERS: one map per peer."""
     reply: list[Reply] = []
-    own = core.disk_vector.get(core.region_id, 0)
-    for peer in sorted(core.links):
-        link = core.links[peer]
-        heard = core.stability.newest(peer)
+    own = state.disk.vector.get(state.members.region_id, 0)
+    for peer in sorted(state.peers.by_id):
+        link = state.peers.by_id[peer]
+        heard = state.stability.newest(peer)
         known = link.acknowledged if link.receives_from_here or heard is None else heard.vector
-        member = core.members[peer]
+        member = state.members.by_id[peer]
         reply.append(
             MapReply([
                 b"name", member.name.encode(), b"region_id", peer, b"link", b"down" if link.is_down else link.state.encode(),
                 b"detail", link.detail.encode(), b"delay_ms", link.delay_ms, b"receives_from_here", int(link.receives_from_here),
-                b"lost", int(member.lost), b"acknowledged", flat_vector(known), b"lag", max(own - known.get(core.region_id, 0), 0),
+                b"lost", int(member.lost), b"acknowledged", flat_vector(known), b"lag", max(own - known.get(state.members.region_id, 0), 0),
             ])
         )  # fmt: skip
     return reply
 
 
-def link_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def link_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.LINK peer UP | DOWN | DELAY ms. From the reply to DOWN on, nothing more of that peer is applied."""
-    peer = _member(core, argv[1]).region_id
-    if peer == core.region_id:
-        raise CommandError(f"ERR region {core.name} has no link to itself")
-    link = core.links[peer]
+    peer = _member(state, argv[1]).region_id
+    if peer == state.members.region_id:
+        raise CommandError(f"ERR region {state.members.name} has no link to itself")
+    link = state.peers.by_id[peer]
     action = shown(argv[2]).upper()
     if action in ("UP", "DOWN") and len(argv) == 3:
         link.is_down = action == "DOWN"
@@ -91,65 +97,68 @@ def link_(core: Core, session: Session, argv: list[bytes]) -> Reply:
             raise CommandError("ERR the delay must be between 0 and 3600000 ms")
     else:
         raise CommandError(SYNTAX_ERROR)
-    core.link_requests_made.append(LinkRequest(peer, action, link.delay_ms))
+    state.outbox.link_requests.append(LinkRequest(peer, action, link.delay_ms))
     return OK
 
 
-def sync(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def _deadline(state: EngineState, timeout_ms: int) -> int:
+    """The steady time at which a wait ends; 0: never."""
+    return state.clock.steady_ms + timeout_ms if timeout_ms else 0
+
+
+def sync(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.SYNC timeout-ms: 1 when all receivers have acknowledged this region's vector and nothing announceable waits, else 0."""
     timeout = timeout_ms(argv[1])
-    waiter = Waiter(FOR_ROUND, session, core.steady_ms + timeout if timeout else 0)
-    core.sync_requested = True
-    return core.wait(waiter)
+    state.schedule.sync_requested = True
+    state.waiting.add(RoundWaiter(session, _deadline(state, timeout)))
+    return WAITING
 
 
-def wait_for_vector(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def wait_for_vector(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.WAIT timeout-ms region_id counter …: 1 when this region's vector, on its disk, covers it; 0 on time-out."""
     timeout = timeout_ms(argv[1])
     if len(argv) % 2:
         raise CommandError("ERR a region_id and a counter are needed for each region")
     wanted: Vector = {}
     for index in range(2, len(argv), 2):
-        wanted[_member(core, argv[index]).region_id] = integer(argv[index + 1])
-    if includes(core.disk_vector, wanted):
+        wanted[_member(state, argv[index]).region_id] = integer(argv[index + 1])
+    if includes(state.disk.vector, wanted):
         return 1
-    waiter = Waiter(FOR_VECTOR, session, core.steady_ms + timeout if timeout else 0)
-    waiter.vector = wanted
-    core.attest_wanted = True
-    return core.wait(waiter)
+    state.schedule.commit_wanted = True
+    state.waiting.add(VectorWaiter(session, _deadline(state, timeout), wanted))
+    return WAITING
 
 
-def wait(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def wait(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """WAIT n timeout: how many peers have this connection's writes on their disks, once n have or at the time-out."""
     count = integer(argv[1])
     timeout = timeout_ms(argv[2])
-    have = receivers_with(core, session.write_counter)
-    if have >= count or core.is_executing:
+    have = receivers_with(state, session.write_counter)
+    if have >= count or state.waiting.is_executing:
         return have
-    waiter = Waiter(FOR_RECEIVERS, session, core.steady_ms + timeout if timeout else 0)
-    waiter.count = count
-    waiter.counter = session.write_counter
-    core.sync_requested = True
-    return core.wait(waiter)
+    state.schedule.sync_requested = True
+    waiter = ReceiversWaiter(session, _deadline(state, timeout), count, session.write_counter)
+    state.waiting.add(waiter)
+    return WAITING
 
 
-def receivers_with(core: Core, counter: int) -> int:
+def receivers_with(state: EngineState, counter: int) -> int:
     """How many peers are known to have this region's effects up to `counter` on their disks."""
     have = 0
-    for peer in core.others():
-        heard = core.stability.newest(peer)
-        acknowledged = core.links[peer].acknowledged.get(core.region_id, 0)
+    for peer in state.members.others():
+        heard = state.stability.newest(peer)
+        acknowledged = state.peers.by_id[peer].acknowledged.get(state.members.region_id, 0)
         if (
-            max(acknowledged, 0 if heard is None else heard.vector.get(core.region_id, 0))
+            max(acknowledged, 0 if heard is None else heard.vector.get(state.members.region_id, 0))
             >= counter
         ):
             have += 1
     return have
 
 
-def log(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def log(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.LOG key region [start [end]] [COUNT n] → one map (id, counter, fields) an entry of one region log."""
-    member = _member(core, argv[2])
+    member = _member(state, argv[2])
     words = argv[3:]
     count = -1
     if len(words) >= 2 and words[-2].upper() == b"COUNT":
@@ -159,7 +168,7 @@ def log(core: Core, session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(SYNTAX_ERROR)
     start = range_start(words[0]) if words else 0
     end = range_end(words[1]) if len(words) > 1 else ids.MAX_ID
-    stream = core.existing(argv[1])
+    stream = state.existing(argv[1])
     region_log = None if stream is None else stream.logs.get(member.region_id)
     reply: list[Reply] = []
     if region_log is None:
@@ -177,54 +186,141 @@ def log(core: Core, session: Session, argv: list[bytes]) -> Reply:
     return reply
 
 
-def explain_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def explain_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.EXPLAIN key [ID]: the facts behind `anabranch explain`."""
     try:
         wanted = -1 if len(argv) == 2 else ids.parse(argv[2], 0)
     except ids.IdError as error:
         raise CommandError(str(error)) from None
-    return explain(core, argv[1], wanted)
+    return explain(state, argv[1], wanted)
 
 
-def member(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def member(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.MEMBER LOST name: stops waiting for a region that is gone for good (S13.8); said in every region."""
     if argv[1].upper() != b"LOST":
         raise CommandError(SYNTAX_ERROR)
-    lost = _member(core, argv[2])
-    if lost.region_id == core.region_id:
+    lost = _member(state, argv[2])
+    if lost.region_id == state.members.region_id:
         raise CommandError(
-            f"ERR region {core.name} cannot say of itself that it is lost; say it in the others"
+            f"ERR region {state.members.name} cannot say of itself that it is lost; say it in the others"
         )
     if not lost.lost:
         lost.lost = True
-        core.note_lost()
-    core.meta_changes["lost"] = ",".join(
-        str(known.region_id) for known in core.members.values() if known.lost
+        state.note_lost()
+    state.disk.meta_changes["lost"] = ",".join(
+        str(known.region_id) for known in state.members.by_id.values() if known.lost
     ).encode()
-    core.journal.push_clock()  # a row to wait for: what is told besides goes into the same commit
-    core.note_unsaved()
-    core.answer_when_on_disk(session, OK)
+    state.journal.push_clock()  # a row to wait for: what is told besides goes into the same commit
+    state.schedule.note_unsaved(state.clock.steady_ms)
+    state.answer_when_on_disk(session, OK)
     return WAITING
 
 
 COMMANDS: Final = [
-    Command("crdt.vector", 1, "readonly", vector, "What this region has on its disk: region_id, counter, …", reply="array", group="crdt",
-            in_multi=False),
-    Command("crdt.digest", -1, "readonly", digest, "32 hex digits over the converged state of the region, or of one key.",
-            reply="bulk string", group="crdt", syntax="[key]", in_multi=False),
-    Command("crdt.peers", 1, "readonly", peers, "The other regions and the links to them.", reply="array", group="crdt"),
-    Command("crdt.link", -3, "admin", link_, "Resumes, ends or delays receiving from a peer.", reply="simple string", group="crdt",
-            syntax="peer UP | DOWN | DELAY ms"),
-    Command("crdt.sync", 2, "admin blocking", sync, "Begins a sync round and waits for every receiver.", reply="integer", group="crdt",
-            syntax="timeout-ms", in_multi=False),
-    Command("crdt.wait", -4, "readonly blocking", wait_for_vector, "Waits until this region holds given effects.", reply="integer",
-            group="crdt", syntax="timeout-ms region counter [region counter ...]", in_multi=False),
-    Command("crdt.log", -3, "readonly", log, "One region log of a stream, with counters.", keys=(1, 1, 1), reply="array", group="crdt",
-            syntax="key region [start [end]] [COUNT n]"),
-    Command("crdt.explain", -2, "readonly", explain_, "Why entries and groups are, or are not, there.", keys=(1, 1, 1), reply="map",
-            group="crdt", syntax="key [id]"),
-    Command("crdt.member", 3, "admin", member, "Says that a region is gone for good.", reply="simple string", group="crdt",
-            syntax="LOST name", in_multi=False),
-    Command("wait", 3, "blocking", wait, "Waits for peers to have this connection's writes on their disks.", reply="integer",
-            group="generic", since="3.0.0", syntax="numreplicas timeout"),
-]  # fmt: skip
+    Command(
+        "crdt.vector",
+        1,
+        "readonly",
+        vector,
+        "What this region has on its disk: region_id, counter, …",
+        reply="array",
+        group="crdt",
+        in_multi=IS_REFUSED,
+    ),
+    Command(
+        "crdt.digest",
+        -1,
+        "readonly",
+        digest,
+        "32 hex digits over the converged state of the region, or of one key.",
+        reply="bulk string",
+        group="crdt",
+        syntax="[key]",
+        in_multi=IS_REFUSED,
+    ),
+    Command(
+        "crdt.peers",
+        1,
+        "readonly",
+        peers,
+        "The other regions and the links to them.",
+        reply="array",
+        group="crdt",
+    ),
+    Command(
+        "crdt.link",
+        -3,
+        "admin",
+        link_,
+        "Resumes, ends or delays receiving from a peer.",
+        reply="simple string",
+        group="crdt",
+        syntax="peer UP | DOWN | DELAY ms",
+    ),
+    Command(
+        "crdt.sync",
+        2,
+        "admin blocking",
+        sync,
+        "Begins a sync round and waits for every receiver.",
+        reply="integer",
+        group="crdt",
+        syntax="timeout-ms",
+        in_multi=IS_REFUSED,
+    ),
+    Command(
+        "crdt.wait",
+        -4,
+        "readonly blocking",
+        wait_for_vector,
+        "Waits until this region holds given effects.",
+        reply="integer",
+        group="crdt",
+        syntax="timeout-ms region counter [region counter ...]",
+        in_multi=IS_REFUSED,
+    ),
+    Command(
+        "crdt.log",
+        -3,
+        "readonly",
+        log,
+        "One region log of a stream, with counters.",
+        keys=(1, 1, 1),
+        reply="array",
+        group="crdt",
+        syntax="key region [start [end]] [COUNT n]",
+    ),
+    Command(
+        "crdt.explain",
+        -2,
+        "readonly",
+        explain_,
+        "Why entries and groups are, or are not, there.",
+        keys=(1, 1, 1),
+        reply="map",
+        group="crdt",
+        syntax="key [id]",
+    ),
+    Command(
+        "crdt.member",
+        3,
+        "admin",
+        member,
+        "Says that a region is gone for good.",
+        reply="simple string",
+        group="crdt",
+        syntax="LOST name",
+        in_multi=IS_REFUSED,
+    ),
+    Command(
+        "wait",
+        3,
+        "blocking",
+        wait,
+        "Waits for peers to have this connection's writes on their disks.",
+        reply="integer",
+        group="generic",
+        since="3.0.0",
+        syntax="numreplicas timeout",
+    ),
+]

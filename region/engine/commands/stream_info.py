@@ -18,15 +18,15 @@ from anabranch.region.engine.commands.arguments import (
     option_error,
     shown,
 )
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.idempotency import configuration
 from anabranch.region.engine.replies import CommandError, MapReply, Reply
 from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 
-def _stream(core: Core, key: bytes) -> Stream:
-    stream = core.existing(key)
+def _stream(state: EngineState, key: bytes) -> Stream:
+    stream = state.existing(key)
     if stream is None:
         raise CommandError(NO_SUCH_KEY)
     return stream
@@ -36,37 +36,53 @@ def _entry(entry: Optional[Entry]) -> Reply:
     return None if entry is None else entry_reply(entry)
 
 
-def _head(core: Core, stream: Stream) -> list[Reply]:
+def _head(state: EngineState, stream: Stream) -> list[Reply]:
     first = merge.first_entry(stream.logs)
     nodes = sum(len(log.rax.nodes) for log in stream.logs.values())
-    duration_s, maxsize = configuration(core, stream)
+    duration_s, maxsize = configuration(state, stream)
     return [
-        b"length", stream.length(),
-        b"radix-tree-keys", nodes,
-        b"radix-tree-nodes", nodes + 1,
-        b"last-generated-id", ids.format_id(stream.last_id()),
-        b"max-deleted-entry-id", ids.format_id(stream.max_deleted_id),
-        b"entries-added", stream.entries_added,
-        b"recorded-first-entry-id", ids.format_id(0 if first is None else first.entry_id),
-        b"idmp-duration", duration_s,
-        b"idmp-maxsize", maxsize,
-        b"pids-tracked", len(stream.pairs.producers),
-        b"iids-tracked", stream.pairs.count(),
-        b"iids-added", stream.iids_added,
-        b"iids-duplicates", stream.iids_duplicates,
-    ]  # fmt: skip
+        b"length",
+        stream.length(),
+        b"radix-tree-keys",
+        nodes,
+        b"radix-tree-nodes",
+        nodes + 1,
+        b"last-generated-id",
+        ids.format_id(stream.last_id()),
+        b"max-deleted-entry-id",
+        ids.format_id(stream.max_deleted_id),
+        b"entries-added",
+        stream.entries_added,
+        b"recorded-first-entry-id",
+        ids.format_id(0 if first is None else first.entry_id),
+        b"idmp-duration",
+        duration_s,
+        b"idmp-maxsize",
+        maxsize,
+        b"pids-tracked",
+        stream.pairs.count_answering_producers(),
+        b"iids-tracked",
+        stream.pairs.count_answering(),
+        b"iids-added",
+        stream.iids_added,
+        b"iids-duplicates",
+        stream.iids_duplicates,
+    ]
 
 
-def stream_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def stream_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XINFO STREAM key [FULL [COUNT n]]."""
-    stream = _stream(core, argv[2])
+    stream = _stream(state, argv[2])
     if len(argv) == 3:
         tail: list[Reply] = [
-            b"groups", len(stream.groups),
-            b"first-entry", _entry(merge.first_entry(stream.logs)),
-            b"last-entry", _entry(merge.last_entry(stream.logs)),
-        ]  # fmt: skip
-        return MapReply(_head(core, stream) + tail)
+            b"groups",
+            len(stream.groups),
+            b"first-entry",
+            _entry(merge.first_entry(stream.logs)),
+            b"last-entry",
+            _entry(merge.last_entry(stream.logs)),
+        ]
+        return MapReply(_head(state, stream) + tail)
     if (
         argv[3].upper() != b"FULL"
         or len(argv) not in (4, 6)
@@ -82,7 +98,7 @@ def stream_(core: Core, session: Session, argv: list[bytes]) -> Reply:
     groups: list[Reply] = [
         _full_group(stream, stream.groups[name], count) for name in sorted(stream.groups)
     ]
-    return MapReply([*_head(core, stream), b"entries", entries, b"groups", groups])
+    return MapReply([*_head(state, stream), b"entries", entries, b"groups", groups])
 
 
 def _pending(pending: Pending, with_consumer: bool) -> Reply:
@@ -104,10 +120,13 @@ def _first_pending(entries: object, count: int, with_consumer: bool) -> Reply:
 
 def _position(stream: Stream, group: Group) -> list[Reply]:
     return [
-        b"last-delivered-id", ids.format_id(undelivered.last_delivered_id(stream, group)),
-        b"entries-read", group.delivery.entries_read or None,
-        b"lag", undelivered.lag(stream, group),
-    ]  # fmt: skip
+        b"last-delivered-id",
+        ids.format_id(undelivered.last_delivered_id(stream, group)),
+        b"entries-read",
+        group.delivery.entries_read or None,
+        b"lag",
+        undelivered.lag(stream, group),
+    ]
 
 
 def _full_group(stream: Stream, group: Group, count: int) -> Reply:
@@ -116,12 +135,17 @@ def _full_group(stream: Stream, group: Group, count: int) -> Reply:
     for name in sorted(delivery.consumers):
         consumer = delivery.consumers[name]
         flat: list[Reply] = [
-            b"name", name,
-            b"seen-time", consumer.seen_ms,
-            b"active-time", consumer.active_ms,
-            b"pel-count", consumer.pel.length,
-            b"pending", _first_pending(consumer.pel.ascending(0, ids.MAX_ID), count, False),
-        ]  # fmt: skip
+            b"name",
+            name,
+            b"seen-time",
+            consumer.seen_ms,
+            b"active-time",
+            consumer.active_ms,
+            b"pel-count",
+            consumer.pel.length,
+            b"pending",
+            _first_pending(consumer.pel.ascending(0, ids.MAX_ID), count, False),
+        ]
         consumers.append(MapReply(flat))
     return MapReply(
         [b"name", group.name, *_position(stream, group), b"pel-count", delivery.pel.length,
@@ -129,9 +153,9 @@ def _full_group(stream: Stream, group: Group, count: int) -> Reply:
     )  # fmt: skip
 
 
-def groups(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def groups(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XINFO GROUPS key."""
-    stream = _stream(core, argv[2])
+    stream = _stream(state, argv[2])
     reply: list[Reply] = []
     for name in sorted(stream.groups):
         group = stream.groups[name]
@@ -144,9 +168,9 @@ def groups(core: Core, session: Session, argv: list[bytes]) -> Reply:
     return reply
 
 
-def consumers(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def consumers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XINFO CONSUMERS key group."""
-    stream = _stream(core, argv[2])
+    stream = _stream(state, argv[2])
     group = stream.groups.get(argv[3])
     if group is None:
         raise CommandError(
@@ -155,8 +179,8 @@ def consumers(core: Core, session: Session, argv: list[bytes]) -> Reply:
     reply: list[Reply] = []
     for name in sorted(group.delivery.consumers):
         consumer = group.delivery.consumers[name]
-        inactive = -1 if consumer.active_ms < 0 else max(core.clock_ms - consumer.active_ms, 0)
-        idle = max(core.clock_ms - consumer.seen_ms, 0)
+        inactive = -1 if consumer.active_ms < 0 else max(state.clock.now_ms - consumer.active_ms, 0)
+        idle = max(state.clock.now_ms - consumer.seen_ms, 0)
         reply.append(
             MapReply(
                 [
@@ -174,7 +198,7 @@ def consumers(core: Core, session: Session, argv: list[bytes]) -> Reply:
     return reply
 
 
-def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XINFO HELP."""
     return help_reply(
         "XINFO",
@@ -189,26 +213,62 @@ def help_(core: Core, session: Session, argv: list[bytes]) -> Reply:
     )
 
 
-def container(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XINFO without a subcommand never gets here: dispatch says what is wrong."""
     raise CommandError(SYNTAX_ERROR)
 
 
 COMMANDS: Final = [
     Command(
-        "xinfo", -2, "", container, "A container for stream introspection.", since="5.0.0",
+        "xinfo",
+        -2,
+        "",
+        container,
+        "A container for stream introspection.",
+        since="5.0.0",
         subcommands=[
             Command(
-                "xinfo|stream", -3, "readonly", stream_, "About a stream.", keys=(2, 2, 1), reply="map", since="5.0.0",
+                "xinfo|stream",
+                -3,
+                "readonly",
+                stream_,
+                "About a stream.",
+                keys=(2, 2, 1),
+                reply="map",
+                since="5.0.0",
                 syntax="key [FULL [COUNT count]]",
             ),
-            Command("xinfo|groups", 3, "readonly", groups, "About a stream's groups.", keys=(2, 2, 1), reply="array", since="5.0.0",
-                    syntax="key"),
             Command(
-                "xinfo|consumers", 4, "readonly", consumers, "About a group's consumers in this region.", keys=(2, 2, 1), reply="array",
-                since="5.0.0", syntax="key group",
+                "xinfo|groups",
+                3,
+                "readonly",
+                groups,
+                "About a stream's groups.",
+                keys=(2, 2, 1),
+                reply="array",
+                since="5.0.0",
+                syntax="key",
             ),
-            Command("xinfo|help", 2, "loading stale", help_, "Shows what XINFO can do.", reply="array", since="5.0.0"),
+            Command(
+                "xinfo|consumers",
+                4,
+                "readonly",
+                consumers,
+                "About a group's consumers in this region.",
+                keys=(2, 2, 1),
+                reply="array",
+                since="5.0.0",
+                syntax="key group",
+            ),
+            Command(
+                "xinfo|help",
+                2,
+                "loading stale",
+                help_,
+                "Shows what XINFO can do.",
+                reply="array",
+                since="5.0.0",
+            ),
         ],
     )
-]  # fmt: skip
+]

@@ -10,9 +10,9 @@ from anabranch.crdt.region_log import LogCursor, RegionLog
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, entry_id, integer
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.replies import CommandError, Reply
 from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 DEFAULT_TRIM_LIMIT_NODES: Final = 100
@@ -79,7 +79,7 @@ def check_trim(trim: TrimRequest, default_limit: int) -> None:
         trim.limit = default_limit
 
 
-def trim(core: Core, stream: Stream, request: TrimRequest) -> int:
+def trim(state: EngineState, stream: Stream, request: TrimRequest) -> int:
     """Trims as decided on the local logical stream (S5.2); how many entries went."""
     prefix = _prefix(stream, request)
     if prefix and request.references == "ACKED":
@@ -96,8 +96,8 @@ def trim(core: Core, stream: Stream, request: TrimRequest) -> int:
         if _removes(stream.logs[region_id], counter)
     }
     if prefix:
-        core.require_issue()
-        core.issue(Trim(stream.key, prefix, request.references == "DELREF"))
+        state.writer.require_issue()
+        state.writer.issue(Trim(stream.key, prefix, request.references == "DELREF"))
     return before - stream.length()
 
 
@@ -147,7 +147,7 @@ def is_referenced(stream: Stream, region_id: int, counter: int, entry_id_: int) 
     return False
 
 
-def xtrim(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xtrim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XTRIM."""
     request = TrimRequest()
     index = 2
@@ -156,16 +156,24 @@ def xtrim(core: Core, session: Session, argv: list[bytes]) -> Reply:
         if after == index:
             raise CommandError(SYNTAX_ERROR)
         index = after
-    check_trim(request, DEFAULT_TRIM_LIMIT_NODES * core.keyspace.limits.max_entries)
+    check_trim(request, DEFAULT_TRIM_LIMIT_NODES * state.keyspace.limits.max_entries)
     if not request.strategy:
         raise CommandError("ERR syntax error, XTRIM must be called with a trimming strategy")
-    stream = core.existing(argv[1])
-    return 0 if stream is None else trim(core, stream, request)
+    stream = state.existing(argv[1])
+    return 0 if stream is None else trim(state, stream, request)
 
 
 COMMANDS: Final = [
     Command(
-        "xtrim", -4, "write", xtrim, "Removes entries from the beginning of a stream.", keys=(1, 1, 1), reply="integer", since="5.0.0",
+        "xtrim",
+        -4,
+        "write",
+        xtrim,
+        "Removes entries from the beginning of a stream.",
+        key_flags="RW delete",
+        keys=(1, 1, 1),
+        reply="integer",
+        since="5.0.0",
         syntax="key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
-    ),
-]  # fmt: skip
+    )
+]

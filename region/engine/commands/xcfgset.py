@@ -12,19 +12,19 @@ from anabranch.region.engine.commands.arguments import (
     integer,
     wrong_arity_error,
 )
-from anabranch.region.engine.core import Core
 from anabranch.region.engine.idempotency import configuration
 from anabranch.region.engine.replies import OK, CommandError, Reply
 from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 
-def xcfgset(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xcfgset(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XCFGSET (S9.4): a change replaces the configurations seen and clears the pairs seen; no change, no effect."""
-    stream = core.existing(argv[1])
+    stream = state.existing(argv[1])
     if stream is None:
         raise CommandError(NO_SUCH_KEY)
-    current = configuration(core, stream)
+    current = configuration(state, stream)
     duration_s, maxsize = current
     seen: set[bytes] = set()
     index = 2
@@ -48,20 +48,20 @@ def xcfgset(core: Core, session: Session, argv: list[bytes]) -> Reply:
     if not seen:
         raise CommandError("ERR At least one parameter must be specified")
     if (duration_s, maxsize) != current:
-        core.require_issue()
-        core.issue(
+        state.writer.require_issue()
+        state.writer.issue(
             Configure(
                 argv[1],
                 duration_s,
                 maxsize,
                 list(stream.configurations),
-                dict(core.keyspace.vector),
+                dict(state.keyspace.vector),
             )
         )
     return OK
 
 
-def xidmp(core: Core, session: Session, argv: list[bytes]) -> Reply:
+def xidmp(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XIDMP CFGSET | CFGGET, seed 4's spelling: `key [DURATION d] [MAXSIZE m]`."""
     subcommand = argv[1].upper()
     if subcommand == b"HELP":
@@ -74,13 +74,15 @@ def xidmp(core: Core, session: Session, argv: list[bytes]) -> Reply:
     if subcommand == b"CFGSET":
         names = {b"DURATION": b"IDMP-DURATION", b"MAXSIZE": b"IDMP-MAXSIZE"}
         return xcfgset(
-            core, session, [argv[0], argv[2]] + [names.get(word.upper(), word) for word in argv[3:]]
+            state,
+            session,
+            [argv[0], argv[2]] + [names.get(word.upper(), word) for word in argv[3:]],
         )
     if subcommand == b"CFGGET":
-        stream = core.existing(argv[2])
+        stream = state.existing(argv[2])
         if stream is None:
             raise CommandError(NO_SUCH_KEY)
-        duration_s, maxsize = configuration(core, stream)
+        duration_s, maxsize = configuration(state, stream)
         wanted = {word.upper() for word in argv[3:]} or {b"DURATION", b"MAXSIZE"}
         if not wanted <= {b"DURATION", b"MAXSIZE"}:
             raise CommandError(SYNTAX_ERROR)
@@ -95,11 +97,25 @@ def xidmp(core: Core, session: Session, argv: list[bytes]) -> Reply:
 
 COMMANDS: Final = [
     Command(
-        "xcfgset", -2, "write fast", xcfgset, "Sets how long and how many idempotency pairs a stream keeps.", keys=(1, 1, 1),
-        reply="simple string", since="8.6.0", syntax="key [IDMP-DURATION seconds] [IDMP-MAXSIZE entries]",
+        "xcfgset",
+        -2,
+        "write fast",
+        xcfgset,
+        "Sets how long and how many idempotency pairs a stream keeps.",
+        keys=(1, 1, 1),
+        reply="simple string",
+        since="8.6.0",
+        syntax="key [IDMP-DURATION seconds] [IDMP-MAXSIZE entries]",
     ),
     Command(
-        "xidmp", -2, "write fast", xidmp, "The older spelling of XCFGSET, and its reading twin.", keys=(2, 2, 1),
-        reply="simple string or array", since="8.6.0", syntax="CFGSET | CFGGET key [DURATION seconds] [MAXSIZE entries]",
+        "xidmp",
+        -2,
+        "write fast",
+        xidmp,
+        "The older spelling of XCFGSET, and its reading twin.",
+        keys=(2, 2, 1),
+        reply="simple string or array",
+        since="8.6.0",
+        syntax="CFGSET | CFGGET key [DURATION seconds] [MAXSIZE entries]",
     ),
-]  # fmt: skip
+]

@@ -12,7 +12,7 @@ from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.vector import Vector
 
 
-class Position:
+class Place:
     """Either an entry ID that applies to every region log, or a counter per region log (0 where none is named)."""
 
     def __init__(self, is_id: bool, entry_id: int, counters: Vector) -> None:
@@ -33,22 +33,22 @@ class Position:
         )
 
 
-def at_id(entry_id: int) -> Position:
-    return Position(True, entry_id, {})
+def at_id(entry_id: int) -> Place:
+    return Place(True, entry_id, {})
 
 
-def at_counters(counters: Vector) -> Position:
-    return Position(False, 0, dict(counters))
+def at_counters(counters: Vector) -> Place:
+    return Place(False, 0, dict(counters))
 
 
-def put_position(out: bytearray, position: Position) -> None:
-    if position.is_id:
+def put_place(out: bytearray, place: Place) -> None:
+    if place.is_id:
         put_varint(out, 0)
-        put_id(out, position.entry_id)
+        put_id(out, place.entry_id)
     else:
         put_varint(out, 1)
-        put_vector(out, position.counters)
+        put_vector(out, place.counters)
 
 
-def read_position(reader: Reader) -> Position:
+def read_place(reader: Reader) -> Place:
     return at_id(reader.id_()) if reader.varint() == 0 else at_counters(reader.vector())

@@ -1,0 +1,24 @@
+"""The engine's time: one reading per step, given from outside (S10.2)."""
+
+from __future__ import annotations
+
+
+class Clock:
+    """The readings of one region's clock, in ms since the epoch."""
+
+    def __init__(self, now_ms: int) -> None:
+        # The highest time that this region has read. It never runs back.
+        self.now_ms = now_ms
+        # Time for patience, intervals and time-outs. It goes on while `now_ms` waits for a system
+        # clock that was set back.
+        self.steady_ms = now_ms
+        # The last reading, whatever it was.
+        self.read_ms = now_ms
+
+    def read(self, now_ms: int) -> None:
+        """Takes the reading of a step."""
+        if now_ms > self.read_ms:
+            self.steady_ms += now_ms - self.read_ms
+        self.read_ms = now_ms
+        if now_ms > self.now_ms:
+            self.now_ms = now_ms

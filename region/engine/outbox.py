@@ -1,0 +1,100 @@
+"""What the engine hands out between calls: late replies, and requests that commands made."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.region.engine.replies import NO_REPLY, Reply
+from anabranch.region.engine.session import Session
+
+
+class LateReply:
+    """A reply that comes later than its command."""
+
+    def __init__(self, session: Session, reply: Reply) -> None:
+        self.session: Final = session
+        self.reply: Final = reply
+
+
+class LinkRequest:
+    """What CRDT.LINK asked for: `action` is "UP", "DOWN" or "DELAY"."""
+
+    def __init__(self, peer: int, action: str, delay_ms: int) -> None:
+        self.peer: Final = peer
+        self.action: Final = action
+        self.delay_ms: Final = delay_ms
+
+
+class Outbox:
+    """Each list is emptied by whoever takes it."""
+
+    def __init__(self) -> None:
+        self.replies: list[LateReply] = []
+        # Replies that wait until a position is on disk (S2.4), in the order of their commands.
+        self.held: list[tuple[int, LateReply]] = []
+        self.link_requests: list[LinkRequest] = []
+        self.sessions_to_close: list[int] = []
+        self.shutdown_requested = False
+        # DEBUG SLEEP: for how long everything stops.
+        self.sleep_ms = 0
+
+    def answer(self, session: Session, reply: Reply) -> None:
+        """Gives a session that waits its reply, or none if it asked for none (CLIENT REPLY)."""
+        session.waiting = False
+        if session.reply_mode != "on":
+            if session.reply_mode == "skip":
+                session.reply_mode = "on"
+            reply = NO_REPLY
+        self.replies.append(LateReply(session, reply))
+
+    def hold(self, session: Session, reply: Reply, position: int) -> None:
+        """Keeps a reply until `position` is on disk."""
+        session.waiting = True
+        self.held.append((position, LateReply(session, reply)))
+
+    def release(self, position: int) -> None:
+        """Rows up to `position` are on disk: lets go the replies that waited for them."""
+        kept: list[tuple[int, LateReply]] = []
+        for needed, late in self.held:
+            if needed <= position:
+                self.answer(late.session, late.reply)
+            else:
+                kept.append((needed, late))
+        self.held = kept
+
+    def drop_held(self) -> None:
+        """A commit failed: whoever waits for one is disconnected (S13.4)."""
+        self.sessions_to_close += [late.session.session_id for _, late in self.held]
+        self.held = []
+
+    def forget(self, session: Session) -> None:
+        """A client is gone."""
+        self.held = [held for held in self.held if held[1].session is not session]
+
+    def take_replies(self) -> list[LateReply]:
+        """The replies that came later than their commands, in order."""
+        if not self.replies:
+            return []
+        replies, self.replies = self.replies, []
+        return replies
+
+    def take_sessions_to_close(self) -> list[int]:
+        """Sessions that are to be disconnected."""
+        closing, self.sessions_to_close = self.sessions_to_close, []
+        return closing
+
+    def take_link_requests(self) -> list[LinkRequest]:
+        """What CRDT.LINK asked for since the last call."""
+        requests, self.link_requests = self.link_requests, []
+        return requests
+
+    def take_sleep_ms(self) -> int:
+        """For how long everything is to stop; 0: not at all."""
+        sleep_ms, self.sleep_ms = self.sleep_ms, 0
+        return sleep_ms
+
+    def is_urgent(self) -> bool:
+        """Whether something is to be handed out before the next tick."""
+        return bool(
+            self.replies or self.sessions_to_close or self.shutdown_requested or self.sleep_ms
+        )

@@ -1,0 +1,42 @@
+"""What the engine knows of the links with each other region: for CRDT.PEERS, rounds and WAIT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from anabranch.crdt.vector import Vector
+
+
+class PeerStatus:
+    """The link that receives from one peer, and the one by which that peer receives from here."""
+
+    def __init__(self, peer: int) -> None:
+        self.peer: Final = peer
+        self.state = "connecting"
+        self.detail = ""
+        # By CRDT.LINK … DOWN: nothing of it is applied.
+        self.is_down = False
+        self.delay_ms = 0
+        self.receives_from_here = False
+        # What it has on its disk, as said on the connection that is open.
+        self.acknowledged: Vector = {}
+
+
+class Peers:
+    """The status of every other member."""
+
+    def __init__(self, others: Iterable[int]) -> None:
+        self.by_id: dict[int, PeerStatus] = {peer: PeerStatus(peer) for peer in others}
+        self.receiver_count = 0
+
+    def receivers(self) -> list[PeerStatus]:
+        """The peers that receive from here."""
+        return [status for status in self.by_id.values() if status.receives_from_here]
+
+    def receives(self, peer: int, receives: bool) -> None:
+        """A peer begins, or ceases, to receive from here."""
+        status = self.by_id[peer]
+        status.receives_from_here = receives
+        status.acknowledged = {}
+        self.receiver_count = len(self.receivers())

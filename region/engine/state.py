@@ -1,0 +1,140 @@
+"""The parts of an engine, which all its rooms and all commands share.
+
+Each part has a name and a file of its own. What asks several parts at once is a method here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.stream import Stream
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.clock import Clock
+from anabranch.region.engine.commit_schedule import CommitSchedule
+from anabranch.region.engine.disk import Disk
+from anabranch.region.engine.journal import Journal
+from anabranch.region.engine.lifecycle import SERVING, Lifecycle
+from anabranch.region.engine.members import Members
+from anabranch.region.engine.outbox import Outbox
+from anabranch.region.engine.peers import Peers
+from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import CachedSettings, Settings
+from anabranch.region.engine.stability import Stability
+from anabranch.region.engine.statistics import CommandStatistics, ReplicationStatistics
+from anabranch.region.engine.table import Command
+from anabranch.region.engine.waiting import Waiting
+from anabranch.region.engine.writer import Writer
+
+
+class EngineState:
+    """See the class of each part."""
+
+    def __init__(
+        self,
+        members: Members,
+        settings: Settings,
+        keyspace: Keyspace,
+        journal: Journal,
+        lifecycle: Lifecycle,
+        disk_clock_ms: int,
+        commands: dict[bytes, Command[EngineState]],
+    ) -> None:
+        self.members: Final = members
+        self.settings: Final = settings
+        self.keyspace: Final = keyspace
+        self.journal: Final = journal
+        self.lifecycle: Final = lifecycle
+        self.clock: Final[Clock] = journal.clock
+        self.cached: Final = CachedSettings(settings)
+        self.disk: Final = Disk(
+            journal.position, dict(keyspace.vector), dict(keyspace.chains), disk_clock_ms
+        )
+        self.schedule: Final = CommitSchedule()
+        self.writer: Final = Writer(
+            keyspace, journal, self.clock, self.disk, lifecycle, members, self.schedule, self.cached
+        )
+        self.stability: Final = Stability()
+        self.peers: Final = Peers(
+            region_id for region_id in members.by_id if region_id != members.region_id
+        )
+        self.sessions: Final[dict[int, Session]] = {}
+        self.waiting: Final = Waiting()
+        self.outbox: Final = Outbox()
+        self.statistics: Final = CommandStatistics()
+        self.replication: Final = ReplicationStatistics()
+        # Every command by its name in upper case.
+        self.commands: Final = commands
+        self.started_ms: Final = self.clock.now_ms
+        # What only the process knows, by the names of INFO's fields.
+        self.process_facts: dict[str, str] = {}
+        self.refresh_settings()
+        self.note_lost()
+
+    # -- members and stability
+
+    def note_lost(self) -> None:
+        """Members were said to be lost, here or before this start."""
+        self.stability.lost = self.members.lost()
+        if self.stability.lost:
+            own = self.keyspace.vector.get(self.members.region_id, 0)
+            self.members.first_without_lost = own + 1
+
+    def knows_what_lost_left(self) -> bool:
+        """Whether nothing of a lost member can still come from another (S13.8).
+
+        All that the others will ever have of it is in what they say once they hold an effect issued
+        here after it was said to be lost. That counts only when all of it is applied here. What they
+        said before is no proof: a create that they got afterwards would meet no tombstone here.
+        """
+        first = self.members.first_without_lost
+        return first == 0 or self.stability.all_hold(
+            self.members.others(), self.members.region_id, first
+        )
+
+    def stable_vector(self) -> Vector:
+        """What every member is known to have on disk (S1); nothing while this region itself does not count."""
+        if self.lifecycle.state != SERVING or not self.knows_what_lost_left():
+            return {}
+        return self.stability.stable(self.members.others(), self.disk.vector)
+
+    # -- the disk
+
+    def note_life(self) -> None:
+        """The life or the recovery changed: the next commit stores it."""
+        self.disk.meta_changes["life"] = b"%d" % self.lifecycle.life
+        self.disk.meta_changes["recovery"] = b"%d" % self.lifecycle.recovery
+
+    def changes_since_checkpoint(self) -> int:
+        """How many rows no complete checkpoint on disk reflects, what is in no row yet included."""
+        return max(self.journal.next_position() - self.disk.checkpoint_position, 0)
+
+    def answer_when_on_disk(self, session: Session, reply: Reply) -> None:
+        """Answers once everything done up to now is on disk (S2.4)."""
+        position = self.journal.next_position()
+        if position <= self.disk.position:
+            self.outbox.answer(session, reply)
+        else:
+            self.schedule.commit_wanted = True
+            self.outbox.hold(session, reply, position)
+
+    # -- reading
+
+    def existing(self, key: bytes) -> Optional[Stream]:
+        """The key as clients see it: None when it does not exist or a deadline hides it (S3.1)."""
+        stream = self.keyspace.keys.get(key)
+        if stream is None or not stream.exists_at(self.clock.now_ms):
+            return None
+        return stream
+
+    # -- settings
+
+    def refresh_settings(self) -> None:
+        """A setting changed: hands it to the parts that keep a copy."""
+        self.cached.refresh(self.settings)
+        self.keyspace.limits.max_entries = self.settings.integer("stream-node-max-entries")
+        self.keyspace.limits.max_bytes = self.settings.integer("stream-node-max-bytes")
+        self.keyspace.pair_limits.maxsize = self.settings.integer("stream-idmp-maxsize")
+        self.keyspace.pair_limits.retired_max = self.settings.integer("crdt-idmp-retired-max")
+        self.journal.block_max_bytes = self.settings.integer("crdt-block-max-bytes")

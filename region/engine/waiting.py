@@ -1,0 +1,142 @@
+"""Clients that wait: for entries, for what peers hold, for what is applied here, for a start's end."""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.session import Session
+
+
+class BlockedRead:
+    """An XREAD or XREADGROUP that found nothing.
+
+    `argv` is the command with `$` and `+` resolved, so that it can run again. `deadline_ms` is in
+    the clock's steady time; 0: none.
+    """
+
+    def __init__(
+        self, session: Session, keys: list[bytes], argv: list[bytes], deadline_ms: int
+    ) -> None:
+        self.session: Final = session
+        self.keys: Final = keys
+        self.argv: Final = argv
+        self.deadline_ms: Final = deadline_ms
+
+
+class BlockedReads:
+    """Who waits for which keys, first come first served."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[bytes, dict[int, BlockedRead]] = {}
+        self.by_session: dict[int, BlockedRead] = {}
+
+    def add(self, read: BlockedRead) -> None:
+        self.by_session[read.session.session_id] = read
+        for key in read.keys:
+            self.by_key.setdefault(key, {})[read.session.session_id] = read
+
+    def remove(self, session_id: int) -> Optional[BlockedRead]:
+        """Forgets a read; None if that session has none."""
+        read = self.by_session.pop(session_id, None)
+        if read is not None:
+            for key in read.keys:
+                waiting = self.by_key.get(key)
+                if waiting is not None:
+                    waiting.pop(session_id, None)
+                    if not waiting:
+                        del self.by_key[key]
+        return read
+
+    def waiting_for(self, key: bytes) -> list[BlockedRead]:
+        """The reads that wait for a key, in the order in which they came."""
+        waiting = self.by_key.get(key)
+        return [] if waiting is None else list(waiting.values())
+
+    def timed_out(self, steady_ms: int) -> list[BlockedRead]:
+        """The reads whose deadline is over."""
+        return [
+            read
+            for read in self.by_session.values()
+            if read.deadline_ms and steady_ms >= read.deadline_ms
+        ]
+
+
+class Waiter:
+    """A command that waits for something but entries. `deadline_ms` as in `BlockedRead`."""
+
+    def __init__(self, session: Session, deadline_ms: int) -> None:
+        self.session: Final = session
+        self.deadline_ms = deadline_ms
+
+
+class ReceiversWaiter(Waiter):
+    """WAIT: `count` receivers are to hold this region's effects up to `counter`."""
+
+    def __init__(self, session: Session, deadline_ms: int, count: int, counter: int) -> None:
+        super().__init__(session, deadline_ms)
+        self.count: Final = count
+        self.counter: Final = counter
+
+
+class VectorWaiter(Waiter):
+    """CRDT.WAIT: this region is to have `vector` on its disk."""
+
+    def __init__(self, session: Session, deadline_ms: int, vector: Vector) -> None:
+        super().__init__(session, deadline_ms)
+        self.vector: Final = vector
+
+
+class RoundWaiter(Waiter):
+    """CRDT.SYNC: every receiver is to acknowledge what a round ships, with nothing announceable left.
+
+    The round has begun once `has_begun`. Its commit ends at `position` with `vector`; the position
+    is -1 until that commit is taken.
+    """
+
+    def __init__(self, session: Session, deadline_ms: int) -> None:
+        super().__init__(session, deadline_ms)
+        self.has_begun = False
+        self.position = -1
+        self.vector: Vector = {}
+
+    def begin_anew(self) -> None:
+        """Waits for another round."""
+        self.has_begun = False
+        self.position = -1
+
+
+class Waiting:
+    """All clients that wait."""
+
+    def __init__(self) -> None:
+        self.reads: Final = BlockedReads()
+        self.waiters: list[Waiter] = []
+        # Commands that would issue an effect before the start is over (S13.6).
+        self.for_start: list[tuple[Session, list[bytes]]] = []
+        # Inside EXEC nothing blocks.
+        self.is_executing = False
+
+    def block(
+        self, session: Session, keys: list[bytes], argv: list[bytes], deadline_ms: int
+    ) -> None:
+        """Makes a read wait for its keys. One that waits already keeps its place and deadline."""
+        if session.session_id not in self.reads.by_session:
+            self.reads.add(BlockedRead(session, keys, argv, deadline_ms))
+            session.waiting = True
+
+    def add(self, waiter: Waiter) -> None:
+        """Makes a command wait."""
+        waiter.session.waiting = True
+        self.waiters.append(waiter)
+
+    def take_for_start(self) -> list[tuple[Session, list[bytes]]]:
+        """The commands that waited for the end of the start, in order."""
+        waiting, self.for_start = self.for_start, []
+        return waiting
+
+    def forget(self, session: Session) -> None:
+        """A client is gone."""
+        self.reads.remove(session.session_id)
+        self.waiters = [waiter for waiter in self.waiters if waiter.session is not session]
+        self.for_start = [waiting for waiting in self.for_start if waiting[0] is not session]

@@ -1,0 +1,140 @@
+"""The only way to change state: effects and local records, refused before anything has changed.
+
+A write is refused while this region may not issue effects (S13.6, S13.7), while its disk fails
+(S13.4), and while too much waits for the disk (S14).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.crdt.effects import Effect, RemoveObserved, SetDeadline
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.local import LocalRecord
+from anabranch.crdt.stream import NEVER, Stream
+from anabranch.region.engine.clock import Clock
+from anabranch.region.engine.commit_schedule import CommitSchedule
+from anabranch.region.engine.disk import Disk
+from anabranch.region.engine.journal import Journal
+from anabranch.region.engine.lifecycle import RECOVERY, SERVING, Lifecycle
+from anabranch.region.engine.members import Members
+from anabranch.region.engine.removals import Removals
+from anabranch.region.engine.replies import CommandError
+from anabranch.region.engine.settings import CachedSettings
+
+
+class NotYet(Exception):
+    """The command would issue an effect before the start is over, so it waits (S13.6)."""
+
+
+class WriteRefused(CommandError):
+    """A write is refused because the disk fails. The reply reflects nothing that is not on disk."""
+
+
+class Writer:
+    """Issues effects and makes local records."""
+
+    def __init__(
+        self,
+        keyspace: Keyspace,
+        journal: Journal,
+        clock: Clock,
+        disk: Disk,
+        lifecycle: Lifecycle,
+        members: Members,
+        schedule: CommitSchedule,
+        cached: CachedSettings,
+    ) -> None:
+        self._keyspace: Final = keyspace
+        self._journal: Final = journal
+        self._clock: Final = clock
+        self._disk: Final = disk
+        self._lifecycle: Final = lifecycle
+        self._members: Final = members
+        self._schedule: Final = schedule
+        self._cached: Final = cached
+        self.removals: Final = Removals()
+        # The command or transaction that runs was let in: what it adds itself must not have it
+        # refused half-way (S14).
+        self._had_room = False
+
+    def begin_command(self) -> None:
+        """A command, or a transaction as a whole, begins: room is asked for anew."""
+        self._had_room = False
+
+    def may_issue(self) -> bool:
+        """Whether this region may issue effects now."""
+        return self._lifecycle.state == SERVING and not self._disk.error
+
+    def require_issue(self) -> None:
+        """Refuses what would issue an effect while this region may not; called before anything has changed."""
+        if self._lifecycle.state == SERVING and not self._disk.error:
+            self._require_room()
+            return
+        if self._disk.error:
+            raise WriteRefused(
+                "MISCONF this region takes no writes: its last commit to disk failed and is being "
+                f"retried ({self._disk.error})"
+            )
+        if self._lifecycle.state == RECOVERY:
+            waited = self._lifecycle.waited_for(self._members.others(), self._disk.vector)
+            names = ", ".join(self._members.by_id[region_id].name for region_id in sorted(waited))
+            raise CommandError(
+                f"READONLY region {self._members.name} is in recovery, waiting for {names}"
+            )
+        raise NotYet
+
+    def require_disk(self) -> None:
+        """Refuses a local record while commits fail, or too much waits for the disk."""
+        if self._disk.error:
+            self.require_issue()
+        self._require_room()
+
+    def _require_room(self) -> None:
+        """A disk that is slower than the clients costs memory up to a limit (S14)."""
+        if self._had_room:
+            return
+        if self._journal.pending_bytes() > self._cached.uncommitted_max_bytes:
+            raise CommandError(
+                f"MISCONF this region takes no writes for now: {self._journal.pending_bytes()} bytes "
+                f"wait for its disk (crdt-uncommitted-max-bytes is {self._cached.uncommitted_max_bytes})"
+            )
+        self._had_room = True
+
+    def issue(self, effect: Effect) -> int:
+        """Issues an effect; its counter. The caller has called `require_issue` before its command changed anything."""
+        self._schedule.note_unsaved(self._clock.steady_ms)
+        counter = self._journal.issue(effect)
+        self.removals.note(effect, self._members.region_id, counter)
+        return counter
+
+    def add(self, stream: Stream, entry_id: int, names: bytes, values: bytes) -> None:
+        """Issues a plain add, the hot path; `require_issue` as for `issue`."""
+        schedule = self._schedule
+        if schedule.oldest_unsaved_ms == 0:
+            schedule.oldest_unsaved_ms = self._clock.steady_ms
+        self._journal.add(stream, entry_id, names, values)
+
+    def record(self, record: LocalRecord) -> None:
+        """Applies and writes down a local record."""
+        self.require_disk()
+        self._schedule.note_unsaved(self._clock.steady_ms)
+        self._journal.record(record)
+
+    def for_creation(self, key: bytes) -> Stream:
+        """The key, ready for a write that creates it (S10.5).
+
+        Where one is hidden, or something is left of an absent one, everything observed there is
+        removed first, deadlines included. If there were deadlines an infinite one is set, which
+        outlives any shorter one still on its way.
+        """
+        keyspace = self._keyspace
+        stream = keyspace.keys.get(key)
+        if stream is None:
+            return keyspace.get_or_create(key)
+        if not stream.exists_at(self._clock.now_ms) and stream.has_leftovers():
+            had_deadlines = bool(stream.deadlines)
+            self.issue(RemoveObserved(key, dict(keyspace.vector), True))
+            if had_deadlines:
+                self.issue(SetDeadline(key, NEVER, []))
+        return keyspace.get_or_create(key)
