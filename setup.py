@@ -23,13 +23,22 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 # The modules that are compiled (a benchmark justifies each, STYLE 12), and those among them that are not.
+_DRIVER = (
+    "checkpoints",
+    "client_connection",
+    "clients",
+    "disk_schedule",
+    "driver",
+    "effect_log",
+    "held_replies",
+    "server",
+    "work",
+)
 COMPILED = [
     "anabranch/crdt/**/*.py",
     "anabranch/region/engine/**/*.py",
     "anabranch/region/resp/**/*.py",
-    "anabranch/region/server.py",
-    "anabranch/region/connection.py",
-    "anabranch/region/held.py",
+    *(f"anabranch/region/{name}.py" for name in _DRIVER),
     "anabranch/sync/*.py",
     "anabranch/sim/history.py",
     "anabranch/sim/world/*.py",
@@ -42,7 +51,6 @@ INTERPRETED = {
         "anabranch/sync/carrier.py",
         "anabranch/sync/generate.py",
         "anabranch/sync/manager.py",
-        "anabranch/sync/questions.py",
     ),
     *(
         "anabranch/sim/world/draining.py",

@@ -1,36 +1,34 @@
-"""The connection to SQLite, through aiosqlite (S13.1): runs what `region.storage` says, and reads the log for sync.
+"""The connection to SQLite, through aiosqlite (S13.1): runs what `region.storage` says. It decides nothing.
 
-One connection writes, crossing to its thread once a commit; one reads. Rows just committed stay in memory for a while, so that a live
-peer is served without the disk.
+One connection writes, crossing to its thread once a transaction; one reads.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Optional, Protocol
 
 import aiosqlite
 
 from anabranch.crdt.block import Block
-from anabranch.crdt.encoding import Malformed, Reader, put_vector
+from anabranch.crdt.encoding import Malformed, Reader
 from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.region_log import NodeLimits
-from anabranch.crdt.vector import Vector, includes, raise_to
+from anabranch.crdt.vector import Vector, raise_to
 from anabranch.region.engine.errors import StorageError
-from anabranch.region.engine.rows import BlockRow, Commit, SnapshotRow
+from anabranch.region.engine.rows import BlockRow, SnapshotRow
 from anabranch.region.storage import loading, log, schema
 from anabranch.region.storage.loading import Stored
+from anabranch.region.storage.log import LogSize, OldRow, ReadOldest
+from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog, Request
 
 FILE_NAME: Final = "region.sqlite"
-_TAIL_BYTES: Final = 2 << 20
 _READ_ROWS: Final = 512
-_DELETE_ROWS: Final = 2000
 
 
-class Connection(Protocol):
+class SqlConnection(Protocol):
     """What is used of an aiosqlite connection; sqlite3's errors say what fails."""
 
     async def execute_fetchall(self, sql: str, parameters: Any = ()) -> Iterable[Any]: ...
@@ -42,11 +40,11 @@ class Connection(Protocol):
     async def close(self) -> None: ...
 
 
-Connect = Callable[[Path, bool], Awaitable[Connection]]
+Connect = Callable[[Path, bool], Awaitable[SqlConnection]]
 """(file, for reading only) → a connection that begins no transaction by itself."""
 
 
-async def _connect(path: Path, reads_only: bool) -> Connection:
+async def _connect(path: Path, reads_only: bool) -> SqlConnection:
     path.parent.mkdir(parents=True, exist_ok=True)
     connection: Any = await aiosqlite.connect(
         f"file:{path}?mode=ro" if reads_only else path, uri=reads_only, isolation_level=None
@@ -58,20 +56,11 @@ class Database:
     """One region's database; `StorageError` when it cannot be opened or holds what it cannot hold. `connect`: how files are opened."""
 
     def __init__(self, directory: Path, connect: Connect = _connect) -> None:
-        self.path = directory / FILE_NAME
-        self._connect = connect
-        self.last_position = 0  # committed
-        # What a peer must hold for the log to reach back to what it lacks (S2.6).
-        self.log_floor: Vector = {}
-        self.log_rows = 0
-        self.log_bytes = 0
-        self.log_effects = 0
-        self._origins: list[int] = []
-        self._tail: deque[BlockRow] = deque()
-        self._tail_bytes = 0
-        self._tail_max_bytes = _TAIL_BYTES
-        self._writer: Optional[Connection] = None
-        self._reader: Optional[Connection] = None
+        self.path: Final = directory / FILE_NAME
+        self._connect: Final = connect
+        self._members: list[int] = []
+        self._writer: Optional[SqlConnection] = None
+        self._reader: Optional[SqlConnection] = None
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
@@ -103,16 +92,15 @@ class Database:
             await self._load_keys(stored)
             await self._drop_unfinished(stored)
             await self._replay(stored)
-            size = next(iter(await self._read(log.SIZE, ())))
+            rows, size_bytes, effects = next(iter(await self._read(log.SIZE, ())))
         except sqlite3.Error as error:
             raise StorageError(f"cannot read {self.path}: {error}") from error
-        self.log_rows, self.log_bytes, self.log_effects = size
-        self._origins = members
-        self.last_position = stored.position
+        stored.log_size = LogSize(rows, size_bytes, effects)
+        self._members = members
         floor = meta.get("log_floor")
         if floor is not None:
             try:
-                raise_to(self.log_floor, Reader(floor).vector())
+                raise_to(stored.log_floor, Reader(floor).vector())
             except Malformed as error:
                 raise StorageError(f"log_floor in the database is damaged: {error}") from error
         return stored
@@ -170,7 +158,7 @@ class Database:
                     ) from error
                 loading.replay(stored, row, columns[6])
                 if isinstance(row, SnapshotRow):
-                    raise_to(self.log_floor, row.vector)
+                    raise_to(stored.log_floor, row.vector)
 
     async def close(self) -> None:
         for connection in (self._reader, self._writer):
@@ -180,7 +168,7 @@ class Database:
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    async def write(self, statements: list[schema.Statement]) -> None:
+    async def write(self, statements: Sequence[schema.Statement]) -> None:
         """Runs the statements in one transaction; StorageError when it fails, and then nothing of it is there."""
         writer = self._writer
         assert writer is not None
@@ -202,117 +190,65 @@ class Database:
         except sqlite3.Error as error:
             raise StorageError(str(error)) from error
 
-    async def commit(self, commit: Commit) -> None:
-        """Writes a commit; afterwards it is on disk (synchronous=FULL)."""
-        statements = log.commit_statements(commit)
-        for row in commit.rows:
-            if isinstance(row, SnapshotRow):
-                # The log no longer reaches back beyond it (S11.2).
-                raise_to(self.log_floor, row.vector)
-                statements.append(self._floor())
-        if statements:
-            await self.write(statements)
-        for row in commit.rows:
-            self.log_rows += 1
-            self.log_bytes += len(log.body_of(row))
-            if isinstance(row, BlockRow):
-                self.log_effects += row.block.last - row.block.first + 1
-                self._tail.append(row)
-                self._tail_bytes += len(row.block.body) + 200
-            elif isinstance(row, SnapshotRow):
-                self._tail.clear()
-                self._tail_bytes = 0
-        while self._tail_bytes > self._tail_max_bytes and len(self._tail) > 1:
-            self._tail_bytes -= len(self._tail.popleft().block.body) + 200
-        self.last_position = commit.position
-
-    def _floor(self) -> schema.Statement:
-        out = bytearray()
-        put_vector(out, self.log_floor)
-        return schema.meta("log_floor", bytes(out))
-
-    async def truncate(self, up_to: int, max_bytes: int, max_effects: int) -> None:
-        """Drops the oldest rows, at most up to a position, while the log is larger than it may be (S14)."""
-        while self.log_bytes > max_bytes or (max_effects and self.log_effects > max_effects):
-            oldest = list(await self._read(log.OLDEST, (up_to, _DELETE_ROWS)))
-            last = freed_bytes = freed_effects = count = 0
-            floor = dict(self.log_floor)
-            for position, origin, last_counter, size, effects in oldest:
-                if self.log_bytes - freed_bytes <= max_bytes and (
-                    not max_effects or self.log_effects - freed_effects <= max_effects
-                ):
-                    break
-                last = position
-                freed_bytes += size
-                count += 1
-                if origin > 0:
-                    freed_effects += effects
-                    raise_to(floor, {origin: last_counter})
-            if count == 0:
-                return
-            self.log_floor = floor
-            await self.write([("DELETE FROM log WHERE position <= ?", (last,)), self._floor()])
-            self.log_rows -= count
-            self.log_bytes -= freed_bytes
-            self.log_effects -= freed_effects
-            while self._tail and self._tail[0].position <= last:
-                self._tail_bytes -= len(self._tail.popleft().block.body) + 200
-
-    # -- reading for sync --------------------------------------------------------------------------------------------
+    # -- reading
 
     async def _read(self, sql: str, parameters: tuple[object, ...]) -> Any:
         reader = self._reader
         assert reader is not None
         return await reader.execute_fetchall(sql, parameters)
 
+    async def answer(self, request: Request | ReadOldest) -> Any:
+        """What answers a question to the log; the class of the question says what that is."""
+        if isinstance(request, ReadLog):
+            return await self.rows_after(request.position, request.bytes_max)
+        if isinstance(request, Locate):
+            return await self.position_before_lacking(request.vector)
+        if isinstance(request, ReadBlock):
+            return await self.block_with(request.origin, request.counter)
+        if isinstance(request, ReadOldest):
+            return await self.oldest_rows(request.up_to, request.count)
+        return await self.first_fork(request)
+
     async def rows_after(self, position: int, bytes_max: int) -> list[BlockRow]:
-        """Committed block rows after a position, ascending; at least one if there is any."""
+        """Block rows after a position, ascending, about `bytes_max` bytes; at least one if there is any."""
         found: list[BlockRow] = []
         size = 0
-        if self._tail and position >= self._tail[0].position - 1:
-            rows: Any = (row for row in self._tail if row.position > position)
-        else:
-            rows = (
-                log.read_block_row(columns)
-                for columns in await self._read(log.BLOCKS_AFTER, (position, _READ_ROWS))
-            )
-        for row in rows:
+        for columns in await self._read(log.BLOCKS_AFTER, (position, _READ_ROWS)):
+            row = log.read_block_row(columns)
             if found and size + len(row.block.body) > bytes_max:
                 break
             found.append(row)
             size += len(row.block.body)
         return found
 
-    def reaches_back(self, vector: Vector) -> bool:
-        """Whether the log holds every block that `vector` lacks (S2.6)."""
-        return includes(vector, self.log_floor)
-
-    async def position_for(self, vector: Vector) -> Optional[int]:
-        """A position after which lies every block that `vector` lacks; None when the log no longer reaches back."""
-        # The read sees the log at least up to here. More may be committed, or cut off, before it is heard of: so who lacks nothing stands
-        # at this end, and whether the log reaches back is asked afterwards.
-        committed = self.last_position
-        before = next(iter(await self._read(*log.first_lacking(vector, self._origins))))[0]
-        if not self.reaches_back(vector):
-            return None
-        return committed if before is None else int(before)
+    async def position_before_lacking(self, vector: Vector) -> Optional[int]:
+        """The position before the first block that `vector` lacks; None when it lacks none."""
+        found = await self._read(*log.first_lacking(vector, self._members))
+        before = next(iter(found))[0]
+        return None if before is None else int(before)
 
     async def block_with(self, origin: int, counter: int) -> Optional[Block]:
-        """The block that holds that dot."""
+        """The block that holds that dot; None when the log has it no longer."""
         for columns in await self._read(log.BLOCK_WITH, (origin, counter)):
             block = log.read_block_row(columns).block
             if block.first <= counter:
                 return block
         return None
 
-    async def chain_at(self, origin: int, counter: int) -> Optional[bytes]:
-        """The chain value after the block that ends at that counter; None when it is no longer known."""
-        for (chain,) in await self._read(log.CHAIN_AT, (origin, counter)):
-            return bytes(chain)
-        return None
+    async def first_fork(self, request: CheckChains) -> int:
+        """The first region whose chain value differs here, 0 for none. What the log does not know counts as equal."""
+        for origin, chain in sorted(request.chains.items()):
+            for (known,) in await self._read(log.CHAIN_AT, (origin, request.vector[origin])):
+                if known != chain:
+                    return origin
+        return 0
+
+    async def oldest_rows(self, up_to: int, count: int) -> list[OldRow]:
+        """The oldest rows, ascending, none beyond a position."""
+        return [OldRow(*columns) for columns in await self._read(log.OLDEST, (up_to, count))]
 
 
-def _grouped(statements: list[schema.Statement]) -> list[tuple[str, list[tuple[object, ...]]]]:
+def _grouped(statements: Sequence[schema.Statement]) -> list[tuple[str, list[tuple[object, ...]]]]:
     """Statements of one text that follow each other, together: each group is one call to the database's thread."""
     groups: list[tuple[str, list[tuple[object, ...]]]] = []
     for sql, parameters in statements:

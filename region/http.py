@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
@@ -20,11 +20,10 @@ HEAD_BYTES_MAX: Final = 8 << 10
 REQUEST_PATIENCE_S: Final = 5.0
 CONNECTIONS_MAX: Final = 64
 
-State = Literal["starting", "serving", "recovery", "failed"]
 # One metric: name, help, type ("gauge" or "counter"), and its samples as (labels, value).
 Figure: TypeAlias = tuple[str, str, str, list[tuple[dict[str, str], float]]]
 # State of the region, and what else /health shows beside it (values that JSON knows).
-Health: TypeAlias = tuple[State, dict[str, Any]]
+Health: TypeAlias = tuple[str, dict[str, Any]]
 
 # A region in recovery serves reads and acknowledgements, but takes no writes (S13.8): balancers should send writers elsewhere.
 _HEALTHY: Final = frozenset({"serving"})

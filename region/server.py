@@ -1,166 +1,180 @@
-"""The RESP server: listens, admits clients, and holds replies that wait for a commit. `region.connection` serves each client.
-
-Replies that wait for the disk (``appendfsync always``, S13.2) stand in `region.held`.
-"""
+"""The sockets of clients, on asyncio: they carry bytes between a transport and its `ClientConnection`, and decide nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-import time
-from typing import Any, Final, Optional
+from typing import Any, Final, Optional, Protocol
 
-from anabranch.region.connection import OUTPUT_HIGH_BYTES, OUTPUT_LOW_BYTES, Connection, RegionDoors
-from anabranch.region.engine.replies import Reply
-from anabranch.region.engine.session import Session
-from anabranch.region.held import HeldReplies
+from anabranch.region.client_connection import (
+    ABORTED,
+    CLOSING,
+    OPEN,
+    OUTPUT_HIGH_BYTES,
+    OUTPUT_LOW_BYTES,
+    ClientConnection,
+)
+from anabranch.region.engine.settings import Settings
 
 BACKLOG: Final = 511
 
 
+class ServedRegion(Protocol):
+    """What the server asks of the process."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def connect(self, address: str, local_address: str) -> ClientConnection:
+        """A client has connected."""
+
+    def stepped(self) -> None:
+        """A connection was called: a step may be due."""
+
+
+class ClientTransport:
+    """What asyncio calls a protocol. uvloop and asyncio go by its methods; it has no base class, so that it compiles."""
+
+    def __init__(self, server: Server) -> None:
+        self._server: Final = server
+        self._transport: Optional[asyncio.Transport] = None
+        self._connection: Optional[ClientConnection] = None
+        self._is_reading = True
+        self._turn_planned = False
+
+    # -- what the loop calls
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Lets the region take the client in, or turn it away."""
+        server = self._server
+        self._transport = transport
+        transport.set_write_buffer_limits(OUTPUT_HIGH_BYTES, OUTPUT_LOW_BYTES)
+        _set_socket_options(transport, server.region.settings.integer("tcp-keepalive"))
+        connection = server.region.connect(
+            _format_address(transport.get_extra_info("peername")),
+            _format_address(transport.get_extra_info("sockname")),
+        )
+        self._connection = connection
+        server.transports[connection] = self
+        self.perform()
+
+    def data_received(self, data: bytes) -> None:
+        connection = self._connection
+        if connection is not None:
+            connection.received(data)
+            self.perform()
+            self._server.region.stepped()
+
+    def eof_received(self) -> bool:
+        """Whether the transport is to stay open."""
+        connection = self._connection
+        if connection is None:
+            return False
+        connection.input_ended()
+        self.perform()
+        self._server.region.stepped()
+        return connection.ending == OPEN
+
+    def connection_lost(self, error: Optional[Exception]) -> None:
+        connection, self._connection = self._connection, None
+        self._transport = None
+        if connection is not None:
+            self._server.transports.pop(connection, None)
+            connection.lost()
+            self._server.region.stepped()
+
+    def pause_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.output_is_full()
+
+    def resume_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.output_has_room()
+            self.perform()
+
+    # -- what the connection asks for
+
+    def perform(self) -> None:
+        """Does what the connection asks for."""
+        connection, transport = self._connection, self._transport
+        if connection is None or transport is None:
+            return
+        output = connection.take_output()
+        if output:
+            transport.write(output)
+        if connection.measures_output:
+            connection.unsent(transport.get_write_buffer_size())
+        if connection.ending == ABORTED:
+            transport.abort()
+        elif connection.ending == CLOSING:
+            transport.close()
+        elif connection.is_reading != self._is_reading:
+            self._is_reading = connection.is_reading
+            if self._is_reading:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+        if connection.wants_turn and not self._turn_planned:
+            self._turn_planned = True
+            self._server.loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_planned = False
+        connection = self._connection
+        if connection is not None and connection.wants_turn:
+            connection.turn()
+            self.perform()
+            self._server.region.stepped()
+
+
 class Server:
-    """Listens for clients. Its counters are shown by INFO."""
+    """Listens for clients. `transports`: the open ones, by their connections."""
 
-    def __init__(self, region: RegionDoors) -> None:
+    def __init__(self, region: ServedRegion) -> None:
         self.region: Final = region
-        self.settings: Final = region.settings
-        self.connections: dict[int, Connection] = {}
-        # Closed connections that still send.
-        self.lingering: set[Connection] = set()
-        # Replies that wait for a commit.
-        self.held: HeldReplies[Connection, bytes] = HeldReplies()
-        self.connections_received = 0
-        self.rejected_connections = 0
-        self.net_input_bytes = 0
-        self.net_output_bytes = 0
-        self.protocol_errors = 0
-        self.internal_errors = 0
-        self.query_limit_disconnections = 0
-        self.output_limit_disconnections = 0
-        self.idle_disconnections = 0
+        self.transports: Final[dict[ClientConnection, ClientTransport]] = {}
         self.port = 0
+        self.loop: Final = asyncio.get_running_loop()
         self._listener: Optional[asyncio.Server] = None
-        self._housekeeping_timer: Optional[asyncio.TimerHandle] = None
-        self.read_settings()
-
-    def read_settings(self) -> None:
-        """Copies the settings that hot paths need."""
-        settings = self.settings
-        self.settings_seen = settings.changes
-        self.argument_bytes_max = settings.integer("proto-max-bulk-len")
-        self.query_bytes_max = settings.integer("client-query-buffer-limit")
-        self.output_bytes_max = settings.integer("client-output-limit")
 
     async def start(self, host: str, port: int) -> None:
         """Listens on `host`:`port` (0: any free one, see `port`); OSError if that is not possible."""
-        self.loop = asyncio.get_running_loop()
-        # Any: asyncio has a tuple of sockets and uvloop a list, and compiled code would insist on the one that typeshed names.
+        # Any: asyncio has a tuple of sockets and uvloop a list, and compiled code would insist on
+        # the one that typeshed names.
         listener: Any = await self.loop.create_server(
-            self._new_connection,  # type: ignore[arg-type]
+            self._new_transport,  # type: ignore[arg-type]
             host,
             port,
             backlog=BACKLOG,
         )
         self._listener = listener
         self.port = int(listener.sockets[0].getsockname()[1])
-        self._housekeeping_timer = self.loop.call_later(1.0, self._housekeeping)
 
-    def _new_connection(self) -> Connection:
-        return Connection(self)
+    def _new_transport(self) -> ClientTransport:
+        return ClientTransport(self)
 
-    def admit(self, connection: Connection, transport: asyncio.Transport) -> None:
-        """Makes a session for a new client, unless there are too many."""
-        if len(self.connections) >= self.settings.integer("maxclients"):
-            self.rejected_connections += 1
-            connection.write(b"-ERR max number of clients reached\r\n")
-            connection.close()
-            return
-        self.connections_received += 1
-        transport.set_write_buffer_limits(OUTPUT_HIGH_BYTES, OUTPUT_LOW_BYTES)
-        _set_socket_options(transport, self.settings.integer("tcp-keepalive"))
-        session = self.region.engine.connect(
-            _format_address(transport.get_extra_info("peername")),
-            _format_address(transport.get_extra_info("sockname")),
-            self.region.now_ms(),
-        )
-        connection.session = session
-        self.connections[session.session_id] = connection
-
-    def deliver(self, session: Session, reply: Reply) -> None:
-        """Sends an answer that `Engine.take_answers` handed out."""
-        connection = self.connections.get(session.session_id)
-        if connection is not None:
-            connection.answer(session, reply)
-
-    def released(self, position: int) -> None:
-        """Sends what waited for rows up to `position`; called after each commit."""
-        for connection, data in self.held.released(position):
-            connection.release(data)
-
-    def commit_failed(self) -> None:
-        """Disconnects every client that waits for a commit: it is never told that its write failed (S13.4)."""
-        for connection in self.held.dropped():
-            connection.abort()
-
-    def close_session(self, session_id: int) -> bool:
-        """Disconnects one client (CLIENT KILL); False if there is none of that number."""
-        connection = self.connections.get(session_id)
-        if connection is not None:
-            connection.close()
-        return connection is not None
-
-    def figures(self) -> dict[str, int]:
-        """Counters since the start, by the names that INFO gives them; and what stands now."""
-        return {
-            "connected_clients": len(self.connections),
-            "total_connections_received": self.connections_received,
-            "rejected_connections": self.rejected_connections,
-            "total_net_input_bytes": self.net_input_bytes,
-            "total_net_output_bytes": self.net_output_bytes,
-            "client_query_buffer_limit_disconnections": self.query_limit_disconnections,
-            "client_output_buffer_limit_disconnections": self.output_limit_disconnections,
-            "idle_client_disconnections": self.idle_disconnections,
-            "protocol_errors": self.protocol_errors,
-            "internal_errors": self.internal_errors,
-            "replies_awaiting_commit": len(self.held),
-        }
+    def perform(self, connections: list[ClientConnection]) -> None:
+        """Does what these connections ask for."""
+        for connection in connections:
+            transport = self.transports.get(connection)
+            if transport is not None:
+                transport.perform()
 
     def stop_listening(self) -> None:
-        """Takes no more clients; those that are here stay."""
+        """Takes no more clients. Those that are here stay."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
 
     async def close(self, patience_s: float = 1.0) -> None:
-        """Takes no more clients, sends what is written and not held, and closes every connection within `patience_s`."""
+        """Waits until every connection has sent its last output, at most so long, and ends the rest."""
         self.stop_listening()
-        if self._housekeeping_timer is not None:
-            self._housekeeping_timer.cancel()
-        for connection in list(self.connections.values()):
-            connection.close()
-        deadline_s = time.monotonic() + patience_s
-        while self.lingering and time.monotonic() < deadline_s:
+        deadline_s = self.loop.time() + patience_s
+        while self.transports and self.loop.time() < deadline_s:
             await asyncio.sleep(0.01)
-        for connection in list(self.lingering):
+        for connection in list(self.transports):
             connection.abort()
-
-    def _housekeeping(self) -> None:
-        """Once a second: idle clients, connections that do not get rid of their last output, figures."""
-        self._housekeeping_timer = self.loop.call_later(1.0, self._housekeeping)
-        now_s = time.monotonic()
-        for connection in [one for one in self.lingering if one.abort_at_s <= now_s]:
-            connection.abort()
-        timeout_ms = 1000 * self.settings.integer("timeout")
-        now_ms = self.region.now_ms()
-        for connection in list(self.connections.values()):
-            session = connection.session
-            if session is None:
-                continue
-            if session.output_bytes > 0:
-                connection.measure_output()
-            if 0 < timeout_ms < now_ms - session.active_ms and not session.waiting:
-                self.idle_disconnections += 1
-                connection.close()
+            self.perform([connection])
 
 
 def _format_address(name: object) -> str:

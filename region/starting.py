@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Optional
 
 from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.region_log import NodeLimits
+from anabranch.region.clock import Clock
 from anabranch.region.config import RegionConfig
 from anabranch.region.database import Database
+from anabranch.region.driver import Driver, Limits
+from anabranch.region.effect_log import EffectLog
 from anabranch.region.engine import registry
-from anabranch.region.engine.clock import Clock
+from anabranch.region.engine.clock import Clock as EngineClock
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.journal import Journal
@@ -55,10 +59,28 @@ def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member
     return members
 
 
+def _peers(config: RegionConfig, members: list[Member]) -> dict[str, int]:
+    """Name → region_id of whom this region receives from; StorageError for a name that is no other member's."""
+    ids = {one.name: one.region_id for one in members if one.region_id != config.region_id}
+    for name in config.peers:
+        if name not in ids:
+            names = ", ".join(sorted(ids))
+            raise StorageError(f"peer '{name}' is no other member of the cluster: {names}")
+    return {name: ids[name] for name in config.peers}
+
+
 async def start(
-    config: RegionConfig, database: Database, now_ms: int
-) -> tuple[Engine, Checkpointer]:
-    """Loads everything and begins a new life, which is on disk before anybody hears of it. StorageError when the files are not right."""
+    config: RegionConfig,
+    database: Database,
+    clock: Clock,
+    limits: Optional[Limits] = None,
+    make_engine: Callable[[EngineState], Engine] = Engine,
+) -> Driver:
+    """Loads everything and begins a new life, which is on disk before anybody hears of it.
+
+    `make_engine` makes the engine: the simulator watches it. StorageError when the files are not
+    right.
+    """
     meta = await database.open()
     if not meta:
         meta = _first_meta(config)
@@ -68,16 +90,16 @@ async def start(
     if config.region_id not in [member.region_id for member in members]:
         raise StorageError(f"region {config.region_id} is none of the members on disk")
     settings = config.settings
-    limits = NodeLimits(
+    node_limits = NodeLimits(
         settings.integer("stream-node-max-entries"), settings.integer("stream-node-max-bytes")
     )
     pair_limits = PairLimits()
     pair_limits.maxsize = settings.integer("stream-idmp-maxsize")
     pair_limits.retired_max = settings.integer("crdt-idmp-retired-max")
     region_ids = [member.region_id for member in members]
-    stored = await database.load(meta, config.region_id, region_ids, limits, pair_limits)
-    clock = Clock(max(now_ms, stored.clock_ms))
-    life = max(clock.now_ms, stored.number("life") + 1)
+    stored = await database.load(meta, config.region_id, region_ids, node_limits, pair_limits)
+    engine_clock = EngineClock(max(clock.now_ms(), stored.clock_ms))
+    life = max(engine_clock.now_ms, stored.number("life") + 1)
     recovery = stored.number("recovery")
     if config.restored:
         # Another recovery than the one in which the backup may have been taken: others must not
@@ -91,14 +113,17 @@ async def start(
         Members(config.cluster, config.region_id, config.name, members),
         settings,
         stored.keyspace,
-        Journal(stored.keyspace, stored.position, clock),
-        Lifecycle(config.region_id, life, recovery, clock.now_ms, patience_ms),
+        Journal(stored.keyspace, stored.position, engine_clock),
+        Lifecycle(config.region_id, life, recovery, engine_clock.now_ms, patience_ms),
         stored.clock_ms,  # what this start read is in no commit yet (S10.2)
         registry.commands(),
     )
-    engine = Engine(state)
+    engine = make_engine(state)
     engine.checkpointed(stored.replay_from)
     checkpointer = Checkpointer(
         stored.numbers, stored.gone, stored.cut, settings.integer("crdt-slice-max-bytes")
     )
-    return engine, checkpointer
+    tail_bytes = settings.integer("crdt-log-tail-max-bytes")
+    log = EffectLog(stored.position, stored.log_floor, stored.log_size, settings, tail_bytes)
+    peers = _peers(config, members).values()
+    return Driver(engine, checkpointer, log, peers, clock, limits or Limits())

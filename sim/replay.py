@@ -17,8 +17,9 @@ from anabranch.crdt.block import Block
 from anabranch.sim.history import Checker, Operation, Vector
 from anabranch.sim.plan import Plan
 from anabranch.sim.run import Result, run_plan
+from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.trace import plain
-from anabranch.sim.world.world import EPOCH_MS, NAMES
+from anabranch.sim.world.world import NAMES
 from anabranch.sync.messages import (
     Acknowledge,
     Batch,

@@ -14,7 +14,9 @@ from anabranch.sim.plan import Plan
 from anabranch.sim.rules.witness import Witness
 from anabranch.sim.world import faults
 from anabranch.sim.world.draining import drain
-from anabranch.sim.world.world import EPOCH_MS, World
+from anabranch.sim.world.environment import EPOCH_MS
+from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.world import World
 
 _BOUND_MS: Final = 20_000
 _BOUND_MS_PER_COMMAND: Final = (
@@ -53,7 +55,7 @@ def run_plan(
     tell: Optional[Callable[[tuple[Any, ...]], None]] = None,
 ) -> Result:
     """Runs a plan; an exception of the code under test is a violation like any other. Rules and conflicts are counted besides."""
-    return run_world(World(plan, [*judges, Witness], tell))
+    return run_world(new_world(plan, [*judges, Witness], tell))
 
 
 def run_world(world: World) -> Result:

@@ -26,7 +26,9 @@ from anabranch.sim.shrink import (
     without_settings,
 )
 from anabranch.sim.world.draining import FIRST_NUMBER
-from anabranch.sim.world.world import EPOCH_MS, World
+from anabranch.sim.world.environment import EPOCH_MS
+from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.world import World
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ def world_of(
         def executed(self, operation: Operation) -> None:
             ids.learn(operation)
 
-    world = World(script.plan.with_steps(()), [Reader, *judges], tell)
+    world = new_world(script.plan.with_steps(()), [Reader, *judges], tell)
     _prepare(world, script, ids)
     return world
 

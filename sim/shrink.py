@@ -15,7 +15,9 @@ from typing import Final, Optional, TypeVar
 from anabranch.sim.history import Checker, Violation
 from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan, Step
 from anabranch.sim.run import run_world
-from anabranch.sim.world.world import EPOCH_MS, World
+from anabranch.sim.world.environment import EPOCH_MS
+from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.world import World
 
 ATTEMPTS_MAX: Final = 4000
 SECONDS_MAX: Final = 120.0
@@ -105,7 +107,7 @@ class Trial:
 
     def fails_plan(self, plan: Plan) -> bool:
         """Whether a plan fails so."""
-        return self.fails(lambda judges: World(plan, judges))
+        return self.fails(lambda judges: new_world(plan, judges))
 
     def _safety(self, world: World) -> list[Violation]:
         """The safety phase alone; what is not found out by a judge."""

@@ -6,8 +6,7 @@ from typing import Optional
 
 from anabranch.crdt.gossip import Gossip, Heard
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.settings import Settings
-from anabranch.sync.doors import Attestation, Engine
+from anabranch.sync.doors import Attestation, Engine, Settings
 
 
 class Announcer:

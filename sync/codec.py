@@ -21,6 +21,13 @@ DOTS_MAX: Final = 256
 ITEMS_MAX: Final = 1 << 18
 
 
+def encode(message: m.Message, is_dialler: bool, compression: str = "zstd") -> bytes:
+    """The bytes of a message of the dialler, or of the side that was dialled."""
+    if is_dialler:
+        return encode_up(message)  # type: ignore[arg-type]  # the hub makes no others for it
+    return encode_down(message, compression)  # type: ignore[arg-type]
+
+
 # ---- Up
 
 

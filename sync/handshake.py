@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from anabranch.region.engine.settings import Settings
-from anabranch.sync.doors import Engine
+from anabranch.sync.doors import Engine, Settings
 from anabranch.sync.messages import VERSION, Hello, Refusal, Welcome
 
 # Whatever the settings say, a message stays well below codec.MESSAGE_BYTES_MAX.

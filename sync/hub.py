@@ -11,20 +11,21 @@ A connection's life: opened → what this region has is attested and committed (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Optional
 
 from anabranch.crdt.errors import ChainForked, PeerError
 from anabranch.crdt.gossip import Gossip
 from anabranch.crdt.vector import Vector, includes
-from anabranch.region.engine.settings import Settings
 from anabranch.sync import messages as m
 from anabranch.sync.attesting import Announcer, comparable, own_gossip
-from anabranch.sync.doors import Attestation, Engine, Row
+from anabranch.sync.doors import Attestation, Engine, Settings
 from anabranch.sync.handshake import Identity, refuse_hello, refuse_welcome
 from anabranch.sync.links import Connection
+from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog, Request
+from anabranch.sync.log_tail import LogTail
 from anabranch.sync.receiver import Progress, Receiver, Staged
-from anabranch.sync.sender import CheckChains, Locate, ReadBlock, ReadLog, Request, Sender
+from anabranch.sync.sender import Sender
 from anabranch.sync.switchboard import Switchboard
 
 # A connection is taken for dead after crdt-link-silence-ms without a message, yet never before so many heartbeats are missing.
@@ -35,15 +36,14 @@ class Hub(Switchboard):
     """`peers`: the regions that this one receives from."""
 
     def __init__(
-        self, engine: Engine, settings: Settings, peers: Iterable[int], now_ms: int
+        self, engine: Engine, settings: Settings, peers: Iterable[int], tail: LogTail, now_ms: int
     ) -> None:
-        super().__init__(engine, settings, peers, now_ms)
+        super().__init__(engine, settings, peers, tail, now_ms)
         self._greetings: list[
             tuple[Attestation, Connection]
         ] = []  # handshakes that wait for a commit
         self._announcer = Announcer(settings, 0)
         self._snapshot_number = 0
-        self._jump_position = 0  # where the commit of the newest join lies; 0 when it is on disk
         self._poked = False  # something that headers may wait for came by other ways than a merge
         self._merge_turn = 0
         self._direct: frozenset[int] = frozenset()
@@ -64,7 +64,7 @@ class Hub(Switchboard):
 
     def received(self, number: int, message: m.Message, now_ms: int) -> None:
         """One message of a connection, in order."""
-        self._obey(now_ms)
+        self.obey(now_ms)
         connection = self._connections.get(number)
         if connection is None or connection.finishing:
             return
@@ -229,7 +229,7 @@ class Hub(Switchboard):
             dict(engine.disk_vector),
             dict(engine.disk_chains),
         )
-        connection.sender.welcome(welcome, engine.committed_position)
+        connection.sender.welcome(welcome)
         engine.receiver_opened(connection.peer)
 
     def _on_disk(self, now_ms: int) -> None:
@@ -308,7 +308,7 @@ class Hub(Switchboard):
 
     def merge_some(self, bytes_max: int, now_ms: int) -> bool:
         """Merges about `bytes_max` of what came, links in turn; True when it is to be called again."""
-        self._obey(now_ms)
+        self.obey(now_ms)
         self._poked = False
         links = list(self.links.values())
         self._merge_turn += 1
@@ -351,7 +351,7 @@ class Hub(Switchboard):
         if not includes(self.engine.vector, staged.vector):
             self.engine.join(staged.chunks, connection.peer, now_ms)
             self.counts["snapshots_joined"] += 1
-            self._jump_position = self.engine.attest(False, now_ms).position
+            self.engine.want_commit()
             self._notes.append(
                 f"joined a snapshot of {staged.bytes} bytes from {self._name(connection.peer)}"
             )
@@ -361,23 +361,16 @@ class Hub(Switchboard):
 
     # ---- Time and commits
 
-    def committed(self, position: int, now_ms: int, rows: Optional[Sequence[Row]] = None) -> None:
-        """The log is on disk up to `position`; `rows` are the block rows of just this commit, if they are at hand."""
-        self._obey(now_ms)
-        if self._jump_position:
-            rows = None  # a snapshot is among this: whoever ships on has to look first whether the log still tells all (S11.2)
-        for connection in self.sending.values():
-            if connection.sender is not None:
-                connection.sender.committed(position, rows)
-        if position >= self._jump_position:
-            self._jump_position = 0
+    def committed(self, now_ms: int) -> None:
+        """A commit is on disk, and the tail of the log knows of it."""
+        self.obey(now_ms)
         self._on_disk(now_ms)
         self._announce(now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Everything that time brings: call it every few milliseconds."""
         steady_ms = self._steady.at(now_ms)
-        self._obey(now_ms)
+        self.obey(now_ms)
         for link in self.links.values():
             while link.connection is not None and (message := link.due(steady_ms)) is not None:
                 self._process(link.connection, message, now_ms)
@@ -415,7 +408,7 @@ class Hub(Switchboard):
             self._snapshot_number += 1
             connection.receiver.ask_snapshot(self._snapshot_number)
 
-    def _obey(self, now_ms: int) -> None:
+    def obey(self, now_ms: int) -> None:
         """What CRDT.LINK asked for, before anything else is taken in or said: DOWN holds from its reply on."""
         for request in self.engine.take_link_requests():
             self._link_request(
@@ -444,7 +437,7 @@ class Hub(Switchboard):
     # ---- What the driver takes
 
     def next_message(self, number: int, now_ms: int) -> Optional[m.Message]:
-        self._obey(now_ms)
+        self.obey(now_ms)
         return super().next_message(number, now_ms)
 
     def take_requests(self) -> list[tuple[int, Request]]:
@@ -472,7 +465,7 @@ class Hub(Switchboard):
         sender, disk_vector = connection.sender, self.engine.disk_vector
         assert sender is not None
         if isinstance(request, Locate):
-            sender.located(result, disk_vector)
+            sender.located(request, result, disk_vector)
         elif isinstance(request, ReadLog):
             sender.rows_read(request, result, disk_vector)
         elif isinstance(request, ReadBlock):

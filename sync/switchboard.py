@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Optional
 
 from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
-from anabranch.region.engine.settings import Settings
 from anabranch.sync import messages as m
 from anabranch.sync.attesting import SteadyClock
-from anabranch.sync.doors import Engine
+from anabranch.sync.doors import Engine, Settings
 from anabranch.sync.handshake import Limits
 from anabranch.sync.links import Connection, Link
+from anabranch.sync.log_tail import LogTail
 from anabranch.sync.puller import Puller
 from anabranch.sync.receiver import Receiver
 from anabranch.sync.sender import Sender
@@ -22,10 +22,11 @@ class Switchboard:
     """`links`: what this region dials, by peer. `sending`: who receives from here, by peer. `counts`: figures for INFO and metrics."""
 
     def __init__(
-        self, engine: Engine, settings: Settings, peers: Iterable[int], now_ms: int
+        self, engine: Engine, settings: Settings, peers: Iterable[int], tail: LogTail, now_ms: int
     ) -> None:
         self.engine = engine
         self.settings = settings
+        self.tail = tail
         pauses = (
             settings.integer("crdt-reconnect-min-ms"),
             settings.integer("crdt-reconnect-max-ms"),
@@ -84,7 +85,7 @@ class Switchboard:
     def accepted(self, now_ms: int) -> int:
         """Somebody dialled this region: the connection's number."""
         return self._connection(
-            now_ms, sender=Sender(self.engine.region_id, Limits(self.settings))
+            now_ms, sender=Sender(self.engine.region_id, Limits(self.settings), self.tail)
         ).number
 
     def closed(self, number: int, text: str, now_ms: int) -> None:
@@ -198,6 +199,10 @@ class Switchboard:
         except PeerError as error:  # our own log does not fit what the peer says that it has
             self._failed(connection, error, now_ms)
             return connection.next_message()
+
+    def sent(self, size: int) -> None:
+        """So many bytes went to peers."""
+        self.counts["bytes_sent"] += size
 
     def finished(self, number: int) -> bool:
         """Whether the carrier is to close this connection, now that nothing more waits."""

@@ -26,6 +26,8 @@ class Disk:
         self.meta_changes: dict[str, bytes] = {}
         # The position up to which the newest complete checkpoint reflects everything.
         self.checkpoint_position = position
+        # The region's clock when that checkpoint ended; 0: none has ended since the start.
+        self.checkpoint_ms = 0
 
     def begin(self, commit: Commit) -> None:
         """A commit is being written; the facts of identity go with it."""

@@ -349,6 +349,7 @@ class Engine:
     def checkpointed(self, position: int) -> None:
         """A checkpoint on disk reflects everything up to a position."""
         self.state.disk.checkpoint_position = position
+        self.state.disk.checkpoint_ms = self.state.clock.now_ms
 
     def tell_process_facts(self, facts: dict[str, str]) -> None:
         """What only the process knows, by the names of INFO's fields."""

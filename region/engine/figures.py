@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import Vector
@@ -97,6 +97,21 @@ def figures(state: EngineState) -> list[Figure]:
         + _clients(state)
         + _commands(state)
     )
+
+
+def health(state: EngineState) -> tuple[str, dict[str, Any]]:
+    """For /health: the state (one of `STATES`, or "failed" while commits fail), and details that JSON knows."""
+    lifecycle = state.lifecycle.state
+    details = {
+        "region": state.members.name,
+        "cluster": state.members.cluster,
+        "links": {
+            state.members.name_of(peer): link.state for peer, link in state.peers.by_id.items()
+        },
+        "divergences": state.replication.divergences,
+        "serves": lifecycle == SERVING,
+    }
+    return "failed" if state.disk.error else lifecycle, details
 
 
 def _gauge(name: str, text: str, value: float) -> Figure:

@@ -174,10 +174,7 @@ def _persistence(state: EngineState) -> Lines:
         ("async_loading", "0"),
         ("rdb_changes_since_last_save", str(state.changes_since_checkpoint())),
         ("rdb_bgsave_in_progress", "0"),
-        (
-            "rdb_last_save_time",
-            state.process_facts.get("rdb_last_save_time", str(state.started_ms // 1000)),
-        ),
+        ("rdb_last_save_time", str((state.disk.checkpoint_ms or state.started_ms) // 1000)),
         ("rdb_last_bgsave_status", "ok"),
         ("aof_enabled", "1"),
         ("aof_rewrite_in_progress", "0"),

@@ -144,6 +144,13 @@ ALL: list[Setting] = [
     ),
     Setting("crdt-log-max-effects", 0, "The same, counted in effects; 0: no such limit."),
     Setting(
+        "crdt-log-tail-max-bytes",
+        16 << 20,
+        "Newest blocks of the log kept in memory, from which peers that keep up are served.",
+        minimum=1,
+        is_bytes=True,
+    ),
+    Setting(
         "crdt-uncommitted-max-bytes",
         256 << 20,
         "Bytes that may wait for the disk; above that writes are refused (S14).",

@@ -14,10 +14,11 @@ from anabranch.crdt.node import PackedNode
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.state import push_node, read_converged, read_local, read_node, read_snapshot
 from anabranch.crdt.stream import Stream
+from anabranch.crdt.vector import Vector
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.rows import BlockRow, RecordsRow, Row, SnapshotRow
 from anabranch.region.storage.checkpoint import GONE, checked, read_region_state
-from anabranch.region.storage.log import check_of
+from anabranch.region.storage.log import LogSize, check_of
 from anabranch.region.storage.schema import SCHEMA_VERSION
 
 
@@ -34,6 +35,8 @@ class Stored:
         self.numbers: dict[bytes, int] = {}  # key → number its rows are stored under
         self.gone: dict[bytes, int] = {}  # key → position at which the checkpoint found it gone
         self.cuts: dict[int, int] = {}  # that number → the key's cut
+        self.log_size = LogSize(0, 0, 0)
+        self.log_floor: Vector = {}  # what a peer must hold for the log to reach back (S2.6)
         self.skip_keys: dict[bytes, int] = {}  # key → position that its checkpoint reflects
 
     def number(self, name: str) -> int:

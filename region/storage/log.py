@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Optional
 
 from xxhash import xxh3_64_digest
@@ -20,6 +21,36 @@ SNAPSHOT: Final = -1
 _ROWS_PER_STATEMENT: Final = 2000
 
 COLUMNS: Final = "position, origin, first, last, source, clock_ms, chain, body"
+
+
+class LogSize:
+    """Rows, bytes of their bodies, and effects of a log, or of a part of it."""
+
+    def __init__(self, rows: int, size_bytes: int, effects: int) -> None:
+        self.rows = rows
+        self.bytes = size_bytes
+        self.effects = effects
+
+
+class OldRow:
+    """One of the oldest rows, as `log.OLDEST` reads it. `origin` is that of a block, else not above 0."""
+
+    def __init__(
+        self, position: int, origin: int, last: int, size_bytes: int, effects: int
+    ) -> None:
+        self.position: Final = position
+        self.origin: Final = origin
+        self.last: Final = last
+        self.bytes: Final = size_bytes
+        self.effects: Final = effects if origin > 0 else 0
+
+
+@dataclass(frozen=True)
+class ReadOldest:
+    """The oldest rows of the log, `count` at most, none beyond the position `up_to`."""
+
+    up_to: int
+    count: int
 
 
 def commit_statements(commit: Commit) -> list[Statement]:

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.region.engine.replies import ErrorReply
+from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.history import Began, Committed, End, Operation, Setup, Vector
 from anabranch.sim.oracle.judge import OracleJudge
 from anabranch.sim.oracle.log import Add
 from anabranch.sim.oracle.looking import can_look, clock_ms
 
 FAILED: Final = "MISCONF this region takes no writes: its last commit"
+
+
+def _is_refusal(reply: Reply) -> bool:
+    """Whether a write was refused because the disk fails: such a reply reflects nothing, and comes at once (S13.4)."""
+    return isinstance(reply, ErrorReply) and reply.message.startswith(FAILED)
 
 
 class AcknowledgedAdds(OracleJudge):
@@ -66,12 +71,12 @@ class AcknowledgedAdds(OracleJudge):
         argv = operation.argv
         if argv[0].upper() == b"CONFIG" and len(argv) > 2 and argv[1].upper() == b"SET":
             self._changed[operation.region] = True
-        if isinstance(operation.reply, ErrorReply) and operation.reply.message.startswith(FAILED):
+        if _is_refusal(operation.reply):
             self._refused[operation.region] = operation.number
 
     def answered(self, operation: Operation) -> None:
         """The client has the answer."""
-        if operation.always:
+        if operation.always and not _is_refusal(operation.reply):
             self._must_be_on_disk(operation)
         if any(words[0].upper() == b"XADD" for words in operation.commands()):
             self._acknowledged.append(operation)

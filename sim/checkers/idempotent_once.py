@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from anabranch.sim.history import End, Setup
-from anabranch.sim.oracle.adds import may_be_evicted, may_have_lost, order
+from anabranch.sim.oracle.adds import may_be_forgotten, may_have_lost, order
 from anabranch.sim.oracle.follower import Follower
 from anabranch.sim.oracle.judge import OracleJudge
 from anabranch.sim.oracle.log import Add
@@ -64,8 +64,8 @@ class IdempotentOnce(OracleJudge):
         ]
         if abs(one.recorded_ms - other.recorded_ms) > min(defaults + state.durations_s) * 1000:
             return "S9.2: recorded further apart than the duration"
-        if may_be_evicted(follower, state, one.pid):
-            return "S9.3: a pair may have been evicted"
+        if may_be_forgotten(follower):
+            return "S9.3: a pair may have been forgotten"
         if any(covers(state.pairs_cleared, add.region, add.counter) for add in (one, other)):
             return "S9.4: a pair was cleared"
         if max(one, other, key=lambda add: (add.entry_id, add.region)).region in self.oracle.gone:

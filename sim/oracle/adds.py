@@ -144,9 +144,14 @@ def _pair_must_be(follower: Follower, request: AddRequest, add: Add) -> None:
 # -- idempotency -----------------------------------------------------------------------------------------------------
 
 
-def may_be_evicted(follower: Follower, state: KeyState, pid: bytes) -> bool:
-    """Whether the producer ever had more pairs here than fit (S9.3)."""
+def may_be_retired(follower: Follower, state: KeyState, pid: bytes) -> bool:
+    """Whether the producer ever had more pairs here than answer retries (S9.3)."""
     return state.pair_counts.get(pid, 0) > min(state.least_maxsize, follower.oracle.least_maxsize)
+
+
+def may_be_forgotten(follower: Follower) -> bool:
+    """Whether there ever were more pairs than a region may keep retired: then it may not know a conflict any more (S9.3)."""
+    return follower.oracle.log.pairs > follower.oracle.least_retired_max
 
 
 def may_have_lost(follower: Follower, add: Add) -> bool:
@@ -195,8 +200,8 @@ def _answers_retry(follower: Follower, state: KeyState, request: AddRequest, ans
     ):
         text = f"a retry was answered {shown(answer).decode()}, which is not held for its pair: {[add.shown_id for add in held]}"
         raise Wrong(text, "idempotent_once")
-    if may_be_evicted(follower, state, request.pid):
-        return
+    if may_be_retired(follower, state, request.pid):
+        return  # a retired winner goes as soon as it is stable, and then the other answers
     winners = [
         one
         for one in held
@@ -214,8 +219,8 @@ def _is_no_retry(follower: Follower, state: KeyState, request: AddRequest) -> No
     for add in state.open_pairs(request.pid, request.iid):
         if not _is_held(follower, add, duration_ms):
             follower.oracle.counts["pairs added anew after their duration"] += 1
-        elif may_be_evicted(follower, state, request.pid):
-            follower.oracle.counts["pairs added anew, possibly evicted"] += 1
+        elif may_be_retired(follower, state, request.pid):
+            follower.oracle.counts["pairs added anew, possibly retired"] += 1
         elif may_have_lost(follower, add):
             follower.oracle.counts["pairs added anew after a restore"] += 1
         else:

@@ -104,6 +104,7 @@ class EffectLog:
 
     def __init__(self, regions: tuple[int, ...]) -> None:
         self.effects: dict[int, list[Logged]] = {region: [] for region in regions}
+        self.pairs = 0  # idempotent adds that there ever were
 
     def last(self, region: int) -> int:
         """The highest counter of that region that is known."""
@@ -121,6 +122,7 @@ class EffectLog:
         assert block.first == self.last(block.origin) + 1
         new = logged(block)
         self.effects[block.origin] += new
+        self.pairs += sum(1 for one in new if isinstance(one, Add) and one.pid)
         return new
 
     def truncate(self, region: int, counter: int) -> None:

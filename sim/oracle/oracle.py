@@ -43,6 +43,9 @@ class Oracle:
         self.restores = 0  # backups put back so far
         self.restored: dict[int, None] = {}  # the regions whose disks were put back
         self.names = {name: number for number, name in enumerate(NAMES, 1)}
+        self.least_retired_max = min(
+            int(settings["crdt-idmp-retired-max"]) for settings in setup.settings.values()
+        )
         self.least_maxsize = min(
             int(settings["stream-idmp-maxsize"]) for settings in setup.settings.values()
         )

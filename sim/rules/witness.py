@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from anabranch.crdt import effects as fx
 from anabranch.sim.checkers.delivery_facts import decoded
@@ -23,9 +23,7 @@ from anabranch.sim.rules.conflicts import Conflicts
 from anabranch.sim.rules.inside import Inside
 from anabranch.sim.rules.past import Past
 from anabranch.sim.rules.table import FROM_COUNTERS
-
-if TYPE_CHECKING:
-    from anabranch.sim.world.world import World
+from anabranch.sim.world.world import World
 
 _LOOK_EVERY: Final = 8  # so many moments at which the world is shown
 

@@ -36,7 +36,9 @@ from anabranch.sim.scenario.model import CLIENT_MAX, Link, Scenario
 from anabranch.sim.scenario.runner import Mismatch, run_scenario
 from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.world import faults
-from anabranch.sim.world.world import EPOCH_MS, World
+from anabranch.sim.world.environment import EPOCH_MS
+from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.world import World
 
 SYNC_PATIENCE_MS: Final = 2000
 PATIENCE_MS: Final = 30_000
@@ -124,7 +126,7 @@ class VirtualCluster:
     def prepare(self, scenario: Scenario) -> None:
         """See `ScenarioCluster`."""
         try:
-            self.world = World(
+            self.world = new_world(
                 plan_of(scenario),
                 [_Onlooker, *(self._judges if scenario.judged else [])],
                 self._tell,
@@ -261,7 +263,7 @@ class VirtualCluster:
         region = self.world.regions[receiver]
         if region.running:
             self.world.ask(receiver, (b"CRDT.LINK", b"%d" % sender, state))
-            region.stepped("tick")
+            region.stepped()
 
     def _is_up(self, link: Link) -> bool:
         region = self.world.regions[link[0]]

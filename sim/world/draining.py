@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from anabranch.region.engine.replies import ErrorReply, MapReply, Reply
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.load.client import Client
 from anabranch.sim.plan import ClientPlan
-
-if TYPE_CHECKING:
-    from anabranch.sim.world.world import World
+from anabranch.sim.world.world import World
 
 FIRST_NUMBER: Final = 900
 _READS_MAX: Final = 1000

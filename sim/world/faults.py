@@ -5,21 +5,20 @@ A fault that is a state ends by itself after its duration, or when everything is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Optional
 
-from anabranch.sim.plan import Fault
+from anabranch.sim.history import Checker
+from anabranch.sim.plan import Fault, Plan
 from anabranch.sim.world.disk import Disk
-
-if TYPE_CHECKING:
-    from anabranch.sim.world.region import SimulatedRegion
-    from anabranch.sim.world.world import World
+from anabranch.sim.world.region import SimulatedRegion
+from anabranch.sim.world.world import World
 
 PATIENCE_MS: Final = "60000"
 ASKS_AGAIN_MS: Final = 20
 
-Strike = Callable[["World", Fault, Random], None]
+Strike = Callable[[World, Fault, Random], None]
 KINDS: Final[dict[str, Strike]] = {}
 
 
@@ -29,6 +28,16 @@ def _kind(name: str) -> Callable[[Strike], Strike]:
         return strike
 
     return register
+
+
+def new_world(
+    plan: Plan,
+    judges: Sequence[type[Checker]],
+    tell: Optional[Callable[[tuple[Any, ...]], None]] = None,
+    keys: tuple[bytes, ...] = (),
+) -> World:
+    """A world in which the faults of this table strike; see `World`."""
+    return World(plan, judges, strike, tell, keys)
 
 
 def strike(world: World, fault: Fault) -> None:
@@ -178,7 +187,7 @@ def _link_down(world: World, fault: Fault, draw: Random) -> None:
         return
     words = (b"DOWN",) if draw.random() < 0.7 else (b"DELAY", b"%d" % draw.choice([5, 30, 100]))
     world.ask(region.region_id, (b"CRDT.LINK", peer.name.encode(), *words))
-    region.has_room()
+    region.stepped()
 
     def end() -> None:
         if region.paused:
@@ -186,7 +195,7 @@ def _link_down(world: World, fault: Fault, draw: Random) -> None:
         elif region.running:
             for words in ((b"UP",), (b"DELAY", b"0")):
                 world.ask(region.region_id, (b"CRDT.LINK", peer.name.encode(), *words))
-            region.has_room()
+            region.stepped()
 
     _ends(world, fault, end)
 
@@ -217,7 +226,7 @@ def _kill(world: World, fault: Fault, draw: Random) -> None:
 def _kill_in_write(world: World, fault: Fault, draw: Random) -> None:
     region = world.regions[fault.regions[0]]
     if region.running:
-        world.cut_disk(region, draw.randrange(40), "kill", fault.duration_ms, None)
+        region.cut_disk(draw.randrange(40), "kill", fault.duration_ms, None)
 
 
 def _power(draw: Random) -> Callable[[Disk], None]:
@@ -237,7 +246,7 @@ def _power_cut(world: World, fault: Fault, draw: Random) -> None:
 def _power_cut_in_write(world: World, fault: Fault, draw: Random) -> None:
     region = world.regions[fault.regions[0]]
     if region.running:
-        world.cut_disk(region, draw.randrange(40), "power", fault.duration_ms, _power(draw))
+        region.cut_disk(draw.randrange(40), "power", fault.duration_ms, _power(draw))
 
 
 @_kind("blackout")
@@ -279,28 +288,11 @@ def _gone(world: World, fault: Fault, draw: Random) -> None:
 def _give_up(world: World, region: SimulatedRegion) -> None:
     """Nothing of it is on its way any more when it is said to be lost."""
     for pipe in list(world.network.pipes):
-        if region in pipe.regions:
+        if any(end.region_id == region.region_id for end in pipe.ends):
             for end in (0, 1):
                 world.network.closed(pipe, end, "gone for good")
     world.gone.append(region)
-    say_lost(world)
-
-
-def say_lost(world: World) -> None:
-    """Tells every region that does not know it yet, or any more, who is gone for good."""
-    for region in world.regions.values():
-        for gone in world.gone:
-            if (
-                region.running
-                and not region.paused
-                and not region.engine.members[gone.region_id].lost
-            ):
-                session = region.engine.connect("operator", "", region.now_ms())
-                region.engine.execute(
-                    session, [b"CRDT.MEMBER", b"LOST", gone.name.encode()], region.now_ms()
-                )
-                region.engine.disconnect(session)
-                region.stepped("tick")
+    world.say_lost()
 
 
 @_kind("old backup")
@@ -326,9 +318,9 @@ def _restore(world: World, fault: Fault, draw: Random) -> None:
         region.restores += 1
         region.stop("backup")
         region.disk.restore(backup)
-        region.ended = "backup"
-        region.is_restored = says
-        region.patience_ms = "" if says else PATIENCE_MS
+        region.restart.how = "backup"
+        region.restart.is_restored = says
+        region.restart.patience_ms = "" if says else PATIENCE_MS
         region.start_if_stopped()
         if draw.random() < 0.3:  # it is back before its network is
             KINDS["isolation"](
@@ -344,13 +336,13 @@ def _pause(world: World, fault: Fault, draw: Random) -> None:
     if not region.running or region.paused:
         return
     start = region.starts
-    region.paused = True
+    region.pause(True)
 
     def end() -> None:
         if region.is_running(start):
-            region.paused = False
+            region.pause(False)
             world.network.resume()
-            region.has_room()
+            region.stepped()
 
     _ends(world, fault, end)
 
@@ -381,10 +373,10 @@ def _full_disk(world: World, fault: Fault, draw: Random) -> None:
 @_kind("slow disk")
 def _slow_disk(world: World, fault: Fault, draw: Random) -> None:
     region = world.regions[fault.regions[0]]
-    region.write_ms = draw.choice([(10, 30), (50, 150)])
+    region.writes_take(draw.choice([(10, 30), (50, 150)]))
 
     def end() -> None:
-        region.write_ms = (0, 3)
+        region.writes_take((0, 3))
 
     _ends(world, fault, end)
 
@@ -394,27 +386,27 @@ def _slow_disk(world: World, fault: Fault, draw: Random) -> None:
 
 @_kind("clock back")
 def _clock_back(world: World, fault: Fault, draw: Random) -> None:
-    world.regions[fault.regions[0]].clock_offset_ms -= draw.choice([1, 50, 1000, 20_000])
+    world.regions[fault.regions[0]].clock.offset_ms -= draw.choice([1, 50, 1000, 20_000])
 
 
 @_kind("clock forward")
 def _clock_forward(world: World, fault: Fault, draw: Random) -> None:
-    world.regions[fault.regions[0]].clock_offset_ms += draw.choice([1, 50, 500])
+    world.regions[fault.regions[0]].clock.offset_ms += draw.choice([1, 50, 500])
 
 
 @_kind("strobing clock")
 def _strobe(world: World, fault: Fault, draw: Random) -> None:
     region = world.regions[fault.regions[0]]
-    before_ms = region.clock_offset_ms
+    before_ms = region.clock.offset_ms
     apart_ms = draw.choice([3, 100, 400])
     for beat in range(0, fault.duration_ms, max(20, fault.duration_ms // 20)):
         world.scheduler.after(
             beat,
             lambda: setattr(
-                region, "clock_offset_ms", before_ms + draw.randint(-apart_ms, apart_ms)
+                region.clock, "offset_ms", before_ms + draw.randint(-apart_ms, apart_ms)
             ),
         )
-    _ends(world, fault, lambda: setattr(region, "clock_offset_ms", before_ms))
+    _ends(world, fault, lambda: setattr(region.clock, "offset_ms", before_ms))
 
 
 # -- clients ---------------------------------------------------------------------------------------------------------
@@ -430,6 +422,7 @@ def _client_crash(world: World, fault: Fault, draw: Random) -> None:
 @_kind("clients cut off")
 def _clients_cut_off(world: World, fault: Fault, draw: Random) -> None:
     """All clients of a region lose their connections, answers on their way included."""
-    clients = world.regions[fault.regions[0]].clients
-    for line in list(clients.lines.values()):
-        clients.disconnect(line)
+    region = world.regions[fault.regions[0]]
+    if region.process is not None:
+        for line in list(region.lines.by_session.values()):
+            region.lines.disconnect(line)

@@ -10,7 +10,7 @@ from typing import Any, Final, Optional, TypeVar
 
 import apsw
 
-from anabranch.region.database import Connection
+from anabranch.region.database import SqlConnection
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.file import SECTOR_BYTES, File
 
@@ -185,7 +185,7 @@ class Opener:
         self.disk = disk
         self._connection: Optional[DiskConnection] = None  # that writes
 
-    async def connect(self, path: Path, reads_only: bool) -> Connection:
+    async def connect(self, path: Path, reads_only: bool) -> SqlConnection:
         if self._connection is None:
             plain = apsw.Connection(f"{self.disk.name}/{path.name}", vfs="anabranch-simulation")
             plain.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()

@@ -2,81 +2,61 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, Optional
 
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import Reply, Waiting
 from anabranch.region.engine.settings import Settings
-from anabranch.region.engine.state import EngineState
-from anabranch.sim.history import Checker, Operation, Setup, Shown, Vector, Violation, Words
+from anabranch.sim.history import Checker, Operation, Setup, Shown, Vector, Words
 from anabranch.sim.load.client import Client, make
 from anabranch.sim.plan import Fault, Intent, Plan
-from anabranch.sim.world import faults
-from anabranch.sim.world.clients import Line
-from anabranch.sim.world.disk import Disk
+from anabranch.sim.world.environment import EPOCH_MS, Environment
+from anabranch.sim.world.lines import Line
 from anabranch.sim.world.network import Network
 from anabranch.sim.world.region import SimulatedRegion
-from anabranch.sim.world.scheduler import Scheduler
 from anabranch.sim.world.trace import Trace
 
-EPOCH_MS: Final = 1_700_000_000_000
 NAMES: Final = (
-    "us",
-    "eu",
-    "ap",
-    "sa",
-    "af",
-    "oc",
-    "me",
-    "in",
-    "r9",
-    "r10",
-    "r11",
-    "r12",
-    "r13",
-    "r14",
-    "r15",
+    "us", "eu", "ap", "sa", "af", "oc", "me", "in", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
     "r16",
-)
-SHOW_EVERY_MS: Final = 97
-FIGURES: Final = (
-    "effects_merged", "snapshots_joined", "snapshots_cut", "gaps", "forks", "divergences", "idmp_conflicts",
-    "expired_keys", "expired_early", "acknowledgements",
 )  # fmt: skip
+SHOW_EVERY_MS: Final = 97
+
+Strike = Callable[["World", Fault], None]
 
 
 class World:
-    """`judges` watch; `counters` count what happened, for the table of a sweep and for the rules."""
+    """`judges` watch. `strike` lets a fault happen (`faults.strike`)."""
 
     def __init__(
         self,
         plan: Plan,
-        judges: list[type[Checker]],
+        judges: Sequence[type[Checker]],
+        strike: Strike,
         tell: Optional[Callable[[tuple[Any, ...]], None]] = None,
         keys: tuple[bytes, ...] = (),
     ) -> None:
         """`keys`: those that are used, besides the clients' own."""
-        self.plan = plan
-        self.scheduler = Scheduler(EPOCH_MS)
-        self.trace = Trace(tell)
-        self.counters: defaultdict[str, int] = defaultdict(int)
-        self.disk_prefix = f"{plan.seed}-"
-        self.tick_ms = plan.tick_ms
-        self.found: list[Violation] = []
+        self.plan: Final = plan
         draw = Random(plan.seed ^ 0x5EED)
-        self.members = {NAMES[region_id - 1]: region_id for region_id in plan.regions}
-        self.network = Network(
-            self,
+        members = {NAMES[region_id - 1]: region_id for region_id in plan.regions}
+        self.environment: Final = Environment(plan.seed, plan.tick_ms, members, Trace(tell))
+        self.scheduler: Final = self.environment.scheduler
+        self.counters: Final = self.environment.counters
+        self.found: Final = self.environment.found
+        self.network: Final = Network(
+            self.environment,
             Random(draw.getrandbits(64)),
             plan.delay_ms,
             "encoded" in plan.traits,
             draw.choice([2, 4, 16]),
         )
-        self.regions = {
+        self.regions: Final = {
             region_id: SimulatedRegion(
+                self.environment,
+                self.network,
                 self,
                 region_id,
                 NAMES[region_id - 1],
@@ -85,52 +65,33 @@ class World:
             )
             for region_id in plan.regions
         }
-        self.answer_draw = Random(draw.getrandbits(64))
+        self._answer_draw: Final = Random(draw.getrandbits(64))
         for region_id, region in self.regions.items():
-            region.clock_offset_ms = plan.clock_offsets_ms.get(region_id, 0)
+            region.clock.offset_ms = plan.clock_offsets_ms.get(region_id, 0)
             region.peers = [peer for dialler, peer in plan.links if dialler == region_id]
         self.clients: dict[int, Client] = {
-            one.number: make(one, plan.regions, self.id_mode) for one in plan.clients
+            one.number: make(one, plan.regions, self._id_mode) for one in plan.clients
         }
         self.lines: dict[int, Line] = {}  # by client
-        self.sent_ms: dict[int, int] = {}  # by client: when it last sent something
-        self.operations = 0
+        self._sent_ms: dict[int, int] = {}  # by client: when it last sent something
+        self._operations = 0
+        self._running: Optional[SimulatedRegion] = None
         self.undo: list[Callable[[], None]] = []  # what ends the faults that are states
         self.gone: list[SimulatedRegion] = []  # for good, and the others are told so
-        self._cuts: dict[int, tuple[str, int, Callable[[Disk], None] | None]] = {}
-        self.keys = tuple(sorted({*keys, *(key for one in plan.clients for key in one.keys)}))
-        setup = Setup(
-            plan.seed,
-            plan.regions,
-            {one: _all_settings(plan.settings[one]) for one in plan.regions},
-            self.keys,
-            self.ask,
-        )
-        self.judges = [judge(setup) for judge in judges]
-        self.judge_began = self._judge("began")
-        self.judge_stopped = self._judge("stopped")
-        self.judge_moved = self._judge("moved")
-        self.judge_committed = self._judge("committed")
-        self.judge_executed = self._judge("executed")
-        self._judge_answered = self._judge("answered")
-        self._judge_lost = self._judge("lost")
-        self.judge_shown = self._judge("shown")
+        self._strike: Final = strike
+        self.keys: Final = tuple(sorted({*keys, *(k for one in plan.clients for k in one.keys)}))
+        settings = {one: _all_settings(plan.settings[one]) for one in plan.regions}
+        setup = Setup(plan.seed, plan.regions, settings, self.keys, self.ask)
+        self.judges: Final = [judge(setup) for judge in judges]
+        self.environment.watched_by(self.judges)
+        self.steps_mark = 0
 
-    def _judge(self, event: str) -> Callable[[Any], None]:
-        """Tells an event to the judges that look at it."""
-        interested = [
-            getattr(judge, event)
-            for judge in self.judges
-            if getattr(type(judge), event) is not getattr(Checker, event)
-        ]
+    @property
+    def trace(self) -> Trace:
+        """What happened."""
+        return self.environment.trace
 
-        def tell(value: Any) -> None:
-            for each in interested:
-                each(value)
-
-        return tell
-
-    # -- the beginning -----------------------------------------------------------------------------------------------
+    # -- the beginning and the end
 
     def begin(self) -> None:
         """Starts all regions and puts the plan's steps into the schedule."""
@@ -148,62 +109,48 @@ class World:
         """Ends all processes; nothing of the run is left."""
         for region in self.regions.values():
             region.stop("end")
-            region.opener.forget()
-
-    # -- what regions tell -------------------------------------------------------------------------------------------
+            if region.process is not None:
+                region.process.opener.forget()
 
     def note(self, region: int, what: str, *details: Any) -> None:
-        self.trace.note((self.scheduler.now_ms - EPOCH_MS, region, what, *details))
-
-    def aside(self, region: int, what: str, *details: Any) -> None:
-        """A line for people alone, made only when somebody is told (`trace.is_told`)."""
-        self.trace.aside(self.scheduler.now_ms - EPOCH_MS, region, what, *details)
-
-    def said(self, source: int, target: int, message: Any) -> None:
-        self.note(target, "hears", source, type(message).__name__)
-
-    def count_figures(self, state: EngineState, counts: dict[str, int]) -> None:
-        """What a process that ends had counted, as INFO shows it."""
-        for name in FIGURES:
-            if value := getattr(state.replication, name):
-                self.counters[f"figure:{name}"] += value
-        more = {
-            "idmp_evicted_early": state.keyspace.pair_limits.forgotten_early,
-            "unit_max_bytes_refused": state.statistics.unit_max_bytes_refused,
-        }
-        for name, value in more.items():
-            if value:
-                self.counters[f"figure:{name}"] += value
-        for name, value in counts.items():
-            if value:
-                self.counters[f"sync:{name}"] += value
+        """A line of the trace."""
+        self.environment.note(region, what, *details)
 
     def fault_found(self, text: str) -> None:
         """Something that no judge need look for: it must not happen at all."""
-        self.found.append(Violation("world", self.scheduler.now_ms, 0, text))
+        self.environment.fault_found(text)
 
-    # -- clients -----------------------------------------------------------------------------------------------------
+    def strike(self, fault: Fault) -> None:
+        """A fault happens now."""
+        self.counters[f"fault:{fault.kind}"] += 1
+        self.note(0, "fault", fault.kind, list(fault.regions), fault.duration_ms)
+        self._strike(self, fault)
 
-    def id_mode(self, region_id: int) -> str:
+    # -- clients
+
+    def _id_mode(self, region_id: int) -> str:
         """The ID mode in force there, as clients know it."""
         region = self.regions[region_id]
-        return region.settings.text("crdt-xadd-id-uniqueness-mode") if region.running else "strict"
+        mode = "crdt-xadd-id-uniqueness-mode"
+        return region.settings.text(mode) if region.running else "strict"
 
     def operation(
         self,
         client: int,
-        region: SimulatedRegion,
+        region_id: int,
         argv: Words,
         queued: tuple[Words, ...],
         before: Vector,
         clock_ms: int,
     ) -> Operation:
-        self.operations += 1
+        """See `ClientEvents`."""
+        self._operations += 1
+        region = self.regions[region_id]
         always = region.settings.text("appendfsync") == "always"
         return Operation(
-            self.operations,
+            self._operations,
             client,
-            region.region_id,
+            region_id,
             region.starts,
             argv,
             queued,
@@ -218,10 +165,10 @@ class World:
         line = self.lines.get(client.number)
         now_ms = self.scheduler.now_ms
         if line is not None and not line.is_idle():
-            if now_ms - self.sent_ms[client.number] < client.patience_ms:
+            if now_ms - self._sent_ms[client.number] < client.patience_ms:
                 self.counters["client busy"] += 1
                 return
-            self.trace.aside(now_ms - EPOCH_MS, client.region, "gives up", client.number)
+            self.environment.aside(client.region, "gives up", client.number)
             self.break_line(client.number)
         commands = client.act(Random(intent.draw), now_ms)
         if commands:
@@ -238,23 +185,25 @@ class World:
         if not region.running or region.paused:
             self.counters["client refused"] += 1
             if former is not None and former is not region:
-                self.aside(former.region_id, "gives up", client.number)
+                self.environment.aside(former.region_id, "gives up", client.number)
             client.refused(self.scheduler.now_ms)
             return
         if line is None:
-            line = self.lines[client.number] = region.clients.connect(client)
-        self.sent_ms[client.number] = self.scheduler.now_ms
+            line = self.lines[client.number] = region.lines.connect(client)
+        self._sent_ms[client.number] = self.scheduler.now_ms
         self.counters["commands"] += len(commands)
         if self.trace.is_told:
-            self.aside(region.region_id, "posts", client.number, commands)
-        region.clients.send(line, commands)
-        region.stepped("tick")
+            self.environment.aside(region.region_id, "posts", client.number, commands)
+        region.lines.send(line, commands)
+        region.stepped()
 
     def region_of(self, line: Line) -> Optional[SimulatedRegion]:
         """The region that a connection leads to."""
         for region in self.regions.values():
-            if region.clients.lines.get(line.session.session_id) is line:
-                return region
+            process = region.process
+            if process is not None:
+                if process.lines.by_session.get(line.session.session_id) is line:
+                    return region
         return None
 
     def break_line(self, client: int) -> None:
@@ -262,7 +211,7 @@ class World:
         line = self.lines.pop(client, None)
         region = self.region_of(line) if line is not None else None
         if line is not None and region is not None:
-            region.clients.disconnect(line)
+            region.lines.disconnect(line)
 
     def unanswered(self, client: Client) -> bool:
         """Whether the client waits for an answer."""
@@ -271,60 +220,47 @@ class World:
 
     def answered(self, line: Line, operation: Operation) -> None:
         """A reply leaves the region; now and then it is lost on the way."""
-        if self.plan.loss and not operation.lost and self.answer_draw.random() < self.plan.loss:
-            self.counters["fault:answer lost"] += 1
-            self.lost(line, operation)
-            self.break_line(line.client.number)
-            return
+        if self.plan.loss and not operation.lost:
+            if self._answer_draw.random() < self.plan.loss:
+                self.counters["fault:answer lost"] += 1
+                self.lost(line, operation)
+                self.break_line(line.client.number)
+                return
         operation.answered_ms = self.scheduler.now_ms
-        self._judge_answered(operation)
+        self.environment.events.answered(operation)
         line.client.answered(operation)
 
     def lost(self, line: Line, operation: Operation) -> None:
         """The client will never have the answer."""
         operation.lost = True
-        self._judge_lost(operation)
+        self.environment.events.lost(operation)
         line.client.lost(operation)
 
     def disconnected(self, line: Line) -> None:
+        """See `ClientEvents`."""
         if self.lines.get(line.client.number) is line:
             del self.lines[line.client.number]
             line.client.disconnected()
 
-    # -- faults ------------------------------------------------------------------------------------------------------
-
-    def strike(self, fault: Fault) -> None:
-        """A fault happens now."""
-        self.counters[f"fault:{fault.kind}"] += 1
-        self.note(0, "fault", fault.kind, list(fault.regions), fault.duration_ms)
-        faults.strike(self, fault)
-
-    def cut_disk(
-        self,
-        region: SimulatedRegion,
-        operations: int,
-        how: str,
-        restart_ms: int,
-        power: Callable[[Disk], None] | None,
-    ) -> None:
-        """The region dies at the disk operation after so many."""
-        self._cuts[region.region_id] = (how, restart_ms, power)
-        region.disk.cut_in(operations, lambda: None)
-
-    def died(self, region: SimulatedRegion) -> None:
-        """It has."""
-        how, restart_ms, power = self._cuts.pop(region.region_id, ("kill", 50, None))
-        self.counters[f"died in a write: {how}"] += 1
-        region.stop(how, silently=how == "power", power=power)
-        self.scheduler.after(restart_ms, region.start_if_stopped)
-
-    # -- what the world shows ----------------------------------------------------------------------------------------
+    # -- what the world shows
 
     def _show(self) -> None:
-        self.judge_shown(self.shown())
-        if self.gone:
-            faults.say_lost(self)
+        self.environment.events.shown(self.shown())
+        self.say_lost()
         self.scheduler.after(SHOW_EVERY_MS, self._show)
+
+    def say_lost(self) -> None:
+        """Tells every region that does not know it yet, or any more, who is gone for good (S13.8)."""
+        for gone in self.gone:
+            for region in self.regions.values():
+                if not region.running or region.paused:
+                    continue
+                if not region.engine.members[gone.region_id].lost:
+                    session = region.engine.connect("operator", "", region.now_ms())
+                    words = [b"CRDT.MEMBER", b"LOST", gone.name.encode()]
+                    region.engine.execute(session, words, region.now_ms())
+                    region.engine.disconnect(session)
+                    region.stepped()
 
     def remaining(self) -> list[SimulatedRegion]:
         """The regions that are not gone for good."""
@@ -351,9 +287,8 @@ class World:
         for region_id, region in self.regions.items():
             if region.running and not region.paused:
                 keyspace = region.engine.keyspace
-                result[region_id] = Shown(
-                    region_id, dict(keyspace.vector), keyspace.digest(), self.scheduler.now_ms
-                )
+                vector, digest = dict(keyspace.vector), keyspace.digest()
+                result[region_id] = Shown(region_id, vector, digest, self.scheduler.now_ms)
         return result
 
     def ask(self, region_id: int, argv: Words) -> Reply:
@@ -373,11 +308,10 @@ class World:
             if not region.running:
                 return False
             engine = region.engine
-            if (
-                engine.state.lifecycle.state != SERVING
-                or engine.state.disk.error
-                or not engine.state.journal.is_empty()
-            ):
+            state = engine.state
+            if state.lifecycle.state != SERVING or state.disk.error:
+                return False
+            if not state.journal.is_empty():
                 return False
             if first is None:
                 first = engine.vector
@@ -395,11 +329,13 @@ class World:
             engine = region.engine
             links = {peer: link.state for peer, link in engine.state.peers.by_id.items()}
             parts.append(
-                f"{region.name} {engine.state.lifecycle.state} {engine.vector} disk {engine.disk_vector} {links} {engine.state.disk.error}"
+                f"{region.name} {engine.state.lifecycle.state} {engine.vector} "
+                f"disk {engine.disk_vector} {links} {engine.state.disk.error}"
             )
         return "; ".join(parts)
 
 
 def _all_settings(values: dict[str, str]) -> dict[str, str]:
-    """Every setting's value, by name."""
-    return {name: str(value) for name, value in Settings(dict(values)).values.items()}
+    """Every setting's value as text."""
+    settings = Settings(dict(values))
+    return {name: str(value) for name, value in settings.values.items()}

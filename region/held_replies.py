@@ -1,39 +1,38 @@
-"""Replies that wait for the disk (``appendfsync always``, S13.2), in the order in which they were made, with the position they wait for.
+"""Replies that wait for the disk (``appendfsync always``, S13.2), in the order in which they were made.
 
-Sans-IO: the server and the simulator hold replies here. Positions never fall along the queue, so it is emptied from its front.
+Sans-IO. Positions never fall along the queue, so it is emptied from its front.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 Receiver = TypeVar("Receiver")
-Said = TypeVar("Said")
 
 
-class HeldReplies(Generic[Receiver, Said]):
-    """`Receiver` is whoever a reply is for; `Said` the reply."""
+class HeldReplies(Generic[Receiver]):
+    """`Receiver` is whoever a reply is for. Replies are encoded already."""
 
     def __init__(self) -> None:
-        self._queue: deque[tuple[int, Receiver, Said]] = deque()
+        self._queue: Final[deque[tuple[int, Receiver, bytes]]] = deque()
         self._position = 0
 
     def __len__(self) -> int:
         return len(self._queue)
 
-    def hold(self, position: int, receiver: Receiver, said: Said) -> None:
+    def hold(self, position: int, receiver: Receiver, data: bytes) -> None:
         """Keeps a reply until `position` is committed, and all that were held before it have left."""
         self._position = max(self._position, position)
-        self._queue.append((self._position, receiver, said))
+        self._queue.append((self._position, receiver, data))
 
-    def released(self, position: int) -> list[tuple[Receiver, Said]]:
+    def released(self, position: int) -> list[tuple[Receiver, bytes]]:
         """What may leave now that rows up to `position` are on disk, in order."""
         queue = self._queue
-        free: list[tuple[Receiver, Said]] = []
+        free: list[tuple[Receiver, bytes]] = []
         while queue and queue[0][0] <= position:
-            _, receiver, said = queue.popleft()
-            free.append((receiver, said))
+            _, receiver, data = queue.popleft()
+            free.append((receiver, data))
         return free
 
     def dropped(self) -> list[Receiver]:

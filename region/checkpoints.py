@@ -1,0 +1,105 @@
+"""Checkpoints as steps (S13.1): when one is due, and what is to be read and written, in which order. Sans-IO.
+
+Between any two steps commits may come, the region may stop, and a step may fail. Then what was
+captured stays captured, and the next call of `steps` goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Final, Union
+
+from anabranch.region.effect_log import EffectLog
+from anabranch.region.engine.engine import Engine
+from anabranch.region.storage.checkpoint import Checkpointer
+from anabranch.region.storage.log import OldRow, ReadOldest
+from anabranch.region.storage.schema import Statement
+
+# Rows that one step of retention looks at.
+_OLDEST_ROWS: Final = 2000
+
+
+@dataclass(frozen=True)
+class UntilCommitted:
+    """Go on when the rows up to `position` are on disk."""
+
+    position: int
+
+
+@dataclass(frozen=True)
+class Write:
+    """Run these in one transaction."""
+
+    statements: list[Statement]
+
+
+Step = Union[UntilCommitted, Write, ReadOldest]
+# What a step is answered with: rows for `ReadOldest`, nothing else.
+Steps = Generator[Step, Sequence[OldRow], None]
+
+
+class Checkpoints:
+    """The checkpoints of one region, one after the other. Times are steady ones, in ms."""
+
+    def __init__(self, engine: Engine, checkpointer: Checkpointer, log: EffectLog) -> None:
+        self._engine: Final = engine
+        self._checkpointer: Final = checkpointer
+        self._log: Final = log
+        self._log_bytes = log.size.bytes  # when the last one began
+        self._began_ms = 0
+
+    def is_due(self, steady_ms: int) -> bool:
+        """Whether keys changed, and time or log says that one should begin; never while commits fail."""
+        state = self._engine.state
+        keyspace = state.keyspace
+        if state.disk.error:
+            return False
+        if not (keyspace.dirty or keyspace.is_dirty or state.changes_since_checkpoint()):
+            return False
+        if self.grown_bytes() >= state.settings.integer("crdt-checkpoint-max-bytes"):
+            return True
+        return steady_ms - self._began_ms >= state.settings.integer("crdt-checkpoint-interval-ms")
+
+    def grown_bytes(self) -> int:
+        """By how much the log has grown since the last checkpoint began."""
+        return self._log.size.bytes - self._log_bytes
+
+    def steps(self, steady_ms: int) -> Steps:
+        """One whole checkpoint, in slices between commits. Each step is done before the next is asked for.
+
+        Keys are captured at a position that the keyspace reflects exactly: the open block is closed
+        and they are captured in one step, with nothing in between.
+        """
+        engine, checkpointer = self._engine, self._checkpointer
+        keyspace, journal = engine.state.keyspace, engine.state.journal
+        self._log_bytes = self._log.size.bytes
+        self._began_ms = steady_ms
+        if not checkpointer.is_under_way():
+            engine.cut_block()
+            checkpointer.begin(keyspace, journal.position, engine.state.clock.now_ms)
+        while checkpointer.pending or checkpointer.has_more():
+            if not checkpointer.pending:
+                engine.cut_block()
+                checkpointer.capture(keyspace, journal.position)
+            yield UntilCommitted(checkpointer.pending_position)
+            for statements in checkpointer.slices():
+                yield Write(statements)
+            checkpointer.written()
+        replay_from, statements = checkpointer.finish()
+        yield UntilCommitted(replay_from)
+        yield Write(statements)
+        checkpointer.finished()
+        engine.checkpointed(replay_from)
+        yield from self._retain(replay_from)
+
+    def _retain(self, up_to: int) -> Steps:
+        """Drops the oldest rows, at most those that a start does not need, while the log is too large (S14)."""
+        while self._log.is_too_large():
+            oldest = yield ReadOldest(up_to, _OLDEST_ROWS)
+            dropped = self._log.drop(oldest)
+            if dropped is None:
+                return
+            statements, gone = dropped
+            yield Write(statements)
+            self._log.dropped(gone)

@@ -1,0 +1,423 @@
+"""One client's connection, sans-IO: bytes in, turns at the engine, bytes out.
+
+Theory of operation
+-------------------
+Bytes go into the connection's parser. A **turn** executes what is parsed and collects all replies.
+A turn ends early, and goes on in a later one, when it has lasted `TURN_MS` or made a good deal of
+output: one client's pipeline starves nobody.
+
+A connection executes nothing while its session waits (the answer comes through `answer`), while a
+turn is due, or while too much output is unsent. Its input then stays in the parser. Above
+``client-query-buffer-limit`` nothing more is to be read. A single request above that limit could
+never be read to its end, so its client is disconnected.
+
+Replies whose effects must first be on disk (``appendfsync always``, S13.2) are held. What a
+connection says after a held reply is held as well, so its replies leave in order.
+
+After each call the transport performs what the connection asks for: `take_output`, `wants_turn`,
+`is_reading`, `ending`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, Optional, Protocol
+
+from anabranch.region.clock import Clock
+from anabranch.region.engine.replies import ErrorReply, NoReply, Reply, Waiting
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import Settings
+from anabranch.region.held_replies import HeldReplies, must_wait
+from anabranch.region.resp.encoder import encode, encode_error
+from anabranch.region.resp.parser import ProtocolError, RequestParser
+
+log = logging.getLogger(__name__)
+
+TURN_MS: Final = 2
+TURN_PIECES: Final = 8192
+# Commands between two readings of the clock. One whose reply may be large counts for all of them.
+CLOCK_COMMANDS: Final = 32
+LARGE_REPLY_BYTES: Final = 4 << 10
+TURN_LARGE_BYTES: Final = 1 << 20
+# A client whose unsent replies exceed this has no more of its commands executed until they fall
+# below the second figure.
+OUTPUT_HIGH_BYTES: Final = 16 << 20
+OUTPUT_LOW_BYTES: Final = 4 << 20
+# After output up to this size nobody asks how much is unsent: the socket takes it.
+SMALL_OUTPUT_BYTES: Final = 16 << 10
+# How long a closing connection may take to send what it still has to.
+CLOSE_PATIENCE_MS: Final = 5000
+
+# How a connection stands: it is open; it closes once all output is sent; it closes at once.
+OPEN: Final = 0
+CLOSING: Final = 1
+ABORTED: Final = 2
+
+
+class EngineDoors(Protocol):
+    """What client connections ask of the engine."""
+
+    @property
+    def committed_position(self) -> int: ...
+
+    def connect(self, address: str, local_address: str, now_ms: int) -> Session: ...
+
+    def disconnect(self, session: Session) -> None: ...
+
+    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply: ...
+
+    def reply_position(self) -> int: ...
+
+
+class ClientLimits:
+    """Copies of the settings that connections need; `turn_pieces` bounds the replies of one turn."""
+
+    def __init__(self, settings: Settings, turn_pieces: int = TURN_PIECES) -> None:
+        self._settings: Final = settings
+        self.turn_pieces: Final = turn_pieces
+        self._seen = -1
+        self.argument_bytes_max = 0
+        self.query_bytes_max = 0
+        self.output_bytes_max = 0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Takes the values in force."""
+        settings = self._settings
+        if self._seen != settings.changes:
+            self._seen = settings.changes
+            self.argument_bytes_max = settings.integer("proto-max-bulk-len")
+            self.query_bytes_max = settings.integer("client-query-buffer-limit")
+            self.output_bytes_max = settings.integer("client-output-limit")
+
+
+class ClientCounters:
+    """What INFO shows of all clients, since the start."""
+
+    def __init__(self) -> None:
+        self.connections_received = 0
+        self.rejected_connections = 0
+        self.net_input_bytes = 0
+        self.net_output_bytes = 0
+        self.protocol_errors = 0
+        self.internal_errors = 0
+        self.query_limit_disconnections = 0
+        self.output_limit_disconnections = 0
+        self.idle_disconnections = 0
+
+
+class ClientShare:
+    """What all connections of a region share.
+
+    `by_session`: those whose clients the engine knows. `closing`: those that still send their last
+    output.
+    """
+
+    def __init__(
+        self, engine: EngineDoors, clock: Clock, settings: Settings, turn_pieces: int
+    ) -> None:
+        self.engine: Final = engine
+        self.clock: Final = clock
+        self.limits: Final = ClientLimits(settings, turn_pieces)
+        self.counters: Final = ClientCounters()
+        self.held: Final[HeldReplies[ClientConnection]] = HeldReplies()
+        self.by_session: Final[dict[int, ClientConnection]] = {}
+        self.closing: Final[dict[ClientConnection, None]] = {}
+
+
+class ClientConnection:
+    """One client, from admission to the end. `session` is None once the engine knows that the client is gone."""
+
+    def __init__(self, share: ClientShare) -> None:
+        self._share: Final = share
+        self._engine: Final = share.engine
+        self._clock: Final = share.clock
+        self._limits: Final = share.limits
+        self._counters: Final = share.counters
+        self._parser: Final = RequestParser(share.limits.argument_bytes_max)
+        self.session: Optional[Session] = None
+        # -- what the transport performs
+        self.wants_turn = False
+        self.is_reading = True
+        self.ending = OPEN
+        self._output: list[bytes] = []
+        # After the newest output the transport is to say how much is unsent.
+        self.measures_output = False
+        # -- what the transport has told
+        self._output_full = False
+        self._input_ended = False
+        # -- how it stands
+        # Nothing more is executed; the connection closes when its held replies have left.
+        self._finishing = False
+        self._held_replies = 0
+        self._held_bytes = 0
+        # A closing connection is given up at this steady time (ms).
+        self.patience_ends_ms = 0
+        # The replies of the turn under way tell of the region's state.
+        self._reflects = False
+
+    def admit(self, session: Session) -> None:
+        """The engine knows the client: it may speak."""
+        self.session = session
+        self._share.by_session[session.session_id] = self
+
+    def reject(self, text: bytes) -> None:
+        """The client is turned away with an error."""
+        self._say(b"-ERR " + text + b"\r\n")
+        self.close()
+
+    # -- what the transport tells
+
+    def received(self, data: bytes) -> None:
+        """Takes bytes, and executes what they complete."""
+        self._counters.net_input_bytes += len(data)
+        if self._finishing:
+            return
+        self._parser.feed(data)
+        if not self.wants_turn:
+            self._turn()
+        elif self._parser.buffered() > self._limits.query_bytes_max:
+            self._stop_reading()
+
+    def turn(self) -> None:
+        """The turn that `wants_turn` asked for."""
+        self.wants_turn = False
+        self._turn()
+
+    def input_ended(self) -> None:
+        """The client sends no more. What it has sent is still answered; one that waits for an answer is taken to be gone."""
+        self._input_ended = True
+        self._settle()
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        self._leave()
+        self._end()
+
+    def output_is_full(self) -> None:
+        """The transport holds `OUTPUT_HIGH_BYTES`."""
+        self._output_full = True
+
+    def output_has_room(self) -> None:
+        """The transport has sent all but `OUTPUT_LOW_BYTES`."""
+        self._output_full = False
+        self._go_on()
+
+    def measure(self) -> None:
+        """The transport is to say how much is unsent."""
+        self.measures_output = True
+
+    def unsent(self, size: int) -> None:
+        """The transport holds that many bytes of output."""
+        self.measures_output = False
+        self._measured(self._held_bytes + size)
+
+    # -- what the transport takes
+
+    def take_output(self) -> bytes:
+        """Bytes to write now; empty when there are none."""
+        output = self._output
+        if not output:
+            return b""
+        self._output = []
+        data = output[0] if len(output) == 1 else b"".join(output)
+        self._counters.net_output_bytes += len(data)
+        session = self.session
+        self.measures_output = session is not None and (
+            session.output_bytes > 0 or len(data) > SMALL_OUTPUT_BYTES
+        )
+        return data
+
+    # -- executing
+
+    def _turn(self) -> None:
+        session = self.session
+        if session is None:
+            return
+        too_much_held = self._held_bytes > OUTPUT_HIGH_BYTES
+        if self._finishing or session.waiting or self._output_full or too_much_held:
+            self._settle()
+            return
+        self._limits.refresh()
+        self._parser.argument_bytes_max = self._limits.argument_bytes_max
+        out: list[bytes] = []
+        self._reflects = False
+        if self._execute(session, out):
+            self.wants_turn = True
+        if out:
+            self._send(session, out[0] if len(out) == 1 else b"".join(out))
+        self._settle()
+
+    def _execute(self, session: Session, out: list[bytes]) -> bool:
+        """Executes a turn's measure of commands, appending their replies to `out`; True if there may be more to execute at once."""
+        now_ms = self._clock.now_ms()
+        end_ms = now_ms + TURN_MS
+        session.active_ms = now_ms
+        engine = self._engine
+        parser = self._parser
+        until_clock = CLOCK_COMMANDS
+        large_bytes = 0
+        try:
+            while True:
+                parser.authenticated = session.authenticated
+                command = parser.next()
+                if command is None:
+                    return False
+                reply = engine.execute(session, command, now_ms)
+                if isinstance(reply, Waiting):
+                    return False
+                if not isinstance(reply, NoReply):
+                    encode(reply, session.protocol, out)
+                    if not self._reflects:
+                        self._reflects = _reflects(reply)
+                if session.closing:
+                    self._finishing = True
+                    return False
+                until_clock -= 1
+                if isinstance(reply, bytes):
+                    if len(reply) > LARGE_REPLY_BYTES:
+                        large_bytes += len(reply)
+                elif isinstance(reply, list):
+                    until_clock = 0
+                if until_clock <= 0:
+                    until_clock = CLOCK_COMMANDS
+                    now_ms = self._clock.now_ms()
+                    if now_ms >= end_ms:
+                        return True
+                if len(out) > self._limits.turn_pieces or large_bytes > TURN_LARGE_BYTES:
+                    return True
+        except ProtocolError as error:
+            self._counters.protocol_errors += 1
+            out.append(encode_error("ERR " + error.text))
+        except Exception:
+            # A fault of ours, never the client's: its connection ends, the region goes on, and INFO
+            # counts it.
+            log.exception("a command of client %s failed inside", session.address)
+            self._counters.internal_errors += 1
+            out.append(encode_error("ERR internal error; the connection is closed"))
+        self._finishing = True
+        return False
+
+    def answer(self, reply: Reply) -> None:
+        """Sends the answer of a command that had waited; the commands behind it go on."""
+        session = self.session
+        if session is None:
+            return
+        if not isinstance(reply, NoReply):
+            out: list[bytes] = []
+            encode(reply, session.protocol, out)
+            self._reflects = True
+            self._send(session, b"".join(out))
+        if session.closing:
+            self._finishing = True
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """After something that had kept commands waiting: asks for a turn, if there is cause for one."""
+        if self._finishing or self._input_ended or self._parser.buffered() > 0:
+            self.wants_turn = True
+
+    # -- sending
+
+    def _send(self, session: Session, data: bytes) -> None:
+        """Sends replies, or holds them until what they reflect is on disk."""
+        position = self._engine.reply_position() if self._reflects else 0
+        if must_wait(position, self._engine.committed_position, self._held_replies):
+            self._share.held.hold(position, self, data)
+            self._held_replies += 1
+            self._held_bytes += len(data)
+            self._measured(self._held_bytes)
+        else:
+            self._say(data)
+
+    def _say(self, data: bytes) -> None:
+        if self.ending == OPEN:
+            self._output.append(data)
+
+    def release(self, data: bytes) -> None:
+        """Sends replies that were held: they are on disk now."""
+        self._held_replies -= 1
+        self._held_bytes -= len(data)
+        self._say(data)
+        if self._held_replies == 0:
+            self._go_on()
+
+    def _measured(self, size: int) -> None:
+        """So many bytes of output wait: above ``client-output-limit`` the client is disconnected."""
+        session = self.session
+        if session is None:
+            return
+        session.output_bytes = size
+        limit = self._limits.output_bytes_max
+        if 0 < limit < size:
+            log.warning(
+                "client %s closed: its unsent replies exceed client-output-limit", session.address
+            )
+            self._counters.output_limit_disconnections += 1
+            self.abort()
+
+    # -- reading and closing
+
+    def _settle(self) -> None:
+        """After every event: reads on or not, closes or not."""
+        session = self.session
+        if session is None:
+            return
+        idle = not self.wants_turn and not self._output_full and self._held_replies == 0
+        if self._finishing or self._input_ended:
+            if self._held_replies == 0 and (self._finishing or idle or session.waiting):
+                self.close()
+            return
+        buffered = self._parser.buffered()
+        session.query_bytes = buffered
+        if buffered <= self._limits.query_bytes_max:
+            self.is_reading = True
+        elif idle and not session.waiting:
+            log.warning(
+                "client %s closed: a request exceeds client-query-buffer-limit", session.address
+            )
+            self._counters.query_limit_disconnections += 1
+            self.close()
+        else:
+            self._stop_reading()
+
+    def _stop_reading(self) -> None:
+        if not self._input_ended:
+            self.is_reading = False
+
+    def finish(self) -> None:
+        """Executes nothing more, and closes once the replies that wait for the disk have left."""
+        self._finishing = True
+        self._settle()
+
+    def close(self) -> None:
+        """Closes once all output has been sent, or after a few seconds."""
+        self._finishing = True
+        self._leave()
+        if self.ending == OPEN:
+            self.ending = CLOSING
+            self.patience_ends_ms = self._clock.steady_ms() + CLOSE_PATIENCE_MS
+            self._share.closing[self] = None
+
+    def abort(self) -> None:
+        """Closes without sending anything more."""
+        self._finishing = True
+        self._leave()
+        self._end()
+
+    def _end(self) -> None:
+        self.ending = ABORTED
+        self._output = []
+        self._share.closing.pop(self, None)
+
+    def _leave(self) -> None:
+        """Tells the engine that the client is gone, once."""
+        session, self.session = self.session, None
+        if session is not None:
+            del self._share.by_session[session.session_id]
+            self._engine.disconnect(session)
+
+
+def _reflects(reply: Reply) -> bool:
+    """Whether a reply tells of the region's state: all do but the refusal of a write while the disk fails (S13.4)."""
+    return not (isinstance(reply, ErrorReply) and reply.reflects_nothing)

@@ -1,0 +1,320 @@
+"""The driver: it alone decides in which order a region does things. Sans-IO.
+
+Theory of operation
+-------------------
+Inside are the engine (decisions about data), the client connections, the hub (all links with peers)
+and the checkpoints. Events come in: a tick, bytes of a client, a message of a peer, a transaction
+that was written or failed, an answer of the log. After events for which `is_step_due` holds, `step`
+hands out one value, `Work`, with everything that is to be done: answers, a transaction, reads,
+dials, hang-ups, notes. Whoever performs it (the process on asyncio, the simulator on virtual time)
+reports each thing back, and decides nothing.
+
+The orders that matter:
+
+1. A reply leaves, and a row is shipped, only after `written` has told of its commit (S13.2, S13.3):
+   the engine first, then clients that waited, then whoever ships.
+2. One transaction at a time. A commit and a checkpoint's slice that both wait go in turns.
+3. A key is captured in the step that closed the open block (`checkpoints`).
+4. A commit that failed is tried again until it succeeds (S13.4). A checkpoint is never cut off
+   between what it captured and what is written of it: a later one goes on with it.
+5. At most `MERGE_BYTES` are merged in a turn. After a long turn merging rests as long as the turn
+   took, so that clients keep half of the time while a region catches up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Final, Optional
+
+from anabranch.crdt.errors import PeerError
+from anabranch.region.checkpoints import Checkpoints
+from anabranch.region.client_connection import TURN_PIECES, ClientConnection
+from anabranch.region.clients import Clients
+from anabranch.region.clock import Clock
+from anabranch.region.disk_schedule import DiskSchedule
+from anabranch.region.effect_log import EffectLog
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.lifecycle import RECOVERY
+from anabranch.region.engine.settings import Settings
+from anabranch.region.storage.checkpoint import Checkpointer
+from anabranch.region.storage.log import ReadOldest
+from anabranch.region.work import LogRead, Note, Transaction, Work
+from anabranch.sync.hub import Hub
+from anabranch.sync.messages import Message
+
+# After a checkpoint of more log than this, free memory is given back to the system.
+_BURST_BYTES: Final = 1 << 20
+
+
+class Limits:
+    """What bounds a turn, and how long a failed write rests. The simulator takes smaller ones."""
+
+    def __init__(
+        self,
+        merge_bytes: int = 128 << 10,
+        merge_short_us: int = 2000,
+        merge_rest_max_us: int = 50_000,
+        retry_ms: int = 200,
+        turn_pieces: int = TURN_PIECES,
+    ) -> None:
+        self.merge_bytes: Final = merge_bytes
+        # A turn of merging shorter than this needs no rest after it.
+        self.merge_short_us: Final = merge_short_us
+        self.merge_rest_max_us: Final = merge_rest_max_us
+        self.retry_ms: Final = retry_ms
+        self.turn_pieces: Final = turn_pieces
+
+
+class Driver:
+    """One region's order of things. `clients` takes connections, `hub` knows all links."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        checkpointer: Checkpointer,
+        log: EffectLog,
+        peers: Iterable[int],
+        clock: Clock,
+        limits: Limits,
+    ) -> None:
+        self.engine: Final = engine
+        self.log: Final = log
+        self.clients: Final = Clients(engine, clock, engine.settings, limits.turn_pieces)
+        self.hub: Final = Hub(engine, engine.settings, peers, log.tail, clock.now_ms())
+        self._clock: Final = clock
+        self._limits: Final = limits
+        self._disk: Final = DiskSchedule(
+            engine, log, Checkpoints(engine, checkpointer, log), limits.retry_ms
+        )
+        self._step_wanted = True
+        self._merge_planned = False
+        # Something was merged in the last turn: headers on other links may be covered by it.
+        self._merge_again = False
+        self._merge_rest_us = 0
+        self._notes: list[Note] = []
+        self._divergences_told = 0
+        self._state_told = ""
+        self._is_stopping = False
+
+    @property
+    def settings(self) -> Settings:
+        """The region's settings."""
+        return self.engine.settings
+
+    # -- time
+
+    def tick(self) -> None:
+        """Everything that time brings. Call it every few milliseconds."""
+        now_ms = self._clock.now_ms()
+        self.engine.tick(now_ms)
+        if not self._is_stopping:
+            self.hub.tick(now_ms)
+        self.clients.tick()
+        self._disk.tick(self._clock.steady_ms())
+        self._look_at_state()
+        self._step_wanted = True
+
+    def _look_at_state(self) -> None:
+        """Tells the operator of what must never be, and of another state of the region."""
+        state = self.engine.state
+        divergences = state.replication.divergences
+        if divergences > self._divergences_told:
+            text = (
+                "DIVERGENCE: a peer with an equal vector has another digest; "
+                "keep the files of both and see CRDT.EXPLAIN"
+            )
+            self._notes.append(Note(logging.ERROR, text))
+        self._divergences_told = divergences
+        lifecycle = state.lifecycle.state
+        if lifecycle != self._state_told:
+            self._state_told = lifecycle
+            if lifecycle == RECOVERY:
+                text = (
+                    f"region {self.engine.name} is in recovery: members hold more of its effects "
+                    "than it has itself; it issues none until it has them"
+                )
+                self._notes.append(Note(logging.WARNING, text))
+            else:
+                self._notes.append(Note(logging.INFO, f"region {self.engine.name} is {lifecycle}"))
+
+    # -- peers
+
+    def dialled(self, peer: int) -> Optional[int]:
+        """A dial succeeded: the connection's number; None when it is not wanted any more."""
+        self._step_wanted = True
+        return self.hub.dial_opened(peer, self._clock.now_ms())
+
+    def dial_failed(self, peer: int, text: str) -> None:
+        """A dial failed, for the reason in `text`."""
+        self._step_wanted = True
+        self.hub.dial_failed(peer, text, self._clock.now_ms())
+
+    def accepted(self) -> int:
+        """A peer has dialled this region: the connection's number."""
+        self._step_wanted = True
+        return self.hub.accepted(self._clock.now_ms())
+
+    def received(self, connection: int, message: Message) -> None:
+        """A message of a peer, in order."""
+        self._step_wanted = True
+        self.hub.received(connection, message, self._clock.now_ms())
+
+    def malformed(self, connection: int, error: PeerError) -> None:
+        """A peer sent what is no message."""
+        self._step_wanted = True
+        self.hub.malformed(connection, error, self._clock.now_ms())
+
+    def disconnected(self, connection: int, text: str) -> None:
+        """A peer's connection is gone."""
+        self._step_wanted = True
+        self.hub.closed(connection, text, self._clock.now_ms())
+
+    def next_message(self, connection: int) -> Optional[Message]:
+        """What to send next to a peer, when the transport has room; None when nothing waits. Ask again after every step."""
+        message = self.hub.next_message(connection, self._clock.now_ms())
+        if message is not None:
+            self._step_wanted = True
+        return message
+
+    def sent(self, size: int) -> None:
+        """So many bytes went to peers."""
+        self.hub.sent(size)
+
+    def compression(self) -> str:
+        """How messages to peers are compressed."""
+        return self.settings.text("crdt-compression")
+
+    def is_over(self, connection: int) -> bool:
+        """Whether a peer's connection is to be closed now that nothing more waits."""
+        return self.hub.finished(connection)
+
+    def merge(self) -> None:
+        """A turn of merging: `Work.merge_in_ms` has asked for it."""
+        self._merge_planned = False
+        self._merge_rest_us = 0
+        if self._is_stopping:
+            return
+        began_us = self._clock.steady_us()
+        self._merge_again = self.hub.merge_some(self._limits.merge_bytes, self._clock.now_ms())
+        if self._merge_again:
+            taken_us = self._clock.steady_us() - began_us
+            if taken_us > self._limits.merge_short_us:
+                self._merge_rest_us = min(taken_us, self._limits.merge_rest_max_us)
+        self._step_wanted = True
+
+    # -- the disk
+
+    def written(self, transaction: Transaction) -> None:
+        """A transaction is on disk. After a commit: the engine first, then clients that waited, then whoever ships (S13.2, S13.3)."""
+        self._step_wanted = True
+        commit = transaction.commit
+        if commit is not None:
+            self.log.committed(commit)
+            self.engine.committed(self._clock.now_ms())
+            self.clients.released(commit.position)
+            if not self._is_stopping:
+                self.hub.committed(self._clock.now_ms())
+        self._disk.written(transaction)
+
+    def failed(self, transaction: Transaction, error: str) -> None:
+        """A transaction failed, and nothing of it is on disk."""
+        self._step_wanted = True
+        if transaction.commit is not None:
+            if not self.engine.state.disk.error:
+                position = transaction.commit.position
+                text = (
+                    f"commit of position {position} failed, no more writes until it succeeds: "
+                    f"{error}"
+                )
+                self._notes.append(Note(logging.ERROR, text))
+            self.engine.commit_failed(error)
+            self.clients.commit_failed()
+        else:
+            text = f"checkpoint failed, it will be tried again: {error}"
+            self._notes.append(Note(logging.ERROR, text))
+        self._disk.failed(transaction, self._clock.steady_ms())
+
+    def read(self, read: LogRead, result: Any) -> None:
+        """The log has answered; the class of the request says with what."""
+        self._step_wanted = True
+        if isinstance(read.request, ReadOldest):
+            self._disk.read(result)
+        else:
+            self.hub.answered(read.connection, read.request, result, self._clock.now_ms())
+
+    def cannot_read(self, read: LogRead, error: str) -> None:
+        """The log could not be read."""
+        self._step_wanted = True
+        text = f"the log could not be read: {error}"
+        self._notes.append(Note(logging.ERROR, text))
+        if isinstance(read.request, ReadOldest):
+            self._disk.drop_checkpoint(self._clock.steady_ms())
+        else:
+            self.hub.closed(read.connection, text, self._clock.now_ms())
+
+    # -- what is to be done
+
+    def is_step_due(self) -> bool:
+        """Whether `step` is to be called before the next tick. It is asked after every event, so it is cheap."""
+        return self._step_wanted or self.engine.needs_turn()
+
+    def step(self) -> Work:
+        """What is to be done now."""
+        self._step_wanted = False
+        work = Work()
+        engine = self.engine
+        for late in engine.take_replies():
+            self.clients.answer(late)
+        for session_id in engine.take_sessions_to_close():
+            self.clients.close_session(session_id)
+        work.sleep_ms = engine.take_sleep_ms()
+        work.stop_wanted = engine.shutdown_requested()
+        work.transaction = self._disk.next_transaction(self._clock.now_ms())
+        read = self._disk.next_read()
+        if read is not None:
+            work.reads.append(LogRead(0, read))
+        if self._is_stopping:
+            work.has_stopped = self._disk.has_stopped()
+        else:
+            self._look_at_hub(work)
+        work.clients = self.clients.take_touched()
+        work.notes, self._notes = self._notes, []
+        work.gives_back_memory = self._disk.take_burst() >= _BURST_BYTES
+        return work
+
+    def _look_at_hub(self, work: Work) -> None:
+        hub = self.hub
+        hub.obey(self._clock.now_ms())
+        work.reads += [LogRead(number, request) for number, request in hub.take_requests()]
+        work.dials = hub.take_dials()
+        work.hang_ups = hub.take_closes()
+        name = self.engine.name
+        self._notes += [Note(logging.WARNING, f"{name}: {text}") for text in hub.take_notes()]
+        if (hub.wants_merge or self._merge_again) and not self._merge_planned:
+            self._merge_planned = True
+            work.merge_in_ms = self._merge_rest_us / 1000
+
+    # -- the end
+
+    def stop(self) -> None:
+        """The region is to end: no peers any more, and clients are heard no more.
+
+        What is not on disk yet is written and checkpointed, and the replies that wait for it leave.
+        Then a step says `Work.has_stopped`.
+        """
+        self._is_stopping = True
+        self._step_wanted = True
+        self.clients.finish_all()
+        self._disk.stop()
+
+    # -- figures
+
+    def figures(self) -> dict[str, int]:
+        """What INFO and /metrics show of clients, log and sync, by the names of INFO's fields."""
+        sync = {f"crdt_sync_{name}": count for name, count in self.hub.counts.items()}
+        return {**self.clients.figures(), **self.log.figures(), **sync}
+
+    def connect(self, address: str, local_address: str) -> ClientConnection:
+        """A client has connected."""
+        return self.clients.connect(address, local_address)

@@ -1,0 +1,73 @@
+"""What everything in a world shares: time, the trace, counters, the judges, and what all regions are given."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from anabranch.sim.history import Checker, Violation
+from anabranch.sim.world.scheduler import Scheduler
+from anabranch.sim.world.trace import Trace
+
+EPOCH_MS: Final = 1_700_000_000_000
+
+Tell = Callable[[Any], None]
+
+
+class Events:
+    """Tells each event to the judges that look at it."""
+
+    def __init__(self, judges: Sequence[Checker]) -> None:
+        self.began: Final = _to_interested(judges, "began")
+        self.stopped: Final = _to_interested(judges, "stopped")
+        self.moved: Final = _to_interested(judges, "moved")
+        self.committed: Final = _to_interested(judges, "committed")
+        self.executed: Final = _to_interested(judges, "executed")
+        self.answered: Final = _to_interested(judges, "answered")
+        self.lost: Final = _to_interested(judges, "lost")
+        self.shown: Final = _to_interested(judges, "shown")
+
+
+def _to_interested(judges: Sequence[Checker], event: str) -> Tell:
+    interested = [
+        getattr(judge, event)
+        for judge in judges
+        if getattr(type(judge), event) is not getattr(Checker, event)
+    ]
+
+    def tell(value: Any) -> None:
+        for each in interested:
+            each(value)
+
+    return tell
+
+
+class Environment:
+    """`members`: name → region_id. `tick_ms`: how often a region's process ticks. `counters` count what happened."""
+
+    def __init__(self, seed: int, tick_ms: int, members: dict[str, int], trace: Trace) -> None:
+        self.scheduler: Final = Scheduler(EPOCH_MS)
+        self.trace: Final = trace
+        self.counters: Final[defaultdict[str, int]] = defaultdict(int)
+        self.found: Final[list[Violation]] = []
+        self.disk_prefix: Final = f"{seed}-"
+        self.tick_ms: Final = tick_ms
+        self.members: Final = members
+        self.events = Events([])
+
+    def watched_by(self, judges: Sequence[Checker]) -> None:
+        """Judges are told of everything from now on."""
+        self.events = Events(judges)
+
+    def note(self, region: int, what: str, *details: Any) -> None:
+        """A line of the trace."""
+        self.trace.note((self.scheduler.now_ms - EPOCH_MS, region, what, *details))
+
+    def aside(self, region: int, what: str, *details: Any) -> None:
+        """A line for people alone, made only when somebody is told (`trace.is_told`)."""
+        self.trace.aside(self.scheduler.now_ms - EPOCH_MS, region, what, *details)
+
+    def fault_found(self, text: str) -> None:
+        """Something that no judge need look for: it must not happen at all."""
+        self.found.append(Violation("world", self.scheduler.now_ms, 0, text))

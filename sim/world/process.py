@@ -1,0 +1,372 @@
+"""One process of a simulated region: it performs what the real driver hands out, on virtual time, disk and network.
+
+As `region.process` does live, it decides nothing. What takes time live (a transaction, a read, a turn
+of merging, a step) is an event here, so that a kill may fall between any two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Optional
+
+from anabranch.crdt.block import Block
+from anabranch.region import starting
+from anabranch.region.clock import Clock
+from anabranch.region.config import RegionConfig
+from anabranch.region.database import Database
+from anabranch.region.driver import Driver, Limits
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.outbox import LateReply
+from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.rows import BlockRow, Commit
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
+from anabranch.region.work import LogRead, Transaction, Work
+from anabranch.sim.history import Committed, Moved, Vector, Words
+from anabranch.sim.world.disk import Disk
+from anabranch.sim.world.environment import Environment
+from anabranch.sim.world.lines import ClientEvents, Lines
+from anabranch.sim.world.network import Endpoint, Network, Pipe
+from anabranch.sim.world.scheduler import uniform
+from anabranch.sim.world.tap import TappedEngine
+from anabranch.sim.world.vfs import Opener, go_on, run
+from anabranch.sync.messages import Message
+
+_QUESTION: Final = "question:"
+
+
+class DiedInWrite(Exception):
+    """The disk said so: the process died in the middle of a write."""
+
+
+class SimulatedProcess(Endpoint):
+    """`number` counts the processes of a region. `died` is called when the disk ends this one in the middle of a write."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        network: Network,
+        events: ClientEvents,
+        region_id: int,
+        number: int,
+        disk: Disk,
+        clock: Clock,
+        draw: Random,
+        died: Callable[[], None],
+    ) -> None:
+        self.region_id = region_id
+        self.number: Final = number
+        self.is_running = False
+        self.is_paused = False
+        self.pipes: list[tuple[Pipe, int]] = []
+        self.write_ms = (0, 3)  # how long a transaction takes
+        # Counter of the newest effect of its own that judges were told is on the disk.
+        self.told = 0
+        self._environment: Final = environment
+        self._network: Final = network
+        self._disk: Final = disk
+        self._clock: Final = clock
+        self._draw: Final = draw
+        self._died: Final = died
+        self.opener: Final = Opener(disk)
+        self.lines: Final = Lines(environment, region_id, events, self.stepped)
+        self.driver: Driver
+        self._database: Database
+        self._step_planned = False
+        # Transactions handed out and not yet reported back: how each ended, None while it has not.
+        self._planned: dict[Transaction, Optional[str]] = {}
+        # Questions to the log that are not answered yet.
+        self._asked: dict[LogRead, None] = {}
+
+    # -- start and end
+
+    def start(self, config: RegionConfig, limits: Limits) -> None:
+        """Starts on what is on the disk; StorageError when that cannot be."""
+        self._database = Database(Path("data"), self.opener.connect)
+        started = starting.start(config, self._database, self._clock, limits, self._engine)
+        self.driver = run(started)
+        self.is_running = True
+        self._network.register(self)
+        self.lines.begin(self.driver)
+
+    def _engine(self, state: EngineState) -> Engine:
+        return TappedEngine(state, self)
+
+    def begin(self) -> None:
+        """The start is told of: it begins to run."""
+        self._tell_found()
+        self.stepped()
+        first_ms = uniform(self._draw, 1, self._environment.tick_ms)
+        self._environment.scheduler.after(first_ms, self._tick)
+
+    def _tell_found(self) -> None:
+        """The former process may have died when its last commit was on the disk and it had not heard of that."""
+        engine = self.driver.engine
+        blocks: list[Block] = []
+        found = engine.vector.get(self.region_id, 0)
+        while self.told < found:
+            block = run(self._database.block_with(self.region_id, self.told + 1))
+            assert block is not None
+            blocks.append(block)
+            self.told = block.last
+        self.told = found
+        if blocks:
+            self._tell_committed(dict(engine.vector), blocks)
+
+    def end(self) -> None:
+        """The process is dead, and knows nothing of it."""
+        self.is_running = False
+        self._disk.detach()
+        self.opener.close()
+
+    def stop_cleanly(self) -> None:
+        """As a service manager stops it: everything is committed and checkpointed. StorageError when that fails."""
+        for pipe, end in list(self.pipes):
+            self._network.drop(pipe, (end != 0, end != 1))
+        for transaction, error in list(self._planned.items()):
+            if error is None:
+                self._write_now(transaction)
+            else:
+                self._report(transaction, error)
+        for read in list(self._asked):
+            self._read_now(read)
+        self.driver.stop()
+        while True:
+            work = self.driver.step()
+            self.lines.perform(work.clients)
+            for read in work.reads:
+                self._read_now(read)
+            if work.transaction is not None:
+                self._write_now(work.transaction)
+            if work.has_stopped:
+                break
+        if self.driver.engine.state.disk.error:
+            raise StorageError(self.driver.engine.state.disk.error)
+        assert self.driver.engine.is_all_in_commits()
+        self.opener.close()
+
+    def _read_now(self, read: LogRead) -> None:
+        self.driver.read(read, run(self._database.answer(read.request)))
+
+    def _write_now(self, transaction: Transaction) -> None:
+        """Writes at once; `DiedInWrite` when the disk ends the process in it."""
+        try:
+            run(self._database.write(transaction.statements))
+        except StorageError as error:
+            if self._disk.is_dead():
+                raise DiedInWrite from error
+            self.driver.failed(transaction, str(error))
+            return
+        if self._disk.is_dead():
+            raise DiedInWrite
+        self._tell_written(transaction.commit)
+        self.driver.written(transaction)
+
+    # -- steps
+
+    def stepped(self) -> None:
+        """The driver was called: a step follows at this moment, if one is due before the next tick."""
+        if not self._step_planned and self.is_running and self.driver.is_step_due():
+            self._plan_step()
+
+    def has_room(self) -> None:
+        """A connection takes messages again, or the process goes on after a pause."""
+        self._plan_step()
+
+    def _plan_step(self) -> None:
+        if not self._step_planned and self.is_running:
+            self._step_planned = True
+            self._environment.scheduler.after(0, self._step)
+
+    def _step(self) -> None:
+        self._step_planned = False
+        if self.is_running and not self.is_paused:
+            self._perform(self.driver.step())
+
+    def _perform(self, work: Work) -> None:
+        """Does what a step asks for, as `region.process` does."""
+        scheduler, draw = self._environment.scheduler, self._draw
+        for note in work.notes:
+            self._environment.note(self.region_id, "says", note.text)
+        self.lines.perform(work.clients)
+        if work.transaction is not None:
+            self._planned[work.transaction] = None
+            if work.transaction.commit is None:
+                self._environment.counters["checkpoint write"] += 1
+            scheduler.after(uniform(draw, *self.write_ms), self._write, work.transaction)
+        for read in work.reads:
+            self._asked[read] = None
+            self._environment.counters[_QUESTION + type(read.request).__name__] += 1
+            scheduler.after(uniform(draw, 0, 1), self._read, read)
+        for peer in work.dials:
+            self._network.dial(self, peer)
+        for number in work.hang_ups:
+            self._network.close(self, number)
+        if work.merge_in_ms is not None:
+            scheduler.after(uniform(draw, 0, 1), self._merge)
+        self._network.pump(self)
+
+    def _tick(self) -> None:
+        if not self.is_running:
+            return
+        if not self.is_paused:
+            self.driver.tick()
+            self.stepped()
+        self._environment.scheduler.after(self._environment.tick_ms, self._tick)
+
+    def _merge(self) -> None:
+        if not self.is_running:
+            return
+        if self.is_paused:
+            self._environment.scheduler.after(self._environment.tick_ms, self._merge)
+            return
+        self.driver.merge()
+        self.stepped()
+
+    # -- the disk
+
+    def _write(self, transaction: Transaction) -> None:
+        """The thread writes: the transaction is on the disk, or failed, before the loop hears of it."""
+        if not self.is_running:
+            return
+        error = ""
+        try:
+            run(self._database.write(transaction.statements))
+        except StorageError as failure:
+            error = str(failure)
+        if self._disk.is_dead():
+            self._died()
+            return
+        self._planned[transaction] = error
+        if not error:
+            self._tell_written(transaction.commit)
+        self._environment.scheduler.after(
+            uniform(self._draw, 0, 1), self._written, transaction, error
+        )
+
+    def _written(self, transaction: Transaction, error: str) -> None:
+        """The loop hears of it."""
+        if not self.is_running:
+            return
+        if self.is_paused:
+            scheduler = self._environment.scheduler
+            scheduler.after(self._environment.tick_ms, self._written, transaction, error)
+            return
+        del self._planned[transaction]
+        self._report(transaction, error)
+        self.stepped()
+
+    def _report(self, transaction: Transaction, error: str) -> None:
+        if error:
+            self._environment.note(self.region_id, "disk fails", error)
+            self._environment.counters["write failed"] += 1
+            self.driver.failed(transaction, error)
+        else:
+            commit = transaction.commit
+            if commit is not None:
+                self._environment.note(
+                    self.region_id, "commits", commit.position, dict(commit.vector)
+                )
+            self.driver.written(transaction)
+
+    def _tell_written(self, commit: Optional[Commit]) -> None:
+        """It is on the disk, whether the process hears of it or not: peers may be sent it from now on."""
+        if commit is None:
+            return
+        self.told = commit.vector.get(self.region_id, 0)
+        rows = [row for row in commit.rows if isinstance(row, BlockRow)]
+        own = [row.block for row in rows if row.source == 0]
+        self._tell_committed(dict(commit.vector), own)
+
+    def _tell_committed(self, vector: Vector, blocks: list[Block]) -> None:
+        now_ms = self._environment.scheduler.now_ms
+        event = Committed(self.region_id, self.number, vector, blocks, now_ms)
+        self._environment.events.committed(event)
+
+    def _read(self, read: LogRead, work: Optional[Coroutine[Any, Any, Any]] = None) -> None:
+        """The log answers later than it is asked: others may be there in between, also while the process is paused."""
+        if not self.is_running:
+            if work is not None:
+                work.close()
+            return
+        if work is None:
+            work = self._database.answer(read.request)
+        try:
+            done = go_on(work)
+        except Exception as error:
+            self._environment.note(self.region_id, "cannot read", str(error))
+            del self._asked[read]
+            self.driver.cannot_read(read, str(error))
+            self.stepped()
+            return
+        if done is None:
+            self._environment.scheduler.after(uniform(self._draw, 0, 2), self._read, read, work)
+        else:
+            del self._asked[read]
+            self.driver.read(read, done[0])
+            self.stepped()
+
+    # -- peers (see `Endpoint`)
+
+    def dialled(self, peer: int) -> Optional[int]:
+        number = self.driver.dialled(peer)
+        self.stepped()
+        return number
+
+    def dial_failed(self, peer: int, text: str) -> None:
+        self.driver.dial_failed(peer, text)
+        self.stepped()
+
+    def accepted(self) -> int:
+        number = self.driver.accepted()
+        self.stepped()
+        return number
+
+    def received(self, connection: int, message: Message) -> None:
+        self.driver.received(connection, message)
+        self.stepped()
+
+    def disconnected(self, connection: int, text: str) -> None:
+        self.driver.disconnected(connection, text)
+        self.stepped()
+
+    def next_message(self, connection: int) -> Optional[Message]:
+        message = self.driver.next_message(connection)
+        if message is not None:
+            self.stepped()
+        return message
+
+    def is_over(self, connection: int) -> bool:
+        return self.driver.is_over(connection)
+
+    # -- what the engine did (see `EngineWatcher`)
+
+    def executed(self, session: Session, argv: Words, reply: Reply, before: Vector) -> None:
+        engine = self.driver.engine
+        self.lines.executed(
+            session,
+            argv,
+            reply,
+            before,
+            dict(engine.vector),
+            self._clock.now_ms(),
+            engine.state.clock.now_ms,
+        )
+
+    def moved(self, how: str, before: Vector, after: Vector, late: list[LateReply]) -> None:
+        if late and self.lines.have_waited(late):
+            how = "waited"
+        self._environment.note(self.region_id, how, before, after)
+        clock_ms = self.driver.engine.state.clock.now_ms
+        now_ms = self._environment.scheduler.now_ms
+        event = Moved(self.region_id, self.number, how, before, after, now_ms, clock_ms)
+        self._environment.events.moved(event)
+
+    def answered(self, late: LateReply, vector: Vector) -> None:
+        self.lines.answered(late, vector, self.driver.engine.state.clock.now_ms)
+
+    def failed(self, error: Exception) -> None:
+        self._environment.fault_found(f"{type(error).__name__}: {error}")

@@ -1,0 +1,108 @@
+"""An engine that tells of every call that may matter to judges, in the true order: what ran, what moved, who was answered."""
+
+from __future__ import annotations
+
+from typing import Final, Optional, Protocol
+
+from anabranch.crdt.block import Block
+from anabranch.crdt.gossip import Gossip
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.outbox import LateReply
+from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.rows import Commit
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
+from anabranch.sim.history import Vector, Words
+
+
+class EngineWatcher(Protocol):
+    """Who is told."""
+
+    def executed(self, session: Session, argv: Words, reply: Reply, before: Vector) -> None:
+        """A command ran, or began to wait; `before` is the vector before it."""
+
+    def moved(self, how: str, before: Vector, after: Vector, late: list[LateReply]) -> None:
+        """A call moved the vector; `late` are the replies that it made."""
+
+    def answered(self, late: LateReply, vector: Vector) -> None:
+        """A command that had waited has its reply."""
+
+    def failed(self, error: Exception) -> None:
+        """A call ended with an error that is none of the protocol's."""
+
+
+class TappedEngine(Engine):
+    """The real engine. Nothing that it does is changed."""
+
+    def __init__(self, state: EngineState, watcher: EngineWatcher) -> None:
+        self._watcher: Final = watcher
+        self._seen: Vector = {}
+        self._replies_seen = 0
+        super().__init__(state)
+        self._seen = dict(state.keyspace.vector)
+
+    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply:
+        before = self._seen
+        words = tuple(argv)
+        try:
+            reply = super().execute(session, argv, now_ms)
+        except Exception as error:
+            self._watcher.failed(error)
+            raise
+        if self.state.keyspace.vector != before:
+            self._seen = dict(self.state.keyspace.vector)
+        self._watcher.executed(session, words, reply, before)
+        self._look("tick")
+        return reply
+
+    def _look(self, how: str) -> None:
+        """Tells what moved, and who was answered, since the last look."""
+        replies = self.state.outbox.replies
+        late = replies[self._replies_seen :]
+        self._replies_seen = len(replies)
+        if self.state.keyspace.vector != self._seen:
+            before, self._seen = self._seen, dict(self.state.keyspace.vector)
+            self._watcher.moved(how, before, self._seen, late)
+        for one in late:
+            self._watcher.answered(one, self._seen)
+
+    def take_replies(self) -> list[LateReply]:
+        self._replies_seen = 0
+        return super().take_replies()
+
+    def tick(self, now_ms: int) -> None:
+        super().tick(now_ms)
+        self._look("tick")
+
+    def take_commit(self, now_ms: int) -> Optional[Commit]:
+        commit = super().take_commit(now_ms)
+        self._look("tick")
+        return commit
+
+    def committed(self, now_ms: int) -> None:
+        super().committed(now_ms)
+        self._look("tick")
+
+    def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
+        try:
+            super().merge(blocks, source, now_ms)
+        finally:
+            self._look("merge")
+
+    def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
+        try:
+            super().join(chunks, source, now_ms)
+        finally:
+            self._look("join")
+
+    def peer_holds(self, peer: int, life: int, vector: Vector, now_ms: int) -> None:
+        super().peer_holds(peer, life, vector, now_ms)
+        self._look("merge")
+
+    def hear(self, gossip: Gossip, now_ms: int) -> None:
+        super().hear(gossip, now_ms)
+        self._look("merge")
+
+    def acknowledged(self, peer: int, vector: Vector, now_ms: int) -> None:
+        super().acknowledged(peer, vector, now_ms)
+        self._look("merge")
