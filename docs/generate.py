@@ -14,6 +14,7 @@ sys.path.append(str(DOCS.parent))
 
 from anabranch.region.config import ALIASES, ENVIRONMENT_PREFIX, IDENTITY  # noqa: E402
 from anabranch.region.engine import registry, settings  # noqa: E402
+from anabranch.region.engine.state import EngineState  # noqa: E402
 from anabranch.region.engine.table import Command  # noqa: E402
 from anabranch.sim.rules.table import NOT_SIMULATED, RULES  # noqa: E402
 
@@ -91,13 +92,13 @@ GROUPS = {
 BEGIN, END = "<!-- written by docs/generate.py: begin -->", "<!-- end -->"
 
 
-def _command_rows(command: Command) -> list[str]:
+def _command_rows(command: Command[EngineState]) -> list[str]:
     if command.subcommands:
         return [row for one in command.subcommands.values() for row in _command_rows(one)]
     name = command.name.replace("|", " ").upper()
-    syntax = f" {command.syntax}" if command.syntax else ""
+    syntax = f" {command.docs.syntax}" if command.docs.syntax else ""
     shown = f"{name}{syntax}".replace("|", "\\|")
-    return [f"| `{shown}` | {command.reply} | {command.summary} |"]
+    return [f"| `{shown}` | {command.docs.reply} | {command.docs.summary} |"]
 
 
 def commands_page() -> str:
@@ -107,10 +108,13 @@ def commands_page() -> str:
     lines = [BEGIN]
     for group, title in GROUPS.items():
         rows = [
-            row for command in commands if command.group == group for row in _command_rows(command)
+            row
+            for command in commands
+            if command.docs.group == group
+            for row in _command_rows(command)
         ]
         lines += ["", f"### {title}", "", "| command | replies | does |", "|---|---|---|", *rows]
-    assert all(command.group in GROUPS for command in commands), "a group without a title"
+    assert all(command.docs.group in GROUPS for command in commands), "a group without a title"
     return before + "\n".join([*lines, "", END]) + rest.partition(END)[2]
 
 

@@ -5,12 +5,24 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Optional
 
-from anabranch.crdt import acknowledge, local, undelivered
+from anabranch.crdt import acknowledge, undelivered
 from anabranch.crdt import effects as fx
 from anabranch.crdt.apply import add, apply, collect, collect_flush
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.local import Item, LocalRecord, apply_local
+from anabranch.crdt.local import (
+    Claim,
+    Claimed,
+    ConsumerDeleted,
+    Delivered,
+    EntryRef,
+    FloorRaised,
+    FloorSet,
+    LocalRecord,
+    RecordHead,
+    Removed,
+    apply_local,
+)
 from anabranch.crdt.merge import forward
 from anabranch.crdt.node import SAME_NAMES, encode_names, encode_values, put_entry
 from anabranch.crdt.place import Place, at_counters, at_id
@@ -98,8 +110,8 @@ def receive(keyspace: Keyspace, op: Op, dot: Dot, now_ms: int = 0, is_own: bool 
 # -- from crdt to what the naive model compares ------------------------------------------------------------------------
 
 
-def place(position: Place) -> Start:
-    return position.entry_id if position.is_id else tuple(sorted(position.counters.items()))
+def start_of(place: Place) -> Start:
+    return place.entry_id if place.is_id else tuple(sorted(place.counters.items()))
 
 
 def dots_in(spans: SpansByRegion) -> set[Dot]:
@@ -124,7 +136,7 @@ def converged(keyspace: Keyspace) -> dict[bytes, object]:
             for region_id, (counter, entry_id) in stream.header.items()
         }
         creates = {
-            (name, dot): (place(create.start), frozenset(dots_in(create.acked)))
+            (name, dot): (start_of(create.start), frozenset(dots_in(create.acked)))
             for name, group in stream.groups.items()
             for dot, create in group.creates.items()
         }
@@ -234,7 +246,7 @@ def locals_of(keyspace: Keyspace) -> Locals:
                 "the PELs of group and consumers differ"
             )
             assert state.pel.length == len(pel)
-            floor = None if state.floor is None else place(state.floor)
+            floor = None if state.floor is None else start_of(state.floor)
             dropped = {
                 (region_id, counter)
                 for region_id, counters in state.dropped.items()
@@ -378,10 +390,8 @@ class Twin:
 
     # -- local steps, as records ---------------------------------------------------------------------------------------
 
-    def _record(self, kind: int, key: bytes, group: bytes) -> LocalRecord:
-        return LocalRecord(
-            kind, key, group, sorted(self.naive.keys[key].creates[group]), self.clock_ms
-        )
+    def _head(self, key: bytes, group: bytes) -> RecordHead:
+        return RecordHead(key, group, sorted(self.naive.keys[key].creates[group]), self.clock_ms)
 
     def _run(self, record: LocalRecord) -> None:
         apply_local(self.keyspace, record)
@@ -409,77 +419,71 @@ class Twin:
         ]
         if not entries:
             return []
-        record = self._record(local.DELIVERED, key, group)
-        record.consumer = consumer
-        record.no_ack = no_ack
-        record.spans = handout.spans
+        head = self._head(key, group)
         for entry in entries:
-            record.items.append(Item(entry.region_id, entry.counter, entry.entry_id))
             naive_engine.deliver(stream, group, entry, consumer, self.clock_ms, no_ack)
         stream.local(group).consumers.add(consumer)
-        self._run(record)
+        taken = [EntryRef(entry.region_id, entry.counter, entry.entry_id) for entry in entries]
+        self._run(Delivered(head, consumer, taken, handout.spans, 0, no_ack))
         return entries
 
     def acknowledge(self, key: bytes, group: bytes, entry_ids: set[int]) -> int:
         """XACK; how many."""
         state = self.naive.keys[key].local(group)
-        record = self._record(local.REMOVED, key, group)
+        removed: list[EntryRef] = []
         for dot, pending in sorted(state.pel.items()):
             if pending[0] in entry_ids:
-                record.items.append(Item(dot[0], dot[1], pending[0]))
+                removed.append(EntryRef(dot[0], dot[1], pending[0]))
                 del state.pel[dot]
-        if record.items:
-            self._run(record)
-        return len(record.items)
+        if removed:
+            self._run(Removed(self._head(key, group), removed))
+        return len(removed)
 
     def claim(self, key: bytes, group: bytes, consumer: bytes, entry_id: int) -> None:
         """XCLAIM FORCE of what bears the ID."""
         stream = self.naive.keys[key]
         state = stream.local(group)
-        record = self._record(local.CLAIMED, key, group)
-        record.consumer = consumer
+        claims: list[Claim] = []
         for dot, (each, _) in sorted(stream.entries.items()):
             if each == entry_id:
                 deliveries = state.pel[dot][3] + 1 if dot in state.pel else 1
-                record.items.append(Item(dot[0], dot[1], each, self.clock_ms, deliveries))
+                entry = EntryRef(dot[0], dot[1], each)
+                claims.append(Claim(entry, self.clock_ms, deliveries))
                 state.pel[dot] = (each, consumer, self.clock_ms, deliveries)
                 state.dropped.discard(dot)
         state.consumers.add(consumer)
-        self._run(record)
+        self._run(Claimed(self._head(key, group), consumer, claims))
 
     def delete_consumer(self, key: bytes, group: bytes, consumer: bytes) -> None:
         state = self.naive.keys[key].local(group)
-        record = self._record(local.CONSUMER_DELETED, key, group)
-        record.consumer = consumer
         for dot in [dot for dot, pending in state.pel.items() if pending[1] == consumer]:
             del state.pel[dot]
             state.dropped.add(dot)
         state.consumers.discard(consumer)
-        self._run(record)
+        self._run(ConsumerDeleted(self._head(key, group), consumer))
 
     def set_floor(self, key: bytes, group: bytes, floor: Start) -> None:
         """XGROUP SETID."""
         stream = self.naive.keys[key]
         state = stream.local(group)
-        record = self._record(local.FLOOR_SET, key, group)
-        record.floor = at_id(floor) if isinstance(floor, int) else at_counters(dict(floor))
+        last_below: list[EntryRef] = []
         state.floor = floor
         state.raised_id = 0
         for region_id in {dot[0] for dot in stream.entries}:
             counter = naive_engine.counter_below(stream, region_id, floor)
             if counter:
-                record.items.append(Item(region_id, counter, stream.entries[region_id, counter][0]))
-        ends = {item.region_id: item.counter for item in record.items}
+                entry_id = stream.entries[region_id, counter][0]
+                last_below.append(EntryRef(region_id, counter, entry_id))
+        ends = {entry.region_id: entry.counter for entry in last_below}
         state.given = {dot for dot in state.given if dot[1] <= ends.get(dot[0], 0)}
-        self._run(record)
+        start = at_id(floor) if isinstance(floor, int) else at_counters(dict(floor))
+        self._run(FloorSet(self._head(key, group), start, last_below, 0))
 
     def raise_floor(self, key: bytes, group: bytes, last_id: int) -> None:
         """XCLAIM LASTID."""
         state = self.naive.keys[key].local(group)
-        record = self._record(local.FLOOR_RAISED, key, group)
-        record.last_id = last_id
         state.raised_id = max(state.raised_id, last_id)
-        self._run(record)
+        self._run(FloorRaised(self._head(key, group), last_id))
 
 
 def equal(one: Twin, other: Twin) -> bool:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.crdt import effects as fx
-from anabranch.crdt import local
 from anabranch.crdt.apply import apply, apply_block
 from anabranch.crdt.block import NO_CHAIN, Block, BlockWriter, chain_after, read_effects
 from anabranch.crdt.encoding import (
@@ -22,14 +21,31 @@ from anabranch.crdt.encoding import (
     put_varint,
     put_vector,
 )
+from anabranch.crdt.idempotency import Pair, PairLimits
+from anabranch.crdt.join import join as join_snapshot
 from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.local import Item, LocalRecord, put_record, read_records
+from anabranch.crdt.local import (
+    Claim,
+    Claimed,
+    ConsumerDeleted,
+    ConsumerMade,
+    Delivered,
+    EntryRef,
+    FloorRaised,
+    FloorSet,
+    LocalRecord,
+    RecordHead,
+    Removed,
+    apply_local,
+    read_records,
+)
 from anabranch.crdt.merge import forward
 from anabranch.crdt.node import decode_fields, encode_names, encode_values
-from anabranch.crdt.place import at_counters, at_id
+from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
-from anabranch.crdt.spans import Spans
+from anabranch.crdt.spans import Spans, put_spans_by_region
 from anabranch.crdt.state import (
+    STATE_VERSION,
     NodeImage,
     push_node,
     put_converged,
@@ -415,7 +431,7 @@ def test_checkpoint_round_trip() -> None:
                 body = bytearray()
                 put_converged(body, stream)
                 reader = Reader(bytes(body))
-                read_converged(reader, loaded)
+                assert read_converged(reader, loaded) == STATE_VERSION
                 assert reader.at_end()
                 for region_id, log in stream.logs.items():
                     for node in log.rax.nodes:
@@ -434,42 +450,197 @@ def test_checkpoint_round_trip() -> None:
             assert again.digest() == twin.keyspace.digest()
 
 
+def stream_with_pairs(adds: list[tuple[bytes, bytes]], maxsizes: dict[bytes, int]) -> Stream:
+    """Pairs of several producers, each producer's retired above its maxsize."""
+    stream = Stream(b"k", NodeLimits(), PairLimits())
+    for number, (pid, iid) in enumerate(adds, 1):
+        dot = (1 + number % 2, number)
+        stream.pairs.add(Pair(pid, iid, dot, number << 64, 900, {1: number}, 1000 + number))
+        if pid in maxsizes:
+            stream.pairs.retire(pid, maxsizes[pid])
+    return stream
+
+
+def pairs_of(stream: Stream) -> dict[bytes, list[object]]:
+    """Producer → its pairs in their order, with all that is known of them."""
+    return {
+        pid: [plain(pair) for pair in producer.order]
+        for pid, producer in stream.pairs.producers.items()
+    }
+
+
+def state_of(stream: Stream) -> bytes:
+    out = bytearray()
+    put_converged(out, stream)
+    put_local(out, stream)
+    return bytes(out)
+
+
+def read_state(body: bytes, limits: PairLimits) -> Stream:
+    stream = Stream(b"k", NodeLimits(), limits)
+    reader = Reader(body)
+    read_local(reader, stream, read_converged(reader, stream))
+    assert reader.at_end()
+    return stream
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([b"", b"p", b"q"]), st.sampled_from([b"i", b"j", b"k"])),
+        max_size=20,
+    ),
+    st.dictionaries(st.sampled_from([b"", b"p", b"q"]), st.integers(0, 4)),
+)
+def test_a_checkpoint_says_which_pairs_are_retired(
+    adds: list[tuple[bytes, bytes]], maxsizes: dict[bytes, int]
+) -> None:
+    """S9.3, S13.1: a pair that answered no more answers no more after a start, and all else of it is the same."""
+    stream = stream_with_pairs(adds, maxsizes)
+    limits = PairLimits()
+    limits.retired_max = 0  # of a start: what is on the disk is not forgotten for it
+    again = read_state(state_of(stream), limits)
+    assert pairs_of(again) == pairs_of(stream)
+    assert again.pairs.count_answering() == stream.pairs.count_answering()
+    retired = sum(pair.is_retired for pair in stream.pairs.everything())
+    assert (limits.retired, limits.forgotten_early) == (retired, 0)
+    for pid in (b"", b"p", b"q"):
+        for iid in (b"i", b"j", b"k"):
+            one, other = (each.pairs.answer(pid, iid, 1010, 50) for each in (stream, again))
+            assert (None if one is None else one.dot) == (None if other is None else other.dot)
+    assert state_of(again) == state_of(stream)
+
+
+def test_state_of_version_1_has_no_retired_pairs() -> None:
+    """A checkpoint of the release before: all of its pairs answer, and what follows is read from where it stands."""
+    stream = full_twin().keyspace.keys[b"m"]
+    for number in range(3):
+        stream.pairs.add(Pair(b"p", b"%d" % number, (2, number + 1), 5, 900, {}, 1000))
+    body = state_of(stream)
+    assert body[0] == STATE_VERSION == 2 and body[-1] == 0, "no producer has retired ones"
+    former = bytes([1]) + body[1:-1]
+    limits = PairLimits()
+    again = read_state(former, limits)
+    assert pairs_of(again) == pairs_of(stream)
+    assert again.pairs.count_answering() == stream.pairs.count() and limits.retired == 0
+    assert state_of(again) == body
+    for version in (0, 3, 127):
+        with pytest.raises(Malformed):
+            read_state(bytes([version]) + body[1:], PairLimits())
+
+
+def test_more_retired_pairs_than_there_are_pairs() -> None:
+    """Bytes that nobody wrote: a number beyond what is there, and producers that are not there."""
+    stream = stream_with_pairs([(b"p", b"i"), (b"p", b"j")], {b"p": 0})
+    body = state_of(stream)
+    assert body.endswith(b"\x01\x01p\x02")
+    limits = PairLimits()
+    again = read_state(body[:-1] + b"\x7f", limits)
+    assert [pair.is_retired for pair in again.pairs.everything()] == [True, True]
+    assert limits.retired == 2
+    limits = PairLimits()
+    again = read_state(body[:-2] + b"q\x02", limits)
+    assert [pair.is_retired for pair in again.pairs.everything()] == [False, False]
+    assert limits.retired == 0
+
+
+def test_a_snapshot_does_not_say_which_pairs_are_retired() -> None:
+    """S11.3: pairs above maxsize answer no more, or still do, by what the region itself holds."""
+    keyspace = Keyspace(1, NodeLimits())
+    keyspace.pair_limits.maxsize = 2
+    for counter in range(1, 6):
+        op = ns.Add(b"k", counter << 64, (b"f", b"v"), b"p", b"%d" % counter, 1000, {})
+        receive(keyspace, op, (1, counter), 1000, True)
+    assert keyspace.pair_limits.retired == 3
+    other = read_snapshot(snapshot_bytes(keyspace), NodeLimits())
+    assert [(pair.iid, pair.is_retired) for pair in other.keys[b"k"].pairs.everything()] == [
+        (b"%d" % counter, False) for counter in range(1, 6)
+    ]
+    assert other.pair_limits.retired == 0
+    here = Keyspace(2, NodeLimits())
+    here.pair_limits.maxsize = 4
+    join_snapshot(here, other, 2000)
+    assert [
+        (pair.iid, pair.held_ms, pair.is_retired) for pair in here.keys[b"k"].pairs.everything()
+    ] == [(b"%d" % counter, 2000, counter == 1) for counter in range(1, 6)]
+    assert here.pair_limits.retired == 1
+
+
 # -- local records -----------------------------------------------------------------------------------------------------------
 
 
+def every_record() -> list[LocalRecord]:
+    head = RecordHead(b"k", b"g", [(1, 2), (3, 4)], 1234)
+    entries = [EntryRef(1, 2, 7 << 64 | 1), EntryRef(2, 9, 8 << 64)]
+    given_ = {1: Spans()}
+    given_[1].add(0, 5, 77)
+    return [
+        Delivered(head, b"c", entries, given_, 12, False),
+        Delivered(head, b"c", entries, given_, 12, True),
+        Removed(head, entries),
+        Claimed(head, b"c", [Claim(entry, 55, 3) for entry in entries]),
+        ConsumerMade(head, b"c"),
+        ConsumerDeleted(head, b"c"),
+        FloorSet(head, at_id(5 << 64), entries, 12),
+        FloorSet(head, at_counters({1: 2}), entries, 12),
+        FloorRaised(head, 9 << 64),
+    ]
+
+
 def test_local_records_round_trip() -> None:
+    written = every_record()
+    assert {record.kind for record in written} == set(range(1, 8))
     out = bytearray()
-    written = []
-    for kind in range(local.DELIVERED, local.ENTRIES_READ + 1):
-        record = LocalRecord(kind, b"k", b"g", [(1, 2), (3, 4)], 1234)
-        record.consumer = b"c"
-        claimed = (55, 3) if kind == local.CLAIMED else (0, 0)
-        record.items = [Item(1, 2, 7 << 64 | 1, *claimed), Item(2, 9, 8 << 64, *claimed)]
-        record.spans = {1: Spans()}
-        record.spans[1].add(0, 5, 77)
-        if kind == local.FLOOR_SET:
-            record.floor = at_counters({1: 2}) if kind % 2 else at_id(5 << 64)
-        record.last_id = 9 << 64
-        record.entries_read = 12
-        record.no_ack = kind == local.DELIVERED
-        written.append(record)
-        put_record(out, record)
+    for record in written:
+        record.put(out)
     again = read_records(bytes(out))
     assert [plain(record) for record in again] == [plain(record) for record in written]
     assert refuses_or_reads(read_records, bytes(out)) > 300
 
 
 def test_kinds_of_records_on_disks_stay_what_they_are() -> None:
-    kinds = [
-        local.DELIVERED,
-        local.REMOVED,
-        local.CLAIMED,
-        local.CONSUMER,
-        local.CONSUMER_DELETED,
-        local.FLOOR_SET,
-        local.FLOOR_RAISED,
-    ]
-    assert [*kinds, local.ENTRIES_READ] == [1, 2, 3, 4, 5, 6, 7, 8]
+    kinds = [Delivered, Removed, Claimed, ConsumerMade, ConsumerDeleted, FloorSet, FloorRaised]
+    assert [kind.kind for kind in kinds] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_the_layout_of_records_on_disks_stays_what_it_is() -> None:
+    """One layout for all kinds: what a kind has not is empty or 0. Only claims have times, only FloorSet has a place."""
+    for record in every_record():
+        out = bytearray([record.kind])
+        put_bytes(out, b"k")
+        put_bytes(out, b"g")
+        put_dots(out, [(1, 2), (3, 4)])
+        put_varint(out, 1234)
+        put_bytes(out, getattr(record, "consumer", b""))
+        if isinstance(record, (ConsumerMade, ConsumerDeleted, FloorRaised)):
+            put_varint(out, 0)
+        else:
+            put_varint(out, 2)
+            for region_id, counter, entry_id in ((1, 2, 7 << 64 | 1), (2, 9, 8 << 64)):
+                put_varint(out, region_id)
+                put_varint(out, counter)
+                put_id(out, entry_id)
+                if isinstance(record, Claimed):
+                    put_varint(out, 55)
+                    put_varint(out, 3)
+        put_spans_by_region(out, record.spans if isinstance(record, Delivered) else {})
+        if isinstance(record, FloorSet):
+            put_place(out, record.floor)
+        put_id(out, 9 << 64 if isinstance(record, FloorRaised) else 0)
+        put_varint(out, 12 if isinstance(record, (Delivered, FloorSet)) else 0)
+        out.append(1 if isinstance(record, Delivered) and record.no_ack else 0)
+        written = bytearray()
+        record.put(written)
+        assert written == out, type(record)
+
+
+@pytest.mark.parametrize("kind", [0, 8, 9, 127])
+def test_records_of_unknown_kinds_are_refused(kind: int) -> None:
+    out = bytearray()
+    ConsumerMade(RecordHead(b"k", b"g", [(1, 2)], 5), b"c").put(out)
+    out[0] = kind
+    with pytest.raises(Malformed):
+        read_records(bytes(out))
 
 
 def test_replay_of_records_is_what_was_live() -> None:
@@ -488,9 +659,9 @@ def test_replay_of_records_is_what_was_live() -> None:
             for number in range(len(twin.log) + 1):
                 while records and records[0][0] == number:
                     out = bytearray()
-                    put_record(out, records.pop(0)[1])
+                    records.pop(0)[1].put(out)
                     for record in read_records(bytes(out)):
-                        local.apply_local(replayed.keyspace, record)
+                        apply_local(replayed.keyspace, record)
                 if number < len(twin.log):
                     sent = twin.log[number]
                     receive(replayed.keyspace, sent.op, sent.dot, 0, sent.dot[0] == twin.region_id)

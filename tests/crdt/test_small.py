@@ -1,13 +1,15 @@
-"""Vectors, spans, positions, PELs, pairs: the small structures against sets, dicts and lists."""
+"""Vectors, spans, places, PELs, pairs: the small structures against sets, dicts and lists."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.crdt import vector as vectors
 from anabranch.crdt.encoding import Reader
-from anabranch.crdt.idempotency import Pair, Pairs, is_conflict
+from anabranch.crdt.idempotency import Pair, PairLimits, Pairs, is_conflict
 from anabranch.crdt.pel import Pel, Pending
 from anabranch.crdt.place import at_counters, at_id, put_place, read_place
 from anabranch.crdt.region_log import NodeLimits, RegionLog
@@ -22,6 +24,7 @@ from anabranch.crdt.spans import (
 from anabranch.crdt.vector import Vector
 from tests.crdt.test_logs import append
 from tests.oracles.naive_log import counters_of, spans_of
+from tests.oracles.naive_pairs import NaiveHeld, NaivePairs
 from tests.oracles.naive_stream import is_above
 
 small_vectors = st.dictionaries(st.integers(1, 4), st.integers(1, 5))
@@ -127,7 +130,7 @@ def test_spans_by_region(
     }
 
 
-# -- positions ---------------------------------------------------------------------------------------------------------
+# -- places ------------------------------------------------------------------------------------------------------------
 
 
 @given(
@@ -136,7 +139,7 @@ def test_spans_by_region(
     st.integers(0, 20),
     small_vectors,
 )
-def test_positions(gaps: list[int], removed: set[int], entry_id: int, counters: Vector) -> None:
+def test_places(gaps: list[int], removed: set[int], entry_id: int, counters: Vector) -> None:
     log = RegionLog(2, NodeLimits(2, 0))
     present: list[tuple[int, int]] = []
     last = 0
@@ -148,21 +151,21 @@ def test_positions(gaps: list[int], removed: set[int], entry_id: int, counters: 
         if index < len(gaps):
             log.remove(index + 1)
     present = [each for each in present if each[0] - 1 not in removed]
-    for position, naive in (
+    for place, naive in (
         (at_id(entry_id), entry_id),
         (at_counters(counters), tuple(sorted(counters.items()))),
     ):
         below = [counter for counter, each in present if not is_above(naive, (2, counter), each)]
-        assert position.counter_in(log) == max(below, default=0)
+        assert place.counter_in(log) == max(below, default=0)
         for counter, each in present:
-            assert position.is_below(2, counter, each) == is_above(naive, (2, counter), each)
+            assert place.is_below(2, counter, each) == is_above(naive, (2, counter), each)
         out = bytearray()
-        put_place(out, position)
+        put_place(out, place)
         again = read_place(Reader(bytes(out)))
         assert (again.is_id, again.entry_id, again.counters) == (
-            position.is_id,
-            position.entry_id,
-            position.counters,
+            place.is_id,
+            place.entry_id,
+            place.counters,
         )
 
 
@@ -247,7 +250,7 @@ def test_of_a_conflict_the_lowest_id_wins_then_the_lowest_region() -> None:
 
 def test_pair_answers_for_the_duration_since_it_is_held_here() -> None:
     """S9.1: not since the entry ID's time; while both of a conflict are here, the winner answers."""
-    pairs = Pairs()
+    pairs = Pairs(PairLimits())
     pairs.add(pair(1, 1, entry_id=7, recorded_ms=0, held_ms=1000))
     assert pairs.answer(b"p", b"i", 1100, 100) is not None
     assert pairs.answer(b"p", b"i", 1101, 100) is None
@@ -260,7 +263,7 @@ def test_pair_answers_for_the_duration_since_it_is_held_here() -> None:
 
 def test_a_pair_is_kept_for_the_whole_of_its_duration() -> None:
     """As long as it answers (S9.1), it is there."""
-    pairs = Pairs()
+    pairs = Pairs(PairLimits())
     pairs.add(pair(1, 1, held_ms=1000))
     assert pairs.collect({1: 1}, 1100, 100) == 0
     assert pairs.answer(b"p", b"i", 1100, 100) is not None
@@ -268,7 +271,7 @@ def test_a_pair_is_kept_for_the_whole_of_its_duration() -> None:
 
 
 def test_pairs_are_kept_until_stable_then_collected() -> None:
-    pairs = Pairs()
+    pairs = Pairs(PairLimits())
     pairs.add(pair(1, 1, held_ms=0))
     pairs.add(pair(2, 4, held_ms=0))
     assert pairs.collect({}, 1000, 100) == 0
@@ -277,16 +280,180 @@ def test_pairs_are_kept_until_stable_then_collected() -> None:
     assert [each.dot for each in pairs.everything()] == [(2, 4)]
 
 
-def test_evicting_takes_the_oldest() -> None:
-    pairs = Pairs()
+def test_a_pair_that_was_over_before_it_came_is_collected() -> None:
+    """What the last look found is no reason not to look: the pair is stable and its duration is over already."""
+    pairs = Pairs(PairLimits())
+    assert pairs.collect({1: 5}, 1000, 100) == 0
+    pairs.add(pair(1, 1, held_ms=0))
+    assert pairs.collect({1: 5}, 1000, 100) == 1
+
+
+def test_retiring_takes_the_oldest() -> None:
+    """S9.3: of one producer, and they stay."""
+    limits = PairLimits()
+    pairs = Pairs(limits)
     for counter in range(1, 5):
         pairs.add(pair(1, counter))
     pairs.add(Pair(b"q", b"i", (1, 9), 5, 0, {}, 0))
-    assert [each.dot for each in pairs.evict(b"p", 2)] == [(1, 1), (1, 2)]
-    assert pairs.evict(b"p", 2) == []
-    assert pairs.evict(b"none", 0) == []
-    assert [each.dot for each in pairs.of(b"p", b"i")] == [(1, 3), (1, 4)]
-    assert pairs.has_dot(b"q", b"i", (1, 9))
+    for _ in range(2):
+        pairs.retire(b"p", 2)
+        retired = [each.dot for each in pairs.everything() if each.is_retired]
+        assert retired == [(1, 1), (1, 2)]
+    pairs.retire(b"none", 0)
+    assert [each.dot for each in pairs.of(b"p", b"i")] == [(1, 1), (1, 2), (1, 3), (1, 4)]
+    assert [each.dot for each in pairs.of(b"q", b"i")] == [(1, 9)]
+    assert (pairs.count(), pairs.count_answering()) == (5, 3)
+    assert pairs.count_answering_producers() == 2
+    assert (limits.retired, limits.forgotten_early) == (2, 0)
+
+
+def test_a_retired_pair_answers_nobody_and_wins_its_conflict() -> None:
+    """S9.3: its retry is a new add; what lost to it is answered with it."""
+    pairs = Pairs(PairLimits())
+    pairs.add(pair(1, 1, entry_id=5))
+    pairs.retire(b"p", 0)
+    assert pairs.answer(b"p", b"i", 0, 100) is None
+    assert pairs.count_answering_producers() == 0 and pairs
+    pairs.add(pair(2, 1, entry_id=6))
+    answer = pairs.answer(b"p", b"i", 0, 100)
+    assert answer is not None and answer.dot == (1, 1)
+    pairs.add(pair(1, 2, entry_id=7, sees={1: 1, 2: 1}))
+    pairs.retire(b"p", 1)
+    answer = pairs.answer(b"p", b"i", 0, 100)
+    assert answer is not None and answer.dot == (1, 2), "it had seen both: no conflict"
+
+
+def test_a_retired_pair_goes_when_it_is_stable() -> None:
+    """S9.3: not before, and then at once, although its duration is not over."""
+    limits = PairLimits()
+    pairs = Pairs(limits)
+    for counter in range(1, 4):
+        pairs.add(pair(1, counter, held_ms=1000))
+    assert pairs.collect({1: 1}, 1001, 100) == 0, "it still answers"
+    pairs.retire(b"p", 1)
+    assert pairs.collect({1: 1}, 1001, 100) == 1
+    assert [each.dot for each in pairs.everything()] == [(1, 2), (1, 3)]
+    assert limits.retired == 1
+    assert pairs.collect({1: 2}, 5000, 100) == 1
+    assert [each.dot for each in pairs.everything()] == [(1, 3)], "its duration is over, no more"
+    assert (limits.retired, limits.forgotten_early) == (0, 0)
+
+
+def test_beyond_the_limit_the_oldest_retired_are_forgotten_and_counted() -> None:
+    """S9.3: the limit is the region's, so that one stream's pairs make it narrow for another's."""
+    limits = PairLimits()
+    limits.retired_max = 2
+    one, two = Pairs(limits), Pairs(limits)
+    for counter in range(1, 4):
+        one.add(pair(1, counter))
+        two.add(pair(2, counter))
+    one.retire(b"p", 1)
+    assert (limits.retired, limits.forgotten_early) == (2, 0)
+    two.retire(b"p", 1)
+    assert [each.dot for each in two.everything()] == [(2, 3)]
+    assert [each.dot for each in one.everything()] == [(1, 1), (1, 2), (1, 3)]
+    assert (limits.retired, limits.forgotten_early) == (2, 2)
+    one.retire(b"p", 0)
+    assert [each.dot for each in one.everything()] == [(1, 2), (1, 3)]
+    two.retire(b"p", 0)
+    assert not two
+    assert (limits.retired, limits.forgotten_early) == (2, 4)
+    one.clear({1: 9})
+    assert limits.retired == 0
+
+
+streams = st.integers(0, 1)
+pids = st.sampled_from([b"p", b"q"])
+pair_steps = st.one_of(
+    st.tuples(
+        st.just("add"),
+        streams,
+        pids,
+        st.sampled_from([b"i", b"j"]),
+        st.integers(1, 2),
+        st.integers(1, 4),
+        st.sampled_from([0, 0, 60]),
+        st.dictionaries(st.integers(1, 2), st.integers(1, 6)),
+        st.sampled_from([0, 0, 30, 60]),
+    ),
+    st.tuples(st.just("retire"), streams, pids, st.integers(0, 2)),
+    st.tuples(st.just("retire first"), streams, pids, st.integers(0, 3)),
+    st.tuples(st.just("clear"), streams, st.dictionaries(st.integers(1, 2), st.integers(1, 4))),
+    st.tuples(
+        st.just("collect"),
+        streams,
+        st.dictionaries(st.integers(1, 2), st.integers(1, 12)),
+        st.sampled_from([0, 1, 50, 51]),
+        st.sampled_from([50, 50, 50, 100]),
+    ),
+)
+
+
+@settings(max_examples=600)
+@given(st.lists(pair_steps, max_size=25), st.integers(0, 3))
+def test_pairs_are_a_list_of_what_is_held(steps: list[tuple[Any, ...]], retired_max: int) -> None:
+    """Retiring, forgetting, clearing, collecting and answering, in two streams of one region."""
+    limits = PairLimits()
+    limits.retired_max = retired_max
+    held = [Pairs(limits), Pairs(limits)]
+    naive = NaivePairs(retired_max)
+    counters = {1: 0, 2: 0}
+    now_ms = 1000
+    for step, stream, *given_ in steps:
+        pairs = held[stream]
+        if step == "add":
+            pid, iid, region_id, entry_id, recorded_ms, sees, since_ms = given_
+            held_ms = now_ms - since_ms
+            counters[region_id] += 1
+            dot = (region_id, counters[region_id])
+            pairs.add(Pair(pid, iid, dot, entry_id, recorded_ms, sees, held_ms))
+            naive.held.append(
+                NaiveHeld(stream, pid, iid, dot, entry_id, recorded_ms, sees, held_ms)
+            )
+        elif step == "retire":
+            pairs.retire(*given_)
+            naive.retire(stream, *given_)
+        elif step == "retire first":
+            pairs.retire_first(*given_)
+            naive.retire_first(stream, *given_)
+        elif step == "clear":
+            pairs.clear(*given_)
+            naive.clear(stream, *given_)
+        else:
+            stable, later_ms, duration_ms = given_
+            now_ms += later_ms
+            assert pairs.collect(stable, now_ms, duration_ms) == naive.collect(
+                stream, stable, now_ms, duration_ms
+            )
+        _is_the_list(held, naive, limits, now_ms)
+
+
+def _is_the_list(held: list[Pairs], naive: NaivePairs, limits: PairLimits, now_ms: int) -> None:
+    assert (limits.retired, limits.forgotten_early) == (naive.retired(), naive.forgotten_early)
+    for stream, pairs in enumerate(held):
+        expected = {pid: naive.of_producer(stream, pid) for pid in (b"p", b"q")}
+        everything = [each for several in expected.values() for each in several]
+        answering = [each for each in everything if not each.is_retired]
+        assert set(pairs.producers) == {pid for pid, several in expected.items() if several}
+        assert (pairs.count(), pairs.count_answering()) == (len(everything), len(answering))
+        assert pairs.count_answering_producers() == len({each.pid for each in answering})
+        assert bool(pairs) == bool(everything)
+        for pid, several in expected.items():
+            assert [
+                (each.dot, each.is_retired) for each in pairs.everything() if each.pid == pid
+            ] == [(each.dot, each.is_retired) for each in several]
+            retired = [each.is_retired for each in several]
+            assert retired == sorted(retired, reverse=True), "the retired are the oldest"
+            for iid in (b"i", b"j"):
+                assert [each.dot for each in pairs.of(pid, iid)] == [
+                    each.dot for each in several if each.iid == iid
+                ]
+                answer = pairs.answer(pid, iid, now_ms, 50)
+                may_answer = naive.answers(stream, pid, iid, now_ms, 50)
+                if answer is None:
+                    assert not may_answer
+                else:
+                    assert answer.dot in may_answer
 
 
 @given(
@@ -294,7 +461,7 @@ def test_evicting_takes_the_oldest() -> None:
     small_vectors,
 )
 def test_clear_takes_what_its_vector_saw(seen: list[tuple[int, int]], vector: Vector) -> None:
-    pairs = Pairs()
+    pairs = Pairs(PairLimits())
     for number, dot in enumerate(seen):
         pairs.add(Pair(b"p%d" % (number % 2), b"i%d" % (number % 3), dot, 5, 0, {}, 0))
     pairs.clear(vector)

@@ -6,12 +6,13 @@ import socket
 import time
 from collections import deque
 
-from anabranch.region.engine.engine import Engine, single
+from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import NoReply, Reply, Waiting
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
 from tests.differential.replies import Incomplete, Typed, read
+from tests.support.engines import single
 
 PATIENCE_S = 10.0
 REGION_ID = 1
@@ -119,14 +120,13 @@ class Ours:
         self.engine.tick(self.now_ms())
         commit = self.engine.take_commit(self.now_ms())
         if commit is not None:
-            self.engine.committed(commit.position, self.now_ms())
-        for answer in self.engine.take_answers():
+            self.engine.committed(self.now_ms())
+        for answer in self.engine.take_replies():
             self._take(answer.session, answer.reply)
-        for session_id in self.engine.sessions_to_close:
+        for session_id in self.engine.take_sessions_to_close():
             for session in self.sessions.values():
                 if session.session_id == session_id:
                     session.closing = True
-        self.engine.sessions_to_close = []
 
     def _take(self, session: Session, reply: Reply) -> None:
         if isinstance(reply, Waiting | NoReply):

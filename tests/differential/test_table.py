@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from anabranch.region.engine import registry
+from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 from tests.differential.replies import Typed
 from tests.differential.sides import Pair
@@ -35,7 +36,7 @@ SETTLED = {
 }
 
 
-def commands() -> Iterator[Command]:
+def commands() -> Iterator[Command[EngineState]]:
     for command in registry.commands().values():
         yield command
         yield from command.subcommands.values()
@@ -47,7 +48,7 @@ def pair(new_pair: Callable[[int], Pair]) -> Pair:
 
 
 @pytest.mark.parametrize(
-    "name", [one.name for one in commands() if one.group != "crdt" and one.name not in NEWER]
+    "name", [one.name for one in commands() if one.docs.group != "crdt" and one.name not in NEWER]
 )
 def test_as_redis_has_it(name: str, pair: Pair) -> None:
     theirs, own = pair.run([b"COMMAND", b"INFO", name.encode()])

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from anabranch.region.engine.engine import Engine, single
+from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import NoReply, Reply, Waiting
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
 from tests.differential.replies import read, show
 from tests.differential.script import split
+from tests.support.engines import single
 
 HERE = Path(__file__).parent
 FOLDERS = [HERE.parent / "differential" / "cases", HERE / "cases"]
@@ -74,16 +75,15 @@ class Player:
         self.engine.tick(self.now_ms)
         commit = self.engine.take_commit(self.now_ms)
         if commit is not None:
-            self.engine.committed(commit.position, self.now_ms)
-        for answer in self.engine.take_answers():
+            self.engine.committed(self.now_ms)
+        for answer in self.engine.take_replies():
             name = next((name for name, one in self.sessions.items() if one is answer.session), "?")
             self._take(name, answer.reply)
-        for session_id in self.engine.sessions_to_close:
+        for session_id in self.engine.take_sessions_to_close():
             names = [
                 name for name, session in self.sessions.items() if session.session_id == session_id
             ]
             self.said += [f"{name} closed" for name in names]
-        self.engine.sessions_to_close = []
 
     def _take(self, name: str, reply: Reply) -> None:
         if isinstance(reply, Waiting):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.region.engine.engine import Engine, single
+from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import WAITING, ErrorReply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from tests.review.support import cluster
+from tests.support.engines import single
 
 
 def region(**settings: str) -> tuple[Engine, Session]:
@@ -29,7 +30,7 @@ def add(engine: Engine, session: Session, now_ms: int = 1000) -> None:
 def commit(engine: Engine, now_ms: int) -> None:
     taken = engine.take_commit(now_ms)
     assert taken is not None
-    engine.committed(taken.position, now_ms)
+    engine.committed(now_ms)
 
 
 def test_without_anybody_waiting_a_full_block_is_what_wants_one() -> None:
@@ -62,15 +63,15 @@ def test_who_hung_up_is_not_answered() -> None:
     assert engine.execute(other, [b"CRDT.VECTOR"], 1001) is WAITING
     engine.disconnect(session)
     commit(engine, 1002)
-    assert [answer.session for answer in engine.take_answers()] == [other]
+    assert [answer.session for answer in engine.take_replies()] == [other]
 
 
 def test_a_commit_carries_the_clock_of_its_last_row() -> None:
     """A region that starts from it goes on from there (S10.2)."""
-    journal = single(1, 1000, Settings()).journal
+    journal = single(1, 1000, Settings()).state.journal
     journal.take_commit()
     for clock_ms in (2000, 3000):
-        journal.clock_ms = clock_ms
+        journal.clock.read(clock_ms)
         journal.push_clock()
     assert journal.clock_of_next_commit() == 3000
     taken = journal.take_commit()
@@ -86,7 +87,7 @@ def test_a_round_is_over_when_all_who_receive_have_acknowledged_it() -> None:
     assert us("CRDT.SYNC", "5000") is WAITING
     us.at(us.now_ms + 1)
     us.commit()
-    assert us.engine.take_answers() == []
+    assert us.engine.take_replies() == []
     for peer in (2, 3):
         us.engine.receiver_opened(peer)
     us.engine.acknowledged(2, {}, us.now_ms)
@@ -94,10 +95,10 @@ def test_a_round_is_over_when_all_who_receive_have_acknowledged_it() -> None:
     us.engine.acknowledged(2, us.engine.vector, us.now_ms)
     us.at(us.now_ms + 10)
     us.commit()
-    assert us.engine.take_answers() == [], "ap has not"
+    assert us.engine.take_replies() == [], "ap has not"
     us.engine.acknowledged(3, us.engine.vector, us.now_ms)
     us.at(us.now_ms + 10)
-    assert [answer.reply for answer in us.engine.take_answers()] == [1]
+    assert [answer.reply for answer in us.engine.take_replies()] == [1]
 
 
 @pytest.mark.parametrize(("how", "reply"), [("", 0), ("TIMEOUT", 0), ("ERROR", "UNBLOCKED")])
@@ -106,11 +107,13 @@ def test_a_writer_who_waits_for_others_can_be_unblocked(how: str, reply: object)
     us.ok("XADD", "s", "*", "f", "1")
     other = us.engine.connect("127.0.0.1:9", "127.0.0.1:7", us.now_ms)
     assert us("WAIT", "1", "0") is WAITING
-    number = next(session.session_id for session in us.engine.sessions.values() if session.waiting)
+    number = next(
+        session.session_id for session in us.engine.state.sessions.values() if session.waiting
+    )
     words = [b"CLIENT", b"UNBLOCK", b"%d" % number, *([how.encode()] if how else [])]
     assert us.engine.execute(other, words, us.now_ms) == 1
     us.at(us.now_ms + 1)
-    answers = [answer.reply for answer in us.engine.take_answers()]
+    answers = [answer.reply for answer in us.engine.take_replies()]
     assert len(answers) == 1
     first = answers[0]
     assert first.message.startswith(str(reply)) if isinstance(first, ErrorReply) else first == reply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.region.engine.engine import Engine, single
+from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import (
     NO_REPLY,
     OK,
@@ -17,6 +17,7 @@ from anabranch.region.engine.replies import (
 )
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
+from tests.support.engines import single
 
 
 class Client:
@@ -183,13 +184,12 @@ def test_client_list_has_a_line_for_each(client: Client) -> None:
 
 def test_kill_by_filters(client: Client) -> None:
     others = [Client(client.engine, f"127.0.0.1:{50001 + number}") for number in range(3)]
-    closing = client.engine.sessions_to_close
     assert client("CLIENT KILL ADDR 127.0.0.1:50001 TYPE normal USER default") == 1
-    assert closing == [others[0].session.session_id]
+    assert client.engine.take_sessions_to_close() == [others[0].session.session_id]
     assert client("CLIENT KILL MAXAGE 2", 1500) == 0
     assert client("CLIENT KILL ID 4 LADDR 127.0.0.1:7002", 1500) == 0
     assert client("CLIENT KILL 127.0.0.1:50002") is OK
-    assert closing == [one.session.session_id for one in others[:2]]
+    assert client.engine.take_sessions_to_close() == [others[1].session.session_id]
     assert client("CLIENT KILL MAXAGE 2 SKIPME no", 4000) == 4
     assert client.session.closing
 
@@ -214,7 +214,7 @@ def test_config_set_is_all_or_nothing(client: Client) -> None:
     )
     assert pairs_of(client("CONFIG GET timeout")) == {b"timeout": b"0"}
     assert client("CONFIG SET timeout 7 crdt-xadd-id-uniqueness-mode LIBERAL") is OK
-    assert client.engine.id_mode == "liberal"
+    assert client.engine.state.cached.id_mode == "liberal"
     assert text_of(client("XADD s 1-1 a 1")) == "1-1"
 
 

@@ -14,7 +14,7 @@ from tests.review.support import Place, carry, cluster, sync, tell
 def metric(place: Place, name: str, **labels: str) -> float:
     """One sample, by its labels."""
     samples = next(
-        samples for one, _, _, samples in figures(place.engine) if one == f"anabranch_{name}"
+        samples for one, _, _, samples in figures(place.engine.state) if one == f"anabranch_{name}"
     )
     return next(value for found, value in samples if found == labels)
 
@@ -22,7 +22,7 @@ def metric(place: Place, name: str, **labels: str) -> float:
 def info(place: Place) -> dict[str, str]:
     lines = [
         line
-        for line in info_text(place.engine, ["everything"]).decode().split("\r\n")
+        for line in info_text(place.engine.state, ["everything"]).decode().split("\r\n")
         if line and not line.startswith("#")
     ]
     return dict(line.split(":", 1) for line in lines)
@@ -86,11 +86,11 @@ def test_peers_are_listed() -> None:
     us.ok("CRDT.LINK", "ap", "DOWN")
     reply = us("CRDT.PEERS")
     assert reply[1].flat[5] == b"down"  # type: ignore[index,union-attr]
-    assert [(one.peer, one.action, one.delay_ms) for one in us.engine.link_requests()] == [
+    assert [(one.peer, one.action, one.delay_ms) for one in us.engine.take_link_requests()] == [
         (3, "DELAY", 50),
         (3, "DOWN", 50),
     ]
-    assert us.engine.link_requests() == []
+    assert us.engine.take_link_requests() == []
 
 
 def test_a_failed_commit_is_shown() -> None:
@@ -153,7 +153,7 @@ def test_states_and_vectors() -> None:
         0,
     ]
     assert metric(us, "uncommitted_bytes") > 0 and metric(us, "changes_since_checkpoint") == 2
-    us.engine.lifecycle.enter_recovery(5000)
+    us.engine.state.lifecycle.enter_recovery(5000)
     assert [metric(us, "state", state=state) for state in ("starting", "serving", "recovery")] == [
         0,
         0,
@@ -168,7 +168,7 @@ def test_states_and_vectors() -> None:
     us.now_ms += 5000
     us("PING")
     assert metric(us, "uptime_seconds") == 5.0
-    us.engine.process_facts = {"used_memory_rss": "4096", "rejected_connections": "odd"}
+    us.engine.tell_process_facts({"used_memory_rss": "4096", "rejected_connections": "odd"})
     assert (metric(us, "memory_bytes"), metric(us, "rejected_connections_total")) == (4096, 0)
 
 

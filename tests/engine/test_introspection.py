@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.region.engine.engine import single
+from anabranch.region.engine.dispatch import find_command
 from anabranch.region.engine.figures import figures
 from anabranch.region.engine.info import human, info_text
 from anabranch.region.engine.replies import ErrorReply, MapReply, NoReply, Reply, VerbatimText
 from anabranch.region.http import _Figures
 from tests.engine.test_connection import Client, pairs_of, text_of
+from tests.support.engines import single
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_sections(client: Client) -> None:
     def titles(*sections: str) -> list[str]:
         return [
             line[2:]
-            for line in info_text(client.engine, list(sections)).decode().split("\r\n")
+            for line in info_text(client.engine.state, list(sections)).decode().split("\r\n")
             if line.startswith("# ")
         ]
 
@@ -54,7 +55,7 @@ def test_sections(client: Client) -> None:
     assert titles() == titles("default") == default
     assert titles("everything") == titles("all") == [*default[:7], "Commandstats", *default[7:]]
     assert titles("crdt", "nosuch", "server") == ["Server", "CRDT"]
-    assert info_text(client.engine, ["nosuch"]) == b""
+    assert info_text(client.engine.state, ["nosuch"]) == b""
 
 
 def test_what_tools_ask_for(client: Client) -> None:
@@ -122,16 +123,18 @@ def test_blocked_clients(client: Client) -> None:
 
 
 def test_facts_of_the_process(client: Client) -> None:
-    engine = client.engine
-    engine.version = "1.2.3"
-    engine.build = "compiled"
-    engine.process_facts = {
-        "tcp_port": "7001",
-        "used_memory_rss": "1572864",
-        "used_cpu_sys": "1.5",
-        "crdt_sync_bytes_sent": "42",
-        "odd": "1",
-    }
+    client.engine.tell_process_facts(
+        {
+            "anabranch_version": "1.2.3",
+            "anabranch_build": "compiled",
+            "tcp_port": "7001",
+            "used_memory_rss": "1572864",
+            "used_cpu_sys": "1.5",
+            "crdt_log_bytes": "4321",
+            "crdt_sync_bytes_sent": "42",
+            "odd": "1",
+        }
+    )
     fields = fields_of(client)
     assert (fields["anabranch_version"], fields["anabranch_build"], fields["tcp_port"]) == (
         "1.2.3",
@@ -144,6 +147,7 @@ def test_facts_of_the_process(client: Client) -> None:
         "1.5",
     )
     assert fields["crdt_sync_bytes_sent"] == "42" and "odd" not in fields
+    assert (fields["crdt_log_bytes"], fields["aof_current_size"]) == ("4321", "4321")
 
 
 def test_every_limit_has_its_figure(client: Client) -> None:
@@ -178,7 +182,7 @@ def test_human(size: int, text: str) -> None:
 def test_figures_are_what_prometheus_takes(client: Client) -> None:
     client("XADD s * a 1")
     client("NOSUCH")
-    made = figures(client.engine)
+    made = figures(client.engine.state)
     assert len({name for name, _, _, _ in made}) == len(made)
     for name, text, kind, _ in made:
         assert (
@@ -240,7 +244,7 @@ def test_time_is_the_regions_clock(client: Client) -> None:
 )
 def test_debug_sleep(client: Client, text: str, sleep_ms: int) -> None:
     assert text_of(client(f"DEBUG SLEEP {text}")) == "OK"
-    assert client.engine.sleep_ms == sleep_ms
+    assert client.engine.take_sleep_ms() == sleep_ms
 
 
 @pytest.mark.parametrize(
@@ -256,20 +260,14 @@ def test_debug_sleep(client: Client, text: str, sleep_ms: int) -> None:
 )
 def test_debug_mistakes(client: Client, text: str) -> None:
     assert isinstance(client(text), ErrorReply)
-    assert client.engine.sleep_ms == 0
+    assert client.engine.take_sleep_ms() == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "saves"),
-    [("SHUTDOWN", True), ("SHUTDOWN SAVE FORCE", True), ("SHUTDOWN nosave NOW", False)],
-)
-def test_shutdown(client: Client, text: str, saves: bool) -> None:
+@pytest.mark.parametrize("text", ["SHUTDOWN", "SHUTDOWN SAVE FORCE", "SHUTDOWN nosave NOW"])
+def test_shutdown(client: Client, text: str) -> None:
+    assert not client.engine.shutdown_requested()
     assert isinstance(client(text), NoReply)
-    assert (
-        client.engine.shutdown_requested,
-        client.engine.shutdown_saves,
-        client.session.closing,
-    ) == (True, saves, True)
+    assert (client.engine.shutdown_requested(), client.session.closing) == (True, True)
 
 
 def test_replies_have_the_types_of_the_table(client: Client) -> None:
@@ -292,7 +290,7 @@ def test_replies_have_the_types_of_the_table(client: Client) -> None:
         "TIME",
         "DBSIZE",
     ]:
-        command = client.engine.find_command(text.encode().split())
+        command = find_command(client.engine.state, text.encode().split())
         assert command is not None
         reply: Reply = client(text)
-        assert isinstance(reply, kinds[command.reply]), text
+        assert isinstance(reply, kinds[command.docs.reply]), text

@@ -230,7 +230,7 @@ def test_of_one_asker_only_the_highest_asking_is_kept() -> None:
 
 def test_what_is_said_of_a_recovery() -> None:
     us, eu, ap = cluster(3)
-    us.engine.lifecycle.enter_recovery(2000)
+    us.engine.state.lifecycle.enter_recovery(2000)
     us.at(2000)
     assert (
         us("XADD", "s", "*", "a", "1").message
@@ -244,19 +244,19 @@ def test_what_is_said_of_a_recovery() -> None:
     )  # type: ignore[union-attr]
     us.ok("CRDT.MEMBER", "LOST", "ap")
     us.at(2001)
-    assert us.engine.lifecycle.state == SERVING
+    assert us.engine.state.lifecycle.state == SERVING
     assert code(us("XADD", "s", "*", "a", "1")) != "READONLY"
-    assert ap.engine.lifecycle.state == SERVING
+    assert ap.engine.state.lifecycle.state == SERVING
 
 
 def test_a_recovery_in_a_life_that_others_heard_count() -> None:
     """Seed 924, in engines: see `test_its_own_number_with_what_it_never_said`."""
     us, eu, ap = cluster(3)
-    life = us.engine.lifecycle.life
+    life = us.engine.state.lifecycle.life
     tell(us, eu)
     tell(us, ap)
-    assert eu.engine.stability.newest(1).counts  # type: ignore[union-attr]
-    lifecycle = us.engine.lifecycle
+    assert eu.engine.state.stability.newest(1).counts  # type: ignore[union-attr]
+    lifecycle = us.engine.state.lifecycle
     lifecycle.state, lifecycle.recovery = (
         RECOVERY,
         life,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from anabranch.region.engine.engine import single
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.upkeep import Upkeep
 from tests.review.support import Place, carry, cluster, sync, tell
+from tests.support.engines import single
 
 
 def one_of(us: Place) -> Upkeep:
@@ -41,14 +41,14 @@ def test_a_hidden_key_counts_once_and_needs_one_clock() -> None:
     eu.ok("XADD", "a", "*", "f", "2")
     eu.ok("XADD", "a", "*", "f", "3")
     us.at(us.now_ms + 200)
-    assert us.engine.statistics.expired_keys == 1
+    assert us.engine.state.replication.expired_keys == 1
     us.commit()
-    rows = us.engine.journal.position
+    rows = us.engine.state.journal.position
     carry(eu, us)  # two adds that the deadline hides as well
     us.at(us.now_ms + 1)
     us.commit()
-    assert us.engine.statistics.expired_keys == 1
-    assert us.engine.journal.position == rows + 1, "the block alone"
+    assert us.engine.state.replication.expired_keys == 1
+    assert us.engine.state.journal.position == rows + 1, "the block alone"
 
 
 def test_a_key_that_is_made_anew_and_expires_again_counts_again() -> None:
@@ -57,7 +57,7 @@ def test_a_key_that_is_made_anew_and_expires_again_counts_again() -> None:
         us.ok("XADD", "a", "*", "f", "1")
         us.ok("PEXPIRE", "a", "100")
         us.at(us.now_ms + 200)
-    assert us.engine.statistics.expired_keys == 2
+    assert us.engine.state.replication.expired_keys == 2
 
 
 def test_a_deadline_that_was_moved_hides_when_it_says_so() -> None:
@@ -70,7 +70,7 @@ def test_a_deadline_that_was_moved_hides_when_it_says_so() -> None:
     us.ok("PEXPIRE", "a", "50")
     us.at(1251)
     assert us("EXISTS", "a") == 0 and list(one_of(us).hidden) == [b"a"]
-    assert us.engine.statistics.expired_keys == 1
+    assert us.engine.state.replication.expired_keys == 1
 
 
 def test_what_is_collected_is_forgotten() -> None:
@@ -127,7 +127,7 @@ def test_the_winner_removes_once_all_clocks_are_past() -> None:
     tell(eu, us)
     us.at(2010)
     assert us.engine.keyspace.keys[b"a"].length() == 0
-    assert us.engine.statistics.expired_early == 0
+    assert us.engine.state.replication.expired_early == 0
 
 
 def test_after_the_grace_anybody_removes() -> None:
@@ -139,7 +139,7 @@ def test_after_the_grace_anybody_removes() -> None:
     assert eu.engine.keyspace.keys[b"a"].length() == 1
     eu.at(deadline_ms[1] + 5001)
     assert eu.engine.keyspace.keys[b"a"].length() == 0
-    assert eu.engine.statistics.expired_early == 1, "us was not known to be past it"
+    assert eu.engine.state.replication.expired_early == 1, "us was not known to be past it"
 
 
 def test_time_alone_works_off_all_that_an_expired_key_leaves() -> None:
@@ -156,13 +156,13 @@ def test_time_alone_works_off_all_that_an_expired_key_leaves() -> None:
         engine.tick(now_ms)
         commit = engine.take_commit(now_ms)
         if commit is not None:
-            engine.committed(commit.position, now_ms)
+            engine.committed(now_ms)
     assert engine.keyspace.keys == {}
 
 
 def test_what_waits_for_the_disk_is_counted() -> None:
     """A row costs its bytes and something for itself, or many empty ones would count as nothing (S14)."""
-    journal = single(1, 1000, Settings()).journal
+    journal = single(1, 1000, Settings()).state.journal
     before = journal.pending_bytes()
     for _ in range(3):
         journal.push_clock()

@@ -6,17 +6,19 @@ from typing import Optional
 
 from anabranch.crdt.apply import apply_block
 from anabranch.crdt.block import Block
+from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import apply_local, read_records
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.state import read_snapshot
-from anabranch.region.engine.core import Identity, Member
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.journal import Commit, Journal, Row
 from anabranch.region.engine.lifecycle import Lifecycle
+from anabranch.region.engine.members import Member, Members
 from anabranch.region.engine.replies import ErrorReply, Reply, Waiting
+from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, Row, SnapshotRow
 from anabranch.region.engine.settings import Settings
+from tests.support.engines import engine_on
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
 
@@ -34,14 +36,16 @@ class Place:
             self.settings.set(name.replace("_", "-"), value)
         self.now_ms = now_ms
         self.rows: list[Row] = []
-        self.staged: dict[int, list[bytes]] = {}
         self.meta: dict[str, bytes] = {}
         self.patience_ms = patience_ms
         self.engine = self._start(0)
         self.session = self.engine.connect("test", "test", now_ms)
 
     def _start(self, recovery: int) -> Engine:
-        keyspace = Keyspace(self.region_id, NodeLimits())
+        pair_limits = PairLimits()
+        pair_limits.maxsize = self.settings.integer("stream-idmp-maxsize")
+        pair_limits.retired_max = self.settings.integer("crdt-idmp-retired-max")
+        keyspace = Keyspace(self.region_id, NodeLimits(), pair_limits)
         disk_clock_ms = 0
         for row in self.rows:
             self._replay(keyspace, row)
@@ -50,22 +54,23 @@ class Place:
         life = max(clock_ms, int(self.meta.get("life", b"0")) + 1)
         recovery = recovery or int(self.meta.get("recovery", b"0"))
         self.meta.update(life=b"%d" % life, recovery=b"%d" % recovery)
-        journal = Journal(keyspace, keyspace.position)
-        journal.clock_ms = clock_ms
         members = [Member(member.region_id, member.name) for member in self.members]
-        identity = Identity("test", self.region_id, NAMES[self.region_id], members)
-        lifecycle = Lifecycle(self.region_id, life, recovery, clock_ms, self.patience_ms)
-        engine = Engine(identity, self.settings, keyspace, journal, lifecycle)
-        engine.disk_clock_ms = disk_clock_ms
-        return engine
+        return engine_on(
+            keyspace,
+            Members("test", self.region_id, NAMES[self.region_id], members),
+            self.settings,
+            Lifecycle(self.region_id, life, recovery, clock_ms, self.patience_ms),
+            clock_ms,
+            disk_clock_ms,
+        )
 
     def _replay(self, keyspace: Keyspace, row: Row) -> None:
-        if row.block is not None:
+        if isinstance(row, BlockRow):
             apply_block(keyspace, row.block, row.clock_ms, row.source == 0)
-        elif row.snapshot:
-            join(keyspace, read_snapshot(self.staged[row.position], keyspace.limits), row.clock_ms)
-        else:
-            for record in read_records(row.body):
+        elif isinstance(row, SnapshotRow):
+            join(keyspace, read_snapshot(row.chunks, keyspace.limits), row.clock_ms)
+        elif isinstance(row, RecordsRow):
+            for record in read_records(row.records):
                 apply_local(keyspace, record)
         keyspace.position = row.position
 
@@ -87,9 +92,9 @@ class Place:
         """Runs a command; what waits for the disk is committed and answered."""
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         reply = self.engine.execute(self.session, argv, self.now_ms)
-        if isinstance(reply, Waiting) and self.engine.held_answers:
+        if isinstance(reply, Waiting) and self.engine.state.outbox.held:
             self.commit()
-            return self.engine.take_answers()[-1].reply
+            return self.engine.take_replies()[-1].reply
         return reply
 
     def ok(self, *words: object) -> Reply:
@@ -101,15 +106,14 @@ class Place:
         commit = self.engine.take_commit(self.now_ms)
         if commit is not None:
             self.rows += commit.rows
-            self.staged.update(dict(commit.staged))
             self.meta.update(commit.meta)
-            self.engine.committed(commit.position, self.now_ms)
+            self.engine.committed(self.now_ms)
         return commit
 
     def round(self) -> None:
         """A sync round for somebody who receives: acknowledgements, then a commit."""
         self.now_ms += 10
-        peer = next(iter(self.engine.links))
+        peer = next(iter(self.engine.state.peers.by_id))
         self.engine.receiver_opened(peer)
         self.commit()
         self.engine.receiver_closed(peer)
@@ -118,7 +122,7 @@ class Place:
         return [
             row.block
             for row in self.rows
-            if row.block is not None and row.block.last > vector.get(row.block.origin, 0)
+            if isinstance(row, BlockRow) and row.block.last > vector.get(row.block.origin, 0)
         ]
 
     def ids(self, key: str) -> list[str]:

@@ -32,11 +32,11 @@ def test_a_commit_speaks_of_the_clock_of_its_rows() -> None:
     eu.engine.merge(us.lacking({}), 1, 1500)
     eu.now_ms = 2400
     eu.commit()
-    assert eu.engine.disk_clock_ms <= _clock_on_disk(eu)
-    eu.engine.note_life()
+    assert eu.engine.state.disk.clock_ms <= _clock_on_disk(eu)
+    eu.engine.state.note_life()
     eu.now_ms = 9000
     eu.commit()
-    assert eu.engine.disk_clock_ms <= _clock_on_disk(eu)
+    assert eu.engine.state.disk.clock_ms <= _clock_on_disk(eu)
 
 
 def test_a_heartbeat_during_a_commit_speaks_of_that_commit() -> None:
@@ -65,7 +65,7 @@ def test_member_lost_is_answered_when_it_is_on_disk() -> None:
     """S13.8, S2.4: an operator who was told OK must not find the region waiting again after a crash."""
     us = cluster(3)[0]
     us.engine.execute(us.session, [b"CRDT.MEMBER", b"LOST", b"ap"], 2000)
-    assert not us.engine.take_answers()
+    assert not us.engine.take_replies()
     us.commit()
     assert us.meta["lost"] == b"3"
-    assert us.engine.take_answers()
+    assert us.engine.take_replies()

@@ -58,9 +58,9 @@ def test_a_start_asks_again_what_the_lost_left() -> None:
     carry(us, eu)
     carry(eu, us)
     us.at(1200)
-    assert us.engine.stable_vector()
-    us.engine.note_lost()
-    assert not us.engine.stable_vector()
+    assert us.engine.state.stable_vector()
+    us.engine.state.note_lost()
+    assert not us.engine.state.stable_vector()
 
 
 def test_nothing_more_is_taken_from_a_lost_region() -> None:

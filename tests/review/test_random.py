@@ -10,11 +10,11 @@ import random
 
 import pytest
 
-from anabranch.crdt.encoding import Reader
 from anabranch.crdt.region_log import LogCursor
 from anabranch.crdt.vector import includes, raise_to
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import MapReply, Reply
+from anabranch.region.engine.rows import SnapshotRow
 from tests.review.support import Place, cluster, tell
 
 SEEDS = range(24)
@@ -52,8 +52,8 @@ class World:
     def floor(self, place: Place) -> dict[int, int]:
         vector: dict[int, int] = {}
         for row in place.rows:
-            if row.snapshot:
-                raise_to(vector, Reader(row.body).vector())
+            if isinstance(row, SnapshotRow):
+                raise_to(vector, row.vector)
         return vector
 
     def exchange(self, source: Place, target: Place) -> None:
@@ -201,7 +201,7 @@ class World:
         place(*chance.choice(commands))
 
     def ids_of(self, place: Place, key: str) -> list[str]:
-        return [] if place.session.queued is not None else place.ids(key)
+        return [] if place.session.transaction.queued is not None else place.ids(key)
 
     # -- the end
 
@@ -259,7 +259,7 @@ def test_random_histories(seed: int) -> None:
         world.check_given()
     world.heal()
     world.check_given()
-    assert [place.engine.lifecycle.state for place in world.places] == [SERVING] * 3
+    assert [place.engine.state.lifecycle.state for place in world.places] == [SERVING] * 3
     vectors = [place.engine.vector for place in world.places]
     assert vectors[0] == vectors[1] == vectors[2]
     digests = [place.digest() for place in world.places]
@@ -270,4 +270,6 @@ def test_random_histories(seed: int) -> None:
             assert not stream.tombstone_of_all
             assert not stream.clears
             assert not stream.pairs
-            assert stream.exists_at(place.engine.clock_ms), f"{stream.key!r} is held for nothing"
+            assert stream.exists_at(place.engine.state.clock.now_ms), (
+                f"{stream.key!r} is held for nothing"
+            )

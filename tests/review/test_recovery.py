@@ -21,13 +21,13 @@ def test_a_recovery_that_begins_during_the_start_is_durable() -> None:
     sync(us, eu)
     us.patience_ms = 1000
     us.restart(2000, backup)
-    assert us.engine.lifecycle.state == STARTING
+    assert us.engine.state.lifecycle.state == STARTING
     us.engine.peer_holds(2, eu.engine.life, eu.engine.disk_vector, 2001)
-    assert us.engine.lifecycle.state == RECOVERY
+    assert us.engine.state.lifecycle.state == RECOVERY
     us.commit()
     us.restart(3000)
     us.at(9000)
-    assert us.engine.lifecycle.state == RECOVERY
+    assert us.engine.state.lifecycle.state == RECOVERY
     assert code(us("XADD", "x", "*", "f", "3")) == "READONLY"
 
 
@@ -47,10 +47,10 @@ def test_own_effects_from_a_peer_while_starting_begin_a_recovery() -> None:
     us.patience_ms = 1000
     us.restart(2000, backup)
     us.engine.peer_holds(2, eu.engine.life, eu.engine.disk_vector, 2001)
-    assert us.engine.lifecycle.state == STARTING
+    assert us.engine.state.lifecycle.state == STARTING
     carry(ap, eu)
     carry(eu, us)
-    assert us.engine.lifecycle.state == RECOVERY
+    assert us.engine.state.lifecycle.state == RECOVERY
 
 
 def test_a_snapshot_with_own_effects_while_starting_begins_a_recovery() -> None:
@@ -61,9 +61,9 @@ def test_a_snapshot_with_own_effects_while_starting_begins_a_recovery() -> None:
     us.patience_ms = 1000
     us.restart(2000, 0)
     us.engine.join(list(eu.engine.snapshot_cut().chunks(1 << 20)), 2, 2001)
-    assert us.engine.lifecycle.state == RECOVERY
+    assert us.engine.state.lifecycle.state == RECOVERY
     us.commit()
-    assert int(us.meta["recovery"]) == us.engine.lifecycle.recovery > 0
+    assert int(us.meta["recovery"]) == us.engine.state.lifecycle.recovery > 0
 
 
 def test_what_a_lost_region_once_claimed_does_not_keep_a_region_in_recovery() -> None:
@@ -83,7 +83,7 @@ def test_what_a_lost_region_once_claimed_does_not_keep_a_region_in_recovery() ->
     us.restart(5000, backup)
     us.at(5000)
     tell(eu, us)
-    assert us.engine.lifecycle.state == RECOVERY
+    assert us.engine.state.lifecycle.state == RECOVERY
     for place in (us, eu):
         place.ok("CRDT.MEMBER", "LOST", "ap")
     for now_ms in range(5300, 7000, 300):
@@ -91,9 +91,9 @@ def test_what_a_lost_region_once_claimed_does_not_keep_a_region_in_recovery() ->
         tell(us, eu)
         tell(eu, us)
         us.at(now_ms)
-    assert us.engine.lifecycle.state == SERVING
+    assert us.engine.state.lifecycle.state == SERVING
     tell(eu, us)
-    assert us.engine.lifecycle.state == SERVING
+    assert us.engine.state.lifecycle.state == SERVING
 
 
 def test_a_claim_of_a_lower_life_counts_for_nothing() -> None:
@@ -102,7 +102,7 @@ def test_a_claim_of_a_lower_life_counts_for_nothing() -> None:
     sync(us, eu)
     old = Heard(2, eu.engine.life - 1, True, {1: 50}, 900)
     us.engine.hear(Gossip([old], [], []), us.now_ms)
-    assert us.engine.lifecycle.state == SERVING
+    assert us.engine.state.lifecycle.state == SERVING
 
 
 def test_a_question_dies_with_its_recovery() -> None:
@@ -119,11 +119,11 @@ def test_a_question_dies_with_its_recovery() -> None:
         us.at(now_ms)
         for source, target in [(us, eu), (ap, eu), (eu, ap), (eu, us)]:
             carry(source, target)
-    assert us.engine.lifecycle.state == SERVING
+    assert us.engine.state.lifecycle.state == SERVING
     for source, target in [(us, eu), (ap, eu), (eu, ap)] * 2:
         tell(source, target)
-    assert not eu.engine.lifecycle.questions
-    assert not ap.engine.lifecycle.questions
+    assert not eu.engine.state.lifecycle.questions
+    assert not ap.engine.state.lifecycle.questions
 
 
 def test_an_answer_that_was_taken_in_recovery_says_so() -> None:
@@ -133,18 +133,18 @@ def test_an_answer_that_was_taken_in_recovery_says_so() -> None:
     leaves. What it took in recovery is what it answers, so it must be marked as such.
     """
     eu = cluster(2)[1]
-    eu.engine.lifecycle.enter_recovery(2000)
-    began = eu.engine.lifecycle.recovery
+    eu.engine.state.lifecycle.enter_recovery(2000)
+    began = eu.engine.state.lifecycle.recovery
     eu.engine.tick(2000)
     eu.ok("CRDT.VECTOR")
-    eu.engine.journal.push_clock()
+    eu.engine.state.journal.push_clock()
     eu.engine.hear(Gossip([], [Question(1, 7, 1, 7)], []), 2000)
-    question_answered = Answer(2, eu.engine.life, eu.engine.lifecycle.asking, 1, {}, 0)
+    question_answered = Answer(2, eu.engine.life, eu.engine.state.lifecycle.asking, 1, {}, 0)
     eu.engine.hear(Gossip([], [], [question_answered]), 2000)
     eu.engine.tick(2001)
-    assert eu.engine.lifecycle.state == SERVING
+    assert eu.engine.state.lifecycle.state == SERVING
     eu.commit()
-    assert eu.engine.lifecycle.answers[1][2].recovery == began
+    assert eu.engine.state.lifecycle.answers[1][2].recovery == began
 
 
 def test_a_question_tells_of_a_higher_life_of_oneself() -> None:
@@ -165,6 +165,6 @@ def test_a_member_answers_with_all_that_it_has_applied_once_that_is_on_its_disk(
     us.commit()
     eu.engine.merge(us.lacking({}), us.region_id, eu.now_ms)
     eu.engine.hear(Gossip([], [Question(us.region_id, 2000, 1, 2000)], []), eu.now_ms)
-    assert us.region_id not in eu.engine.lifecycle.answers
+    assert us.region_id not in eu.engine.state.lifecycle.answers
     eu.commit()
-    assert eu.engine.lifecycle.answers[us.region_id][eu.region_id].vector == {us.region_id: 1}
+    assert eu.engine.state.lifecycle.answers[us.region_id][eu.region_id].vector == {us.region_id: 1}

@@ -31,13 +31,13 @@ async def test_a_backup_taken_in_recovery_begins_another_recovery(tmp_path: Path
     recovery must not take answers of this one for answers of that, or they leave theirs too early.
     """
     engine, database = await _start(tmp_path, 1000, restored=True)
-    former = engine.lifecycle.recovery
+    former = engine.state.lifecycle.recovery
     await database.close()
     engine, database = await _start(tmp_path, 5000)
-    assert engine.lifecycle.recovery == former  # a plain start goes on with it
+    assert engine.state.lifecycle.recovery == former  # a plain start goes on with it
     await database.close()
     engine, database = await _start(tmp_path, 9000, restored=True)
-    assert engine.lifecycle.recovery == engine.life > former
+    assert engine.state.lifecycle.recovery == engine.life > former
     await database.close()
 
 

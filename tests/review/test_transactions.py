@@ -10,9 +10,9 @@ from tests.review.support import Place, carry, cluster, code
 def test_a_transaction_refused_in_recovery_is_over() -> None:
     """S13.8: EXEC gets READONLY, and the client is out of MULTI, as after any EXEC. Else its next commands would be queued unseen."""
     us = cluster(2)[0]
-    us.engine.lifecycle.enter_recovery(1000)
+    us.engine.state.lifecycle.enter_recovery(1000)
     us.at(1000)
-    assert us.engine.lifecycle.state == RECOVERY
+    assert us.engine.state.lifecycle.state == RECOVERY
     us.ok("MULTI")
     us.ok("XADD", "x", "*", "f", "1")
     assert code(us("EXEC")) == "READONLY"
@@ -24,14 +24,14 @@ def test_a_transaction_waits_for_the_end_of_the_start() -> None:
     """S13.6: what would issue an effect waits, the whole transaction with it, and then runs once."""
     us = Place(1, 2, 1000, patience_ms=500)
     us.at(1000)
-    assert us.engine.lifecycle.state == STARTING
+    assert us.engine.state.lifecycle.state == STARTING
     us.ok("MULTI")
     us.ok("XADD", "x", "*", "f", "1")
     us.ok("XLEN", "x")
     assert isinstance(us("EXEC"), Waiting)
     us.at(1600)
-    assert us.engine.lifecycle.state == SERVING
-    (answer,) = us.engine.take_answers()
+    assert us.engine.state.lifecycle.state == SERVING
+    (answer,) = us.engine.take_replies()
     assert isinstance(answer.reply, list)
     assert answer.reply[1] == 1
     assert us("XLEN", "x") == 1
@@ -53,7 +53,7 @@ def test_a_snapshot_that_takes_one_entry_and_brings_another_wakes_readers() -> N
     us.ok("XADD", "x", "*", "f", "2")
     us.commit()
     eu.engine.join(list(us.engine.snapshot_cut().chunks(1 << 20)), 1, 1000)
-    assert len(eu.engine.take_answers()) == 1
+    assert len(eu.engine.take_replies()) == 1
 
 
 def test_a_round_between_watch_and_exec_is_no_change() -> None:
@@ -65,7 +65,7 @@ def test_a_round_between_watch_and_exec_is_no_change() -> None:
     us.ok("XACK", "x", "g", one)
     us.ok("WATCH", "x")
     us.round()
-    assert us.engine.statistics.acknowledgements == 1
+    assert us.engine.state.replication.acknowledgements == 1
     us.ok("MULTI")
     us.ok("XLEN", "x")
     assert us("EXEC") == [1]

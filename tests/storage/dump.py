@@ -38,7 +38,7 @@ def of_stream(stream: Stream) -> Plain:
         "groups": {
             name: {
                 "creates": {
-                    dot: (_position(create.start), _spans(create.acked))
+                    dot: (_place(create.start), _spans(create.acked))
                     for dot, create in sorted(group.creates.items())
                 },
                 "delivery": _delivery(group.delivery, stream),
@@ -59,6 +59,7 @@ def of_stream(stream: Stream) -> Plain:
                     pair.entry_id,
                     pair.recorded_ms,
                     dict(pair.vector),
+                    pair.is_retired,
                     pair.held_ms,
                 )
                 for pair in producer.order
@@ -80,8 +81,8 @@ def _log(log: RegionLog) -> list[tuple[int, int, list[bytes]]]:
     return entries
 
 
-def _position(position: Place) -> tuple[bool, int, dict[int, int]]:
-    return position.is_id, position.entry_id, dict(position.counters)
+def _place(place: Place) -> tuple[bool, int, dict[int, int]]:
+    return place.is_id, place.entry_id, dict(place.counters)
 
 
 def _spans(spans: SpansByRegion) -> dict[int, list[tuple[int, int, int]]]:
@@ -103,7 +104,7 @@ def _delivery(delivery: Delivery, stream: Stream) -> Plain:
         for region_id, counters in sorted(delivery.dropped.items())
     }
     return {
-        "floor": None if delivery.floor is None else _position(delivery.floor),
+        "floor": None if delivery.floor is None else _place(delivery.floor),
         "raised_id": delivery.raised_id,
         "given": _spans(delivery.given),
         "dropped": {region_id: counters for region_id, counters in dropped.items() if counters},
@@ -126,7 +127,8 @@ def _pel(pel: Pel) -> list[tuple[int, int, int, bytes, int, int]]:
 def differences(found: Plain, expected: Plain, collects: bool, over_ms: int) -> list[str]:
     """Where the two differ; empty when a start found everything.
 
-    `collects`: what is kept until stable does not count, but for pairs held since after `over_ms`, which may still answer a retry.
+    `collects`: what is kept until stable does not count, but for pairs not retired and held since after `over_ms`, which still answer a
+    retry.
     """
     told: list[str] = []
     for name in ("vector", "chains"):
@@ -155,7 +157,7 @@ def differences(found: Plain, expected: Plain, collects: bool, over_ms: int) -> 
                         pair
                         for pid in wanted
                         for pair in wanted[pid]
-                        if pair not in value.get(pid, []) and pair[-1] > over_ms
+                        if pair not in value.get(pid, []) and pair[-1] > over_ms and not pair[-2]
                     ]
                     _compare(told, f"{key!r} {part}", lost, [])
                 continue

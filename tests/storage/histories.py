@@ -16,8 +16,8 @@ from typing import Any, Optional
 from anabranch.region import starting
 from anabranch.region.config import Address, RegionConfig
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.journal import Commit
 from anabranch.region.engine.replies import ErrorReply
+from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.storage.checkpoint import Checkpointer
@@ -109,7 +109,7 @@ class Region:
         self.expected = found.state  # as of the last commit on the disk
         self.digest = self.engine.keyspace.digest()
         self.checkpoint: Optional[Iterator[None]] = None
-        for peer in self.engine.links:
+        for peer in self.engine.state.peers.by_id:
             self.engine.receiver_opened(peer)
         self.session: Session = self.engine.connect("", "", self.cluster.now_ms)
         self.engine.tick(self.cluster.now_ms)
@@ -127,7 +127,7 @@ class Region:
         commit = self.commit
         if commit is not None:
             run(self.database.commit(commit))
-            self.engine.committed(commit.position, self.cluster.now_ms)
+            self.engine.committed(self.cluster.now_ms)
             self.commit = None
             self.expected = self.taken
             self.digest = self.taken_digest
@@ -151,13 +151,15 @@ class Region:
         engine = self.engine
         checkpointer = self.checkpointer
         if not checkpointer.is_under_way():
-            engine.journal.cut_block()
-            checkpointer.begin(engine.keyspace, engine.journal.position, engine.clock_ms)
+            engine.state.journal.cut_block()
+            checkpointer.begin(
+                engine.keyspace, engine.state.journal.position, engine.state.clock.now_ms
+            )
             yield
         while checkpointer.pending or checkpointer.has_more():
             if not checkpointer.pending:
-                engine.journal.cut_block()
-                checkpointer.capture(engine.keyspace, engine.journal.position)
+                engine.state.journal.cut_block()
+                checkpointer.capture(engine.keyspace, engine.state.journal.position)
             yield from self._until_committed(checkpointer.pending_position)
             for statements in checkpointer.slices():
                 run(self.database.write(statements))
@@ -169,7 +171,7 @@ class Region:
         run(self.database.write(statements))
         self.written()
         checkpointer.finished()
-        engine.saved_position = replay_from
+        engine.checkpointed(replay_from)
         yield
         settings = engine.settings
         run(
@@ -201,7 +203,7 @@ class Region:
             told.append("the digest differs")
         if (
             found.database.last_position != self.database.last_position
-            or found.engine.journal.position != self.database.last_position
+            or found.engine.state.journal.position != self.database.last_position
         ):
             told.append(
                 f"position {found.database.last_position}, not {self.database.last_position}"
@@ -211,9 +213,9 @@ class Region:
                 told.append(
                     f"{figure}: found {getattr(found.database, figure)}, expected {getattr(self.database, figure)}"
                 )
-        if found.engine.clock_ms < self.engine.disk_clock_ms:
+        if found.engine.state.clock.now_ms < self.engine.state.disk.clock_ms:
             told.append(
-                f"the clock ran back from {self.engine.disk_clock_ms} to {found.engine.clock_ms}"
+                f"the clock ran back from {self.engine.state.disk.clock_ms} to {found.engine.state.clock.now_ms}"
             )
         rows = {
             number
@@ -239,7 +241,7 @@ class Region:
     def say(self, *words: object) -> Any:
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         reply = self.engine.execute(self.session, argv, self.cluster.now_ms)
-        self.engine.take_answers()
+        self.engine.take_replies()
         return reply
 
     def pull(self, peer: Region) -> None:
@@ -253,11 +255,7 @@ class Region:
             engine.join(list(cut.chunks(200)), peer.region_id, self.cluster.now_ms)
             return
         rows = run(peer.database.rows_after(position, self.cluster.rng.choice([1, 300, 10000])))
-        engine.merge(
-            [row.block for row in rows if row.block is not None],
-            peer.region_id,
-            self.cluster.now_ms,
-        )
+        engine.merge([row.block for row in rows], peer.region_id, self.cluster.now_ms)
 
     def some_id(self) -> bytes:
         """An ID that is, or was, or may come."""

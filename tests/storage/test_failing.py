@@ -111,7 +111,7 @@ async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
         and "the disk is full" in refused.message
     )
     database.fails = False
-    while region.engine.commit_error:
+    while region.engine.state.disk.error:
         await asyncio.sleep(0.01)
     other = await connect(region)
     assert b"-" in await other.say("XADD k * f later")
@@ -139,14 +139,14 @@ async def test_under_everysec_the_region_says_that_it_takes_no_writes(
     client = await connect(region)
     assert b"-" in await client.say("XADD k * f v")
     database.fails = True
-    region.engine.attest_wanted = True  # as when a heartbeat is due
+    region.engine.want_commit()  # as when a heartbeat is due
     region.stepped()
-    while not region.engine.commit_error:
+    while not region.engine.state.disk.error:
         await asyncio.sleep(0.01)
     assert (await client.say("XADD k * f refused")).startswith(b"-MISCONF")
     assert (await client.say("XLEN k")) == b":1"
     database.fails = False
-    while region.engine.commit_error:
+    while region.engine.state.disk.error:
         await asyncio.sleep(0.01)
     assert b"-" in await client.say("XADD k * f later")
     await region.stop()
@@ -178,7 +178,7 @@ async def test_what_was_acknowledged_under_always_is_there(
             await asyncio.sleep(0.2)
     assert database.failed and acknowledged
     database.chance = 0.0
-    while region.engine.commit_error:
+    while region.engine.state.disk.error:
         await asyncio.sleep(0.01)
     expected = dump.of_keyspace(region.engine.keyspace)
     await region.stop()
@@ -201,9 +201,9 @@ async def test_a_disk_that_is_really_full(database: FailingDatabase, tmp_path: P
     answers = [b"-"]
     while answers[-1]:
         answers.append(await client.say("XADD k * f " + "x" * 3000))
-    assert "full" in region.engine.commit_error
+    assert "full" in region.engine.state.disk.error
     await writer.execute_fetchall("PRAGMA max_page_count=1000000")
-    while region.engine.commit_error:
+    while region.engine.state.disk.error:
         await asyncio.sleep(0.01)
     expected = dump.of_keyspace(region.engine.keyspace)
     await region.stop()
@@ -265,7 +265,7 @@ async def test_a_checkpoint_of_nothing_but_flushall_waits_for_it(
     held.release()
     await checkpoint
     assert waiters == 1  # the commit alone
-    assert region.engine.committed_position >= region.engine.saved_position > 0
+    assert region.engine.committed_position >= region.engine.state.disk.checkpoint_position > 0
     await region.stop()
     found = await state_on(tmp_path)
     assert found["vector"] == {1: 1} and found["flush_tombstone"] == {1: 1}

@@ -9,10 +9,11 @@ import pytest
 
 from anabranch.crdt.block import Block, chain_after
 from anabranch.crdt.encoding import put_vector
+from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.vector import Vector, includes, raise_to
 from anabranch.region.database import Database
-from anabranch.region.engine.journal import Commit, Row
+from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, Row, SnapshotRow
 from anabranch.region.storage import schema
 from anabranch.sim.world.vfs import run
 from tests.storage.direct import DirectDatabase, new_disk
@@ -21,17 +22,22 @@ REGIONS = [1, 2, 3]
 
 
 class NaiveLog:
-    """All rows ever written, in a list, and what a region has applied; nothing of it is known from the disk."""
+    """All rows ever written, in a list, and what a region has applied; nothing of it is known from the disk.
+
+    `bodies`: what the log holds of each, by position.
+    """
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.rows: list[Row] = []
+        self.bodies: dict[int, bytes] = {}
         self.vector: Vector = {}
         self.chains: dict[int, bytes] = {}
 
-    def _push(self, block: Block | None, source: int, body: bytes, snapshot: bool = False) -> Row:
-        row = Row(len(self.rows) + 1, block, source, 1, body, snapshot)
+    def _push(self, row: Row, body: bytes) -> Row:
+        assert row.position == len(self.rows) + 1
         self.rows.append(row)
+        self.bodies[row.position] = body
         return row
 
     def push_block(self, origin: int) -> Row:
@@ -41,12 +47,12 @@ class NaiveLog:
         chain = chain_after(self.chains.get(origin, bytes(16)), body)
         self.vector[origin] = last
         self.chains[origin] = chain
-        return self._push(
-            Block(origin, first, last, body, chain), 0 if origin == 1 else origin, body
-        )
+        block = Block(origin, first, last, body, chain)
+        row = BlockRow(len(self.rows) + 1, 1, block, 0 if origin == 1 else origin)
+        return self._push(row, body)
 
     def push_records(self) -> Row:
-        return self._push(None, 0, b"records")
+        return self._push(RecordsRow(len(self.rows) + 1, 1, b"records"), b"records")
 
     def push_snapshot(self) -> Row:
         """A snapshot that holds effects which no row of this log does."""
@@ -54,11 +60,18 @@ class NaiveLog:
             region_id: self.rng.randrange(self.vector.get(region_id, 0) + 6) for region_id in (2, 3)
         }
         raise_to(self.vector, other)
+        vector = {region_id: counter for region_id, counter in other.items() if counter}
         body = bytearray()
-        put_vector(body, {region_id: counter for region_id, counter in other.items() if counter})
-        return self._push(None, 2, bytes(body), True)
+        put_vector(body, vector)
+        return self._push(SnapshotRow(len(self.rows) + 1, 1, 2, vector, [b"chunk"]), bytes(body))
 
-    def commit(self) -> Commit:
+    def blocks(self, rows: list[Row] | None = None) -> list[Block]:
+        """Those of these rows, or of all, that are blocks."""
+        return [
+            row.block for row in (self.rows if rows is None else rows) if isinstance(row, BlockRow)
+        ]
+
+    def commit(self, ends_with_snapshot: bool = False) -> Commit:
         rows = []
         for _ in range(self.rng.randrange(1, 5)):
             dice = self.rng.random()
@@ -68,19 +81,15 @@ class NaiveLog:
                 rows.append(self.push_snapshot())
             else:
                 rows.append(self.push_block(self.rng.choice(REGIONS)))
-        commit = Commit(len(self.rows), rows, dict(self.vector), dict(self.chains), 1)
-        commit.staged = [(row.position, [b"chunk"]) for row in rows if row.snapshot]
-        return commit
+        if ends_with_snapshot:
+            rows.append(self.push_snapshot())
+        return Commit(len(self.rows), rows, dict(self.vector), dict(self.chains), 1)
 
     def some_vector(self) -> Vector:
         """What a peer may have: some end of a block, or of a snapshot, of each region."""
         result: Vector = {}
         for region_id in REGIONS:
-            ends = [
-                row.block.last
-                for row in self.rows
-                if row.block is not None and row.block.origin == region_id
-            ]
+            ends = [block.last for block in self.blocks() if block.origin == region_id]
             counter = self.rng.choice([0, self.vector.get(region_id, 0), *ends[-6:]])
             if counter:
                 result[region_id] = counter
@@ -100,7 +109,7 @@ def check_position(naive: NaiveLog, database: Database, vector: Vector, lowest: 
             break
         for row in rows:
             block = row.block
-            assert block is not None and row.position > position
+            assert row.position > position
             if block.last > reached.get(block.origin, 0):
                 assert block.first <= reached.get(block.origin, 0) + 1, "a gap"
                 reached[block.origin] = block.last
@@ -112,8 +121,7 @@ def first_lacking(naive: NaiveLog, vector: Vector) -> int | None:
     """The highest position that will do, by looking at every row ever written; None if a snapshot holds what `vector` lacks."""
     reached = 0
     for row in naive.rows:
-        block = row.block
-        if block is not None and block.last > vector.get(block.origin, 0):
+        if isinstance(row, BlockRow) and row.block.last > vector.get(row.block.origin, 0):
             return reached
         reached = row.position
     return reached
@@ -149,17 +157,15 @@ def test_position_for_misses_nothing(seed: int) -> None:
             position = run(database.position_for(vector))
             if position is not None:
                 answered += 1
-                assert position == first_lacking(naive, vector) or not any(
-                    row.block is not None
-                    for row in naive.rows[position : first_lacking(naive, vector)]
-                )
+                lacking = first_lacking(naive, vector)
+                assert position == lacking or not naive.blocks(naive.rows[position:lacking])
         assert run(database.position_for(naive.vector)) == len(naive.rows)
         left = naive.rows[lowest:]
         assert database.log_rows == len(left) and database.log_bytes == sum(
-            len(row.body) for row in left
+            len(naive.bodies[row.position]) for row in left
         )
         assert database.log_effects == sum(
-            row.block.last - row.block.first + 1 for row in left if row.block is not None
+            block.last - block.first + 1 for block in naive.blocks(left)
         )
     assert answered > 50
 
@@ -179,11 +185,11 @@ def test_the_tail_is_what_the_disk_says(seed: int) -> None:
         for position in range(len(naive.rows) + 1):
             for bytes_max in (1, 70, 100000):
                 ours = [
-                    (row.position, row.source, row.body)
+                    (row.position, row.source, row.block.body)
                     for row in run(database.rows_after(position, bytes_max))
                 ]
                 theirs = [
-                    (row.position, row.source, row.body)
+                    (row.position, row.source, row.block.body)
                     for row in run(plain.rows_after(position, bytes_max))
                 ]
                 assert ours == theirs[: len(ours)] and bool(ours) == bool(theirs)
@@ -197,7 +203,7 @@ def test_a_block_and_the_chain_after_it() -> None:
     run(database.open())
     for _ in range(20):
         run(database.commit(naive.commit()))
-    blocks = [row.block for row in naive.rows if row.block is not None]
+    blocks = naive.blocks()
     for origin in REGIONS:
         own = [block for block in blocks if block.origin == origin]
         ends = {block.last: block.chain for block in own}
@@ -215,9 +221,7 @@ def test_the_floor_is_found_again() -> None:
     naive = NaiveLog(Random(3))
     database = DirectDatabase(new_disk())
     run(database.open())
-    commit = naive.commit()
-    commit.rows.append(naive.push_snapshot())
-    commit.position = len(naive.rows)
+    commit = naive.commit(ends_with_snapshot=True)
     run(database.commit(commit))
     run(database.truncate(commit.position, 0, 0))
     floor = dict(database.log_floor)
@@ -227,7 +231,7 @@ def test_the_floor_is_found_again() -> None:
     }
     again = DirectDatabase(database.disk)
     run(again.open())
-    run(again.load(meta, 1, REGIONS, NodeLimits(), 100))
+    run(again.load(meta, 1, REGIONS, NodeLimits(), PairLimits()))
     assert again.log_floor == floor
     assert run(again.position_for({})) is None
 
@@ -249,8 +253,10 @@ async def test_the_same_through_the_threads(tmp_path: Path) -> None:
         {} if not database.log_floor else {"log_floor": _vector(database.log_floor)}
     )
     rows = await again.rows_after(0, 1 << 20)
-    assert [(row.position, row.body) for row in rows] == [
-        (row.position, row.body) for row in naive.rows if row.block is not None
+    assert [(row.position, row.block.body) for row in rows] == [
+        (row.position, naive.bodies[row.position])
+        for row in naive.rows
+        if isinstance(row, BlockRow)
     ]
     await again.close()
 

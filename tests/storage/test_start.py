@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xxhash import xxh3_64_digest
 
 from anabranch.crdt.gossip import Gossip, Heard
 from anabranch.region import starting
@@ -73,7 +74,7 @@ def test_a_bit_that_changed_is_noticed(table: str, column: str) -> None:
         "node": "number, region, node, cut",
     }[table]
     where = " AND ".join(f"{name} = ?" for name in key.split(", "))
-    replay_from = region.engine.saved_position
+    replay_from = region.engine.state.disk.checkpoint_position
     noticed = 0
     for *place, value in disk.execute(f"SELECT {key}, {column} FROM {table}").fetchall():
         if table == "log" and place[0] <= replay_from:
@@ -88,6 +89,38 @@ def test_a_bit_that_changed_is_noticed(table: str, column: str) -> None:
         disk.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (value, *place))
     assert noticed
     assert start(region, disk) == whole
+
+
+def test_a_checkpoint_of_the_release_before_is_read() -> None:
+    """State of version 1 does not say which pairs are retired: none was kept beside those that answer."""
+    region = used_region()
+    for iid in "ab":
+        region.say("XADD", "k1", "IDMP", "p", iid, "*", "f", "v")
+    region.commit_all()
+    region.step_checkpoint()
+    while region.checkpoint is not None:
+        region.step_checkpoint()
+    whole = start(region, copy_of(region.disk))
+    (number,) = region.disk.execute(
+        "SELECT number FROM key_state WHERE key = ?", (b"k1",)
+    ).fetchone()
+    parts = region.disk.execute("SELECT body FROM part WHERE number = ? ORDER BY part", (number,))
+    body = b"".join(part for (part,) in parts)
+    state = body[8:]
+    assert state[0] == 2 and state[-2:] == bytes([0, 8]), "no retired pairs, then 8 entries"
+    former = bytes([1]) + state[1:-2] + state[-1:]
+    former = xxh3_64_digest(former) + former
+    region.disk.execute("UPDATE part SET body = x'' WHERE number = ?", (number,))
+    region.disk.execute("UPDATE part SET body = ? WHERE number = ? AND part = 0", (former, number))
+    assert start(region, copy_of(region.disk)) == whole
+    region.crash()
+    pairs = region.engine.keyspace.keys[b"k1"].pairs
+    assert [(pair.iid, pair.is_retired) for pair in pairs.everything()] == [
+        (b"a", False),
+        (b"b", False),
+    ]
+    region.say("XADD", "k1", "IDMP", "p", "c", "*", "f", "v")
+    assert [pair.iid for pair in pairs.everything() if pair.is_retired] == [b"a"]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +214,7 @@ async def test_pages_of_the_file_are_damaged(tmp_path: Path) -> None:
         commit = engine.take_commit(1000)
         assert commit is not None
         await database.commit(commit)
-        engine.committed(commit.position, 1000)
+        engine.committed(1000)
     await database.close()
     path = tmp_path / "region.sqlite"
     data = bytearray(path.read_bytes())
@@ -214,7 +247,7 @@ def commit(found: Found, now_ms: int) -> None:
     made = found.engine.take_commit(now_ms)
     if made is not None:
         run(found.database.commit(made))
-        found.engine.committed(made.position, now_ms)
+        found.engine.committed(now_ms)
 
 
 def test_every_life_is_higher_than_the_ones_before_and_on_disk_before_it_is_spoken() -> None:
@@ -251,22 +284,27 @@ def test_a_recovery_lasts_over_starts() -> None:
     cluster = Cluster(1, regions=2, looks=0.0)
     us = cluster.regions[0]
     found = fresh(PAIR, us.disk, 1000)
-    assert found.engine.lifecycle.state == STARTING
+    assert found.engine.state.lifecycle.state == STARTING
     found.engine.peer_holds(2, 1, {1: 7}, 1000)
-    assert found.engine.lifecycle.state == RECOVERY
+    assert found.engine.state.lifecycle.state == RECOVERY
     commit(found, 1000)
     again = fresh(PAIR, us.disk, 1000)
-    assert again.engine.lifecycle.state == RECOVERY
-    assert again.engine.lifecycle.recovery == found.engine.lifecycle.recovery  # the same one
+    assert again.engine.state.lifecycle.state == RECOVERY
+    assert (
+        again.engine.state.lifecycle.recovery == found.engine.state.lifecycle.recovery
+    )  # the same one
     assert again.engine.life > found.engine.life
 
 
 def test_restored_begins_a_recovery_at_once() -> None:
     disk = Region(Cluster(1, regions=2, looks=0.0), "us").disk
     found = fresh(PAIR, disk, 7000, restored=True)
-    assert found.engine.lifecycle.state == RECOVERY
+    assert found.engine.state.lifecycle.state == RECOVERY
     assert life_on(disk) == (found.engine.life, found.engine.life)
-    assert fresh(PAIR, disk, 7000).engine.lifecycle.recovery == found.engine.lifecycle.recovery
+    assert (
+        fresh(PAIR, disk, 7000).engine.state.lifecycle.recovery
+        == found.engine.state.lifecycle.recovery
+    )
     session = found.engine.connect("", "", 7000)
     reply = found.engine.execute(session, [b"XADD", b"k", b"*", b"f", b"v"], 7000)
     assert isinstance(reply, ErrorReply) and reply.message.startswith("READONLY ")

@@ -262,7 +262,7 @@ class FakeEngine:
     def link_state(self, peer: int, state: str, detail: str) -> None:
         self.states[peer] = (state, detail)
 
-    def link_requests(self) -> list[FakeLinkRequest]:
+    def take_link_requests(self) -> list[FakeLinkRequest]:
         requests, self.requests = self.requests, []
         return requests
 
