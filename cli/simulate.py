@@ -62,6 +62,13 @@ def simulate(
         Optional[int],
         typer.Option("--replay", metavar="SEED", help="Run one seed and tell all that happens."),
     ] = None,
+    restores: Annotated[
+        bool,
+        typer.Option(
+            "--restores",
+            help="A mesh in which every second fault is a backup put back unsaid (S13.6).",
+        ),
+    ] = False,
     failed: Annotated[
         bool,
         typer.Option("--failed", help="Run every seed that ever failed (sim/seeds/failed.txt)."),
@@ -94,7 +101,7 @@ def simulate(
     unknown = [kind for kind in kinds or () if kind not in FAULTS]
     if unknown:
         raise UsageError(f"there is no fault '{unknown[0]}'; there are: {', '.join(FAULTS)}")
-    task = Task(regions, ops, kinds)
+    task = Task(regions, ops, kinds, restores)
     console = Console()
     if replay is not None:
         raise typer.Exit(1 if show(task.plan(replay), task.judged_by(), console).violations else 0)

@@ -1,4 +1,9 @@
-"""What regions pass on about each other: vectors for causal stability (S6.2), questions and answers of recoveries (S13.7)."""
+"""What regions tell each other about each other.
+
+Vectors for causal stability (S6.2), questions and answers of starts (S13.6) and of recoveries (S13.7).
+A question names the lives that the asker knows: before it is answered, all that came from a former
+life of a region and is not applied yet is dropped.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,9 @@ from __future__ import annotations
 class Heard:
     """The newest that is known of one region.
 
-    `vector` is what that region has on disk, `clock_ms` the clock of the commit that it speaks of (S10.2), `life` the number of
-    its life (S1.3). `counts` is False before its start is over and in recovery: then it counts for stability with nobody (S13.6).
+    `vector` is what that region has on disk, `clock_ms` the clock of the commit that it speaks of
+    (S10.2), `life` the number of its life (S1.3). `counts` is False before its start is over and in
+    recovery: then it counts for stability with nobody (S13.6).
     """
 
     def __init__(
@@ -20,18 +26,45 @@ class Heard:
         self.clock_ms = clock_ms
 
 
-class Question:
-    """One asking of a region in recovery: asking `number` of its life `life`; `recovery` is the life in which the recovery began."""
+class StartQuestion:
+    """Asking `number` of a start. `lives`: region_id → life, the asker's own included."""
 
-    def __init__(self, asker: int, life: int, number: int, recovery: int) -> None:
+    def __init__(self, number: int, lives: dict[int, int]) -> None:
+        self.number = number
+        self.lives = lives
+
+
+class StartAnswer:
+    """What the answerer holds on disk, its life, and the clock of the commit of `vector`, in ms."""
+
+    def __init__(self, number: int, life: int, vector: dict[int, int], clock_ms: int) -> None:
+        self.number = number
+        self.life = life
+        self.vector = vector
+        self.clock_ms = clock_ms
+
+
+class RecoveryQuestion:
+    """Asking `number` of a region in recovery, in its life `life`.
+
+    `recovery` is the life in which the recovery began; `lives` as in `StartQuestion`.
+    """
+
+    def __init__(
+        self, asker: int, life: int, number: int, recovery: int, lives: dict[int, int]
+    ) -> None:
         self.asker = asker
         self.life = life
         self.number = number
         self.recovery = recovery
+        self.lives = lives
 
 
-class Answer:
-    """What `answerer` holds on disk, said to one asking; `recovery`: the life in which its own recovery began, 0 outside one."""
+class RecoveryAnswer:
+    """What `answerer` holds on disk, said to one asking, and the clock of the commit of `vector`, in ms.
+
+    `recovery`: the life in which its own recovery began, 0 outside one.
+    """
 
     def __init__(
         self,
@@ -41,6 +74,7 @@ class Answer:
         answerer: int,
         vector: dict[int, int],
         recovery: int,
+        clock_ms: int,
     ) -> None:
         self.asker = asker
         self.life = life
@@ -48,13 +82,17 @@ class Answer:
         self.answerer = answerer
         self.vector = vector
         self.recovery = recovery
+        self.clock_ms = clock_ms
 
 
 class Gossip:
     """One message's worth of what a region passes on."""
 
     def __init__(
-        self, heard: list[Heard], questions: list[Question], answers: list[Answer]
+        self,
+        heard: list[Heard],
+        questions: list[RecoveryQuestion],
+        answers: list[RecoveryAnswer],
     ) -> None:
         self.heard = heard
         self.questions = questions
@@ -62,12 +100,8 @@ class Gossip:
 
 
 class PromisedAnswer:
-    """An answer that waits for the disk: whoever answers first commits all it has applied (S13.7)."""
+    """An answer that waits until the log is on disk up to `position` (S13.7)."""
 
-    def __init__(
-        self, question: Question, vector: dict[int, int], recovery: int, position: int
-    ) -> None:
-        self.question = question
-        self.vector = vector
-        self.recovery = recovery  # the life in which this region's own recovery began, if it was in one when it took the vector
+    def __init__(self, answer: RecoveryAnswer, position: int) -> None:
+        self.answer = answer
         self.position = position

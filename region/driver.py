@@ -47,7 +47,7 @@ from anabranch.sync.messages import Message
 _BURST_BYTES: Final = 1 << 20
 
 
-class Limits:
+class TurnLimits:
     """What bounds a turn, and how long a failed write rests. The simulator takes smaller ones."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Driver:
         log: EffectLog,
         peers: Iterable[int],
         clock: Clock,
-        limits: Limits,
+        limits: TurnLimits,
     ) -> None:
         self.engine: Final = engine
         self.log: Final = log
@@ -286,6 +286,7 @@ class Driver:
     def _look_at_hub(self, work: Work) -> None:
         hub = self.hub
         hub.obey(self._clock.now_ms())
+        hub.ask_for_start()
         work.reads += [LogRead(number, request) for number, request in hub.take_requests()]
         work.dials = hub.take_dials()
         work.hang_ups = hub.take_closes()

@@ -11,7 +11,7 @@ from anabranch.crdt.region_log import NodeLimits
 from anabranch.region.clock import Clock
 from anabranch.region.config import RegionConfig
 from anabranch.region.database import Database
-from anabranch.region.driver import Driver, Limits
+from anabranch.region.driver import Driver, TurnLimits
 from anabranch.region.effect_log import EffectLog
 from anabranch.region.engine import registry
 from anabranch.region.engine.clock import Clock as EngineClock
@@ -73,7 +73,7 @@ async def start(
     config: RegionConfig,
     database: Database,
     clock: Clock,
-    limits: Optional[Limits] = None,
+    limits: Optional[TurnLimits] = None,
     make_engine: Callable[[EngineState], Engine] = Engine,
 ) -> Driver:
     """Loads everything and begins a new life, which is on disk before anybody hears of it.
@@ -114,7 +114,7 @@ async def start(
         settings,
         stored.keyspace,
         Journal(stored.keyspace, stored.position, engine_clock),
-        Lifecycle(config.region_id, life, recovery, engine_clock.now_ms, patience_ms),
+        Lifecycle(config.region_id, life, recovery, engine_clock, patience_ms),
         stored.clock_ms,  # what this start read is in no commit yet (S10.2)
         registry.commands(),
     )
@@ -126,4 +126,4 @@ async def start(
     tail_bytes = settings.integer("crdt-log-tail-max-bytes")
     log = EffectLog(stored.position, stored.log_floor, stored.log_size, settings, tail_bytes)
     peers = _peers(config, members).values()
-    return Driver(engine, checkpointer, log, peers, clock, limits or Limits())
+    return Driver(engine, checkpointer, log, peers, clock, limits or TurnLimits())

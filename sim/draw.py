@@ -7,6 +7,7 @@ Limits are tiny, so that rare paths are walked all the time.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from random import Random
 from typing import Final, Optional
 
@@ -75,10 +76,22 @@ FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {
 }
 
 
+# A backup put back that nobody tells the region of; drawn by `restores` alone.
+FORGOTTEN_RESTORE: Final = "forgotten restore"
+
+
 def draw_plan(
-    seed: int, regions: int = 3, ops: int = 300, faults: Optional[Collection[str]] = None
+    seed: int,
+    regions: int = 3,
+    ops: int = 300,
+    faults: Optional[Collection[str]] = None,
+    restores: bool = False,
 ) -> Plan:
-    """The plan of a seed. `faults`: the kinds allowed; None: all; ValueError for a kind that does not exist."""
+    """The plan of a seed.
+
+    `faults`: the kinds allowed; None: all; ValueError for a kind that does not exist. `restores`:
+    all regions dial each other, and every second fault is a backup put back unsaid (S13.6).
+    """
     unknown = sorted(set(faults or ()) - set(FAULTS))
     if unknown:
         raise ValueError(f"there is no fault '{unknown[0]}'; there are: {', '.join(FAULTS)}")
@@ -94,7 +107,7 @@ def draw_plan(
     steps.sort(key=lambda step: step.at_ms)
     quick = draw.choice([(0, 0), (0, 2), (1, 5)])
     apart = draw.random() < 0.5
-    return Plan(
+    plan = Plan(
         seed=seed,
         regions=ids,
         settings=_settings(draw, ids, mirrors),
@@ -108,6 +121,34 @@ def draw_plan(
         clock_offsets_ms={one: draw.randint(-2000, 2000) if apart else 0 for one in ids},
         traits=frozenset({"encoded"} if draw.random() < 0.15 else ()),
     )
+    return _with_restores(plan) if restores else plan
+
+
+def _with_restores(plan: Plan) -> Plan:
+    """The same plan in a mesh, with a forgotten restore for each fault; about half of them come in groups."""
+    draw = Random((plan.seed << 16) + 2)
+    found: list[Fault] = []
+    while len(found) < max(2, len(plan.faults())):
+        together = draw.choice([1, 1, 2, len(plan.regions)])
+        at_ms, duration_ms = draw.randrange(plan.load_ms), draw.randint(20, 1000)
+        for region in draw.sample(plan.regions, together):
+            late_ms, longer_ms = draw.choice([0, 20, 200]), draw.choice([0, 20, 200])
+            other = draw.choice([one for one in plan.regions if one != region])
+            found.append(
+                Fault(
+                    at_ms + late_ms,
+                    FORGOTTEN_RESTORE,
+                    (region, other),
+                    duration_ms + longer_ms,
+                    draw.getrandbits(32),
+                )
+            )
+    steps = sorted((*plan.steps, *found), key=lambda step: step.at_ms)
+    return replace(plan, links=_mesh(plan.regions), steps=tuple(steps))
+
+
+def _mesh(regions: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    return tuple((a, b) for a in regions for b in regions if a != b)
 
 
 def _clients(draw: Random, regions: tuple[int, ...], mirrors: bool) -> tuple[ClientPlan, ...]:
@@ -177,7 +218,7 @@ def _links(draw: Random, regions: tuple[int, ...]) -> tuple[tuple[int, int], ...
     elif shape == "star":
         pairs = [(1, a) for a in regions[1:]] + [(a, 1) for a in regions[1:]]
     else:
-        pairs = [(a, b) for a in regions for b in regions if a != b]
+        return _mesh(regions)
     return tuple(pairs)
 
 

@@ -21,7 +21,6 @@ from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.trace import plain
 from anabranch.sim.world.world import NAMES
 from anabranch.sync.messages import (
-    Acknowledge,
     Batch,
     Body,
     BodyRequest,
@@ -31,6 +30,7 @@ from anabranch.sync.messages import (
     HoldingBack,
     Part,
     SnapshotBegin,
+    VectorAcknowledgement,
     Welcome,
 )
 
@@ -349,7 +349,7 @@ def _message(message: Any) -> str:
         return "a message"
     if isinstance(message, (Hello, Welcome)):
         return f"{name} (life {message.life}) {counters(message.vector)}"
-    if isinstance(message, (Acknowledge, Heartbeat, HoldingBack, SnapshotBegin)):
+    if isinstance(message, (VectorAcknowledgement, Heartbeat, HoldingBack, SnapshotBegin)):
         return f"{name} {counters(message.vector)}"
     if isinstance(message, Batch):
         return "Batch " + ", ".join(_item(item) for item in message.items)

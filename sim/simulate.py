@@ -60,15 +60,16 @@ def run(seeds: Iterable[int], total: Optional[int], asked: Asked, console: Conso
 def run_failed(asked: Asked, console: Console, path: Path = seeds_module.FILE) -> bool:
     """Runs every seed of the list of those that failed once, each with its own regions and operations; whether all pass."""
     passes = True
-    by_scale: dict[tuple[int, int], list[int]] = {}
+    by_scale: dict[tuple[int, int, bool], list[int]] = {}
     for one in seeds_module.failed(path):
-        by_scale.setdefault((one.regions, one.ops), []).append(one.seed)
-    for (regions, ops), seeds in by_scale.items():
+        by_scale.setdefault((one.regions, one.ops, one.restores), []).append(one.seed)
+    for (regions, ops, restores), seeds in by_scale.items():
+        kind = " with forgotten restores" if restores else ""
         console.print(
-            f"{len(seeds)} seeds that failed once, of {regions} regions and {ops} operations",
+            f"{len(seeds)} seeds that failed once, of {regions} regions and {ops} operations{kind}",
             highlight=False,
         )
-        task = replace(asked.task, regions=regions, ops=ops)
+        task = replace(asked.task, regions=regions, ops=ops, restores=restores)
         passes = (
             not sweep_shown(seeds, len(seeds), replace(asked, task=task), console).failed and passes
         )
@@ -100,6 +101,8 @@ def options_of(task: Task) -> str:
     ]
     if task.faults is not None:
         words.append(f' --faults "{",".join(task.faults) or "none"}"')
+    if task.restores:
+        words.append(" --restores")
     return "".join(words)
 
 

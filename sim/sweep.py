@@ -30,16 +30,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Task:
-    """What is done with each seed. `faults`: the kinds allowed, None: all. `judges`: None: all."""
+    """What is done with each seed. `faults`: the kinds allowed, None: all. `restores`: see `draw_plan`. `judges`: None: all."""
 
     regions: int = 3
     ops: int = 300
     faults: Optional[tuple[str, ...]] = None
+    restores: bool = False
     judges: Optional[tuple[type[Checker], ...]] = None
 
     def plan(self, seed: int) -> Plan:
         """What the seed draws."""
-        return draw_plan(seed, self.regions, self.ops, self.faults)
+        return draw_plan(seed, self.regions, self.ops, self.faults, self.restores)
 
     def judged_by(self) -> tuple[type[Checker], ...]:
         """All judges, unless some were named."""

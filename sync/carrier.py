@@ -12,7 +12,7 @@ from typing import Any, Final, Optional, Protocol
 import grpc
 import grpc.aio
 
-from anabranch.sync.parts import MESSAGE_BYTES_MAX
+from anabranch.sync.fields import MESSAGE_BYTES_MAX
 
 METHOD: Final = "/anabranch.sync.v1.Sync/Link"
 _KEEPALIVE_MS: Final = 5000

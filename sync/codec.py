@@ -11,10 +11,11 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from anabranch.crdt.errors import PeerError
+from anabranch.crdt.gossip import StartAnswer, StartQuestion
 from anabranch.crdt.vector import Dot
+from anabranch.sync import fields
 from anabranch.sync import messages as m
-from anabranch.sync import parts
-from anabranch.sync.parts import MESSAGE_BYTES_MAX
+from anabranch.sync.fields import MESSAGE_BYTES_MAX
 from anabranch.sync.wire import sync_pb2 as wire
 
 DOTS_MAX: Final = 256
@@ -36,41 +37,37 @@ def encode_up(message: m.Up) -> bytes:
     up = wire.Up()
     if isinstance(message, m.Hello):
         up.hello.CopyFrom(_put_hello(message))
-    elif isinstance(message, m.Acknowledge):
-        parts.put_vector(up.acknowledge.vector, message.vector)
-        up.acknowledge.direct.extend(sorted(message.direct))
-        up.acknowledge.SetInParent()
+    elif isinstance(message, m.VectorAcknowledgement):
+        fields.put_vector(up.acknowledgement.vector, message.vector)
+        up.acknowledgement.direct.extend(sorted(message.direct))
+        up.acknowledgement.SetInParent()
         if message.gossip is not None:
-            up.acknowledge.gossip.CopyFrom(parts.put_gossip(message.gossip))
+            up.acknowledgement.gossip.CopyFrom(fields.put_gossip(message.gossip))
     elif isinstance(message, m.BodyRequest):
         up.body_request.SetInParent()
         for region_id, counter in message.dots:
             up.body_request.dots.add(region_id=region_id, counter=counter)
     elif isinstance(message, m.SnapshotRequest):
         up.snapshot_request.CopyFrom(wire.SnapshotRequest(number=message.number))
+    elif isinstance(message, StartQuestion):
+        up.start_question.CopyFrom(fields.put_start_question(message))
+    elif isinstance(message, StartAnswer):
+        up.start_answer.CopyFrom(fields.put_start_answer(message))
     else:
-        up.refusal.CopyFrom(parts.put_refusal(message))
+        up.refusal.CopyFrom(fields.put_refusal(message))
     return up.SerializeToString()
 
 
 def decode_up(data: bytes) -> m.Up:
     """One message of the dialler; PeerError when malformed, LinkRefused for a version not spoken here."""
     up = wire.Up()
-    kind = _parse(up, data)
-    if kind == "hello":
-        return _get_hello(up.hello)
-    if kind == "acknowledge":
-        gossip = (
-            parts.get_gossip(up.acknowledge.gossip) if up.acknowledge.HasField("gossip") else None
-        )
-        return m.Acknowledge(
-            parts.get_vector(up.acknowledge.vector), _get_regions(up.acknowledge.direct), gossip
-        )
-    if kind == "body_request":
-        return m.BodyRequest(_get_dots(up.body_request.dots))
-    if kind == "snapshot_request":
-        return m.SnapshotRequest(parts.counter(up.snapshot_request.number))
-    return parts.get_refusal(up.refusal)
+    return _UP[_parse(up, data)](up)
+
+
+def _get_acknowledgement(up: wire.Up) -> m.VectorAcknowledgement:
+    one = up.acknowledgement
+    gossip = fields.get_gossip(one.gossip) if one.HasField("gossip") else None
+    return m.VectorAcknowledgement(fields.get_vector(one.vector), _get_regions(one.direct), gossip)
 
 
 def _put_hello(message: m.Hello) -> wire.Hello:
@@ -78,20 +75,20 @@ def _put_hello(message: m.Hello) -> wire.Hello:
         version=message.version, cluster=message.cluster, region_id=message.region_id, name=message.name,
         dialled=message.dialled, life=message.life, direct=sorted(message.direct), window_bytes=message.window_bytes,
     )  # fmt: skip
-    parts.put_members(hello.members, message.members)
-    parts.put_vector(hello.vector, message.vector)
-    parts.put_chains(hello.chains, message.vector, message.chains)
+    fields.put_members(hello.members, message.members)
+    fields.put_vector(hello.vector, message.vector)
+    fields.put_chains(hello.chains, message.vector, message.chains)
     return hello
 
 
 def _get_hello(hello: wire.Hello) -> m.Hello:
     _check_version(hello.version)
-    vector = parts.get_vector(hello.vector)
+    vector = fields.get_vector(hello.vector)
     return m.Hello(
-        version=hello.version, cluster=parts.text(hello.cluster), members=parts.get_members(hello.members),
-        region_id=parts.region(hello.region_id),
-        name=parts.text(hello.name), dialled=parts.region(hello.dialled), life=parts.counter(hello.life, 0), vector=vector,
-        chains=parts.get_chains(hello.chains, vector), direct=_get_regions(hello.direct), window_bytes=parts.counter(hello.window_bytes),
+        version=hello.version, cluster=fields.text(hello.cluster), members=fields.get_members(hello.members),
+        region_id=fields.region(hello.region_id),
+        name=fields.text(hello.name), dialled=fields.region(hello.dialled), life=fields.counter(hello.life, 0), vector=vector,
+        chains=fields.get_chains(hello.chains, vector), direct=_get_regions(hello.direct), window_bytes=fields.counter(hello.window_bytes),
     )  # fmt: skip
 
 
@@ -104,13 +101,24 @@ def _check_version(version: int) -> None:
 
 
 def _get_regions(region_ids: Iterable[int]) -> frozenset[int]:
-    return frozenset(parts.region(region_id) for region_id in region_ids)
+    return frozenset(fields.region(region_id) for region_id in region_ids)
 
 
 def _get_dots(dots: Any) -> list[Dot]:
     if not 1 <= len(dots) <= DOTS_MAX:
         raise PeerError(f"malformed: a request of {len(dots)} bodies")
-    return [(parts.region(dot.region_id), parts.counter(dot.counter)) for dot in dots]
+    return [(fields.region(dot.region_id), fields.counter(dot.counter)) for dot in dots]
+
+
+_UP: Final[dict[str, Callable[[wire.Up], m.Up]]] = {
+    "hello": lambda up: _get_hello(up.hello),
+    "acknowledgement": _get_acknowledgement,
+    "body_request": lambda up: m.BodyRequest(_get_dots(up.body_request.dots)),
+    "snapshot_request": lambda up: m.SnapshotRequest(fields.counter(up.snapshot_request.number)),
+    "refusal": lambda up: fields.get_refusal(up.refusal),
+    "start_question": lambda up: fields.get_start_question(up.start_question),
+    "start_answer": lambda up: fields.get_start_answer(up.start_answer),
+}
 
 
 # ---- Down
@@ -120,30 +128,34 @@ def encode_down(message: m.Down, compression: str = "zstd") -> bytes:
     """The bytes of one message of the sender; `compression` is that of `crdt-compression`."""
     down = wire.Down()
     if isinstance(message, m.Batch):
-        down.batch.items.CopyFrom(parts.pack(_batch_items(message.items), compression))
+        down.batch.items.CopyFrom(fields.pack(_batch_items(message.items), compression))
     elif isinstance(message, m.Heartbeat):
         down.heartbeat.digest = message.digest
-        parts.put_vector(down.heartbeat.vector, message.vector)
-        down.heartbeat.gossip.CopyFrom(parts.put_gossip(message.gossip))
+        fields.put_vector(down.heartbeat.vector, message.vector)
+        down.heartbeat.gossip.CopyFrom(fields.put_gossip(message.gossip))
     elif isinstance(message, m.Part):
         down.part.CopyFrom(
             wire.Part(
                 origin=message.origin, first=message.first, last=message.last, chain=message.chain, body_bytes=message.body_bytes,
-                offset=message.offset, data=parts.pack(message.data, compression), asked=message.asked,
+                offset=message.offset, data=fields.pack(message.data, compression), asked=message.asked,
             )
         )  # fmt: skip
     elif isinstance(message, m.Body):
         down.body.block.CopyFrom(
-            parts.pack(parts.put_block(message.block).SerializeToString(), compression)
+            fields.pack(fields.put_block(message.block).SerializeToString(), compression)
         )
     elif isinstance(message, m.HoldingBack):
         down.holding_back.holding = message.holding
         down.holding_back.SetInParent()
-        parts.put_vector(down.holding_back.vector, message.vector)
+        fields.put_vector(down.holding_back.vector, message.vector)
     elif isinstance(message, m.Welcome):
         down.welcome.CopyFrom(_put_welcome(message))
+    elif isinstance(message, StartQuestion):
+        down.start_question.CopyFrom(fields.put_start_question(message))
+    elif isinstance(message, StartAnswer):
+        down.start_answer.CopyFrom(fields.put_start_answer(message))
     elif isinstance(message, m.Refusal):
-        down.refusal.CopyFrom(parts.put_refusal(message))
+        down.refusal.CopyFrom(fields.put_refusal(message))
     else:
         _put_snapshot(down, message, compression)
     return down.SerializeToString()
@@ -171,9 +183,9 @@ def _put_welcome(message: m.Welcome) -> wire.Welcome:
         name=message.name,
         life=message.life,
     )
-    parts.put_members(welcome.members, message.members)
-    parts.put_vector(welcome.vector, message.vector)
-    parts.put_chains(welcome.chains, message.vector, message.chains)
+    fields.put_members(welcome.members, message.members)
+    fields.put_vector(welcome.vector, message.vector)
+    fields.put_chains(welcome.chains, message.vector, message.chains)
     return welcome
 
 
@@ -182,11 +194,11 @@ def _put_snapshot(
 ) -> None:
     if isinstance(message, m.SnapshotBegin):
         down.snapshot_begin.number = message.number
-        parts.put_vector(down.snapshot_begin.vector, message.vector)
-        parts.put_chains(down.snapshot_begin.chains, message.vector, message.chains)
+        fields.put_vector(down.snapshot_begin.vector, message.vector)
+        fields.put_chains(down.snapshot_begin.chains, message.vector, message.chains)
     elif isinstance(message, m.SnapshotChunk):
         chunk = wire.SnapshotChunk(
-            number=message.number, index=message.index, data=parts.pack(message.data, compression)
+            number=message.number, index=message.index, data=fields.pack(message.data, compression)
         )
         down.snapshot_chunk.CopyFrom(chunk)
     else:
@@ -200,23 +212,23 @@ def decode_down(data: bytes) -> m.Down:
 
 
 def _get_batch(down: wire.Down) -> m.Batch:
-    parsed = _parse_inner(wire.BatchItems(), parts.unpack(down.batch.items))
+    parsed = _parse_inner(wire.BatchItems(), fields.unpack(down.batch.items))
     if not 1 <= len(parsed.items) <= ITEMS_MAX:
         raise PeerError(f"malformed: a batch of {len(parsed.items)} items")
     items: list[m.Item] = []
     for one in parsed.items:
         kind = one.WhichOneof("item")
         if kind == "block":
-            items.append(parts.get_block(one.block))
+            items.append(fields.get_block(one.block))
         elif kind == "header":
-            first, last = parts.span(one.header.first, one.header.last)
-            size = parts.counter(one.header.body_bytes, 0)
+            first, last = fields.span(one.header.first, one.header.last)
+            size = fields.counter(one.header.body_bytes, 0)
             items.append(
                 m.Header(
-                    parts.region(one.header.origin),
+                    fields.region(one.header.origin),
                     first,
                     last,
-                    parts.chain(one.header.chain),
+                    fields.chain(one.header.chain),
                     size,
                 )
             )
@@ -227,15 +239,15 @@ def _get_batch(down: wire.Down) -> m.Batch:
 
 def _get_part(down: wire.Down) -> m.Part:
     part = down.part
-    first, last = parts.span(part.first, part.last)
-    data = parts.unpack(part.data)
-    if not data or part.offset + len(data) > parts.counter(part.body_bytes):
+    first, last = fields.span(part.first, part.last)
+    data = fields.unpack(part.data)
+    if not data or part.offset + len(data) > fields.counter(part.body_bytes):
         raise PeerError("malformed: a part outside its block")
     return m.Part(
-        parts.region(part.origin),
+        fields.region(part.origin),
         first,
         last,
-        parts.chain(part.chain),
+        fields.chain(part.chain),
         part.body_bytes,
         part.offset,
         data,
@@ -244,38 +256,38 @@ def _get_part(down: wire.Down) -> m.Part:
 
 
 def _get_body(down: wire.Down) -> m.Body:
-    return m.Body(parts.get_block(_parse_inner(wire.Block(), parts.unpack(down.body.block))))
+    return m.Body(fields.get_block(_parse_inner(wire.Block(), fields.unpack(down.body.block))))
 
 
 def _get_welcome(down: wire.Down) -> m.Welcome:
     welcome = down.welcome
     _check_version(welcome.version)
-    vector = parts.get_vector(welcome.vector)
+    vector = fields.get_vector(welcome.vector)
     return m.Welcome(
-        version=welcome.version, cluster=parts.text(welcome.cluster), members=parts.get_members(welcome.members),
-        region_id=parts.region(welcome.region_id), name=parts.text(welcome.name), life=parts.counter(welcome.life, 0), vector=vector,
-        chains=parts.get_chains(welcome.chains, vector),
+        version=welcome.version, cluster=fields.text(welcome.cluster), members=fields.get_members(welcome.members),
+        region_id=fields.region(welcome.region_id), name=fields.text(welcome.name), life=fields.counter(welcome.life, 0), vector=vector,
+        chains=fields.get_chains(welcome.chains, vector),
     )  # fmt: skip
 
 
 def _get_snapshot_begin(down: wire.Down) -> m.SnapshotBegin:
     begin = down.snapshot_begin
-    vector = parts.get_vector(begin.vector)
+    vector = fields.get_vector(begin.vector)
     return m.SnapshotBegin(
-        parts.counter(begin.number), vector, parts.get_chains(begin.chains, vector)
+        fields.counter(begin.number), vector, fields.get_chains(begin.chains, vector)
     )
 
 
 def _get_snapshot_chunk(down: wire.Down) -> m.SnapshotChunk:
     chunk = down.snapshot_chunk
     return m.SnapshotChunk(
-        parts.counter(chunk.number), parts.counter(chunk.index, 0), parts.unpack(chunk.data)
+        fields.counter(chunk.number), fields.counter(chunk.index, 0), fields.unpack(chunk.data)
     )
 
 
 def _get_snapshot_end(down: wire.Down) -> m.SnapshotEnd:
     return m.SnapshotEnd(
-        parts.counter(down.snapshot_end.number), parts.counter(down.snapshot_end.chunks, 0)
+        fields.counter(down.snapshot_end.number), fields.counter(down.snapshot_end.chunks, 0)
     )
 
 
@@ -283,22 +295,24 @@ def _get_heartbeat(down: wire.Down) -> m.Heartbeat:
     beat = down.heartbeat
     if len(beat.digest) not in (0, 16):
         raise PeerError(f"malformed: a digest of {len(beat.digest)} bytes")
-    return m.Heartbeat(parts.get_vector(beat.vector), beat.digest, parts.get_gossip(beat.gossip))
+    return m.Heartbeat(fields.get_vector(beat.vector), beat.digest, fields.get_gossip(beat.gossip))
 
 
 _DOWN: Final[dict[str, Callable[[wire.Down], m.Down]]] = {
     "welcome": _get_welcome,
-    "refusal": lambda down: parts.get_refusal(down.refusal),
+    "refusal": lambda down: fields.get_refusal(down.refusal),
     "batch": _get_batch,
     "part": _get_part,
     "body": _get_body,
     "holding_back": lambda down: m.HoldingBack(
-        down.holding_back.holding, parts.get_vector(down.holding_back.vector)
+        down.holding_back.holding, fields.get_vector(down.holding_back.vector)
     ),
     "snapshot_begin": _get_snapshot_begin,
     "snapshot_chunk": _get_snapshot_chunk,
     "snapshot_end": _get_snapshot_end,
     "heartbeat": _get_heartbeat,
+    "start_question": lambda down: fields.get_start_question(down.start_question),
+    "start_answer": lambda down: fields.get_start_answer(down.start_answer),
 }
 
 

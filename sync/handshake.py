@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from anabranch.sync.doors import Engine, Settings
+from anabranch.sync.interfaces import Engine, Settings
 from anabranch.sync.messages import VERSION, Hello, Refusal, Welcome
 
 # Whatever the settings say, a message stays well below codec.MESSAGE_BYTES_MAX.
@@ -13,7 +13,7 @@ _BATCH_BYTES_MAX = 8 << 20
 _STAGED_FACTOR = 16
 
 
-class Limits:
+class LinkLimits:
     """What one link may use up, read from the settings when the link opens (S14)."""
 
     def __init__(self, settings: Settings) -> None:

@@ -1,12 +1,11 @@
-"""All links of one region and the decisions across them. Sans-IO: the process and the simulator drive the same hub.
+"""All links of one region and the decisions across them. Sans-IO; a part of the driver.
 
-In: connections that opened, messages, commits, answers of the log, ticks. Out, each taken when the driver is ready for it: messages
-(`next_message`), questions to the log (`take_requests`), peers to dial (`take_dials`), connections to close (`take_closes`), lines for the
-operator (`take_notes`). The hub calls the engine, which is as deterministic as it is; after a batch of calls the driver lets the
-region step (commits, answers).
+In: connections that opened, messages, commits, answers of the log, ticks. Out: messages
+(`next_message`), questions to the log (`take_requests`), peers to dial (`take_dials`), connections
+to close (`take_closes`), lines for the operator (`take_notes`).
 
-A connection's life: opened → what this region has is attested and committed (S2.4, S13.6) → Hello or Welcome → chains compared
-(S13.5) → open. Before anything is said on a new connection of a peer, the former of that direction is closed and forgotten (S2.2).
+The hub is three classes, each of which builds on the one before: `Switchboard` (connections),
+`Opening` (handshakes), `Hub` (everything that is said on open links).
 """
 
 from __future__ import annotations
@@ -15,48 +14,36 @@ from collections.abc import Iterable
 from typing import Any, Optional
 
 from anabranch.crdt.errors import ChainForked, PeerError
-from anabranch.crdt.gossip import Gossip
-from anabranch.crdt.vector import Vector, includes
+from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
+from anabranch.crdt.vector import includes
 from anabranch.sync import messages as m
-from anabranch.sync.attesting import Announcer, comparable, own_gossip
-from anabranch.sync.doors import Attestation, Engine, Settings
-from anabranch.sync.handshake import Identity, refuse_hello, refuse_welcome
-from anabranch.sync.links import Connection
+from anabranch.sync.announcer import Announcer, own_gossip
+from anabranch.sync.interfaces import Attestation, Engine, Settings
+from anabranch.sync.links import PeerConnection
 from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog, Request
 from anabranch.sync.log_tail import LogTail
+from anabranch.sync.opening import Opening
 from anabranch.sync.receiver import Progress, Receiver, Staged
 from anabranch.sync.sender import Sender
-from anabranch.sync.switchboard import Switchboard
 
 # A connection is taken for dead after crdt-link-silence-ms without a message, yet never before so many heartbeats are missing.
 _SILENCE_HEARTBEATS = 50
 
 
-class Hub(Switchboard):
+class Hub(Opening):
     """`peers`: the regions that this one receives from."""
 
     def __init__(
         self, engine: Engine, settings: Settings, peers: Iterable[int], tail: LogTail, now_ms: int
     ) -> None:
         super().__init__(engine, settings, peers, tail, now_ms)
-        self._greetings: list[
-            tuple[Attestation, Connection]
-        ] = []  # handshakes that wait for a commit
         self._announcer = Announcer(settings, 0)
         self._snapshot_number = 0
         self._poked = False  # something that headers may wait for came by other ways than a merge
         self._merge_turn = 0
-        self._direct: frozenset[int] = frozenset()
         self._dials: list[int] = []
-        self._checks: list[tuple[int, Request]] = []
 
-    def dial_opened(self, peer: int, now_ms: int) -> Optional[int]:
-        number = super().dial_opened(peer, now_ms)
-        if number is not None:
-            self._greet(self._connections[number], now_ms)
-        return number
-
-    def _detach(self, connection: Connection) -> None:
+    def _detach(self, connection: PeerConnection) -> None:
         super()._detach(connection)
         self._direct_changed()
 
@@ -73,7 +60,7 @@ class Hub(Switchboard):
             return
         self._process(connection, message, now_ms)
 
-    def _process(self, connection: Connection, message: m.Message, now_ms: int) -> None:
+    def _process(self, connection: PeerConnection, message: m.Message, now_ms: int) -> None:
         try:
             if connection.receiver is not None:
                 for event in connection.receiver.received(message):
@@ -86,7 +73,7 @@ class Hub(Switchboard):
             self._failed(connection, error, now_ms)
 
     def _came_down(
-        self, connection: Connection, receiver: Receiver, event: object, now_ms: int
+        self, connection: PeerConnection, receiver: Receiver, event: object, now_ms: int
     ) -> None:
         peer, steady_ms = connection.peer, self._steady.at(now_ms)
         if isinstance(event, m.Heartbeat):
@@ -95,16 +82,7 @@ class Hub(Switchboard):
                 self.engine.compare_digest(peer, event.vector, event.digest)
             self._puller.heard(peer, event.vector, self.engine.vector, steady_ms)
         elif isinstance(event, m.Welcome):
-            refusal = refuse_welcome(Identity.of(self.engine), event, peer)
-            if refusal is not None:
-                self._refuse(connection, refusal, now_ms)
-                return
-            if event.life < self._lives.get(peer, 0):
-                self._outlived(connection, receiver, now_ms)
-                return
-            self._lives[peer] = connection.life = event.life
-            connection.greeting = event
-            self._check_chains(connection, event.vector, event.chains, now_ms)
+            self._welcomed(connection, receiver, event, now_ms)
         elif isinstance(event, m.HoldingBack):
             if event.holding:
                 self._puller.holds_back(peer, event.vector, steady_ms)
@@ -115,11 +93,13 @@ class Hub(Switchboard):
             self._puller.progress(steady_ms)
         elif isinstance(event, Staged):
             self._join(connection, event, now_ms)
-        elif isinstance(event, m.Refusal):
-            self._refused(connection, event, now_ms)
+        else:
+            self._came(connection, event, now_ms)
 
-    def _came_up(self, connection: Connection, sender: Sender, event: object, now_ms: int) -> None:
-        if isinstance(event, m.Acknowledge):
+    def _came_up(
+        self, connection: PeerConnection, sender: Sender, event: object, now_ms: int
+    ) -> None:
+        if isinstance(event, m.VectorAcknowledgement):
             self.engine.acknowledged(connection.peer, event.vector, now_ms)
             if event.gossip is not None:
                 self._hear(connection, event.gossip, now_ms)
@@ -128,19 +108,38 @@ class Hub(Switchboard):
         elif isinstance(event, m.SnapshotRequest):
             self.snapshots.ask(connection, event.number)
             self.snapshots.serve(self.engine)
-            self._on_disk(now_ms)
+            self._say_what_is_on_disk()
+        else:
+            self._came(connection, event, now_ms)
+
+    def _came(self, connection: PeerConnection, event: object, now_ms: int) -> None:
+        """Messages that go both ways."""
+        if isinstance(event, StartQuestion):
+            self.engine.hear_lives(event.lives, now_ms)
+            self._peer_lives(connection, event.lives.get(connection.peer, 0), now_ms)
+            self.start_asking.asked(connection, event, now_ms)
+            self._say_what_is_on_disk()
+        elif isinstance(event, StartAnswer):
+            self.engine.start_answered(connection.peer, event, now_ms)
+            self._peer_lives(connection, event.life, now_ms)
         elif isinstance(event, m.Refusal):
             self._refused(connection, event, now_ms)
 
-    def _hear(self, connection: Connection, gossip: Gossip, now_ms: int) -> None:
-        """Takes in gossip. An answer given now (S13.7) is of what is applied: what links hold of former lives is dropped in this step."""
-        self.engine.hear(gossip, now_ms)
-        for heard in gossip.heard:
-            if heard.region_id == connection.peer:  # a recovery is a new life of the same process
-                connection.life = max(connection.life, heard.life)
-            self._heard_life(heard.region_id, heard.life, now_ms)
+    def _hear(self, connection: PeerConnection, gossip: Gossip, now_ms: int) -> None:
+        """Takes in gossip.
 
-    def _refused(self, connection: Connection, refusal: m.Refusal, now_ms: int) -> None:
+        The engine may promise an answer to a recovery's question here, of what is applied by now.
+        All that came from former lives is dropped in the same step (S13.7).
+        """
+        self.engine.hear(gossip, now_ms)
+        self._peer_lives(connection, _life_of(connection.peer, gossip), now_ms)
+
+    def _peer_lives(self, connection: PeerConnection, life: int, now_ms: int) -> None:
+        """The connected process names its own life: a recovery may have begun another since its handshake."""
+        connection.life = max(connection.life, life)
+        self._drop_former_lives(now_ms)
+
+    def _refused(self, connection: PeerConnection, refusal: m.Refusal, now_ms: int) -> None:
         """The peer closes the link and says why."""
         self._drop(connection)
         self._show_refusal(
@@ -150,117 +149,16 @@ class Hub(Switchboard):
             now_ms,
         )
 
-    # ---- Handshake
+    # ---- Saying what is on disk
 
-    def _greet(self, connection: Connection, now_ms: int) -> None:
-        self._greetings.append((self.engine.attest(False, now_ms), connection))
-        self._on_disk(now_ms)
-
-    def _hello(self, connection: Connection, hello: m.Hello, now_ms: int) -> None:
-        refusal = refuse_hello(Identity.of(self.engine), hello)
-        if refusal is None:
-            former = self.sending.get(hello.region_id)
-            if former is not None and former.life > hello.life:
-                refusal = m.Refusal(
-                    "superseded", f"{hello.name} is connected with a later life than {hello.life}"
-                )
-        if refusal is not None:
-            connection.peer = hello.region_id if hello.region_id in self.engine.members else 0
-            self._refuse(connection, refusal, now_ms)
-            return
-        if former is not None:
-            self._drop(former)
-        connection.peer = hello.region_id
-        connection.greeting, connection.life = hello, hello.life
-        self.sending[hello.region_id] = connection
-        self._heard_life(hello.region_id, hello.life, now_ms)
-        self._check_chains(connection, hello.vector, hello.chains, now_ms)
-        if not connection.finishing:
-            self._greet(connection, now_ms)
-
-    def _outlived(self, connection: Connection, receiver: Receiver, now_ms: int) -> None:
-        """A Welcome of a life that is over; or its region does not know of that later one yet: it is told, and greeted anew (S1.3)."""
-        link = self.links[connection.peer]
-        self._detach(connection)
-        connection.finishing = True
-        receiver.part(self.engine.disk_vector, self.engine.gossip())
-        link.back_off(self._steady.at(now_ms))
-        self._state(link, "connecting", f"{self._name(connection.peer)} has begun another life")
-
-    def _check_chains(
-        self, connection: Connection, vector: Vector, chains: dict[int, bytes], now_ms: int
-    ) -> None:
-        chains = comparable(vector, chains, self.engine.disk_vector)
-        if chains:
-            self._checks.append((connection.number, CheckChains(vector, chains)))
-        else:
-            self._chains_fit(connection, now_ms)
-
-    def _chains_fit(self, connection: Connection, now_ms: int) -> None:
-        """The other side has the same past. What it holds counts from here on (S13.6)."""
-        connection.checked = True
-        greeting = connection.greeting
-        assert greeting is not None
-        self.engine.peer_holds(connection.peer, greeting.life, greeting.vector, now_ms)
-        if connection.receiver is not None:
-            link = self.links[connection.peer]
-            link.welcomed()
-            connection.receiver.open = True
-            self._state(link, "up")
-            self._direct_changed()
-        else:
-            self._welcome(connection)
-
-    def _welcome(self, connection: Connection) -> None:
-        if (
-            not (connection.checked and connection.attested)
-            or connection.sender is None
-            or connection.finishing
-        ):
-            return
-        own, engine = Identity.of(self.engine), self.engine
-        welcome = m.Welcome(
-            m.VERSION,
-            own.cluster,
-            own.members,
-            own.region_id,
-            own.name,
-            engine.life,
-            dict(engine.disk_vector),
-            dict(engine.disk_chains),
-        )
-        connection.sender.welcome(welcome)
-        engine.receiver_opened(connection.peer)
-
-    def _on_disk(self, now_ms: int) -> None:
-        """Says all that waited for a commit that is now on disk."""
+    def _say_what_is_on_disk(self) -> None:
+        """Says all that waited for a commit that is on disk by now (S2.4)."""
         position = self.engine.committed_position
-        waiting, self._greetings = self._greetings, []
-        for attestation, connection in waiting:
-            if connection.number not in self._connections or connection.finishing:
-                continue
-            if attestation.position > position:
-                self._greetings.append((attestation, connection))
-                continue
-            connection.attested = True
-            if connection.receiver is not None:
-                connection.receiver.greet(self._own_hello(connection))
-            else:
-                self._welcome(connection)
         finished = self._announcer.finished(position)
         if finished is not None:
             self._say(*finished)
+        self.start_asking.committed(position)
         self.snapshots.committed(position)
-
-    def _own_hello(self, connection: Connection) -> m.Hello:
-        own, engine = Identity.of(self.engine), self.engine
-        assert connection.receiver is not None
-        return m.Hello(
-            m.VERSION, own.cluster, own.members, own.region_id, own.name, connection.peer, engine.life, dict(engine.disk_vector),
-            dict(engine.disk_chains), self._direct, connection.receiver.limits.window_bytes,
-        )  # fmt: skip
-
-    # ---- Acknowledgements and heartbeats
 
     def _say(self, attestation: Attestation, beat: bool) -> None:
         gossip = own_gossip(self.engine, attestation) if beat else None
@@ -270,29 +168,6 @@ class Hub(Switchboard):
             for connection in self.sending.values():
                 if connection.sender is not None and connection.sender.open:
                     connection.sender.heartbeat(heartbeat)
-
-    def _acknowledge(self, gossip: Optional[Gossip]) -> None:
-        for link in self.links.values():
-            receiver = link.connection.receiver if link.connection is not None else None
-            if receiver is not None and receiver.open:
-                receiver.acknowledge(self.engine.disk_vector, self._direct, gossip)
-
-    def _direct_changed(self) -> None:
-        """Whom this region receives directly (S2.3): not a link that holds back, nor one that is late on purpose."""
-        patience_ms = self.settings.integer("crdt-body-patience-ms")
-        direct = set()
-        for link in self.links.values():
-            receiver = link.connection.receiver if link.connection is not None else None
-            if (
-                receiver is not None
-                and receiver.open
-                and not receiver.holding_back
-                and link.delay_ms <= patience_ms
-            ):
-                direct.add(link.peer)
-        if direct != self._direct:
-            self._direct = frozenset(direct)
-            self._acknowledge(None)
 
     # ---- Merging
 
@@ -340,9 +215,9 @@ class Hub(Switchboard):
     def _announce(self, now_ms: int) -> None:
         if self._connections:
             self._announcer.begin(self.engine, now_ms, self._steady.at(now_ms))
-            self._on_disk(now_ms)
+            self._say_what_is_on_disk()
 
-    def _join(self, connection: Connection, staged: Staged, now_ms: int) -> None:
+    def _join(self, connection: PeerConnection, staged: Staged, now_ms: int) -> None:
         """Joins a staged snapshot in one step (S11.2), unless all of it came another way meanwhile."""
         for region_id, chain in staged.chains.items():
             same_place = self.engine.disk_vector.get(region_id) == staged.vector.get(region_id)
@@ -364,7 +239,7 @@ class Hub(Switchboard):
     def committed(self, now_ms: int) -> None:
         """A commit is on disk, and the tail of the log knows of it."""
         self.obey(now_ms)
-        self._on_disk(now_ms)
+        self._say_what_is_on_disk()
         self._announce(now_ms)
 
     def tick(self, now_ms: int) -> None:
@@ -383,7 +258,7 @@ class Hub(Switchboard):
         self._silence(now_ms, steady_ms)
         self._pull(now_ms, steady_ms)
         self.snapshots.serve(self.engine)
-        self._on_disk(now_ms)
+        self._say_what_is_on_disk()
         self._announce(now_ms)
 
     def _silence(self, now_ms: int, steady_ms: int) -> None:
@@ -436,6 +311,10 @@ class Hub(Switchboard):
 
     # ---- What the driver takes
 
+    def ask_for_start(self) -> None:
+        """Asks peers what a start must know (S13.6). Call it after other events."""
+        self.start_asking.ask(self._connections.values())
+
     def next_message(self, number: int, now_ms: int) -> Optional[m.Message]:
         self.obey(now_ms)
         return super().next_message(number, now_ms)
@@ -476,3 +355,10 @@ class Hub(Switchboard):
         """Peers to dial now; each is answered by `dial_opened` or `dial_failed`."""
         dials, self._dials = self._dials, []
         return dials
+
+
+def _life_of(peer: int, gossip: Gossip) -> int:
+    """The life that a peer names as its own in what it passes on, 0 for none."""
+    lives = [heard.life for heard in gossip.heard if heard.region_id == peer]
+    lives += [question.life for question in gossip.questions if question.asker == peer]
+    return max(lives, default=0)

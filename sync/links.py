@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import Optional, Union
 
+from anabranch.crdt.gossip import StartAnswer, StartQuestion
 from anabranch.sync.messages import Hello, Message, Welcome
 from anabranch.sync.receiver import Receiver
 from anabranch.sync.sender import Sender
 
 
-class Connection:
+class PeerConnection:
     """One connection; `number` names it to the carrier. It has a receiver (dialled) or a sender (accepted).
 
     `peer` is 0 until an accepted one has said Hello. `finishing`: when nothing waits to be said any more, it closes.
@@ -32,11 +33,25 @@ class Connection:
         self.heard_ms = now_ms
         self.finishing = False
         self.checked = False  # the chains of the other side fit ours
-        self.attested = False  # what this side says in its handshake is on disk
         self.greeting: Optional[Union[Hello, Welcome]] = None  # of the other side
         self.life = 0  # of the other side, as it said itself on this connection; 0: not yet
+        self.asked = 0  # the newest asking of this region's start that was said here
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the handshake is over, and the connection is not about to close."""
+        session = self.receiver or self.sender
+        assert session is not None
+        return session.open
+
+    def say(self, message: Union[StartQuestion, StartAnswer]) -> None:
+        """Sends a message that may go in both directions."""
+        session = self.receiver or self.sender
+        assert session is not None
+        session.say(message)
 
     def next_message(self) -> Optional[Message]:
+        """The next message to send; None when nothing waits."""
         if self.receiver is not None:
             return self.receiver.next_message()
         assert self.sender is not None
@@ -58,7 +73,7 @@ class Link:
         self.state = "connecting"
         self.detail = ""
         self.dialling = False
-        self.connection: Optional[Connection] = None
+        self.connection: Optional[PeerConnection] = None
         self.delay_ms = 0
         self.delayed: deque[tuple[int, Message]] = deque()  # (due, message): CRDT.LINK … DELAY
         self._pause_ms = pause_min_ms

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, Optional, Union
 
 from anabranch.crdt.vector import Vector
-from anabranch.sync.doors import Row
+from anabranch.sync.interfaces import Row
 from anabranch.sync.log_requests import Locate, ReadLog
 from anabranch.sync.log_tail import LogTail
 

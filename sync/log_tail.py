@@ -10,7 +10,7 @@ from bisect import bisect_right
 from typing import Final, Optional
 
 from anabranch.crdt.vector import Vector, includes, raise_to
-from anabranch.sync.doors import Row
+from anabranch.sync.interfaces import Row
 
 # What a row takes beside its block's body.
 _ROW_OVERHEAD_BYTES: Final = 200

@@ -10,10 +10,10 @@ from typing import Final, Optional, Union
 
 from anabranch.crdt.block import Block
 from anabranch.crdt.errors import PeerError
-from anabranch.crdt.gossip import Gossip
+from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
 from anabranch.crdt.vector import Dot, Vector
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 # Why a side closes a link. The words appear in states, logs and on the wire (enum Reason).
 REASONS: Final = (
@@ -47,7 +47,7 @@ class Hello:
     name: str
     dialled: int  # region_id that the dialler means to reach
     life: int
-    vector: Vector  # after committing all applied since the connection was opened (S13.6)
+    vector: Vector
     chains: dict[int, bytes]  # region_id → chain value at `vector` (S13.5)
     direct: frozenset[int]  # regions that the dialler receives directly (S2.3)
     window_bytes: int  # what the dialler is ready to hold unread
@@ -79,7 +79,7 @@ class Refusal:
 
 
 @dataclass(slots=True)
-class Acknowledge:
+class VectorAcknowledgement:
     """What the dialler has on its disk, and whom it receives directly now. Gossip comes with some."""
 
     vector: Vector
@@ -192,10 +192,23 @@ class Heartbeat:
     gossip: Gossip = field(default_factory=lambda: Gossip([], [], []))
 
 
-Up = Union[Hello, Acknowledge, BodyRequest, SnapshotRequest, Refusal]
+Up = Union[
+    Hello, VectorAcknowledgement, BodyRequest, SnapshotRequest, Refusal, StartQuestion, StartAnswer
+]
 Down = Union[
-    Welcome, Refusal, Batch, Part, Body, HoldingBack, SnapshotBegin, SnapshotChunk, SnapshotEnd, Heartbeat,
-]  # fmt: skip
+    Welcome,
+    Refusal,
+    Batch,
+    Part,
+    Body,
+    HoldingBack,
+    SnapshotBegin,
+    SnapshotChunk,
+    SnapshotEnd,
+    Heartbeat,
+    StartQuestion,
+    StartAnswer,
+]
 Message = Union[Up, Down]
 
 

@@ -16,10 +16,10 @@ from typing import Optional, Union
 
 from anabranch.crdt.block import Block
 from anabranch.crdt.errors import PeerError
-from anabranch.crdt.gossip import Gossip
+from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
 from anabranch.crdt.vector import Dot, Vector, raise_to
 from anabranch.sync import messages as m
-from anabranch.sync.handshake import Limits
+from anabranch.sync.handshake import LinkLimits
 
 BODIES_ASKED_MAX = 256
 
@@ -39,7 +39,9 @@ class Progress:
     """A chunk of the snapshot came."""
 
 
-Event = Union[m.Welcome, m.Refusal, m.Heartbeat, m.HoldingBack, Staged, Progress]
+Event = Union[
+    m.Welcome, m.Refusal, m.Heartbeat, m.HoldingBack, StartQuestion, StartAnswer, Staged, Progress
+]
 
 
 class _Stage:
@@ -77,14 +79,14 @@ class Receiver:
     `welcomed`: the peer said Welcome. `open`: and its chains fit ours, so that blocks are handed out.
     """
 
-    def __init__(self, peer: int, limits: Limits) -> None:
+    def __init__(self, peer: int, limits: LinkLimits) -> None:
         self.peer = peer
         self.limits = limits
         self.welcomed = False
         self.open = False
         self.holding_back = False
         self._out: deque[m.Up] = deque()
-        self._acknowledge: Optional[m.Acknowledge] = None  # the newest only
+        self._acknowledge: Optional[m.VectorAcknowledgement] = None  # the newest only
         self._direct: frozenset[int] = frozenset()
         self._applied: Vector = {}  # as last heard of; what is covered by it needs no place in the window
         self._unread: deque[m.Item] = deque()
@@ -116,7 +118,7 @@ class Receiver:
     def part(self, vector: Vector, gossip: Gossip) -> None:
         """The last word to a side that is to hear the gossip, and nothing else any more."""
         self.open = False
-        self._out.append(m.Acknowledge(dict(vector), frozenset(), gossip))
+        self._out.append(m.VectorAcknowledgement(dict(vector), frozenset(), gossip))
 
     def acknowledge(self, vector: Vector, direct: frozenset[int], gossip: Optional[Gossip]) -> None:
         """Says what is on disk here (S2.4). Gossip of one that was not said yet is not lost."""
@@ -124,7 +126,11 @@ class Receiver:
             gossip = self._acknowledge.gossip
         self._direct = direct
         raise_to(self._applied, vector)
-        self._acknowledge = m.Acknowledge(dict(vector), direct, gossip)
+        self._acknowledge = m.VectorAcknowledgement(dict(vector), direct, gossip)
+
+    def say(self, message: Union[StartQuestion, StartAnswer]) -> None:
+        """Asks or answers for a start (S13.6)."""
+        self._out.append(message)
 
     def ask_snapshot(self, number: int) -> None:
         self._snapshot_number = number
@@ -163,7 +169,7 @@ class Receiver:
         if isinstance(message, m.Body):
             self._body(message.block)
             return []
-        if isinstance(message, m.Heartbeat):
+        if isinstance(message, (m.Heartbeat, StartQuestion, StartAnswer)):
             return [message]
         if isinstance(message, m.HoldingBack):
             self.holding_back = message.holding

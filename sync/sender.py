@@ -20,17 +20,20 @@ from typing import Final, Optional, Union
 
 from anabranch.crdt.block import Block
 from anabranch.crdt.errors import PeerError
+from anabranch.crdt.gossip import StartAnswer, StartQuestion
 from anabranch.crdt.vector import Vector, includes, raise_to
 from anabranch.sync import messages as m
 from anabranch.sync.bodies import Bodies, parts_of
 from anabranch.sync.codec import DOTS_MAX
-from anabranch.sync.doors import Row
-from anabranch.sync.handshake import Limits
+from anabranch.sync.handshake import LinkLimits
+from anabranch.sync.interfaces import Row
 from anabranch.sync.log_reader import LogReader
 from anabranch.sync.log_requests import Locate, ReadLog, Request
 from anabranch.sync.log_tail import LogTail
 
-Event = Union[m.Hello, m.Acknowledge, m.SnapshotRequest, m.Refusal]
+Event = Union[
+    m.Hello, m.VectorAcknowledgement, m.SnapshotRequest, m.Refusal, StartQuestion, StartAnswer
+]
 
 
 class Unacknowledged:
@@ -57,7 +60,7 @@ class Sender:
     `acknowledged` is what the peer has on disk. `_sent` is that and what it was sent besides.
     """
 
-    def __init__(self, own: int, limits: Limits, tail: LogTail) -> None:
+    def __init__(self, own: int, limits: LinkLimits, tail: LogTail) -> None:
         self.own: Final = own
         self.limits: Final = limits
         self.log: Final = LogReader(tail, limits.batch_bytes)
@@ -89,17 +92,17 @@ class Sender:
             return [message]
         if not self.open:
             raise PeerError(f"{type(message).__name__} before the handshake was over")
-        if isinstance(message, m.Acknowledge):
+        if isinstance(message, m.VectorAcknowledgement):
             self._acknowledge(message)
             return [message]
         if isinstance(message, m.BodyRequest):
             self._bodies.ask(message.dots, 2 * DOTS_MAX)
             return []
-        if isinstance(message, m.SnapshotRequest):
+        if isinstance(message, (m.SnapshotRequest, StartQuestion, StartAnswer)):
             return [message]
         raise PeerError(f"{type(message).__name__} came up")
 
-    def _acknowledge(self, message: m.Acknowledge) -> None:
+    def _acknowledge(self, message: m.VectorAcknowledgement) -> None:
         if not includes(message.vector, self.acknowledged):
             raise PeerError("an acknowledged vector went back")
         grown = message.vector != self.acknowledged
@@ -135,6 +138,10 @@ class Sender:
         self.log.leave()
         self._bodies.drop()
         self._out.append(refusal)
+
+    def say(self, message: Union[StartQuestion, StartAnswer]) -> None:
+        """Asks or answers for a start (S13.6)."""
+        self._out.append(message)
 
     def heartbeat(self, message: m.Heartbeat) -> None:
         """Replaces a heartbeat that was not sent yet."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Optional
 
-from anabranch.sync.doors import Engine, SnapshotCut
-from anabranch.sync.links import Connection
+from anabranch.sync.interfaces import Engine, SnapshotCut
+from anabranch.sync.links import PeerConnection
 
 
 class SnapshotServer:
@@ -14,20 +14,20 @@ class SnapshotServer:
 
     def __init__(self) -> None:
         self.sent = 0
-        self._asked: deque[tuple[Connection, int]] = (
+        self._asked: deque[tuple[PeerConnection, int]] = (
             deque()
         )  # who waits, with the number of the request
-        self._cut: Optional[tuple[SnapshotCut, Connection, int]] = (
+        self._cut: Optional[tuple[SnapshotCut, PeerConnection, int]] = (
             None  # a cut that waits for its commit
         )
-        self._serving: Optional[Connection] = None
+        self._serving: Optional[PeerConnection] = None
 
-    def ask(self, connection: Connection, number: int) -> None:
+    def ask(self, connection: PeerConnection, number: int) -> None:
         """A peer asks; a request of its own that still waits is replaced."""
         self._asked = deque(asked for asked in self._asked if asked[0] is not connection)
         self._asked.append((connection, number))
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: PeerConnection) -> None:
         """The connection is gone."""
         self._asked = deque(asked for asked in self._asked if asked[0] is not connection)
         if self._serving is connection:

@@ -7,15 +7,16 @@ from typing import Optional
 
 from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
 from anabranch.sync import messages as m
-from anabranch.sync.attesting import SteadyClock
-from anabranch.sync.doors import Engine, Settings
-from anabranch.sync.handshake import Limits
-from anabranch.sync.links import Connection, Link
+from anabranch.sync.announcer import SteadyClock
+from anabranch.sync.handshake import LinkLimits
+from anabranch.sync.interfaces import Engine, Settings
+from anabranch.sync.links import Link, PeerConnection
 from anabranch.sync.log_tail import LogTail
 from anabranch.sync.puller import Puller
 from anabranch.sync.receiver import Receiver
 from anabranch.sync.sender import Sender
 from anabranch.sync.snapshots import SnapshotServer
+from anabranch.sync.start_asking import StartAsking
 
 
 class Switchboard:
@@ -32,8 +33,9 @@ class Switchboard:
             settings.integer("crdt-reconnect-max-ms"),
         )
         self.links = {peer: Link(peer, *pauses, 0) for peer in sorted(peers)}
-        self.sending: dict[int, Connection] = {}
+        self.sending: dict[int, PeerConnection] = {}
         self.snapshots = SnapshotServer()
+        self.start_asking = StartAsking(engine)
         self.counts = dict.fromkeys(
             [
                 "gaps",
@@ -48,10 +50,7 @@ class Switchboard:
             0,
         )
         self._steady = SteadyClock(now_ms)
-        self._connections: dict[int, Connection] = {}
-        self._lives: dict[
-            int, int
-        ] = {}  # the newest life heard of each peer, from itself or from others
+        self._connections: dict[int, PeerConnection] = {}
         self._number = 0
         self._puller = Puller()
         self._closes: list[int] = []
@@ -71,7 +70,7 @@ class Switchboard:
             if former.receiver is not None and former.peer == peer:
                 self._drop(former)
         link.connection = connection = self._connection(
-            now_ms, receiver=Receiver(peer, Limits(self.settings))
+            now_ms, receiver=Receiver(peer, LinkLimits(self.settings))
         )
         return connection.number
 
@@ -85,7 +84,7 @@ class Switchboard:
     def accepted(self, now_ms: int) -> int:
         """Somebody dialled this region: the connection's number."""
         return self._connection(
-            now_ms, sender=Sender(self.engine.region_id, Limits(self.settings), self.tail)
+            now_ms, sender=Sender(self.engine.region_id, LinkLimits(self.settings), self.tail)
         ).number
 
     def closed(self, number: int, text: str, now_ms: int) -> None:
@@ -106,36 +105,40 @@ class Switchboard:
         if connection is not None and not connection.finishing:
             self._failed(connection, error, now_ms)
 
-    def _heard_life(self, peer: int, life: int, now_ms: int) -> None:
-        """A peer has lived to see this life: what a link holds of an earlier one is dropped (S1.3, S2.2).
+    def _drop_former_lives(self, now_ms: int) -> None:
+        """Closes links whose peer is known to have begun another life, with all that they hold (S1.3, S2.2).
 
-        It comes from a process that is gone. If its region was put back to a backup, it is told what others hold of its effects, and goes
-        on behind that (S13.6, S13.7): what was not applied by then never may be.
+        Such a link leads to a process that is gone. If that region was put back to a backup, others
+        tell it how many of its effects they hold, and it goes on behind those (S13.6, S13.7). So an
+        effect that was not applied here by then must never be applied.
         """
-        self._lives[peer] = max(life, self._lives.get(peer, 0))
-        link = self.links.get(peer)
-        connection = link.connection if link is not None else None
-        if connection is not None and 0 < connection.life < life:
-            self.closed(connection.number, f"{self._name(peer)} has begun another life", now_ms)
+        for link in self.links.values():
+            connection = link.connection
+            if connection is not None and (
+                0 < connection.life < self.engine.newest_life(connection.peer)
+            ):
+                text = f"{self._name(connection.peer)} has begun another life"
+                self.closed(connection.number, text, now_ms)
 
     def _connection(
         self, now_ms: int, receiver: Optional[Receiver] = None, sender: Optional[Sender] = None
-    ) -> Connection:
+    ) -> PeerConnection:
         self._number += 1
-        connection = Connection(
+        connection = PeerConnection(
             self._number, self._steady.at(now_ms), receiver=receiver, sender=sender
         )
         self._connections[connection.number] = connection
         return connection
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: PeerConnection) -> None:
         """Forgets a connection and all that it holds, and has it closed without another word."""
         self._detach(connection)
         if self._connections.pop(connection.number, None) is not None:
             self._closes.append(connection.number)
 
-    def _detach(self, connection: Connection) -> None:
+    def _detach(self, connection: PeerConnection) -> None:
         """No link any more: what it holds is dropped; its last words may still be on their way."""
+        self.start_asking.forget(connection)
         if connection.receiver is not None:
             link = self.links[connection.peer]
             if link.connection is connection:
@@ -149,7 +152,7 @@ class Switchboard:
                 self.engine.receiver_closed(connection.peer)
         self.snapshots.forget(connection)
 
-    def _refuse(self, connection: Connection, refusal: m.Refusal, now_ms: int) -> None:
+    def _refuse(self, connection: PeerConnection, refusal: m.Refusal, now_ms: int) -> None:
         """Says why, and closes once that is said. Both sides show the reason."""
         self._detach(connection)
         connection.finishing = True
@@ -158,7 +161,9 @@ class Switchboard:
         session.refuse(refusal)
         self._show_refusal(connection, refusal.reason, refusal.text, now_ms)
 
-    def _show_refusal(self, connection: Connection, reason: str, text: str, now_ms: int) -> None:
+    def _show_refusal(
+        self, connection: PeerConnection, reason: str, text: str, now_ms: int
+    ) -> None:
         self.counts["refusals"] += 1
         self.counts["forks"] += reason == "forked"
         self.counts["gaps"] += reason == "gap"
@@ -175,7 +180,7 @@ class Switchboard:
             link.back_off_longest(self._steady.at(now_ms))
             self._state(link, "forked" if reason == "forked" else "refused", f"{reason}: {text}")
 
-    def _failed(self, connection: Connection, error: PeerError, now_ms: int) -> None:
+    def _failed(self, connection: PeerConnection, error: PeerError, now_ms: int) -> None:
         """A peer broke the protocol (or a check of the engine's says so)."""
         if isinstance(error, m.LinkRefused):
             reason = error.reason

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.crdt.block import Block
-from anabranch.crdt.gossip import Gossip
+from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.state import SnapshotCut
 from anabranch.crdt.vector import Vector
@@ -46,7 +46,7 @@ class Engine:
             self.upkeep.note(state, stream)
             for name in stream.groups:
                 state.keyspace.acknowledgeable[(stream.key, name)] = None
-        state.lifecycle.tick(state.members.others(), state.disk.vector, state.clock.now_ms)
+        state.lifecycle.tick(state.members.others(), state.disk.vector)
         self._note_lifecycle()
 
     # -- who and what
@@ -280,7 +280,7 @@ class Engine:
             state.waiting.reads.remove(blocked.session.session_id)
             state.outbox.answer(blocked.session, NULL_ARRAY)
         lifecycle = state.lifecycle
-        lifecycle.tick(state.members.others(), state.disk.vector, state.clock.steady_ms)
+        lifecycle.tick(state.members.others(), state.disk.vector)
         self._note_lifecycle()
         if lifecycle.state == RECOVERY and state.waiting.for_start:
             self._run_waiting()
@@ -332,7 +332,7 @@ class Engine:
         state = self.state
         state.clock.read(now_ms)
         state.disk.committed()
-        gossiping.answer_what_is_on_disk(state)
+        gossiping.answer_from_disk(state)
         state.outbox.release(state.disk.position)
         if state.waiting.waiters:
             rounds.judge_waiters(state)
@@ -403,14 +403,34 @@ class Engine:
         state.replication.snapshots_cut += 1
         return SnapshotCut(state.keyspace, state.journal.position)
 
-    def peer_holds(self, peer: int, life: int, vector: Vector, now_ms: int) -> None:
-        """An attested vector said in the handshake of a connection opened since this start (S13.6)."""
+    def newest_life(self, peer: int) -> int:
+        """The newest life heard of a peer, 0 for none (S1.3)."""
+        return self.state.lifecycle.lives.get(peer, 0)
+
+    def hear_lives(self, lives: dict[int, int], now_ms: int) -> None:
+        """A peer names lives, in a handshake or in a question (S1.3, S13.6)."""
+        self.state.clock.read(now_ms)
+        gossiping.hear_lives(self.state, lives)
+        self._note_lifecycle()
+
+    def peer_holds(self, peer: int, vector: Vector, now_ms: int) -> None:
+        """What a peer with the same past has on its disk, as said in a handshake (S13.7)."""
+        self.state.clock.read(now_ms)
+        if peer in self.members:
+            self.state.look_for_loss(vector)
+            self._note_lifecycle()
+
+    def start_question(self) -> Optional[StartQuestion]:
+        """What every other member is to be asked now; None once the start is over (S13.6)."""
+        return self.state.lifecycle.start_question()
+
+    def start_answered(self, peer: int, answer: StartAnswer, now_ms: int) -> None:
+        """A member answers a question of this start, on a connection opened since (S13.6)."""
         state = self.state
         state.clock.read(now_ms)
         if peer in self.members:
-            state.lifecycle.peer_holds(
-                peer, vector, state.keyspace.vector, state.members.others(), state.clock.steady_ms
-            )
+            state.look_for_loss(answer.vector)
+            state.lifecycle.start_answered(peer, answer, state.members.others())
             self._note_lifecycle()
 
     def gossip(self) -> Gossip:

@@ -1,8 +1,9 @@
-"""What regions pass on about each other, made and taken in: lives, vectors, questions and answers of recoveries (S1.3, S6.2, S13.7)."""
+"""Gossip, made and taken in: lives, vectors, questions and answers of recoveries (S1.3, S6.2, S13.7)."""
 
 from __future__ import annotations
 
-from anabranch.crdt.gossip import Answer, Gossip, Heard, PromisedAnswer, Question
+from anabranch.crdt.gossip import Gossip, Heard, PromisedAnswer, RecoveryAnswer, RecoveryQuestion
+from anabranch.region.engine import rounds
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING
 from anabranch.region.engine.state import EngineState
 
@@ -28,96 +29,102 @@ def compose(state: EngineState) -> Gossip:
 
 def hear(state: EngineState, gossip: Gossip) -> None:
     """Takes in what a peer passes on."""
-    lifecycle = state.lifecycle
     for heard in gossip.heard:
-        if heard.region_id not in state.members.by_id:
-            continue
-        if heard.region_id == state.members.region_id:
-            lifecycle.heard_own_life(
-                heard.life, lifecycle.may_have_said(heard, state.disk.vector), state.clock.now_ms
-            )
-            continue
-        state.stability.hear(heard)
-        if _claims_more(state, heard):
-            lifecycle.enter_recovery(state.clock.now_ms)
-        if heard.counts:
-            lifecycle.forget_asker(heard.region_id, heard.life)
+        if heard.region_id in state.members.by_id:
+            _hear_of_region(state, heard)
     for question in gossip.questions:
-        if question.asker == state.members.region_id:
-            lifecycle.heard_own_life(
-                question.life, lifecycle.may_have_asked(question), state.clock.now_ms
-            )
-        elif (
-            question.asker in state.members.by_id
-            and not _is_over(state, question)
-            and lifecycle.hear_question(question)
-        ):
-            _note_question(state, question)
+        if question.asker in state.members.by_id:
+            _hear_question(state, question)
     for answer in gossip.answers:
-        lifecycle.hear_answer(answer)
+        state.lifecycle.hear_answer(answer)
 
 
-def _claims_more(state: EngineState, heard: Heard) -> bool:
-    """Whether a member, in the newest of its lives, says that it holds more of this region's effects than this region (S13.7).
+def hear_lives(state: EngineState, lives: dict[int, int]) -> None:
+    """Takes in the lives that a question names, or a handshake."""
+    for region_id, life in lives.items():
+        if region_id == state.members.region_id:
+            state.lifecycle.hear_own_life(life, True)
+        elif region_id in state.members.by_id:
+            state.lifecycle.hear_life(region_id, life)
 
-    What a lost one said, or one of a life that is over, is passed on for long: nobody may hold it any more.
+
+def _hear_of_region(state: EngineState, heard: Heard) -> None:
+    lifecycle = state.lifecycle
+    if heard.region_id == state.members.region_id:
+        lifecycle.hear_own_life(heard.life, lifecycle.may_have_said(heard, state.disk.vector))
+        return
+    lifecycle.hear_life(heard.region_id, heard.life)
+    state.stability.hear(heard)
+    if not _is_outdated(state, heard):
+        state.look_for_loss(heard.vector)
+    if heard.counts:
+        lifecycle.forget_asker(heard.region_id, heard.life)
+
+
+def _is_outdated(state: EngineState, heard: Heard) -> bool:
+    """Whether a claim is of a lost member, or of a life that is over.
+
+    Such claims are passed on for long, and perhaps no region holds any more what they claim.
     """
-    known = state.stability.newest(heard.region_id)
-    if state.members.by_id[heard.region_id].lost or (known is not None and heard.life < known.life):
-        return False
-    return heard.vector.get(state.members.region_id, 0) > state.keyspace.vector.get(
-        state.members.region_id, 0
+    return state.members.by_id[heard.region_id].lost or heard.life < state.lifecycle.lives.get(
+        heard.region_id, 0
     )
 
 
-def _is_over(state: EngineState, question: Question) -> bool:
-    """Whether the asker is known to serve again in the life in which it asked: peers that do not know yet pass its question on."""
+def _hear_question(state: EngineState, question: RecoveryQuestion) -> None:
+    lifecycle = state.lifecycle
+    hear_lives(state, {one: life for one, life in question.lives.items() if one != question.asker})
+    if question.asker == state.members.region_id:
+        lifecycle.hear_own_life(question.life, lifecycle.may_have_asked(question))
+        return
+    lifecycle.hear_life(question.asker, question.life)
+    if not _is_over(state, question) and lifecycle.hear_question(question):
+        _promise_answer(state, question)
+
+
+def _is_over(state: EngineState, question: RecoveryQuestion) -> bool:
+    """Whether the asker is known to serve again in the life in which it asked.
+
+    Peers that do not know that yet still pass its question on.
+    """
     known = state.stability.newest(question.asker)
     return known is not None and known.counts and known.life >= question.life
 
 
-# -- answering -------------------------------------------------------------------------------------------------------
+# -- answering
 
 
-def _note_question(state: EngineState, question: Question) -> None:
-    position = state.journal.next_position()
-    promised = PromisedAnswer(
-        question, dict(state.keyspace.vector), state.lifecycle.recovery, position
-    )
-    if position <= state.disk.position:
-        _answer(state, promised)
-    else:
-        state.schedule.commit_wanted = True
-        state.lifecycle.promised = [
-            waiting
-            for waiting in state.lifecycle.promised
-            if waiting.question.asker != question.asker
-        ]
-        state.lifecycle.promised.append(promised)
-
-
-def answer_what_is_on_disk(state: EngineState) -> None:
-    """Gives the answers whose vectors are on disk by now."""
-    promised = state.lifecycle.promised
-    state.lifecycle.promised = [
-        waiting for waiting in promised if waiting.position > state.disk.position
+def _promise_answer(state: EngineState, question: RecoveryQuestion) -> None:
+    """Answers of what is applied now, once that is on disk (S13.7)."""
+    lifecycle = state.lifecycle
+    lifecycle.promised = [
+        waiting for waiting in lifecycle.promised if waiting.answer.asker != question.asker
     ]
-    for waiting in promised:
-        if waiting.position <= state.disk.position:
-            _answer(state, waiting)
-
-
-def _answer(state: EngineState, promised: PromisedAnswer) -> None:
-    """An answer is one of a recovery if this region was in one when it took the vector, or is by now."""
-    question = promised.question
-    recovery = state.lifecycle.recovery or promised.recovery
-    state.lifecycle.hear_answer(
-        Answer(
-            question.asker,
-            question.life,
-            question.number,
-            state.members.region_id,
-            promised.vector,
-            recovery,
-        )
+    attestation = rounds.attest(state, 0)
+    answer = RecoveryAnswer(
+        question.asker,
+        question.life,
+        question.number,
+        state.members.region_id,
+        attestation.vector,
+        lifecycle.recovery,
+        attestation.clock_ms,
     )
+    lifecycle.promised.append(PromisedAnswer(answer, attestation.position))
+    answer_from_disk(state)
+
+
+def answer_from_disk(state: EngineState) -> None:
+    """Gives the answers whose vectors are on disk by now.
+
+    An answer is one of a recovery if this region was in one when it took the vector, or is by now.
+    """
+    lifecycle = state.lifecycle
+    promised = lifecycle.promised
+    on_disk = state.disk.position
+    lifecycle.promised = [waiting for waiting in promised if waiting.position > on_disk]
+    for waiting in promised:
+        if waiting.position <= on_disk:
+            answer = waiting.answer
+            answer.recovery = lifecycle.recovery or answer.recovery
+            lifecycle.hear_answer(answer)

@@ -1,123 +1,174 @@
 """When a region may issue effects: start (S13.6), serving, recovery (S13.7).
 
-Before its first effect after any start a region waits until every other member has said how many of its effects it holds, or patience ends.
-A member that holds more puts it into recovery: it asks all members what they hold, and leaves when it holds all that the answers to one
-asking hold.
+Before its first effect after any start, a region asks every other member how many of its effects
+that member holds, and waits for the answers, or until patience ends. A member that holds more puts
+it into recovery: it asks all members what they hold, and leaves when it holds all that the answers
+to one asking hold.
+
+An asking of the start names the lives of other members that were known when it began. If a life
+that was not known is heard of before the asking is over, another asking begins.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Optional
 
-from anabranch.crdt.gossip import Answer, Heard, PromisedAnswer, Question
+from anabranch.crdt.gossip import (
+    Heard,
+    PromisedAnswer,
+    RecoveryAnswer,
+    RecoveryQuestion,
+    StartAnswer,
+    StartQuestion,
+)
 from anabranch.crdt.vector import Vector, includes, raise_to
+from anabranch.region.engine.clock import Clock
 
 STARTING: Final = "starting"
 SERVING: Final = "serving"
 RECOVERY: Final = "recovery"
 
+# A recovery that has all answers, and does not hold all that they hold, asks again after so long.
+_ASK_AGAIN_MS: Final = 200
+
 
 class Lifecycle:
-    """The state machine of one region's life. `others` is given with each call: the members but this one and the lost."""
+    """The state machine of one region's life. `others` in calls: the members but this one and the lost."""
 
     def __init__(
-        self, region_id: int, life: int, recovery: int, now_ms: int, patience_ms: int
+        self, region_id: int, life: int, recovery: int, clock: Clock, patience_ms: int
     ) -> None:
-        self.region_id = region_id
+        self.region_id: Final = region_id
         self.life = life
         # The life in which the recovery began, 0 outside one (durable).
         self.recovery = recovery
         self.state = RECOVERY if recovery else STARTING
-        self.start_ends_ms = now_ms + patience_ms
-        self._answered_start: set[int] = set()
-        # -- this region's asking
+        # The newest life heard of each other member (S1.3).
+        self.lives: dict[int, int] = {}
+        self._clock: Final = clock
+        # -- the start
+        self._start_ends_ms = clock.steady_ms + patience_ms
+        self._start_asking = 1
+        self._start_answered: set[int] = set()
+        # -- this region's recovery: its asking, counted anew in every life
         self.asking = 0
         self._asked_ms = 0
-        self._answers: dict[int, Answer] = {}
+        self._asked_with_lives: dict[int, int] = {}
+        self._answers: dict[int, RecoveryAnswer] = {}
         self._known_before: set[tuple[int, int]] = set()
-        # -- what is known of recoveries, others' included: (region, life in which it began)
+        # -- recoveries that are known, those of others included: (region, life in which it began)
         self.known_recoveries: set[tuple[int, int]] = set()
-        # -- others' askings, and answers to them, to be passed on: of one asker only the highest
-        self.questions: dict[int, Question] = {}
-        self.answers: dict[int, dict[int, Answer]] = {}
+        # -- questions of others, and answers to them, to be passed on: of one asker the highest only
+        self.questions: dict[int, RecoveryQuestion] = {}
+        self.answers: dict[int, dict[int, RecoveryAnswer]] = {}
         # -- answers to recoveries that wait for this region's disk
         self.promised: list[PromisedAnswer] = []
         if recovery:
-            self.ask(now_ms)
+            self.ask()
 
-    # -- start -------------------------------------------------------------------------------------------------------
+    def _known_lives(self) -> dict[int, int]:
+        return {**self.lives, self.region_id: self.life}
 
-    def peer_holds(
-        self, peer: int, held: Vector, own: Vector, others: list[int], now_ms: int
-    ) -> None:
-        """What a peer said in a handshake since this start (S13.6)."""
-        if held.get(self.region_id, 0) > own.get(self.region_id, 0):
-            self.enter_recovery(now_ms)
-        self._answered_start.add(peer)
-        self.tick(others, own, now_ms)
-
-    def tick(self, others: list[int], disk_vector: Vector, now_ms: int) -> None:
-        """Ends the start when all have answered or patience is over; leaves recovery, or asks again."""
+    def tick(self, others: list[int], disk_vector: Vector) -> None:
+        """Ends a start whose patience is over; leaves recovery, or asks again."""
         if self.state == STARTING:
-            if self._answered_start.issuperset(others) or now_ms >= self.start_ends_ms:
-                self.state = SERVING
+            self._try_to_serve(others)
         elif self.state == RECOVERY:
-            self._try_to_leave(others, disk_vector, now_ms)
+            self._try_to_leave(others, disk_vector)
 
-    # -- recovery ----------------------------------------------------------------------------------------------------
+    # -- start
 
-    def enter_recovery(self, now_ms: int) -> None:
-        """A recovery begins a life of its own (S1.3)."""
-        if self.state == RECOVERY:
-            return
-        self.state = RECOVERY
-        self.life = max(self.life + 1, now_ms)
-        self.recovery = self.life
-        self.ask(now_ms)
+    def start_question(self) -> Optional[StartQuestion]:
+        """The question for every other member; None when the start is over."""
+        if self.state != STARTING:
+            return None
+        return StartQuestion(self._start_asking, self._known_lives())
 
-    def heard_own_life(self, life: int, is_own: bool, now_ms: int) -> bool:
-        """Somebody knows a life of this region: a higher one is outdone, and in recovery asked anew (S1.3). Whether it was.
+    def start_answered(self, peer: int, answer: StartAnswer, others: list[int]) -> None:
+        """A member has answered. An answer to a former asking does not count."""
+        self.hear_life(peer, answer.life)
+        if answer.number == self._start_asking and answer.life == self.lives.get(peer, 0):
+            self._start_answered.add(peer)
+        if self.state == STARTING:
+            self._try_to_serve(others)
 
-        `is_own`: what is said of that life this process may have said. Its own number with anything else is a former process's, and outdone
-        likewise: when files were put back, and the clock was, too, two processes begin with the same.
+    def _ask_start_anew(self) -> None:
+        self._start_asking += 1
+        self._start_answered.clear()
+
+    def _try_to_serve(self, others: list[int]) -> None:
+        patience_is_over = self._clock.steady_ms >= self._start_ends_ms
+        if patience_is_over or self._start_answered.issuperset(others):
+            self.state = SERVING
+
+    # -- lives
+
+    def hear_life(self, region_id: int, life: int) -> None:
+        """Notes a life of another member; a start asks anew when it was not known (S13.6)."""
+        if life > self.lives.get(region_id, 0):
+            self.lives[region_id] = life
+            self._ask_start_anew()
+
+    def hear_own_life(self, life: int, is_own: bool) -> bool:
+        """A peer reports a life of this region. If this process did not begin it, take the next higher one (S1.3).
+
+        `is_own`: this process may have said the things that are reported of that life. If not, and
+        the number is its own, a former process had the same number: files were put back, and the
+        clock was set back, too. Returns whether a higher life was taken.
         """
         if life < self.life or (life == self.life and is_own):
             return False
         self.life = life + 1
+        self._ask_start_anew()
         self.asking = 0
         if self.state == RECOVERY:
-            self.ask(now_ms)
+            self.ask()
         return True
 
-    def ask(self, now_ms: int) -> None:
-        """Begins another asking, which counts by itself."""
-        self.asking += 1
-        self._asked_ms = now_ms
-        self._answers = {}
-        self._known_before = set(self.known_recoveries)
-
     def may_have_said(self, heard: Heard, disk_vector: Vector) -> bool:
-        """Whether a claim of this region's life may be this process's own: on its disk, and counting only once it serves."""
+        """Whether this process may have said that of itself: it is on its disk, and counts only once it serves."""
         return includes(disk_vector, heard.vector) and (self.state == SERVING or not heard.counts)
 
-    def may_have_asked(self, question: Question) -> bool:
-        """Likewise of a question; once this process serves, its askings are over."""
+    def may_have_asked(self, question: RecoveryQuestion) -> bool:
+        """Whether this process may have asked that. Once it serves, its askings are over."""
         return self.state == SERVING or (
             self.recovery == question.recovery and self.asking >= question.number
         )
 
-    def question(self) -> Question:
-        return Question(self.region_id, self.life, self.asking, self.recovery)
+    # -- recovery
 
-    def _try_to_leave(self, others: list[int], disk_vector: Vector, now_ms: int) -> None:
+    def enter_recovery(self) -> None:
+        """Begins a recovery, which begins a life (S1.3)."""
+        if self.state == RECOVERY:
+            return
+        self.state = RECOVERY
+        self.life = max(self.life + 1, self._clock.now_ms)
+        self.recovery = self.life
+        self.ask()
+
+    def ask(self) -> None:
+        """Begins another asking, which counts by itself."""
+        self.asking += 1
+        self._asked_ms = self._clock.steady_ms
+        self._asked_with_lives = self._known_lives()
+        self._answers = {}
+        self._known_before = set(self.known_recoveries)
+
+    def question(self) -> RecoveryQuestion:
+        """This region's question in recovery."""
+        return RecoveryQuestion(
+            self.region_id, self.life, self.asking, self.recovery, self._asked_with_lives
+        )
+
+    def _try_to_leave(self, others: list[int], disk_vector: Vector) -> None:
         if not all(other in self._answers for other in others):
             return
         if includes(disk_vector, self._needed(others)) and self._all_known_before(others):
             self.state = SERVING
             self.recovery = 0
             self._answers = {}
-        elif now_ms >= self._asked_ms + 200:
-            self.ask(now_ms)
+        elif self._clock.steady_ms >= self._asked_ms + _ASK_AGAIN_MS:
+            self.ask()
 
     def _needed(self, others: list[int]) -> Vector:
         needed: Vector = {}
@@ -142,9 +193,9 @@ class Lifecycle:
             other for other in others if not includes(disk_vector, self._answers[other].vector)
         ] or others
 
-    # -- gossip ------------------------------------------------------------------------------------------------------
+    # -- questions and answers of recoveries
 
-    def hear_question(self, question: Question) -> bool:
+    def hear_question(self, question: RecoveryQuestion) -> bool:
         """Keeps the highest asking of each asker; True when it is one that this region must answer."""
         if question.asker == self.region_id:
             return False
@@ -156,7 +207,8 @@ class Lifecycle:
         self.answers.pop(question.asker, None)
         return True
 
-    def hear_answer(self, answer: Answer) -> None:
+    def hear_answer(self, answer: RecoveryAnswer) -> None:
+        """Takes an answer to this region's asking, and keeps one to another's for passing on."""
         if answer.recovery:
             self.known_recoveries.add((answer.answerer, answer.recovery))
         if answer.asker == self.region_id:
@@ -171,7 +223,7 @@ class Lifecycle:
             self.answers.setdefault(answer.asker, {})[answer.answerer] = answer
 
     def forget_asker(self, asker: int, life: int) -> None:
-        """An asker is heard to count again: its recovery of that life is over."""
+        """An asker counts again: its recovery of that life is over."""
         question = self.questions.get(asker)
         if question is not None and question.life <= life:
             del self.questions[asker]

@@ -32,8 +32,9 @@ def _check(state: EngineState, block: Block, applied: int) -> None:
             f"block of region {block.origin}, which is no member of cluster {state.members.cluster}"
         )
     if block.origin == state.members.region_id:
-        # Somebody holds effects of this region that it does not know: it has lost them (S13.7), and its start is no excuse.
-        state.lifecycle.enter_recovery(state.clock.now_ms)
+        # The peer holds an effect of this region that the region does not have itself: it lost it,
+        # whether its start is over or not.
+        state.look_for_loss({block.origin: block.last})
     if block.first != applied + 1 or block.last < block.first:
         state.replication.gaps += 1
         raise SyncGap(
@@ -84,10 +85,7 @@ def join_snapshot(state: EngineState, chunks: list[bytes], source: int) -> None:
             raise ChainForked(
                 f"the chain of region {region_id} forks: the snapshot has another value at counter {counter}"
             )
-    if other.vector.get(state.members.region_id, 0) > state.keyspace.vector.get(
-        state.members.region_id, 0
-    ):
-        state.lifecycle.enter_recovery(state.clock.now_ms)
+    state.look_for_loss(other.vector)
     state.journal.cut_block()
     join(state.keyspace, other, state.clock.now_ms)
     state.journal.push_snapshot(source, chunks, other.vector)

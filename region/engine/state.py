@@ -99,6 +99,12 @@ class EngineState:
             return {}
         return self.stability.stable(self.members.others(), self.disk.vector)
 
+    def look_for_loss(self, held: Vector) -> None:
+        """A peer holds this. If that is more of this region's effects than the region has, it has lost some (S13.7)."""
+        own = self.members.region_id
+        if held.get(own, 0) > self.keyspace.vector.get(own, 0):
+            self.lifecycle.enter_recovery()
+
     # -- the disk
 
     def note_life(self) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Optional
 
 FILE: Final = Path(__file__).parent / "failed.txt"
+_RESTORES: Final = "restores"
 _COMMIT_SEEDS: Final = 1 << 40
 """Commits choose among so many, so that two never choose the same."""
 
@@ -19,6 +20,7 @@ class FailedSeed:
     seed: int
     regions: int
     ops: int
+    restores: bool
     remark: str
 
 
@@ -27,17 +29,25 @@ class SeedsError(Exception):
 
 
 def failed(path: Path = FILE) -> list[FailedSeed]:
-    """All seeds of the list: a line each, ``seed regions ops remark``; # begins a comment."""
+    """All seeds of the list: a line each, ``seed regions ops remark``; # begins a comment.
+
+    ``300+restores`` for ops: the seed was drawn with forgotten restores.
+    """
     found: list[FailedSeed] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         words = line.partition("#")[0].split(None, 3)
         if not words:
             continue
-        if len(words) < 4 or not all(word.isdigit() for word in words[:3]):
+        ops, _, flavour = words[2].partition("+") if len(words) == 4 else ("", "", "")
+        if not all(word.isdigit() for word in (*words[:2], ops)) or flavour not in ("", _RESTORES):
             raise SeedsError(
                 f"{path.name}:{number}: a line is 'seed regions ops remark', not '{line.strip()}'"
             )
-        found.append(FailedSeed(int(words[0]), int(words[1]), int(words[2]), words[3].rstrip()))
+        found.append(
+            FailedSeed(
+                int(words[0]), int(words[1]), int(ops), flavour == _RESTORES, words[3].rstrip()
+            )
+        )
     return found
 
 

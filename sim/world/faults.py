@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, Optional
 
+from anabranch.sim.draw import FORGOTTEN_RESTORE
 from anabranch.sim.history import Checker
 from anabranch.sim.plan import Fault, Plan
 from anabranch.sim.world.disk import Disk
@@ -296,20 +297,29 @@ def _give_up(world: World, region: SimulatedRegion) -> None:
 
 
 @_kind("old backup")
-def _restore(world: World, fault: Fault, draw: Random) -> None:
+def _old_backup(world: World, fault: Fault, draw: Random) -> None:
     """A backup is taken now, and put back after the fault's duration; whoever does it says so, or forgets to.
 
     Forgotten, it is found out if the start hears of it from all others, and waits long enough for that (S13.6). A start that waits less, or
     that some never talk to, forks; that is documented, and no invariant holds then. So the start after a forgotten restore has the
     patience for it, and where not all regions dial each other nobody forgets.
     """
+    is_mesh = len(world.plan.links) == len(world.regions) * (len(world.regions) - 1)
+    _restore(world, fault, draw, draw.random() < 0.5 or not is_mesh)
+
+
+@_kind(FORGOTTEN_RESTORE)
+def _forgotten_restore(world: World, fault: Fault, draw: Random) -> None:
+    """The same, and nobody says so."""
+    _restore(world, fault, draw, False)
+
+
+def _restore(world: World, fault: Fault, draw: Random, says: bool) -> None:
     region = world.regions[fault.regions[0]]
     if not region.running or region.disk.is_dead():
         return
     backup = region.disk.backup()
     restores = region.restores
-    is_mesh = len(world.plan.links) == len(world.regions) * (len(world.regions) - 1)
-    says = draw.random() < 0.5 or not is_mesh
 
     def put_back() -> None:
         # Backups taken after a restored one must not be used later (S13.7).

@@ -16,7 +16,7 @@ from anabranch.region import starting
 from anabranch.region.clock import Clock
 from anabranch.region.config import RegionConfig
 from anabranch.region.database import Database
-from anabranch.region.driver import Driver, Limits
+from anabranch.region.driver import Driver, TurnLimits
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.outbox import LateReply
@@ -83,7 +83,7 @@ class SimulatedProcess(Endpoint):
 
     # -- start and end
 
-    def start(self, config: RegionConfig, limits: Limits) -> None:
+    def start(self, config: RegionConfig, limits: TurnLimits) -> None:
         """Starts on what is on the disk; StorageError when that cannot be."""
         self._database = Database(Path("data"), self.opener.connect)
         started = starting.start(config, self._database, self._clock, limits, self._engine)

@@ -8,7 +8,7 @@ from random import Random
 from typing import Final, Optional
 
 from anabranch.region.config import Address, RegionConfig
-from anabranch.region.driver import Driver, Limits
+from anabranch.region.driver import Driver, TurnLimits
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.lifecycle import SERVING
@@ -175,7 +175,7 @@ class SimulatedRegion:
         )
         process.told = told
         process.write_ms = self.write_ms
-        limits = Limits(
+        limits = TurnLimits(
             merge_bytes=MERGE_BYTES, retry_ms=RETRY_MS, turn_pieces=self.draw.choice([1, 1 << 20])
         )
         try:

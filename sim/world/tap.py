@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Optional, Protocol
 
 from anabranch.crdt.block import Block
-from anabranch.crdt.gossip import Gossip
+from anabranch.crdt.gossip import Gossip, StartAnswer
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import Reply
@@ -95,8 +95,16 @@ class TappedEngine(Engine):
         finally:
             self._look("join")
 
-    def peer_holds(self, peer: int, life: int, vector: Vector, now_ms: int) -> None:
-        super().peer_holds(peer, life, vector, now_ms)
+    def hear_lives(self, lives: dict[int, int], now_ms: int) -> None:
+        super().hear_lives(lives, now_ms)
+        self._look("merge")
+
+    def peer_holds(self, peer: int, vector: Vector, now_ms: int) -> None:
+        super().peer_holds(peer, vector, now_ms)
+        self._look("merge")
+
+    def start_answered(self, peer: int, answer: StartAnswer, now_ms: int) -> None:
+        super().start_answered(peer, answer, now_ms)
         self._look("merge")
 
     def hear(self, gossip: Gossip, now_ms: int) -> None:

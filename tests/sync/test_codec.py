@@ -14,7 +14,7 @@ from anabranch.crdt.errors import PeerError
 from anabranch.crdt.gossip import Answer, Gossip, Heard, Question
 from anabranch.sync import messages as m
 from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up
-from anabranch.sync.parts import COUNTER_MAX, MESSAGE_BYTES_MAX
+from anabranch.sync.fields import COUNTER_MAX, MESSAGE_BYTES_MAX
 from anabranch.sync.wire import sync_pb2 as wire
 
 regions = st.integers(1, 999)

@@ -15,7 +15,7 @@ import pytest
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.settings import Settings
 from anabranch.sync.carrier import METHOD, ConnectionLost, dial
-from anabranch.sync.doors import Region
+from anabranch.sync.interfaces import Region
 from anabranch.sync.manager import SyncManager
 from tests.sync.fakes import NAMES, FakeEngine, FakeLog, FakeRow
 

@@ -10,7 +10,7 @@ from anabranch.crdt.block import Block
 from anabranch.crdt.errors import PeerError
 from anabranch.region.engine.settings import Settings
 from anabranch.sync import messages as m
-from anabranch.sync.handshake import Limits
+from anabranch.sync.handshake import LinkLimits
 from anabranch.sync.links import Link
 from anabranch.sync.puller import Puller
 from anabranch.sync.receiver import Receiver, Staged
@@ -20,8 +20,8 @@ from tests.sync.fakes import FakeRow
 CHAIN = bytes(16)
 
 
-def limits(**values: int) -> Limits:
-    return Limits(Settings({name.replace("_", "-"): value for name, value in values.items()}))
+def limits(**values: int) -> LinkLimits:
+    return LinkLimits(Settings({name.replace("_", "-"): value for name, value in values.items()}))
 
 
 def block(origin: int, number: int, size: int = 10) -> Block:

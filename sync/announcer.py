@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from anabranch.crdt.gossip import Gossip, Heard
-from anabranch.crdt.vector import Vector
-from anabranch.sync.doors import Attestation, Engine, Settings
+from anabranch.sync.interfaces import Attestation, Engine, Settings
 
 
 class Announcer:
@@ -78,12 +77,3 @@ class SteadyClock:
         self._steady_ms += max(0, now_ms - self._last_ms)
         self._last_ms = now_ms
         return self._steady_ms
-
-
-def comparable(vector: Vector, chains: dict[int, bytes], disk_vector: Vector) -> dict[int, bytes]:
-    """The chain values of a peer that this region's own log can be compared with: it has got as far (S13.5)."""
-    return {
-        region_id: chain
-        for region_id, chain in chains.items()
-        if disk_vector.get(region_id, 0) >= vector.get(region_id, 0)
-    }

@@ -9,7 +9,14 @@ import zstandard
 
 from anabranch.crdt.block import Block
 from anabranch.crdt.errors import PeerError
-from anabranch.crdt.gossip import Answer, Gossip, Heard, Question
+from anabranch.crdt.gossip import (
+    Gossip,
+    Heard,
+    RecoveryAnswer,
+    RecoveryQuestion,
+    StartAnswer,
+    StartQuestion,
+)
 from anabranch.crdt.vector import Vector
 from anabranch.sync import messages as m
 from anabranch.sync.wire import sync_pb2 as wire
@@ -154,9 +161,10 @@ def put_gossip(gossip: Gossip) -> wire.Gossip:
         )
         put_vector(one.vector, heard.vector)
     for asked in gossip.questions:
-        result.questions.add(
+        question = result.questions.add(
             asker=asked.asker, life=asked.life, number=asked.number, recovery=asked.recovery
         )
+        put_lives(question.lives, asked.lives)
     for answer in gossip.answers:
         said = result.answers.add(
             asker=answer.asker,
@@ -164,6 +172,7 @@ def put_gossip(gossip: Gossip) -> wire.Gossip:
             number=answer.number,
             answerer=answer.answerer,
             recovery=answer.recovery,
+            clock_ms=answer.clock_ms,
         )
         put_vector(said.vector, answer.vector)
     return result
@@ -183,22 +192,67 @@ def get_gossip(gossip: wire.Gossip) -> Gossip:
         for one in gossip.heard
     ]
     questions = [
-        Question(
+        RecoveryQuestion(
             region(one.asker),
             counter(one.life, 0),
             counter(one.number, 0),
             counter(one.recovery, 0),
+            get_lives(one.lives),
         )
         for one in gossip.questions
     ]
     answers = [
-        Answer(
-            region(one.asker), counter(one.life, 0), counter(one.number, 0), region(one.answerer), get_vector(one.vector),
+        RecoveryAnswer(
+            region(one.asker),
+            counter(one.life, 0),
+            counter(one.number, 0),
+            region(one.answerer),
+            get_vector(one.vector),
             counter(one.recovery, 0),
+            counter(one.clock_ms, 0),
         )
         for one in gossip.answers
-    ]  # fmt: skip
+    ]
     return Gossip(heard, questions, answers)
+
+
+def put_lives(target: Any, lives: dict[int, int]) -> None:
+    for region_id in sorted(lives):
+        target.add(region_id=region_id, life=lives[region_id])
+
+
+def get_lives(source: Iterable[wire.Life]) -> dict[int, int]:
+    lives: dict[int, int] = {}
+    for one in source:
+        if region(one.region_id) in lives:
+            raise PeerError("malformed: a region twice among the lives")
+        lives[one.region_id] = counter(one.life, 0)
+    return lives
+
+
+def put_start_question(question: StartQuestion) -> wire.StartQuestion:
+    result = wire.StartQuestion(number=question.number)
+    put_lives(result.lives, question.lives)
+    return result
+
+
+def get_start_question(question: wire.StartQuestion) -> StartQuestion:
+    return StartQuestion(counter(question.number), get_lives(question.lives))
+
+
+def put_start_answer(answer: StartAnswer) -> wire.StartAnswer:
+    result = wire.StartAnswer(number=answer.number, life=answer.life, clock_ms=answer.clock_ms)
+    put_vector(result.vector, answer.vector)
+    return result
+
+
+def get_start_answer(answer: wire.StartAnswer) -> StartAnswer:
+    return StartAnswer(
+        counter(answer.number),
+        counter(answer.life, 0),
+        get_vector(answer.vector),
+        counter(answer.clock_ms, 0),
+    )
 
 
 def put_refusal(refusal: m.Refusal) -> wire.Refusal:

@@ -1,0 +1,188 @@
+"""How a connection opens: Hello, chains compared (S13.5), Welcome. Sans-IO; `hub` builds on it.
+
+The dialler says Hello as soon as the connection stands. The region that was dialled checks it,
+compares chains, and says Welcome; then the dialler does the same with that. Before anything is said
+on a new connection of a peer, the former one of that direction is closed and forgotten (S2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Optional
+
+from anabranch.crdt.gossip import Gossip
+from anabranch.crdt.vector import Vector
+from anabranch.sync import messages as m
+from anabranch.sync.handshake import Identity, refuse_hello, refuse_welcome
+from anabranch.sync.interfaces import Engine, Settings
+from anabranch.sync.links import Link, PeerConnection
+from anabranch.sync.log_requests import CheckChains, Request
+from anabranch.sync.log_tail import LogTail
+from anabranch.sync.receiver import Receiver
+from anabranch.sync.switchboard import Switchboard
+
+
+class Opening(Switchboard):
+    """The handshakes of all connections."""
+
+    def __init__(
+        self, engine: Engine, settings: Settings, peers: Iterable[int], tail: LogTail, now_ms: int
+    ) -> None:
+        super().__init__(engine, settings, peers, tail, now_ms)
+        # Questions about chains that wait to be asked, each with its connection.
+        self._checks: list[tuple[int, Request]] = []
+        # The regions that this one receives from directly (S2.3).
+        self._direct: frozenset[int] = frozenset()
+
+    def dial_opened(self, peer: int, now_ms: int) -> Optional[int]:
+        number = super().dial_opened(peer, now_ms)
+        if number is not None:
+            connection = self._connections[number]
+            assert connection.receiver is not None
+            connection.receiver.greet(self._own_hello(connection.receiver))
+        return number
+
+    def _own_hello(self, receiver: Receiver) -> m.Hello:
+        own, engine = Identity.of(self.engine), self.engine
+        return m.Hello(
+            m.VERSION,
+            own.cluster,
+            own.members,
+            own.region_id,
+            own.name,
+            receiver.peer,
+            engine.life,
+            dict(engine.disk_vector),
+            dict(engine.disk_chains),
+            self._direct,
+            receiver.limits.window_bytes,
+        )
+
+    # -- the side that was dialled
+
+    def _hello(self, connection: PeerConnection, hello: m.Hello, now_ms: int) -> None:
+        refusal = refuse_hello(Identity.of(self.engine), hello)
+        if refusal is None:
+            former = self.sending.get(hello.region_id)
+            if former is not None and former.life > hello.life:
+                refusal = m.Refusal(
+                    "superseded", f"{hello.name} is connected with a later life than {hello.life}"
+                )
+        if refusal is not None:
+            connection.peer = hello.region_id if hello.region_id in self.engine.members else 0
+            self._refuse(connection, refusal, now_ms)
+            return
+        if former is not None:
+            self._drop(former)
+        connection.peer = hello.region_id
+        connection.greeting, connection.life = hello, hello.life
+        self.sending[hello.region_id] = connection
+        self._hear_life(hello.region_id, hello.life, now_ms)
+        self._check_chains(connection, hello.vector, hello.chains, now_ms)
+
+    def _say_welcome(self, connection: PeerConnection) -> None:
+        assert connection.sender is not None
+        own, engine = Identity.of(self.engine), self.engine
+        welcome = m.Welcome(
+            m.VERSION,
+            own.cluster,
+            own.members,
+            own.region_id,
+            own.name,
+            engine.life,
+            dict(engine.disk_vector),
+            dict(engine.disk_chains),
+        )
+        connection.sender.welcome(welcome)
+        engine.receiver_opened(connection.peer)
+
+    # -- the dialler
+
+    def _welcomed(
+        self, connection: PeerConnection, receiver: Receiver, welcome: m.Welcome, now_ms: int
+    ) -> None:
+        peer = connection.peer
+        refusal = refuse_welcome(Identity.of(self.engine), welcome, peer)
+        if refusal is not None:
+            self._refuse(connection, refusal, now_ms)
+        elif welcome.life < self.engine.newest_life(peer):
+            self._outlived(connection, receiver, now_ms)
+        else:
+            connection.life = welcome.life
+            connection.greeting = welcome
+            self._hear_life(peer, welcome.life, now_ms)
+            self._check_chains(connection, welcome.vector, welcome.chains, now_ms)
+
+    def _outlived(self, connection: PeerConnection, receiver: Receiver, now_ms: int) -> None:
+        """The Welcome is of a life that is over, or the peer does not know of its later life yet.
+
+        The peer is told what this region knows, and the link is dialled again (S1.3).
+        """
+        link = self.links[connection.peer]
+        self._detach(connection)
+        connection.finishing = True
+        receiver.part(self.engine.disk_vector, self.engine.gossip())
+        link.back_off(self._steady.at(now_ms))
+        self._state(link, "connecting", f"{self._name(connection.peer)} has begun another life")
+
+    # -- both sides
+
+    def _hear_life(self, peer: int, life: int, now_ms: int) -> None:
+        self.engine.hear_lives({peer: life}, now_ms)
+        self._drop_former_lives(now_ms)
+
+    def _check_chains(
+        self, connection: PeerConnection, vector: Vector, chains: dict[int, bytes], now_ms: int
+    ) -> None:
+        """Has those chain values compared that this region's own log reaches up to (S13.5)."""
+        disk_vector = self.engine.disk_vector
+        comparable = {
+            region_id: chain
+            for region_id, chain in chains.items()
+            if disk_vector.get(region_id, 0) >= vector.get(region_id, 0)
+        }
+        if comparable:
+            self._checks.append((connection.number, CheckChains(vector, comparable)))
+        else:
+            self._chains_fit(connection, now_ms)
+
+    def _chains_fit(self, connection: PeerConnection, now_ms: int) -> None:
+        """The other side has the same past: what it holds counts, and the link opens."""
+        greeting = connection.greeting
+        assert greeting is not None
+        self.engine.peer_holds(connection.peer, greeting.vector, now_ms)
+        if connection.receiver is not None:
+            link = self.links[connection.peer]
+            link.welcomed()
+            connection.receiver.open = True
+            self._state(link, "up")
+            self._direct_changed()
+        else:
+            self._say_welcome(connection)
+
+    # -- receiving directly
+
+    def _direct_changed(self) -> None:
+        """Tells peers which regions this one receives from directly (S2.3).
+
+        A link that holds back does not count, nor one that is late on purpose.
+        """
+        patience_ms = self.settings.integer("crdt-body-patience-ms")
+        direct = set()
+        for link, receiver in self._open_receivers():
+            if not receiver.holding_back and link.delay_ms <= patience_ms:
+                direct.add(link.peer)
+        if direct != self._direct:
+            self._direct = frozenset(direct)
+            self._acknowledge(None)
+
+    def _acknowledge(self, gossip: Optional[Gossip]) -> None:
+        """Tells peers what is on disk here (S2.4)."""
+        for _, receiver in self._open_receivers():
+            receiver.acknowledge(self.engine.disk_vector, self._direct, gossip)
+
+    def _open_receivers(self) -> Iterator[tuple[Link, Receiver]]:
+        for link in self.links.values():
+            receiver = link.connection.receiver if link.connection is not None else None
+            if receiver is not None and receiver.open:
+                yield link, receiver

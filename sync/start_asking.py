@@ -1,0 +1,59 @@
+"""The questions and answers of a start (S13.6), on open connections in both directions. Sans-IO.
+
+A region that starts asks on every connection as soon as that is open, and again on each when
+another asking begins. An answer waits until everything that was applied here when the question came
+is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from anabranch.crdt.gossip import StartAnswer, StartQuestion
+from anabranch.sync.interfaces import Engine
+from anabranch.sync.links import PeerConnection
+
+
+class StartAsking:
+    """Both sides of it: this region's own start, and those of others."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine: Final = engine
+        # Answers, each with the position that must be on disk before it is sent.
+        self._promised: list[tuple[int, PeerConnection, StartAnswer]] = []
+
+    def ask(self, connections: Iterable[PeerConnection]) -> None:
+        """Asks on open connections on which the present asking was not said yet."""
+        question = self._engine.start_question()
+        if question is None:
+            return
+        for connection in connections:
+            if connection.is_open and connection.asked < question.number:
+                connection.asked = question.number
+                connection.say(question)
+
+    def asked(self, connection: PeerConnection, question: StartQuestion, now_ms: int) -> None:
+        """A peer asks. By now the hub has dropped all that came from former lives that it names."""
+        attestation = self._engine.attest(False, now_ms)
+        answer = StartAnswer(
+            question.number, attestation.life, attestation.vector, attestation.clock_ms
+        )
+        self._promised = [waiting for waiting in self._promised if waiting[1] is not connection]
+        self._promised.append((attestation.position, connection, answer))
+
+    def committed(self, position: int) -> None:
+        """Sends the answers that speak of what is on disk by now."""
+        promised, self._promised = self._promised, []
+        for waiting in promised:
+            needed, connection, answer = waiting
+            if connection.finishing:
+                continue
+            if needed <= position and connection.is_open:
+                connection.say(answer)
+            else:
+                self._promised.append(waiting)
+
+    def forget(self, connection: PeerConnection) -> None:
+        """The connection is gone."""
+        self._promised = [waiting for waiting in self._promised if waiting[1] is not connection]
