@@ -7,8 +7,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
 from anabranch.cli.client import RegionClient, text
-from anabranch.cli.places import AtOption, ClusterOption, PasswordOption, find, named
 
 PAGE_ENTRIES = 1000
 SHOWN_MAX = 20

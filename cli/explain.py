@@ -6,8 +6,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
 from anabranch.cli.client import RegionClient, flat_vector
-from anabranch.cli.places import AtOption, ClusterOption, PasswordOption, find, named
 
 Facts = dict[str, Any]
 

@@ -6,9 +6,9 @@ from typing import Annotated, Optional
 
 import typer
 
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import UsageError
-from anabranch.cli.places import AtOption, ClusterOption, PasswordOption, find, named
 
 OneArgument = Annotated[str, typer.Argument(metavar="US", help="A region.", show_default=False)]
 OtherArgument = Annotated[

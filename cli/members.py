@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError
-from anabranch.cli.places import AtOption, ClusterOption, PasswordOption, find
 
 
 def lost(

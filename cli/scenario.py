@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from anabranch.cli.addresses import AtOption, ClusterOption, find
 from anabranch.cli.errors import UsageError
-from anabranch.cli.places import AtOption, ClusterOption, find
 
 
 def run(

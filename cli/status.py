@@ -8,15 +8,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from anabranch.cli.addresses import (
+    AtOption,
+    ClusterOption,
+    PasswordOption,
+    RegionAddress,
+    clients,
+    find,
+)
 from anabranch.cli.client import PeerFacts, RegionClient, listed_members
 from anabranch.cli.errors import CliError
-from anabranch.cli.places import AtOption, ClusterOption, PasswordOption, Place, clients, find
 
 
 class RegionFacts:
     """What one region says of itself; `error` instead, when it does not answer."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: RegionAddress) -> None:
         self.place = place
         self.error = ""
         self.vector: dict[int, int] = {}
@@ -35,7 +42,7 @@ class RegionFacts:
         return self.info.get("crdt_divergence", "0") not in ("0", "no", "")
 
 
-def ask(place: Place, client: RegionClient) -> RegionFacts:
+def ask(place: RegionAddress, client: RegionClient) -> RegionFacts:
     """Everything that the tables show of one region."""
     facts = RegionFacts(place)
     try:

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from anabranch import build
+from anabranch.cli.addresses import FILE_NAME, RegionAddress
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError
-from anabranch.cli.places import FILE_NAME, Place
 
 START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 30.0
@@ -28,7 +28,7 @@ _PR_SET_PDEATHSIG = 1
 class Process:
     """One region's process and its log."""
 
-    def __init__(self, place: Place, command: list[str], log: Path) -> None:
+    def __init__(self, place: RegionAddress, command: list[str], log: Path) -> None:
         self.place = place
         self.command = command
         self.log = log

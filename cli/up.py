@@ -16,8 +16,8 @@ from typing import Annotated, Optional
 import typer
 
 from anabranch import build
+from anabranch.cli.addresses import DEFAULT_DATA, FILE_NAME, RegionAddress, read_file, write_file
 from anabranch.cli.errors import CliError, UsageError
-from anabranch.cli.places import DEFAULT_DATA, FILE_NAME, Place, read_file, write_file
 from anabranch.cli.ports import why_not
 from anabranch.cli.serve import locked
 from anabranch.cli.supervisor import Process, Supervisor
@@ -28,7 +28,7 @@ CLUSTER = "local"
 DEFAULT_REGIONS = "us,eu,ap"
 
 
-def plan(regions: str, resp_port: int, sync_port: int, http_port: int) -> list[Place]:
+def plan(regions: str, resp_port: int, sync_port: int, http_port: int) -> list[RegionAddress]:
     """The regions and their addresses: ports count up from the first ones. `regions` is ``us,eu,ap``, or with ids ``us=1,eu=5``."""
     names = [name.strip() for name in regions.split(",")]
     text = regions if "=" in regions else ",".join(f"{name}={n}" for n, name in enumerate(names, 1))
@@ -47,7 +47,7 @@ def plan(regions: str, resp_port: int, sync_port: int, http_port: int) -> list[P
                 f"{flag} must leave room for {len(members)} ports below 65536, not {port}"
             )
     return [
-        Place(
+        RegionAddress(
             name,
             region_id,
             f"{HOST}:{resp_port + n}",
@@ -58,7 +58,9 @@ def plan(regions: str, resp_port: int, sync_port: int, http_port: int) -> list[P
     ]
 
 
-def serve_command(place: Place, places: list[Place], data: Path, extra: list[str]) -> list[str]:
+def serve_command(
+    place: RegionAddress, places: list[RegionAddress], data: Path, extra: list[str]
+) -> list[str]:
     """The command line that serves one region of the plan."""
     line = [*build.command(), "serve", "--cluster", CLUSTER]
     line += [
@@ -74,7 +76,7 @@ def serve_command(place: Place, places: list[Place], data: Path, extra: list[str
     return [*line, "--data", str(data / place.name), *extra]
 
 
-def check_ports(places: list[Place]) -> None:
+def check_ports(places: list[RegionAddress]) -> None:
     """CliError that names every port that is taken, by whom, and which flag moves it."""
     taken = []
     for place in places:
@@ -189,7 +191,7 @@ def up(
     raise typer.Exit(code)
 
 
-def _check_settings(places: list[Place], directory: Path, extra: list[str]) -> None:
+def _check_settings(places: list[RegionAddress], directory: Path, extra: list[str]) -> None:
     """Finds mistakes in what is passed on before any process starts."""
     from anabranch.region.config import load
 

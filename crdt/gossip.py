@@ -89,10 +89,7 @@ class Gossip:
     """One message's worth of what a region passes on."""
 
     def __init__(
-        self,
-        heard: list[Heard],
-        questions: list[RecoveryQuestion],
-        answers: list[RecoveryAnswer],
+        self, heard: list[Heard], questions: list[RecoveryQuestion], answers: list[RecoveryAnswer]
     ) -> None:
         self.heard = heard
         self.questions = questions

@@ -24,7 +24,7 @@ import logging
 from typing import Final, Optional, Protocol
 
 from anabranch.region.clock import Clock
-from anabranch.region.engine.replies import ErrorReply, NoReply, Reply, Waiting
+from anabranch.region.engine.replies import ErrorReply, NoReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.held_replies import HeldReplies, must_wait
@@ -264,7 +264,7 @@ class ClientConnection:
                 if command is None:
                     return False
                 reply = engine.execute(session, command, now_ms)
-                if isinstance(reply, Waiting):
+                if isinstance(reply, ReplyLater):
                     return False
                 if not isinstance(reply, NoReply):
                     encode(reply, session.protocol, out)

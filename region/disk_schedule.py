@@ -13,7 +13,7 @@ from anabranch.region.effect_log import EffectLog
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.rows import Commit
 from anabranch.region.storage.log import ReadOldest
-from anabranch.region.work import Transaction
+from anabranch.region.work import DiskTransaction
 
 
 class DiskSchedule:
@@ -26,9 +26,9 @@ class DiskSchedule:
         self._log: Final = log
         self._checkpoints: Final = checkpoints
         self._retry_after_ms: Final = retry_after_ms
-        self._out: Optional[Transaction] = None
+        self._out: Optional[DiskTransaction] = None
         # A commit that failed, and when it is tried again (steady ms).
-        self._failed: Optional[Transaction] = None
+        self._failed: Optional[DiskTransaction] = None
         self._retry_ms = 0
         self._steady_ms = 0
         # The checkpoint under way, the step that it waits for, and whether a read for it is out.
@@ -60,14 +60,14 @@ class DiskSchedule:
         self._steps = self._checkpoints.steps(self._steady_ms)
         self._advance([])
 
-    def written(self, transaction: Transaction) -> None:
+    def written(self, transaction: DiskTransaction) -> None:
         """A transaction is on disk."""
         assert transaction is self._out
         self._out = None
         if transaction.commit is None:
             self._advance([])
 
-    def failed(self, transaction: Transaction, steady_ms: int) -> None:
+    def failed(self, transaction: DiskTransaction, steady_ms: int) -> None:
         """A transaction failed: a commit is kept, a checkpoint is given up with it."""
         assert transaction is self._out
         self._out = None
@@ -96,14 +96,14 @@ class DiskSchedule:
 
     # -- what to do
 
-    def next_transaction(self, now_ms: int) -> Optional[Transaction]:
+    def next_transaction(self, now_ms: int) -> Optional[DiskTransaction]:
         """The transaction to write now; None while one is out, or when there is none."""
         if self._out is None:
             self._out = self._choose(now_ms)
             return self._out
         return None
 
-    def _choose(self, now_ms: int) -> Optional[Transaction]:
+    def _choose(self, now_ms: int) -> Optional[DiskTransaction]:
         if self._failed is not None:
             if self._steady_ms < self._retry_ms and not self._is_stopping:
                 return None
@@ -116,10 +116,10 @@ class DiskSchedule:
             commit = self._take_commit(now_ms)
             if commit is not None:
                 self._checkpoint_is_next = True
-                return Transaction(self._log.statements(commit), commit)
+                return DiskTransaction(self._log.statements(commit), commit)
         if isinstance(self._step, Write):
             self._checkpoint_is_next = False
-            return Transaction(self._step.statements)
+            return DiskTransaction(self._step.statements)
         return None
 
     def _take_commit(self, now_ms: int) -> Optional[Commit]:

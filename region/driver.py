@@ -39,7 +39,7 @@ from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.settings import Settings
 from anabranch.region.storage.checkpoint import Checkpointer
 from anabranch.region.storage.log import ReadOldest
-from anabranch.region.work import LogRead, Note, Transaction, Work
+from anabranch.region.work import DiskTransaction, LogRead, Note, Work
 from anabranch.sync.hub import Hub
 from anabranch.sync.messages import Message
 
@@ -205,7 +205,7 @@ class Driver:
 
     # -- the disk
 
-    def written(self, transaction: Transaction) -> None:
+    def written(self, transaction: DiskTransaction) -> None:
         """A transaction is on disk. After a commit: the engine first, then clients that waited, then whoever ships (S13.2, S13.3)."""
         self._step_wanted = True
         commit = transaction.commit
@@ -217,7 +217,7 @@ class Driver:
                 self.hub.committed(self._clock.now_ms())
         self._disk.written(transaction)
 
-    def failed(self, transaction: Transaction, error: str) -> None:
+    def failed(self, transaction: DiskTransaction, error: str) -> None:
         """A transaction failed, and nothing of it is on disk."""
         self._step_wanted = True
         if transaction.commit is not None:
@@ -287,11 +287,12 @@ class Driver:
         hub = self.hub
         hub.obey(self._clock.now_ms())
         hub.ask_for_start()
-        work.reads += [LogRead(number, request) for number, request in hub.take_requests()]
-        work.dials = hub.take_dials()
-        work.hang_ups = hub.take_closes()
+        hub_work = hub.take_work()
+        work.reads += [LogRead(number, request) for number, request in hub_work.requests]
+        work.dials = hub_work.dials
+        work.hang_ups = hub_work.closes
         name = self.engine.name
-        self._notes += [Note(logging.WARNING, f"{name}: {text}") for text in hub.take_notes()]
+        self._notes += [Note(logging.WARNING, f"{name}: {text}") for text in hub_work.notes]
         if (hub.wants_merge or self._merge_again) and not self._merge_planned:
             self._merge_planned = True
             work.merge_in_ms = self._merge_rest_us / 1000

@@ -26,7 +26,7 @@ from anabranch.region.engine.figures import figures, health
 from anabranch.region.engine.settings import Settings
 from anabranch.region.http import Figure, Health, HttpServer
 from anabranch.region.server import Server
-from anabranch.region.work import LogRead, Transaction, Work
+from anabranch.region.work import DiskTransaction, LogRead, Work
 from anabranch.sync.manager import SyncManager
 
 _TICK_S: Final = 0.005
@@ -192,7 +192,7 @@ class Region:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(error)
 
-    async def _write(self, transaction: Transaction) -> None:
+    async def _write(self, transaction: DiskTransaction) -> None:
         try:
             await self.database.write(transaction.statements)
         except StorageError as error:

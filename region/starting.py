@@ -14,7 +14,7 @@ from anabranch.region.database import Database
 from anabranch.region.driver import Driver, TurnLimits
 from anabranch.region.effect_log import EffectLog
 from anabranch.region.engine import registry
-from anabranch.region.engine.clock import Clock as EngineClock
+from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.journal import Journal

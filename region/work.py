@@ -12,7 +12,7 @@ from anabranch.region.storage.schema import Statement
 from anabranch.sync.log_requests import Request
 
 
-class Transaction:
+class DiskTransaction:
     """Statements to run in one transaction; report `Driver.written` or `Driver.failed`.
 
     At most one is out at a time. `commit`: what is on disk once it is written; None for a slice of a
@@ -49,7 +49,7 @@ class Work:
     def __init__(self) -> None:
         # Client connections that have something for their transports.
         self.clients: list[ClientConnection] = []
-        self.transaction: Optional[Transaction] = None
+        self.transaction: Optional[DiskTransaction] = None
         self.reads: list[LogRead] = []
         # Peers to dial: report `Driver.dialled` or `Driver.dial_failed`.
         self.dials: list[int] = []

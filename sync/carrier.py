@@ -39,7 +39,7 @@ class ConnectionLost(Exception):
     """The transport failed, or the peer could not be reached; the text is for people."""
 
 
-class Stream(Protocol):
+class PeerStream(Protocol):
     """One connection, both ways."""
 
     async def send(self, data: bytes) -> None:
@@ -141,7 +141,7 @@ async def dial(address: str) -> DialledStream:
 class Listener:
     """Accepts links; `serve` runs once per connection, and its return ends it."""
 
-    def __init__(self, listen: str, serve: Callable[[Stream], Awaitable[None]]) -> None:
+    def __init__(self, listen: str, serve: Callable[[PeerStream], Awaitable[None]]) -> None:
         self._listen = listen
         self._serve = serve
         self._server: Optional[grpc.aio.Server] = None

@@ -1,8 +1,7 @@
 """All links of one region and the decisions across them. Sans-IO; a part of the driver.
 
 In: connections that opened, messages, commits, answers of the log, ticks. Out: messages
-(`next_message`), questions to the log (`take_requests`), peers to dial (`take_dials`), connections
-to close (`take_closes`), lines for the operator (`take_notes`).
+(`next_message`), and all else that is to be done (`take_work`).
 
 The hub is three classes, each of which builds on the one before: `Switchboard` (connections),
 `Opening` (handshakes), `Hub` (everything that is said on open links).
@@ -25,6 +24,7 @@ from anabranch.sync.log_tail import LogTail
 from anabranch.sync.opening import Opening
 from anabranch.sync.receiver import Progress, Receiver, Staged
 from anabranch.sync.sender import Sender
+from anabranch.sync.work import HubWork
 
 # A connection is taken for dead after crdt-link-silence-ms without a message, yet never before so many heartbeats are missing.
 _SILENCE_HEARTBEATS = 50
@@ -41,7 +41,6 @@ class Hub(Opening):
         self._snapshot_number = 0
         self._poked = False  # something that headers may wait for came by other ways than a merge
         self._merge_turn = 0
-        self._dials: list[int] = []
 
     def _detach(self, connection: PeerConnection) -> None:
         super()._detach(connection)
@@ -227,7 +226,7 @@ class Hub(Opening):
             self.engine.join(staged.chunks, connection.peer, now_ms)
             self.counts["snapshots_joined"] += 1
             self.engine.want_commit()
-            self._notes.append(
+            self._work.notes.append(
                 f"joined a snapshot of {staged.bytes} bytes from {self._name(connection.peer)}"
             )
         self._puller.joined(self._steady.at(now_ms))
@@ -254,7 +253,7 @@ class Hub(Opening):
                 receiver.tick(steady_ms)
             if link.dial_due(steady_ms):
                 link.dialling = True
-                self._dials.append(link.peer)
+                self._work.dials.append(link.peer)
         self._silence(now_ms, steady_ms)
         self._pull(now_ms, steady_ms)
         self.snapshots.serve(self.engine)
@@ -319,14 +318,14 @@ class Hub(Opening):
         self.obey(now_ms)
         return super().next_message(number, now_ms)
 
-    def take_requests(self) -> list[tuple[int, Request]]:
-        """Questions to the log, each with its connection; answer with `answered`."""
-        requests, self._checks = self._checks, []
+    def take_work(self) -> HubWork:
+        """Everything that is to be done by now."""
+        work, self._work = self._work, HubWork()
         for connection in self.sending.values():
             sender = connection.sender
             while sender is not None and (request := sender.request()) is not None:
-                requests.append((connection.number, request))
-        return requests
+                work.requests.append((connection.number, request))
+        return work
 
     def answered(self, number: int, request: Request, result: Any, now_ms: int) -> None:
         """`result` answers `request`; what it is, the request's class says."""
@@ -350,11 +349,6 @@ class Hub(Opening):
         elif isinstance(request, ReadBlock):
             self.counts["bodies_sent"] += result is not None
             sender.block_read(result, disk_vector)
-
-    def take_dials(self) -> list[int]:
-        """Peers to dial now; each is answered by `dial_opened` or `dial_failed`."""
-        dials, self._dials = self._dials, []
-        return dials
 
 
 def _life_of(peer: int, gossip: Gossip) -> int:

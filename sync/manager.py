@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final, Optional, Protocol
 
 from anabranch.crdt.errors import PeerError
-from anabranch.sync.carrier import ConnectionLost, Listener, Stream, dial
+from anabranch.sync.carrier import ConnectionLost, Listener, PeerStream, dial
 from anabranch.sync.codec import decode_down, decode_up, encode
 from anabranch.sync.messages import Message
 
@@ -43,7 +43,7 @@ class ServedRegion(Protocol):
 class _Carried:
     """A connection with its tasks. `may_send` is set when there may be something to send."""
 
-    def __init__(self, stream: Stream, is_dialled: bool) -> None:
+    def __init__(self, stream: PeerStream, is_dialled: bool) -> None:
         self.stream: Final = stream
         self.is_dialled: Final = is_dialled
         self.may_send: Final = asyncio.Event()
@@ -118,7 +118,7 @@ class SyncManager:
         else:
             await self._run(number, _Carried(stream, is_dialled=True))
 
-    async def _serve(self, stream: Stream) -> None:
+    async def _serve(self, stream: PeerStream) -> None:
         if self._running:
             await self._run(self._driver.accepted(), _Carried(stream, is_dialled=False))
 

@@ -16,7 +16,7 @@ from anabranch.sync import messages as m
 from anabranch.sync.handshake import Identity, refuse_hello, refuse_welcome
 from anabranch.sync.interfaces import Engine, Settings
 from anabranch.sync.links import Link, PeerConnection
-from anabranch.sync.log_requests import CheckChains, Request
+from anabranch.sync.log_requests import CheckChains
 from anabranch.sync.log_tail import LogTail
 from anabranch.sync.receiver import Receiver
 from anabranch.sync.switchboard import Switchboard
@@ -29,8 +29,6 @@ class Opening(Switchboard):
         self, engine: Engine, settings: Settings, peers: Iterable[int], tail: LogTail, now_ms: int
     ) -> None:
         super().__init__(engine, settings, peers, tail, now_ms)
-        # Questions about chains that wait to be asked, each with its connection.
-        self._checks: list[tuple[int, Request]] = []
         # The regions that this one receives from directly (S2.3).
         self._direct: frozenset[int] = frozenset()
 
@@ -142,7 +140,7 @@ class Opening(Switchboard):
             if disk_vector.get(region_id, 0) >= vector.get(region_id, 0)
         }
         if comparable:
-            self._checks.append((connection.number, CheckChains(vector, comparable)))
+            self._work.requests.append((connection.number, CheckChains(vector, comparable)))
         else:
             self._chains_fit(connection, now_ms)
 

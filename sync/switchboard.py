@@ -17,6 +17,7 @@ from anabranch.sync.receiver import Receiver
 from anabranch.sync.sender import Sender
 from anabranch.sync.snapshots import SnapshotServer
 from anabranch.sync.start_asking import StartAsking
+from anabranch.sync.work import HubWork
 
 
 class Switchboard:
@@ -53,8 +54,7 @@ class Switchboard:
         self._connections: dict[int, PeerConnection] = {}
         self._number = 0
         self._puller = Puller()
-        self._closes: list[int] = []
-        self._notes: list[str] = []
+        self._work = HubWork()
         for link in self.links.values():
             self._state(link, "connecting")
 
@@ -134,7 +134,7 @@ class Switchboard:
         """Forgets a connection and all that it holds, and has it closed without another word."""
         self._detach(connection)
         if self._connections.pop(connection.number, None) is not None:
-            self._closes.append(connection.number)
+            self._work.closes.append(connection.number)
 
     def _detach(self, connection: PeerConnection) -> None:
         """No link any more: what it holds is dropped; its last words may still be on their way."""
@@ -168,7 +168,7 @@ class Switchboard:
         self.counts["forks"] += reason == "forked"
         self.counts["gaps"] += reason == "gap"
         direction = "receiving from" if connection.receiver is not None else "sending to"
-        self._notes.append(f"{direction} {self._name(connection.peer)}: {reason}: {text}")
+        self._work.notes.append(f"{direction} {self._name(connection.peer)}: {reason}: {text}")
         if connection.receiver is not None:
             link = self.links[connection.peer]
             if not link.wanted:
@@ -213,16 +213,6 @@ class Switchboard:
         """Whether the carrier is to close this connection, now that nothing more waits."""
         connection = self._connections.get(number)
         return connection is None or connection.finishing
-
-    def take_closes(self) -> list[int]:
-        """Connections to close at once, whatever they still carry."""
-        closes, self._closes = self._closes, []
-        return closes
-
-    def take_notes(self) -> list[str]:
-        """Lines for the log: refusals, forks, joins."""
-        notes, self._notes = self._notes, []
-        return notes
 
     def _state(self, link: Link, state: str, detail: str = "") -> None:
         link.state, link.detail = state, detail

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Clock:
+class EngineClock:
     """The readings of one region's clock, in ms since the epoch."""
 
     def __init__(self, now_ms: int) -> None:

@@ -8,7 +8,7 @@ from anabranch.crdt.vector import Vector
 from anabranch.region.engine.rows import Commit
 
 
-class Disk:
+class DiskState:
     """Whatever tells others what this region has speaks of these values."""
 
     def __init__(

@@ -11,8 +11,8 @@ from anabranch.region.engine.replies import (
     ErrorReply,
     NoReply,
     Reply,
+    ReplyLater,
     SimpleString,
-    Waiting,
 )
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
@@ -121,7 +121,7 @@ def _unknown(argv: list[bytes]) -> ErrorReply:
 
 def silenced(session: Session, mode: str, reply: Reply) -> Reply:
     """CLIENT REPLY OFF and SKIP. What waits is silenced when it is answered."""
-    if isinstance(reply, Waiting):
+    if isinstance(reply, ReplyLater):
         return reply
     if mode == "skip":
         session.reply_mode = "on"

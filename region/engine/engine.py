@@ -19,7 +19,7 @@ from anabranch.region.engine import dispatch, gossiping, idempotency, merging, r
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.outbox import LateReply, LinkRequest
-from anabranch.region.engine.replies import NULL_ARRAY, WAITING, ErrorReply, Reply, Waiting
+from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, ErrorReply, Reply, ReplyLater
 from anabranch.region.engine.rounds import Attestation
 from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.session import Session
@@ -121,7 +121,7 @@ class Engine:
         self.state.outbox.forget(session)
 
     def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply:
-        """Runs one command; client mistakes are error replies. WAITING: the answer comes through `take_replies`."""
+        """Runs one command; client mistakes are error replies. REPLY_LATER: the answer comes through `take_replies`."""
         state = self.state
         if now_ms != state.clock.read_ms:
             state.clock.read(now_ms)
@@ -148,7 +148,7 @@ class Engine:
         except NotYet:
             session.waiting = True
             state.waiting.for_start.append((session, argv))
-            return WAITING
+            return REPLY_LATER
         if state.journal.effects_issued != issued:
             session.write_counter = state.keyspace.vector.get(self.region_id, 0)
             state.journal.end_unit()
@@ -233,7 +233,7 @@ class Engine:
                 if command is None or session.session_id not in reads.by_session:
                     continue
                 reply = dispatch.run(state, command, session, blocked.argv)
-                if isinstance(reply, Waiting):
+                if isinstance(reply, ReplyLater):
                     continue
                 reads.remove(session.session_id)
                 if isinstance(reply, ErrorReply):
@@ -267,7 +267,7 @@ class Engine:
             reply = self._dispatch(session, argv)
             if isinstance(reply, ErrorReply):
                 self.state.statistics.count_error(reply)
-            if not isinstance(reply, Waiting):
+            if not isinstance(reply, ReplyLater):
                 self.state.outbox.answer(session, reply)
 
     # -- time

@@ -15,7 +15,7 @@ from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import LocalRecord, apply_local
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.clock import Clock
+from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, RecordsRow, Row, SnapshotRow
 
 # What a row takes beside its body.
@@ -25,7 +25,7 @@ _ROW_OVERHEAD_BYTES: Final = 64
 class Journal:
     """The end of the effect log that is not on disk yet."""
 
-    def __init__(self, keyspace: Keyspace, position: int, clock: Clock) -> None:
+    def __init__(self, keyspace: Keyspace, position: int, clock: EngineClock) -> None:
         self.keyspace = keyspace
         self.clock: Final = clock
         self.position = position  # of the last row made

@@ -22,7 +22,7 @@ from anabranch.crdt.gossip import (
     StartQuestion,
 )
 from anabranch.crdt.vector import Vector, includes, raise_to
-from anabranch.region.engine.clock import Clock
+from anabranch.region.engine.clock import EngineClock
 
 STARTING: Final = "starting"
 SERVING: Final = "serving"
@@ -36,7 +36,7 @@ class Lifecycle:
     """The state machine of one region's life. `others` in calls: the members but this one and the lost."""
 
     def __init__(
-        self, region_id: int, life: int, recovery: int, clock: Clock, patience_ms: int
+        self, region_id: int, life: int, recovery: int, clock: EngineClock, patience_ms: int
     ) -> None:
         self.region_id: Final = region_id
         self.life = life

@@ -54,7 +54,7 @@ class VerbatimText:
         self.text: Final = text
 
 
-class Waiting:
+class ReplyLater:
     """Not a reply: the answer follows through `Engine.take_replies` (a blocked command, or one that waits for a commit)."""
 
 
@@ -75,7 +75,7 @@ Reply = Union[
     MapReply,
     SetReply,
     VerbatimText,
-    Waiting,
+    ReplyLater,
     NoReply,
 ]
 
@@ -83,7 +83,7 @@ OK: Final = SimpleString(b"OK")
 QUEUED: Final = SimpleString(b"QUEUED")
 PONG: Final = SimpleString(b"PONG")
 NULL_ARRAY: Final = NullArray()
-WAITING: Final = Waiting()
+REPLY_LATER: Final = ReplyLater()
 NO_REPLY: Final = NoReply()
 
 

@@ -10,9 +10,9 @@ from typing import Final, Optional
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.clock import Clock
+from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.commit_schedule import CommitSchedule
-from anabranch.region.engine.disk import Disk
+from anabranch.region.engine.disk import DiskState
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import SERVING, Lifecycle
 from anabranch.region.engine.members import Members
@@ -46,9 +46,9 @@ class EngineState:
         self.keyspace: Final = keyspace
         self.journal: Final = journal
         self.lifecycle: Final = lifecycle
-        self.clock: Final[Clock] = journal.clock
+        self.clock: Final[EngineClock] = journal.clock
         self.cached: Final = CachedSettings(settings)
-        self.disk: Final = Disk(
+        self.disk: Final = DiskState(
             journal.position, dict(keyspace.vector), dict(keyspace.chains), disk_clock_ms
         )
         self.schedule: Final = CommitSchedule()

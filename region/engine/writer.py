@@ -12,9 +12,9 @@ from anabranch.crdt.effects import Effect, RemoveObserved, SetDeadline
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import LocalRecord
 from anabranch.crdt.stream import NEVER, Stream
-from anabranch.region.engine.clock import Clock
+from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.commit_schedule import CommitSchedule
-from anabranch.region.engine.disk import Disk
+from anabranch.region.engine.disk import DiskState
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, Lifecycle
 from anabranch.region.engine.members import Members
@@ -38,8 +38,8 @@ class Writer:
         self,
         keyspace: Keyspace,
         journal: Journal,
-        clock: Clock,
-        disk: Disk,
+        clock: EngineClock,
+        disk: DiskState,
         lifecycle: Lifecycle,
         members: Members,
         schedule: CommitSchedule,

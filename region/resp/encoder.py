@@ -31,7 +31,7 @@ DEPTH_MAX: Final = 64
 def encode(reply: Reply, protocol: int, out: list[bytes]) -> None:
     """Appends the bytes of `reply` in RESP version `protocol` (2 or 3) to `out`, in pieces.
 
-    `WAITING` and `NO_REPLY` have no bytes: the caller deals with them (TypeError).
+    `REPLY_LATER` and `NO_REPLY` have no bytes: the caller deals with them (TypeError).
     """
     if isinstance(reply, bytes):
         size = len(reply)

@@ -19,7 +19,7 @@ from anabranch.crdt.effects import (
     SetDeadline,
     Trim,
 )
-from anabranch.sim.checkers.delivery_facts import Fact, Facts
+from anabranch.sim.checkers.delivery_effects import EffectsByDot, Fact
 from anabranch.sim.history import Vector
 from anabranch.sim.oracle.log import Add, Dot
 from anabranch.sim.oracle.state import Create, KeyState, State
@@ -165,7 +165,7 @@ class Group:
 class RegionModel:
     """One region at its vector. `problems`: what an effect does that it must not."""
 
-    def __init__(self, region: int, facts: Facts) -> None:
+    def __init__(self, region: int, facts: EffectsByDot) -> None:
         self.region = region
         self.facts = facts
         self.state = State()

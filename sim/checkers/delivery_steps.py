@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import Optional
 
 from anabranch.region.engine.replies import NullArray, Reply
-from anabranch.sim.checkers.delivery_model import Group, Local, Name, Pending, RegionModel, text_of
-from anabranch.sim.checkers.delivery_words import (
+from anabranch.sim.checkers.delivery_arguments import (
     AutoclaimRequest,
     ClaimRequest,
     ReadRequest,
     fields_of_map,
     is_null,
 )
+from anabranch.sim.checkers.delivery_model import Group, Local, Name, Pending, RegionModel, text_of
 from anabranch.sim.history import Vector, Words
+from anabranch.sim.oracle.arguments import entry_id, lower_bound, number, shown, upper_bound
 from anabranch.sim.oracle.log import Add, Dot
 from anabranch.sim.oracle.state import KeyState
-from anabranch.sim.oracle.words import entry_id, lower_bound, number, shown, upper_bound
 
 NOTHING: frozenset[Dot] = frozenset()
 

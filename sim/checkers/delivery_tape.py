@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final, Optional, Union
 
-from anabranch.sim.checkers.delivery_facts import Facts
+from anabranch.sim.checkers.delivery_effects import EffectsByDot
 from anabranch.sim.history import (
     Began,
     Checker,
@@ -106,7 +106,7 @@ class TapeChecker(Checker):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.facts = Facts()
+        self.facts = EffectsByDot()
         self.tapes: dict[int, Tape] = {}
         self.now_ms = 0
         self._beginning: dict[int, Began] = {}  # starts that found effects which are told of next

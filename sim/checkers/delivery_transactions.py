@@ -17,11 +17,11 @@ from anabranch.crdt.effects import (
     Trim,
 )  # fmt: skip
 from anabranch.region.engine.replies import ErrorReply, Reply
-from anabranch.sim.checkers.delivery_facts import Fact
-from anabranch.sim.checkers.delivery_words import is_null
+from anabranch.sim.checkers.delivery_arguments import is_null
+from anabranch.sim.checkers.delivery_effects import Fact
 from anabranch.sim.history import Words
+from anabranch.sim.oracle.arguments import name_of
 from anabranch.sim.oracle.log import Add
-from anabranch.sim.oracle.words import name_of
 
 LOCAL: Final = frozenset({
     b"XREADGROUP", b"XREAD", b"XACK", b"XPENDING", b"XCLAIM", b"XAUTOCLAIM", b"XGROUP SETID", b"XGROUP DELCONSUMER", b"XINFO GROUPS",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.checkers import delivery_steps as steps
+from anabranch.sim.checkers.delivery_arguments import ReadRequest, keyed, last_id
 from anabranch.sim.checkers.delivery_model import RegionModel, text_of
-from anabranch.sim.checkers.delivery_words import ReadRequest, keyed, last_id
 from anabranch.sim.history import Operation, Words
+from anabranch.sim.oracle.arguments import MAX_ID, entry_id
 from anabranch.sim.oracle.state import KeyState
-from anabranch.sim.oracle.words import MAX_ID, entry_id
 
 
 def xread(

@@ -19,22 +19,22 @@ from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply, Reply, VerbatimText
 from anabranch.sim.checkers import delivery_steps as steps
-from anabranch.sim.checkers.delivery_facts import Fact
-from anabranch.sim.checkers.delivery_model import Group, Local, Name, RegionModel, text_of
-from anabranch.sim.checkers.delivery_tape import READS, Doubt, Item, Step, TapeChecker
-from anabranch.sim.checkers.delivery_transactions import LOCAL, owned
-from anabranch.sim.checkers.delivery_words import (
+from anabranch.sim.checkers.delivery_arguments import (
     ReadRequest,
     fields_of_map,
     is_null,
     keyed,
     readable,
 )
+from anabranch.sim.checkers.delivery_effects import Fact
+from anabranch.sim.checkers.delivery_model import Group, Local, Name, RegionModel, text_of
+from anabranch.sim.checkers.delivery_tape import READS, Doubt, Item, Step, TapeChecker
+from anabranch.sim.checkers.delivery_transactions import LOCAL, owned
 from anabranch.sim.checkers.delivery_xread import xread
 from anabranch.sim.history import Began, End, Moved, Operation, Setup, Shown, Vector, Words
+from anabranch.sim.oracle.arguments import entry_id, name_of
 from anabranch.sim.oracle.log import Add
 from anabranch.sim.oracle.state import NEVER, KeyState
-from anabranch.sim.oracle.words import entry_id, name_of
 
 ROUND_MS: Final = 90
 """A region from which others receive has begun a round within this time: intervals are at most 20 ms in the simulator."""

@@ -12,9 +12,9 @@ from collections import Counter
 from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply
-from anabranch.sim.checkers.delivery_words import readable
+from anabranch.sim.checkers.delivery_arguments import readable
 from anabranch.sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Stopped
-from anabranch.sim.oracle.words import number
+from anabranch.sim.oracle.arguments import number
 
 GAP_MS: Final = 60
 """Between two signs of life further apart than this the region may have been paused."""

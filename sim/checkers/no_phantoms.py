@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.history import Committed, End, Operation, Setup, Words
+from anabranch.sim.oracle.arguments import NotUnderstood, add_request
 from anabranch.sim.oracle.judge import OracleJudge
 from anabranch.sim.oracle.log import Add
-from anabranch.sim.oracle.words import NotUnderstood, add_request
 
 
 class Attempts:

@@ -12,11 +12,11 @@ from typing import Final, Optional
 
 from anabranch.crdt.effects import Delete, DestroyGroup, Flush, RemoveObserved
 from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.sim.checkers.delivery_arguments import ReadRequest, keyed, readable
 from anabranch.sim.checkers.delivery_tape import Item, Step, TapeChecker
-from anabranch.sim.checkers.delivery_words import ReadRequest, keyed, readable
 from anabranch.sim.history import Operation, Setup, Vector, Words
+from anabranch.sim.oracle.arguments import entry_id, name_of
 from anabranch.sim.oracle.log import Add
-from anabranch.sim.oracle.words import entry_id, name_of
 
 Name = tuple[bytes, bytes]
 Token = bytes

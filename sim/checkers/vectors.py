@@ -24,8 +24,8 @@ from anabranch.sim.history import (
     Stopped,
     Vector,
 )
+from anabranch.sim.oracle.arguments import number
 from anabranch.sim.oracle.judge import OracleJudge
-from anabranch.sim.oracle.words import number
 
 ASKS_EVERY: Final = 3  # times that vectors are shown
 

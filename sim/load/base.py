@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final, Optional, TypeVar
 
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.history import Operation, Words
+from anabranch.sim.load.arguments import SHAPES, Trims
 from anabranch.sim.load.replies import entries_by_key, entry_ids
-from anabranch.sim.load.words import SHAPES, Trims
 from anabranch.sim.plan import ClientPlan
 
 Modes = Callable[[int], str]

@@ -7,9 +7,9 @@ from typing import Final, Optional
 
 from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Operation, Words
+from anabranch.sim.load.arguments import CONSUMERS, GROUPS, unknown_id
 from anabranch.sim.load.base import Client, Modes, below, pick
 from anabranch.sim.load.replies import entries_by_key, entry_ids
-from anabranch.sim.load.words import CONSUMERS, GROUPS, unknown_id
 from anabranch.sim.plan import ClientPlan
 
 Held = tuple[bytes, bytes]

@@ -8,8 +8,8 @@ from typing import Final
 from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.load import administrators
+from anabranch.sim.load.arguments import consumer_of, group_of, unknown_id
 from anabranch.sim.load.base import Client, Modes, below, pick
-from anabranch.sim.load.words import consumer_of, group_of, unknown_id
 from anabranch.sim.plan import ClientPlan
 
 # What the client queues wrongly, now and then: EXEC then answers EXECABORT.

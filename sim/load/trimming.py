@@ -7,8 +7,8 @@ from itertools import pairwise
 from random import Random
 
 from anabranch.sim.history import Words
+from anabranch.sim.load.arguments import unknown_id
 from anabranch.sim.load.base import Client, Modes, below, pick
-from anabranch.sim.load.words import unknown_id
 from anabranch.sim.plan import ClientPlan
 
 

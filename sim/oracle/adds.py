@@ -6,12 +6,7 @@ from typing import Optional
 
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import Reply
-from anabranch.sim.oracle.follower import Follower
-from anabranch.sim.oracle.log import Add
-from anabranch.sim.oracle.reads import configuration, describe
-from anabranch.sim.oracle.state import NEVER, KeyState, covers
-from anabranch.sim.oracle.trouble import Unsure, Wrong, readable
-from anabranch.sim.oracle.words import (
+from anabranch.sim.oracle.arguments import (
     MAX_HALF,
     AddRequest,
     TrimRequest,
@@ -23,6 +18,11 @@ from anabranch.sim.oracle.words import (
     shown,
     trim_request,
 )
+from anabranch.sim.oracle.follower import Follower
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.oracle.reads import configuration, describe
+from anabranch.sim.oracle.state import NEVER, KeyState, covers
+from anabranch.sim.oracle.verdicts import Unsure, Wrong, readable
 
 
 def observes_all(follower: Follower, vector: dict[int, int], what: str) -> None:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Optional, TypeVar, Union
 
 from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Began, Moved, Operation
+from anabranch.sim.oracle.arguments import Words
 from anabranch.sim.oracle.log import Add, Dot, Logged, Vector
 from anabranch.sim.oracle.pending import Pending
 from anabranch.sim.oracle.state import KeyState, State
-from anabranch.sim.oracle.trouble import Unsure, Wrong, readable
+from anabranch.sim.oracle.verdicts import Unsure, Wrong, readable
 from anabranch.sim.oracle.watching import Watches
-from anabranch.sim.oracle.words import Words
 
 if TYPE_CHECKING:
     from anabranch.sim.oracle.oracle import Oracle

@@ -5,10 +5,10 @@ from __future__ import annotations
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.history import Vector
 from anabranch.sim.oracle import reads
+from anabranch.sim.oracle.arguments import Words, name_of
 from anabranch.sim.oracle.follower import Follower
 from anabranch.sim.oracle.oracle import JUDGES, Oracle
-from anabranch.sim.oracle.trouble import Unsure, Wrong
-from anabranch.sim.oracle.words import Words, name_of
+from anabranch.sim.oracle.verdicts import Unsure, Wrong
 
 
 def looks(key: bytes) -> tuple[Words, ...]:

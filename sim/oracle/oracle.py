@@ -17,12 +17,12 @@ from anabranch.sim.history import (
     Stopped,
     Vector,
 )
-from anabranch.sim.oracle import own, reads, watching
+from anabranch.sim.oracle import own_effects, reads, watching
+from anabranch.sim.oracle.arguments import NotUnderstood, Words, name_of
 from anabranch.sim.oracle.follower import Follower, Judge, described
 from anabranch.sim.oracle.log import Add, EffectLog, Logged
 from anabranch.sim.oracle.reads import READS
-from anabranch.sim.oracle.trouble import Wrong
-from anabranch.sim.oracle.words import NotUnderstood, Words, name_of
+from anabranch.sim.oracle.verdicts import Wrong
 from anabranch.sim.oracle.writes import WRITES
 
 JUDGES: Final[dict[bytes, Judge]] = {**READS, **WRITES, b"WATCH": watching.watch}
@@ -223,7 +223,7 @@ class Oracle:
     def _losers_first(self, follower: Follower, op: Operation) -> None:
         """What was owed until a start was over is first (S9.2), unless it may be the command's own doing."""
         effect = follower.next()
-        while own.is_loser(follower, effect) and not self._may_delete(op, effect):
+        while own_effects.is_loser(follower, effect) and not self._may_delete(op, effect):
             self.counts["conflicts resolved"] += 1
             follower.apply()
             effect = follower.next()
@@ -252,4 +252,4 @@ class Oracle:
 
     def judge_own(self, follower: Follower, others: dict[int, Vector]) -> None:
         """Judges the next effect that a region issued by itself."""
-        own.judge_own(follower, others)
+        own_effects.judge_own(follower, others)

@@ -8,10 +8,10 @@ acknowledged its ID since, no consumer was deleted, nobody announced it, and a c
 from __future__ import annotations
 
 from anabranch.region.engine.replies import ErrorReply, MapReply, Reply
+from anabranch.sim.oracle.arguments import Words
 from anabranch.sim.oracle.log import Add, Dot
 from anabranch.sim.oracle.state import KeyState
-from anabranch.sim.oracle.trouble import Wrong, readable
-from anabranch.sim.oracle.words import Words
+from anabranch.sim.oracle.verdicts import Wrong, readable
 
 Group = tuple[bytes, bytes]  # key and name
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
-from anabranch.sim.oracle.follower import Follower, Judge
-from anabranch.sim.oracle.log import Add
-from anabranch.sim.oracle.state import NEVER, KeyState
-from anabranch.sim.oracle.trouble import Unsure, Wrong, readable
-from anabranch.sim.oracle.words import (
+from anabranch.sim.oracle.arguments import (
     MAX_ID,
     Words,
     entry_id,
@@ -18,6 +14,10 @@ from anabranch.sim.oracle.words import (
     shown,
     upper_bound,
 )
+from anabranch.sim.oracle.follower import Follower, Judge
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.oracle.state import NEVER, KeyState
+from anabranch.sim.oracle.verdicts import Unsure, Wrong, readable
 
 
 def describe(reply: Reply) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Optional
 
 from anabranch.region.engine.replies import NullArray, Reply, SimpleString
 from anabranch.sim.history import Operation
-from anabranch.sim.oracle.trouble import Wrong, readable
-from anabranch.sim.oracle.words import Words
+from anabranch.sim.oracle.arguments import Words
+from anabranch.sim.oracle.verdicts import Wrong, readable
 
 if TYPE_CHECKING:
     from anabranch.sim.oracle.follower import Follower

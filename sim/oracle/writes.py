@@ -7,12 +7,12 @@ from typing import Final, Optional
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import Reply, SimpleString
 from anabranch.sim.oracle.adds import clean_slate, observes_all, xadd, xtrim
+from anabranch.sim.oracle.arguments import Words, entry_id, number
 from anabranch.sim.oracle.follower import Follower, Judge
 from anabranch.sim.oracle.log import Add
 from anabranch.sim.oracle.reads import configuration, describe, must_be
 from anabranch.sim.oracle.state import NEVER, KeyState
-from anabranch.sim.oracle.trouble import Wrong, readable
-from anabranch.sim.oracle.words import Words, entry_id, number
+from anabranch.sim.oracle.verdicts import Wrong, readable
 
 
 def ok(reply: Reply, what: str) -> None:

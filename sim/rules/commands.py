@@ -8,11 +8,11 @@ from typing import Final, Optional
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
 from anabranch.sim.history import Ask, Operation, Vector, Words
+from anabranch.sim.oracle.arguments import STRIDE, NotUnderstood, add_request
 from anabranch.sim.oracle.log import Add, Logged
-from anabranch.sim.oracle.words import STRIDE, NotUnderstood, add_request
-from anabranch.sim.rules import past as p
+from anabranch.sim.rules import causal_past as p
+from anabranch.sim.rules.causal_past import CausalPast
 from anabranch.sim.rules.conflicts import Count, Rename
-from anabranch.sim.rules.past import Past
 
 Group = tuple[int, bytes, bytes]
 """(region_id, key, group): a group's local state."""
@@ -287,7 +287,7 @@ class Commands:
 
     # -- at the end --------------------------------------------------------------------------------------------------
 
-    def conclude(self, past: Past, final: Vector) -> None:
+    def conclude(self, past: CausalPast, final: Vector) -> None:
         """What needs all effects."""
         ids: dict[bytes, dict[int, set[int]]] = {}  # key → entry ID → regions that added it
         for key in past.by_key:
@@ -307,7 +307,7 @@ class Commands:
                 self._taken_over(past, region, key, group, delivered)
 
     def _ended(
-        self, past: Past, final: Vector, key: bytes, group: bytes, delivered: Delivered
+        self, past: CausalPast, final: Vector, key: bytes, group: bytes, delivered: Delivered
     ) -> None:
         """A destroy came that the region had not applied when it delivered: no create that it delivered under has lived on."""
         earliest = next(iter(delivered.all.values()))
@@ -316,7 +316,7 @@ class Commands:
                 self.count("rule:S6.5")
 
     def _taken_over(
-        self, past: Past, region: int, key: bytes, group: bytes, delivered: Delivered
+        self, past: CausalPast, region: int, key: bytes, group: bytes, delivered: Delivered
     ) -> None:
         """An announcement of another region took entries that were pending here."""
         if not delivered.pending:
@@ -359,7 +359,7 @@ def entries_of(reply: Reply) -> list[tuple[bytes, list[int]]]:
     return found
 
 
-def _destroys(past: Past, key: bytes, group: bytes) -> list[tuple[int, int]]:
+def _destroys(past: CausalPast, key: bytes, group: bytes) -> list[tuple[int, int]]:
     """What ends the groups of a name."""
     named = [
         dot for dot in past.dots(key, p.DESTROY) if getattr(past.at(dot), "group", b"") == group
@@ -367,7 +367,7 @@ def _destroys(past: Past, key: bytes, group: bytes) -> list[tuple[int, int]]:
     return named + past.dots(key, p.DELETE) + past.dots(p.EVERY_KEY, p.FLUSH)
 
 
-def _covered(past: Past, effect: fx.Acknowledge) -> Iterable[Add]:
+def _covered(past: CausalPast, effect: fx.Acknowledge) -> Iterable[Add]:
     """The entries in an announcement's spans."""
     for region, spans in effect.spans.items():
         for counter in past.by_key[effect.key].get(p.ADD, {}).get(region, ()):

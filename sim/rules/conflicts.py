@@ -10,8 +10,8 @@ from anabranch.crdt import effects as fx
 from anabranch.crdt.vector import covers
 from anabranch.sim.history import Vector
 from anabranch.sim.oracle.log import Add
-from anabranch.sim.rules import past as p
-from anabranch.sim.rules.past import Dot, Past
+from anabranch.sim.rules import causal_past as p
+from anabranch.sim.rules.causal_past import CausalPast, Dot
 
 Count = Callable[[str], None]
 """Counts one occurrence under a name: `rule:S6.1`, `conflict:create and destroy`."""
@@ -37,7 +37,7 @@ class Rename:
 class Conflicts:
     """Looks for all of them, once, when all effects are known."""
 
-    def __init__(self, past: Past, renames: list[Rename], count: Count) -> None:
+    def __init__(self, past: CausalPast, renames: list[Rename], count: Count) -> None:
         self.past = past
         self.renames = renames
         self.count = count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.crdt import effects as fx
-from anabranch.sim.checkers.delivery_facts import decoded
+from anabranch.sim.checkers.delivery_effects import decoded
 from anabranch.sim.history import (
     Began,
     Checker,
@@ -18,10 +18,10 @@ from anabranch.sim.history import (
     Stopped,
     Vector,
 )
+from anabranch.sim.rules.causal_past import CausalPast
 from anabranch.sim.rules.commands import Commands
 from anabranch.sim.rules.conflicts import Conflicts
-from anabranch.sim.rules.inside import Inside
-from anabranch.sim.rules.past import Past
+from anabranch.sim.rules.internals import Internals
 from anabranch.sim.rules.table import FROM_COUNTERS
 from anabranch.sim.world.world import World
 
@@ -36,9 +36,9 @@ class Witness(Checker):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.counters: dict[str, int] = {}
-        self.past = Past(setup.regions)
+        self.past = CausalPast(setup.regions)
         self.commands = Commands(setup.ask, self.count)
-        self.inside = Inside(self.count)
+        self.inside = Internals(self.count)
         self.world: World | None = None
         self._issued = dict.fromkeys(
             setup.regions, 0

@@ -18,8 +18,8 @@ from anabranch.sim.scenario.expectation import (
     Nil,
     Word,
 )
+from anabranch.sim.scenario.fault_cells import CellFault, trouble_of
 from anabranch.sim.scenario.model import CLIENT_MAX
-from anabranch.sim.scenario.trouble import Trouble, trouble_of
 
 _DIRECTIVE = re.compile(
     r"(?:[—–-]\s*)?(sync|cut|heal)\b\s*[—–-]?\s*[,:;]?\s*(.*)", re.IGNORECASE | re.DOTALL
@@ -74,7 +74,7 @@ class Leave:
     """``hang up``"""
 
 
-Token = Command | Arrow | Directive | Pause | Label | Leave | Trouble
+Token = Command | Arrow | Directive | Pause | Label | Leave | CellFault
 
 
 def tokens_of(cell: str) -> list[Token]:

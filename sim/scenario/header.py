@@ -29,7 +29,7 @@ class HeaderError(Exception):
 
 
 @dataclass
-class Header:
+class ScenarioHeader:
     """What the header says; names of regions are resolved by `resolve`, when all of it has been read."""
 
     title: str = ""

@@ -60,7 +60,7 @@ class Call:
     argv: tuple[bytes, ...]
     expected: Optional[Expectation]
     blocks: bool = False
-    """The command must not answer yet: an `Answer` on the same connection follows."""
+    """The command must not answer yet: an `ExpectedReply` on the same connection follows."""
     client: int = 0
     """The client's label, 0 for the region's own."""
     at_once: bool = False
@@ -70,7 +70,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ExpectedReply:
     """The reply to the command that this client still waits for."""
 
     line: int
@@ -146,7 +146,7 @@ class Strike:
     fault: Fault
 
 
-Step = Union[Call, Answer, HangUp, Sync, Cut, Heal, Wait, Until, Strike]
+Step = Union[Call, ExpectedReply, HangUp, Sync, Cut, Heal, Wait, Until, Strike]
 
 
 @dataclass(frozen=True)

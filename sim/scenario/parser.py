@@ -21,12 +21,13 @@ from anabranch.sim.scenario.cells import (
     Token,
     tokens_of,
 )
-from anabranch.sim.scenario.header import LINE, Header, HeaderError
+from anabranch.sim.scenario.fault_cells import CellFault
+from anabranch.sim.scenario.header import LINE, HeaderError, ScenarioHeader
 from anabranch.sim.scenario.model import (
     MEMBERS_MAX,
-    Answer,
     Call,
     Cut,
+    ExpectedReply,
     HangUp,
     Heal,
     Scenario,
@@ -38,7 +39,6 @@ from anabranch.sim.scenario.model import (
     Wait,
     connection,
 )
-from anabranch.sim.scenario.trouble import Trouble
 
 _TIME_COLUMNS = ("time", "when", "t")
 _PROSE_COLUMNS = ("explanation", "why", "note", "notes", "rule", "rules")
@@ -51,7 +51,7 @@ class _Draft:
     """What has been read so far."""
 
     path: str
-    header: Header = field(default_factory=Header)
+    header: ScenarioHeader = field(default_factory=ScenarioHeader)
     columns: tuple[int, ...] = ()
     steps: list[Step] = field(default_factory=list)
     blocked: dict[int, int] = field(default_factory=dict)
@@ -317,7 +317,7 @@ class _Cell:
         elif isinstance(token, Leave):
             steps.append(HangUp(line, time, region, self.client))
             self.draft.blocked.pop(connection(region, self.client), None)
-        elif isinstance(token, Trouble):
+        elif isinstance(token, CellFault):
             regions = (
                 (region, _region_of(self.draft, line, token.to, "a fault to"))
                 if token.to
@@ -333,7 +333,7 @@ class _Cell:
                     line, f"region {region}: an arrow without a command before it"
                 )
             del self.draft.blocked[whose]
-            steps.append(Answer(line, time, region, token.expected, self.client))
+            steps.append(ExpectedReply(line, time, region, token.expected, self.client))
         return 1
 
     def _command(self, token: Command, arrow: Arrow | None) -> None:

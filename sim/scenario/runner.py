@@ -21,9 +21,9 @@ from anabranch.sim.scenario.expectation import (
     words_in,
 )
 from anabranch.sim.scenario.model import (
-    Answer,
     Call,
     Cut,
+    ExpectedReply,
     HangUp,
     Heal,
     Link,
@@ -114,7 +114,7 @@ class _Run:
         cluster = self.cluster
         if isinstance(step, Call):
             self._call(step)
-        elif isinstance(step, Answer):
+        elif isinstance(step, ExpectedReply):
             waiting = self.waiting.pop(connection(step.region, step.client))
             cluster.settle(waiting.ticket)
             self._compare(step, waiting.call.argv, step.expected, self._outcome(waiting))
@@ -334,7 +334,11 @@ class _Run:
     # -- differences -------------------------------------------------------------------------------------------------
 
     def _compare(
-        self, step: Call | Answer, argv: Sequence[bytes], expected: Expectation | None, got: Shape
+        self,
+        step: Call | ExpectedReply,
+        argv: Sequence[bytes],
+        expected: Expectation | None,
+        got: Shape,
     ) -> None:
         if expected is None:
             if isinstance(got, ErrorText):
@@ -343,7 +347,11 @@ class _Run:
             self._note(step, argv, str(expected), render(got, self.bindings))
 
     def _note(self, step: Step, argv: Sequence[bytes], expected: str, got: str) -> None:
-        region = self.scenario.name_of(step.region) if isinstance(step, (Call, Answer)) else "Sync"
+        region = (
+            self.scenario.name_of(step.region)
+            if isinstance(step, (Call, ExpectedReply))
+            else "Sync"
+        )
         command = " ".join(word.decode("utf-8", "backslashreplace") for word in argv)
         self.mismatches.append(
             Mismatch(self.scenario.path, step.line, step.time, region, command, expected, got)

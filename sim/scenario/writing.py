@@ -10,11 +10,11 @@ from typing import Final
 
 from anabranch.sim.history import Words
 from anabranch.sim.plan import Fault, Plan
+from anabranch.sim.scenario.fault_cells import written
 from anabranch.sim.scenario.header import SHAPES, shape_of
 from anabranch.sim.scenario.live import MODE_SETTING
 from anabranch.sim.scenario.model import DEFAULT_NAMES
 from anabranch.sim.scenario.recording import ANYTHING, Told
-from anabranch.sim.scenario.trouble import written
 
 _PLAIN: Final = frozenset(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:*$><=~+()[]{}@%^&/,;!?#"

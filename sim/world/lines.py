@@ -13,7 +13,7 @@ from typing import Any, Final, Optional, Protocol
 from anabranch.region.client_connection import OPEN, ClientConnection
 from anabranch.region.driver import Driver
 from anabranch.region.engine.outbox import LateReply
-from anabranch.region.engine.replies import ErrorReply, NoReply, Reply, SimpleString, Waiting
+from anabranch.region.engine.replies import ErrorReply, NoReply, Reply, ReplyLater, SimpleString
 from anabranch.region.engine.session import Session
 from anabranch.region.resp.encoder import encode
 from anabranch.sim.history import Operation, Vector, Words
@@ -211,7 +211,7 @@ class Lines:
             return
         line.unsent -= 1
         name = argv[0].upper()
-        if session.transaction.queued is not None and not isinstance(reply, Waiting):
+        if session.transaction.queued is not None and not isinstance(reply, ReplyLater):
             # In a transaction: one operation at its EXEC.
             if name == b"MULTI" and isinstance(reply, SimpleString):
                 line.transaction = []
@@ -236,7 +236,7 @@ class Lines:
         elif name == b"WATCH" and isinstance(reply, SimpleString):
             line.watching.append(operation.number)
         line.unanswered.append(operation)
-        if isinstance(reply, Waiting):
+        if isinstance(reply, ReplyLater):
             line.running = operation
             self._environment.note(self._region, "waits", operation.number, *argv)
             return

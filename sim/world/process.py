@@ -24,7 +24,7 @@ from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.rows import BlockRow, Commit
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
-from anabranch.region.work import LogRead, Transaction, Work
+from anabranch.region.work import DiskTransaction, LogRead, Work
 from anabranch.sim.history import Committed, Moved, Vector, Words
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.environment import Environment
@@ -77,7 +77,7 @@ class SimulatedProcess(Endpoint):
         self._database: Database
         self._step_planned = False
         # Transactions handed out and not yet reported back: how each ended, None while it has not.
-        self._planned: dict[Transaction, Optional[str]] = {}
+        self._planned: dict[DiskTransaction, Optional[str]] = {}
         # Questions to the log that are not answered yet.
         self._asked: dict[LogRead, None] = {}
 
@@ -151,7 +151,7 @@ class SimulatedProcess(Endpoint):
     def _read_now(self, read: LogRead) -> None:
         self.driver.read(read, run(self._database.answer(read.request)))
 
-    def _write_now(self, transaction: Transaction) -> None:
+    def _write_now(self, transaction: DiskTransaction) -> None:
         """Writes at once; `DiedInWrite` when the disk ends the process in it."""
         try:
             run(self._database.write(transaction.statements))
@@ -228,7 +228,7 @@ class SimulatedProcess(Endpoint):
 
     # -- the disk
 
-    def _write(self, transaction: Transaction) -> None:
+    def _write(self, transaction: DiskTransaction) -> None:
         """The thread writes: the transaction is on the disk, or failed, before the loop hears of it."""
         if not self.is_running:
             return
@@ -247,7 +247,7 @@ class SimulatedProcess(Endpoint):
             uniform(self._draw, 0, 1), self._written, transaction, error
         )
 
-    def _written(self, transaction: Transaction, error: str) -> None:
+    def _written(self, transaction: DiskTransaction, error: str) -> None:
         """The loop hears of it."""
         if not self.is_running:
             return
@@ -259,7 +259,7 @@ class SimulatedProcess(Endpoint):
         self._report(transaction, error)
         self.stepped()
 
-    def _report(self, transaction: Transaction, error: str) -> None:
+    def _report(self, transaction: DiskTransaction, error: str) -> None:
         if error:
             self._environment.note(self.region_id, "disk fails", error)
             self._environment.counters["write failed"] += 1

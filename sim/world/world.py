@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final, Optional
 
 from anabranch.region.engine.lifecycle import SERVING
-from anabranch.region.engine.replies import Reply, Waiting
+from anabranch.region.engine.replies import Reply, ReplyLater
 from anabranch.region.engine.settings import Settings
 from anabranch.sim.history import Checker, Operation, Setup, Shown, Vector, Words
 from anabranch.sim.load.client import Client, make
@@ -297,7 +297,7 @@ class World:
         engine = region.engine
         session = engine.connect("judge", "", region.now_ms())
         reply = engine.execute(session, list(argv), region.now_ms())
-        assert not isinstance(reply, Waiting), argv
+        assert not isinstance(reply, ReplyLater), argv
         engine.disconnect(session)
         return reply
 

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from anabranch.cli import diff, explain, places, status, up
+from anabranch.cli import addresses, diff, explain, status, up
+from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import PeerFacts, RegionClient, flat_vector, text
 from anabranch.cli.errors import CliError
-from anabranch.cli.places import Place
 
 
 def test_text_shows_bytes_that_are_no_text() -> None:
@@ -20,20 +20,20 @@ def test_text_shows_bytes_that_are_no_text() -> None:
 
 def test_cluster_file_round_trip(tmp_path: Path) -> None:
     written = [
-        Place("us", 1, "127.0.0.1:7001", "127.0.0.1:7101", "127.0.0.1:7201"),
-        Place("eu", 7, "127.0.0.1:7002"),
+        RegionAddress("us", 1, "127.0.0.1:7001", "127.0.0.1:7101", "127.0.0.1:7201"),
+        RegionAddress("eu", 7, "127.0.0.1:7002"),
     ]
-    places.write_file(tmp_path / "cluster.toml", "local", written)
-    read = places.find(tmp_path, None, None)
+    addresses.write_file(tmp_path / "cluster.toml", "local", written)
+    read = addresses.find(tmp_path, None, None)
     assert [vars(place) for place in read] == [vars(place) for place in written]
 
 
 def test_regions_are_named_by_name_id_or_other_case() -> None:
-    all_places = [Place("us", 1, "a:1"), Place("EU", 2, "a:2")]
-    assert places.named(all_places, "us") is all_places[0]
-    assert places.named(all_places, "2") is places.named(all_places, "eu") is all_places[1]
+    all_places = [RegionAddress("us", 1, "a:1"), RegionAddress("EU", 2, "a:2")]
+    assert addresses.named(all_places, "us") is all_places[0]
+    assert addresses.named(all_places, "2") is addresses.named(all_places, "eu") is all_places[1]
     with pytest.raises(CliError, match="no region 'ap' here; there are us, EU"):
-        places.named(all_places, "ap")
+        addresses.named(all_places, "ap")
 
 
 def test_plan_counts_ports_up() -> None:
@@ -142,7 +142,7 @@ def test_diff_says_why_an_entry_is_on_one_side_only() -> None:
 def facts(
     name: str, region_id: int, vector: dict[int, int], digest: str, **info: str
 ) -> status.RegionFacts:
-    made = status.RegionFacts(Place(name, region_id, f"127.0.0.1:{region_id}"))
+    made = status.RegionFacts(RegionAddress(name, region_id, f"127.0.0.1:{region_id}"))
     made.vector, made.digest, made.info = vector, digest, dict(info)
     return made
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.cli.places import Place, write_file
+from anabranch.cli.addresses import RegionAddress, write_file
 from tests.support.cluster import LiveCluster, child_env
 from tests.support.processes import eventually
 
@@ -45,7 +45,8 @@ def test_readme_happens(new_cluster: Callable[..., LiveCluster], tmp_path: Path)
     cluster = new_cluster()
     cluster.start_all()
     places = [
-        Place(region.name, region.region_id, region.address) for region in cluster.regions.values()
+        RegionAddress(region.name, region.region_id, region.address)
+        for region in cluster.regions.values()
     ]
     (tmp_path / "anabranch-data").mkdir()
     write_file(tmp_path / "anabranch-data" / "cluster.toml", "local", places)

@@ -7,7 +7,7 @@ import time
 from collections import deque
 
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.replies import NoReply, Reply, Waiting
+from anabranch.region.engine.replies import NoReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
@@ -129,7 +129,7 @@ class Ours:
                     session.closing = True
 
     def _take(self, session: Session, reply: Reply) -> None:
-        if isinstance(reply, Waiting | NoReply):
+        if isinstance(reply, ReplyLater | NoReply):
             return
         out: list[bytes] = []
         encode(reply, session.protocol, out)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.replies import NoReply, Reply, Waiting
+from anabranch.region.engine.replies import NoReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
@@ -86,7 +86,7 @@ class Player:
             self.said += [f"{name} closed" for name in names]
 
     def _take(self, name: str, reply: Reply) -> None:
-        if isinstance(reply, Waiting):
+        if isinstance(reply, ReplyLater):
             return
         if isinstance(reply, NoReply):
             self.said.append("nothing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.replies import WAITING, ErrorReply
+from anabranch.region.engine.replies import REPLY_LATER, ErrorReply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from tests.review.support import cluster
@@ -59,8 +59,8 @@ def test_who_hung_up_is_not_answered() -> None:
     engine, session = region()
     other = engine.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
     add(engine, session)
-    assert engine.execute(session, [b"CRDT.VECTOR"], 1001) is WAITING
-    assert engine.execute(other, [b"CRDT.VECTOR"], 1001) is WAITING
+    assert engine.execute(session, [b"CRDT.VECTOR"], 1001) is REPLY_LATER
+    assert engine.execute(other, [b"CRDT.VECTOR"], 1001) is REPLY_LATER
     engine.disconnect(session)
     commit(engine, 1002)
     assert [answer.session for answer in engine.take_replies()] == [other]
@@ -84,7 +84,7 @@ def test_a_round_is_over_when_all_who_receive_have_acknowledged_it() -> None:
     us = cluster(3)[0]
     us.ok("XADD", "s", "*", "f", "1")
     us.commit()
-    assert us("CRDT.SYNC", "5000") is WAITING
+    assert us("CRDT.SYNC", "5000") is REPLY_LATER
     us.at(us.now_ms + 1)
     us.commit()
     assert us.engine.take_replies() == []
@@ -106,7 +106,7 @@ def test_a_writer_who_waits_for_others_can_be_unblocked(how: str, reply: object)
     us = cluster(2)[0]
     us.ok("XADD", "s", "*", "f", "1")
     other = us.engine.connect("127.0.0.1:9", "127.0.0.1:7", us.now_ms)
-    assert us("WAIT", "1", "0") is WAITING
+    assert us("WAIT", "1", "0") is REPLY_LATER
     number = next(
         session.session_id for session in us.engine.state.sessions.values() if session.waiting
     )

@@ -11,7 +11,7 @@ from anabranch.region.engine.replies import (
     NO_REPLY,
     NULL_ARRAY,
     OK,
-    WAITING,
+    REPLY_LATER,
     ErrorReply,
     MapReply,
     Reply,
@@ -96,7 +96,7 @@ def test_long_arrays() -> None:
     assert encoded([1] * 2000, 2) == b"*2000\r\n" + b":1\r\n" * 2000
 
 
-@pytest.mark.parametrize("reply", [WAITING, NO_REPLY])
+@pytest.mark.parametrize("reply", [REPLY_LATER, NO_REPLY])
 def test_what_is_no_reply_has_no_bytes(reply: Reply) -> None:
     with pytest.raises(TypeError):
         encoded(reply, 2)

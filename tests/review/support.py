@@ -15,7 +15,7 @@ from anabranch.crdt.state import read_snapshot
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
-from anabranch.region.engine.replies import ErrorReply, Reply, Waiting
+from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater
 from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, Row, SnapshotRow
 from anabranch.region.engine.settings import Settings
 from tests.support.engines import engine_on
@@ -92,7 +92,7 @@ class Place:
         """Runs a command; what waits for the disk is committed and answered."""
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         reply = self.engine.execute(self.session, argv, self.now_ms)
-        if isinstance(reply, Waiting) and self.engine.state.outbox.held:
+        if isinstance(reply, ReplyLater) and self.engine.state.outbox.held:
             self.commit()
             return self.engine.take_replies()[-1].reply
         return reply

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.region.engine.replies import Waiting
+from anabranch.region.engine.replies import ReplyLater
 from tests.review.support import Place, cluster
 
 
@@ -12,7 +12,7 @@ def test_time_outs_and_rounds_go_on_when_the_clock_was_set_back() -> None:
     us.ok("XADD", "x", "*", "f", "1")
     us.round()
     us.at(6_400_000)
-    assert isinstance(us("XREAD", "BLOCK", "100", "STREAMS", "x", "$"), Waiting)
+    assert isinstance(us("XREAD", "BLOCK", "100", "STREAMS", "x", "$"), ReplyLater)
     us.at(6_400_101)
     assert len(us.engine.take_replies()) == 1
     us.ok("XADD", "x", "*", "f", "1")
@@ -31,7 +31,7 @@ def test_a_start_ends_after_its_patience_on_a_clock_that_was_set_back() -> None:
     us.commit()
     us.patience_ms = 2000
     us.restart(6_400_000)
-    assert isinstance(us("XADD", "x", "*", "f", "2"), Waiting)
+    assert isinstance(us("XADD", "x", "*", "f", "2"), ReplyLater)
     us.at(6_400_001)
     us.at(6_402_002)
     assert len(us.engine.take_replies()) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
-from anabranch.region.engine.replies import NULL_ARRAY, QUEUED, Waiting
+from anabranch.region.engine.replies import NULL_ARRAY, QUEUED, ReplyLater
 from tests.review.support import Place, carry, cluster, code
 
 
@@ -28,7 +28,7 @@ def test_a_transaction_waits_for_the_end_of_the_start() -> None:
     us.ok("MULTI")
     us.ok("XADD", "x", "*", "f", "1")
     us.ok("XLEN", "x")
-    assert isinstance(us("EXEC"), Waiting)
+    assert isinstance(us("EXEC"), ReplyLater)
     us.at(1600)
     assert us.engine.state.lifecycle.state == SERVING
     (answer,) = us.engine.take_replies()
@@ -47,7 +47,7 @@ def test_a_snapshot_that_takes_one_entry_and_brings_another_wakes_readers() -> N
         eu.engine.execute(
             eu.session, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"x", last.encode()], 1000
         ),
-        Waiting,
+        ReplyLater,
     )
     us.ok("XDEL", "x", last)
     us.ok("XADD", "x", "*", "f", "2")

@@ -9,10 +9,11 @@ import pytest
 from anabranch.sim.plan import Fault
 from anabranch.sim.scenario.cells import Arrow, Command, Directive, Pause, tokens_of, words_of
 from anabranch.sim.scenario.expectation import Between, ErrorPrefix, Items, Nil, Word
+from anabranch.sim.scenario.fault_cells import OF_TWO, trouble_of, written
 from anabranch.sim.scenario.model import (
-    Answer,
     Call,
     Cut,
+    ExpectedReply,
     HangUp,
     Heal,
     ScenarioError,
@@ -25,7 +26,6 @@ from anabranch.sim.scenario.model import (
 from anabranch.sim.scenario.outages import LIVE
 from anabranch.sim.scenario.parser import load, parse
 from anabranch.sim.scenario.running import scenario_files
-from anabranch.sim.scenario.trouble import OF_TWO, trouble_of, written
 from anabranch.sim.world.faults import KINDS
 
 FILES = Path(__file__).resolve().parents[2] / "sim" / "scenarios"
@@ -138,7 +138,7 @@ def test_steps_of_all_kinds() -> None:
     assert isinstance(blocked, Call) and blocked.blocks and blocked.expected is None
     assert wait == Wait(4, "t2", 10)
     assert sync == Sync(5, "t3", (1, 2), ((1, 1), (2, 3)))
-    assert answer == Answer(6, "t4", 1, Items((Word("1-1"),)))
+    assert answer == ExpectedReply(6, "t4", 1, Items((Word("1-1"),)))
     assert heal == Heal(7, "t5", (1, 2))
 
 
@@ -240,7 +240,7 @@ def test_blocked_commands_belong_to_a_client() -> None:
     scenario = parse(
         table("| t1 | 3: `PING` → (blocked)<br/>4: `PING` | |", "| t2 | `PING` 3: → PONG | |")
     )
-    assert scenario.steps[-1] == Answer(4, "t2", 1, Word("PONG"), 3)
+    assert scenario.steps[-1] == ExpectedReply(4, "t2", 1, Word("PONG"), 3)
 
 
 def test_rows_with_a_time_in_ms_wait_for_nobody() -> None:

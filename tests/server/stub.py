@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import time
 
-from anabranch.region.engine.replies import NO_REPLY, OK, PONG, WAITING, ErrorReply, MapReply, Reply
+from anabranch.region.engine.replies import (
+    NO_REPLY,
+    OK,
+    PONG,
+    REPLY_LATER,
+    ErrorReply,
+    MapReply,
+    Reply,
+)
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings, Value
 from anabranch.region.server import Server
@@ -49,7 +57,7 @@ class StubEngine:
             return b"x" * int(argv[1])
         if name == b"BLOCK":
             session.waiting = True
-            return WAITING
+            return REPLY_LATER
         if name == b"QUIET":
             return NO_REPLY
         if name == b"QUIT":

@@ -13,7 +13,7 @@ from typing import Final, Optional
 import pytest
 
 from anabranch.region.engine.engine import single
-from anabranch.region.engine.replies import ErrorReply, Reply, SimpleString, Waiting
+from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater, SimpleString
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.load.base import KNOWN_IDS_MAX, TOKENS_OF_A_CLIENT
 from anabranch.sim.load.client import KINDS, Client, make
@@ -137,7 +137,7 @@ class Stage:
         session = self.sessions[place]
         reply = self.engine.execute(session, list(argv), self.now_ms)  # type: ignore[arg-type]
         until_ms = self.now_ms + client.patience_ms
-        while isinstance(reply, Waiting):
+        while isinstance(reply, ReplyLater):
             self.commit()
             answers = [answer for answer in self.engine.take_answers() if answer.session is session]
             if answers:

@@ -15,8 +15,8 @@ from anabranch.region.engine.replies import Reply
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.history import End, Vector, Words
 from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan
+from anabranch.sim.rules.causal_past import CausalPast, Steps
 from anabranch.sim.rules.conflicts import CONFLICTS
-from anabranch.sim.rules.past import Past, Steps
 from anabranch.sim.rules.table import FROM_COUNTERS, NOT_SIMULATED, RULES
 from anabranch.sim.rules.witness import Witness
 from anabranch.sim.run import Result, run_plan
@@ -520,7 +520,7 @@ def naive_unaware(
 def test_who_did_not_know_of_whom_is_what_the_definition_says(seed: int) -> None:
     draw = Random(seed)
     vectors: dict[int, Vector] = {1: {}, 2: {}, 3: {}}
-    past = Past((1, 2, 3))
+    past = CausalPast((1, 2, 3))
     befores: dict[tuple[int, int], Vector] = {}
     for _ in range(60):
         region = draw.randint(1, 3)

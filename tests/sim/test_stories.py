@@ -14,12 +14,12 @@ from anabranch.sim.plan import Plan
 from anabranch.sim.run import run_plan
 from anabranch.sim.scenario.cells import Command, tokens_of
 from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.fault_cells import OF_TWO
 from anabranch.sim.scenario.live import Endpoint, LiveCluster
 from anabranch.sim.scenario.model import DEFAULT_NAMES
 from anabranch.sim.scenario.parser import _split, parse
 from anabranch.sim.scenario.recording import Notes, Told
 from anabranch.sim.scenario.runner import Mismatch
-from anabranch.sim.scenario.trouble import OF_TWO
 from anabranch.sim.scenario.virtual import run_virtually
 from anabranch.sim.scenario.writing import write_story
 from anabranch.sim.world import world as worlds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.region.engine import registry
-from anabranch.region.engine.clock import Clock
+from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import Lifecycle
@@ -23,7 +23,7 @@ def engine_on(
     disk_clock_ms: int,
 ) -> Engine:
     """An engine as `region.starting` makes it. `disk_clock_ms` is the clock that its disk has."""
-    journal = Journal(keyspace, keyspace.position, Clock(clock_ms))
+    journal = Journal(keyspace, keyspace.position, EngineClock(clock_ms))
     return Engine(
         EngineState(
             members, settings, keyspace, journal, lifecycle, disk_clock_ms, registry.commands()

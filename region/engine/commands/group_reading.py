@@ -12,7 +12,7 @@ from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import entry_id, entry_reply, no_group
 from anabranch.region.engine.commands.groups import head_of
 from anabranch.region.engine.commands.reading import ReadRequest, keyed_reply, parse_read
-from anabranch.region.engine.replies import NULL_ARRAY, WAITING, CommandError, Reply
+from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, CommandError, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
@@ -60,7 +60,7 @@ def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply
     if request.block_ms >= 0 and not state.waiting.is_executing:
         deadline_ms = state.clock.steady_ms + request.block_ms if request.block_ms else 0
         state.waiting.block(session, request.keys, argv, deadline_ms)
-        return WAITING
+        return REPLY_LATER
     return NULL_ARRAY
 
 

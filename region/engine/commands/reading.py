@@ -15,7 +15,7 @@ from anabranch.region.engine.commands.arguments import (
     range_start,
     timeout_ms,
 )
-from anabranch.region.engine.replies import NULL_ARRAY, WAITING, CommandError, MapReply, Reply
+from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, CommandError, MapReply, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
@@ -199,7 +199,7 @@ def xread(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     if request.block_ms >= 0 and not state.waiting.is_executing:
         deadline_ms = state.clock.steady_ms + request.block_ms if request.block_ms else 0
         state.waiting.block(session, request.keys, resolved, deadline_ms)
-        return WAITING
+        return REPLY_LATER
     return NULL_ARRAY
 
 

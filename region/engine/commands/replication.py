@@ -18,7 +18,7 @@ from anabranch.region.engine.commands.arguments import (
 from anabranch.region.engine.explain import explain
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.outbox import LinkRequest
-from anabranch.region.engine.replies import OK, WAITING, CommandError, MapReply, Reply
+from anabranch.region.engine.replies import OK, REPLY_LATER, CommandError, MapReply, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import IS_REFUSED, Command
@@ -53,14 +53,14 @@ def _member(state: EngineState, text: bytes) -> Member:
 def vector(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.VECTOR."""
     state.answer_when_on_disk(session, flat_vector(state.keyspace.vector))
-    return WAITING
+    return REPLY_LATER
 
 
 def digest(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.DIGEST [key]."""
     value = state.keyspace.digest() if len(argv) == 1 else state.keyspace.digest_of(argv[1])
     state.answer_when_on_disk(session, value.hex().encode())
-    return WAITING
+    return REPLY_LATER
 
 
 def peers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -111,7 +111,7 @@ def sync(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     timeout = timeout_ms(argv[1])
     state.schedule.sync_requested = True
     state.waiting.add(RoundWaiter(session, _deadline(state, timeout)))
-    return WAITING
+    return REPLY_LATER
 
 
 def wait_for_vector(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -126,7 +126,7 @@ def wait_for_vector(state: EngineState, session: Session, argv: list[bytes]) -> 
         return 1
     state.schedule.commit_wanted = True
     state.waiting.add(VectorWaiter(session, _deadline(state, timeout), wanted))
-    return WAITING
+    return REPLY_LATER
 
 
 def wait(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -139,7 +139,7 @@ def wait(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     state.schedule.sync_requested = True
     waiter = ReceiversWaiter(session, _deadline(state, timeout), count, session.write_counter)
     state.waiting.add(waiter)
-    return WAITING
+    return REPLY_LATER
 
 
 def receivers_with(state: EngineState, counter: int) -> int:
@@ -213,7 +213,7 @@ def member(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     state.journal.push_clock()  # a row to wait for: what is told besides goes into the same commit
     state.schedule.note_unsaved(state.clock.steady_ms)
     state.answer_when_on_disk(session, OK)
-    return WAITING
+    return REPLY_LATER
 
 
 COMMANDS: Final = [

@@ -30,7 +30,7 @@ def decoded(event: Committed) -> list[tuple[Block, list[Logged]]]:
 _decoded: tuple[Optional[Committed], list[tuple[Block, list[Logged]]]] = (None, [])
 
 
-class Facts:
+class EffectsByDot:
     """Every effect that a region has committed, by dot; and every entry ever added, by key and region log."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.region.engine.replies import MapReply, NullArray, Reply
 from anabranch.sim.history import Words
-from anabranch.sim.oracle.words import MAX_ID, entry_id, lower_bound, number
+from anabranch.sim.oracle.arguments import MAX_ID, entry_id, lower_bound, number
 
 
 class ReadRequest:

@@ -10,7 +10,7 @@ from anabranch.sim.oracle.adds import is_conflict, observes_all, order
 from anabranch.sim.oracle.follower import Follower, described
 from anabranch.sim.oracle.log import Add, Logged, Vector
 from anabranch.sim.oracle.state import NEVER, covers
-from anabranch.sim.oracle.trouble import Wrong, readable
+from anabranch.sim.oracle.verdicts import Wrong, readable
 
 
 def judge_own(follower: Follower, others: dict[int, Vector]) -> None:

@@ -31,7 +31,7 @@ _WRITTEN: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Trouble:
+class CellFault:
     """A fault as a cell writes it; `to` is a region's name, or empty."""
 
     kind: str
@@ -40,7 +40,7 @@ class Trouble:
     draw: int
 
 
-def trouble_of(cell: str) -> Optional[Trouble]:
+def trouble_of(cell: str) -> Optional[CellFault]:
     """What a cell without emphasis says; None if it is no fault. ValueError for a kind that does not exist."""
     found = _WRITTEN.fullmatch(cell.strip().strip("—–-").strip())
     if found is None:
@@ -57,7 +57,7 @@ def trouble_of(cell: str) -> Optional[Trouble]:
             else f"'{kind}' strikes one region: no `to`"
         )
     duration_ms = int(found["number"] or 0) * (1000 if (found["unit"] or "").lower() == "s" else 1)
-    return Trouble(kind, found["to"] or "", duration_ms, int(found["draw"] or 0))
+    return CellFault(kind, found["to"] or "", duration_ms, int(found["draw"] or 0))
 
 
 def written(fault: Fault, name_of_other: str) -> str:

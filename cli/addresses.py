@@ -42,7 +42,7 @@ PasswordOption = Annotated[
 ]
 
 
-class Place:
+class RegionAddress:
     """One region of a cluster; addresses are HOST:PORT, `sync` and `http` empty when not known."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Place:
         self.http = http
 
 
-def write_file(path: Path, cluster: str, places: list[Place]) -> None:
+def write_file(path: Path, cluster: str, places: list[RegionAddress]) -> None:
     """Writes `cluster.toml`, whole or not at all."""
     lines = [
         "# Written by `anabranch up`. The other anabranch commands find the cluster here.",
@@ -72,7 +72,7 @@ def write_file(path: Path, cluster: str, places: list[Place]) -> None:
     fresh.replace(path)
 
 
-def read_file(path: Path) -> list[Place]:
+def read_file(path: Path) -> list[RegionAddress]:
     """The regions that `cluster.toml` names; CliError if there is none or it is damaged."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -84,8 +84,8 @@ def read_file(path: Path) -> list[Place]:
         raise CliError(f"{path} is not a cluster file that `anabranch up` wrote: {error}") from None
 
 
-def _place(row: dict[str, object]) -> Place:
-    return Place(
+def _place(row: dict[str, object]) -> RegionAddress:
+    return RegionAddress(
         str(row["name"]),
         int(str(row["id"])),
         str(row["resp"]),
@@ -94,7 +94,7 @@ def _place(row: dict[str, object]) -> Place:
     )
 
 
-def find(cluster: Path | None, at: list[str] | None, password: str | None) -> list[Place]:
+def find(cluster: Path | None, at: list[str] | None, password: str | None) -> list[RegionAddress]:
     """The regions that the options point at; with ``--at``, each is asked for its name."""
     if cluster is not None and at:
         raise UsageError("give --cluster or --at, not both")
@@ -110,7 +110,7 @@ def find(cluster: Path | None, at: list[str] | None, password: str | None) -> li
         with RegionClient(address, password=password) as client:
             facts = client.info("crdt")
             places.append(
-                Place(
+                RegionAddress(
                     facts.get("crdt_region_name", address),
                     int(facts.get("crdt_region_id", 0)),
                     address,
@@ -119,7 +119,7 @@ def find(cluster: Path | None, at: list[str] | None, password: str | None) -> li
     return places
 
 
-def named(places: list[Place], name: str) -> Place:
+def named(places: list[RegionAddress], name: str) -> RegionAddress:
     """The region of that name, or one whose id or name in other case it is; CliError lists those there are."""
     for place in places:
         if place.name == name or str(place.region_id) == name:
@@ -133,7 +133,7 @@ def named(places: list[Place], name: str) -> Place:
 
 
 @contextmanager
-def clients(places: list[Place], password: str | None) -> Iterator[list[RegionClient]]:
+def clients(places: list[RegionAddress], password: str | None) -> Iterator[list[RegionClient]]:
     """A client for each region; connections open at their first command."""
     with ExitStack() as stack:
         yield [

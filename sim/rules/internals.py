@@ -11,12 +11,12 @@ from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING
 from anabranch.region.engine.rows import BlockRow, SnapshotRow
 from anabranch.sim.history import Began, Moved, Vector
-from anabranch.sim.rules import past as p
+from anabranch.sim.rules import causal_past as p
+from anabranch.sim.rules.causal_past import CausalPast
 from anabranch.sim.rules.conflicts import Count
-from anabranch.sim.rules.past import Past
 
 
-class Inside:
+class Internals:
     """Looks into engines, and never changes them."""
 
     def __init__(self, count: Count) -> None:
@@ -85,7 +85,7 @@ class Inside:
 
     # -- at the end --------------------------------------------------------------------------------------------------
 
-    def conclude(self, past: Past, engines: dict[int, Engine]) -> None:
+    def conclude(self, past: CausalPast, engines: dict[int, Engine]) -> None:
         """What the regions hold when all is over."""
         for region in sorted(engines):
             self._nodes(engines[region])
@@ -98,7 +98,7 @@ class Inside:
             if any(len(log.rax.nodes) > 1 for log in stream.logs.values()):
                 self.count("rule:S12.1")
 
-    def _collected(self, past: Past, engine: Engine) -> None:
+    def _collected(self, past: CausalPast, engine: Engine) -> None:
         """Tombstones that were made and are no more (S6.2)."""
         vector: Vector = engine.vector
         for key in past.by_key:

@@ -72,7 +72,7 @@ class Steps:
         return self.last[index - 1] + 1 if index else 1
 
 
-class Past:
+class CausalPast:
     """Effects by dot, by key and by kind. `index` fills the latter, once all effects are known."""
 
     def __init__(self, regions: tuple[int, ...]) -> None:
