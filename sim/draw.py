@@ -136,7 +136,7 @@ def _with_restores(plan: Plan) -> Plan:
             other = draw.choice([one for one in plan.regions if one != region])
             found.append(
                 Fault(
-                    at_ms + late_ms,
+                    min(at_ms + late_ms, plan.load_ms - 1),
                     FORGOTTEN_RESTORE,
                     (region, other),
                     duration_ms + longer_ms,

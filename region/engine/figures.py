@@ -1,4 +1,4 @@
-"""What a region counts of itself: for INFO (`region.engine.info`) and for /metrics (`region.http`)."""
+"""What a region counts of itself: for INFO (`region.engine.commands.info`) and for /metrics (`region.http`)."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class AcknowledgedAdds(OracleJudge):
             return
         adds: list[Add] = []
         for operation in self._acknowledged:
-            for add in self.oracle.added.get(operation.number, ()):
+            for add in self.oracle.record.added.get(operation.number, ()):
                 if self._is_lost(add, end):
                     self.taken_back += 1
                 else:
@@ -125,9 +125,9 @@ class AcknowledgedAdds(OracleJudge):
 
         That no other region had a dot that stands for another effect now is for `vectors` to judge.
         """
-        if self.oracle.log.get(add.region, add.counter) is not add:
+        if self.oracle.record.log.get(add.region, add.counter) is not add:
             return True
-        return add.region in self.oracle.restored and all(
+        return add.region in self.oracle.record.restored and all(
             shown.vector.get(add.region, 0) < add.counter for shown in end.shown.values()
         )
 

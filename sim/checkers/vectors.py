@@ -174,7 +174,7 @@ class Vectors(OracleJudge):
         source = self.regions[origin]
         if self.oracle.blind:
             return
-        if counter > self.oracle.log.last(origin):
+        if counter > self.oracle.record.log.last(origin):
             text = f"has effect {counter} of region {origin}, which never had it on its disk: {source.disk}"
             self.fail(event.at_ms, event.region, text)  # S13.3
             return
@@ -331,7 +331,7 @@ class Vectors(OracleJudge):
             )
         everywhere = _vector(figures.get(b"crdt_stable_vector", b""))
         lost = [
-            self.oracle.names.get(name)
+            self.oracle.record.names.get(name)
             for name in figures.get(b"crdt_members_lost", b"").split(b",")
         ]
         for other, known in self.regions.items():

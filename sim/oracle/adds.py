@@ -92,7 +92,7 @@ def xadd(follower: Follower, words: Words, reply: Reply) -> None:
     _pair_must_be(follower, request, add)
     add.kind = kind
     if follower.op is not None:
-        follower.oracle.added.setdefault(follower.op.number, []).append(add)
+        follower.record.added.setdefault(follower.op.number, []).append(add)
     follower.apply()
     if request.trim is not None:
         trim(follower, key, request.trim, None)
@@ -146,12 +146,12 @@ def _pair_must_be(follower: Follower, request: AddRequest, add: Add) -> None:
 
 def may_be_retired(follower: Follower, state: KeyState, pid: bytes) -> bool:
     """Whether the producer ever had more pairs here than answer retries (S9.3)."""
-    return state.pair_counts.get(pid, 0) > min(state.least_maxsize, follower.oracle.least_maxsize)
+    return state.pair_counts.get(pid, 0) > min(state.least_maxsize, follower.record.least_maxsize)
 
 
 def may_be_forgotten(follower: Follower) -> bool:
     """Whether there ever were more pairs than a region may keep retired: then it may not know a conflict any more (S9.3)."""
-    return follower.oracle.log.pairs > follower.oracle.least_retired_max
+    return follower.record.log.pairs > follower.record.least_retired_max
 
 
 def may_have_lost(follower: Follower, add: Add) -> bool:
@@ -160,7 +160,7 @@ def may_have_lost(follower: Follower, add: Add) -> bool:
     A snapshot brings no pair that its sender has collected; that was stable then, but a restored disk may have lost what had made it so.
     """
     return (
-        follower.region in follower.oracle.restored and (add.region, add.counter) in follower.joined
+        follower.region in follower.record.restored and (add.region, add.counter) in follower.joined
     )
 
 
@@ -218,11 +218,11 @@ def _is_no_retry(follower: Follower, state: KeyState, request: AddRequest) -> No
     duration_ms = configuration(follower, state)[0] * 1000
     for add in state.open_pairs(request.pid, request.iid):
         if not _is_held(follower, add, duration_ms):
-            follower.oracle.counts["pairs added anew after their duration"] += 1
+            follower.record.counts["pairs added anew after their duration"] += 1
         elif may_be_retired(follower, state, request.pid):
-            follower.oracle.counts["pairs added anew, possibly retired"] += 1
+            follower.record.counts["pairs added anew, possibly retired"] += 1
         elif may_have_lost(follower, add):
-            follower.oracle.counts["pairs added anew after a restore"] += 1
+            follower.record.counts["pairs added anew after a restore"] += 1
         else:
             raise Wrong(
                 f"a retry was added anew; {describe(add.shown)} is held for its pair",

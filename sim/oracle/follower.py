@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Optional, TypeVar, Union
+from typing import Optional, Protocol, TypeVar, Union
 
 from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Began, Moved, Operation
 from anabranch.sim.oracle.arguments import Words
 from anabranch.sim.oracle.log import Add, Dot, Logged, Vector
 from anabranch.sim.oracle.pending import Pending
+from anabranch.sim.oracle.record import Record
 from anabranch.sim.oracle.state import KeyState, State
 from anabranch.sim.oracle.verdicts import Unsure, Wrong, readable
-from anabranch.sim.oracle.watching import Watches
-
-if TYPE_CHECKING:
-    from anabranch.sim.oracle.oracle import Oracle
+from anabranch.sim.oracle.watches import Watches
 
 T = TypeVar("T")
 Judge = Callable[["Follower", Words, Reply], None]
@@ -29,12 +27,20 @@ Step = tuple[
 ]  # what, whether own effects came back, the other regions' vectors
 
 
+class Judgement(Protocol):
+    """What decides about a step (`oracle.Oracle`)."""
+
+    def judge_operation(self, follower: Follower, op: Operation) -> None: ...
+    def judge_own(self, follower: Follower, others: dict[int, Vector]) -> None: ...
+
+
 class Follower:
     """One region as the oracle sees it. `state` is the naive state at `state.vector`."""
 
-    def __init__(self, oracle: Oracle, region: int) -> None:
-        self.oracle = oracle
-        self.log = oracle.log
+    def __init__(self, record: Record, judgement: Judgement, region: int) -> None:
+        self.record = record
+        self.log = record.log
+        self._judgement = judgement
         self.region = region
         self.state = State()
         self.clock_ms = 0  # the region's clock at the step under judgement
@@ -66,7 +72,7 @@ class Follower:
 
     def reset_settings(self) -> None:
         """What CONFIG SET changed lasts until the process ends."""
-        self.defaults = dict(self.oracle.setup.settings[self.region])
+        self.defaults = dict(self.record.setup.settings[self.region])
 
     def take(
         self, event: Union[Operation, Moved], relearned: bool, others: dict[int, Vector]
@@ -118,7 +124,7 @@ class Follower:
 
     def go_blind(self, why: str) -> None:
         self.blind = True
-        self.oracle.counts[why] += 1
+        self.record.counts[why] += 1
         self._queue.clear()
 
     # -- steps -------------------------------------------------------------------------------------------------------
@@ -139,7 +145,7 @@ class Follower:
         self.before = op.before
         self._reads_clock(op)
         try:
-            self.oracle.judge_operation(self, op)
+            self._judgement.judge_operation(self, op)
         except (Wrong, Unsure) as trouble:
             self._give_up(trouble, op)
             return False
@@ -179,14 +185,14 @@ class Follower:
         """The rest of the step's effects are taken as they are."""
         if isinstance(trouble, Wrong):
             words = b"; ".join(b" ".join(one) for one in op.commands())
-            self.oracle.find(
+            self.record.find(
                 trouble.checker,
                 op.at_ms,
                 self.region,
                 f"{trouble.text} (operation {op.number}: {readable(words)})",
             )
         else:
-            self.oracle.counts[str(trouble)] += 1
+            self.record.counts[str(trouble)] += 1
         while self._behind():
             self._blindly()
 
@@ -233,7 +239,7 @@ class Follower:
         """The clock never runs back, restarts included as far as it is on the disk (S10.2)."""
         self.clock_ms = event.clock_ms
         if event.clock_ms < self.latest_ms:
-            self.oracle.find(
+            self.record.find(
                 "removals",
                 event.at_ms,
                 self.region,
@@ -261,11 +267,11 @@ class Follower:
         """What the region issued by itself, up to the step's last effect."""
         while self._behind():
             try:
-                self.oracle.judge_own(self, others)
+                self._judgement.judge_own(self, others)
             except Wrong as wrong:
-                self.oracle.find(wrong.checker, at_ms, self.region, wrong.text)
+                self.record.find(wrong.checker, at_ms, self.region, wrong.text)
             except Unsure as unsure:
-                self.oracle.counts[str(unsure)] += 1
+                self.record.counts[str(unsure)] += 1
             self._blindly()
 
     def _blindly(self) -> None:
@@ -293,9 +299,9 @@ class Follower:
                 continue
             if one.kind == other.kind == "generated":
                 text = f"{readable(one.key)} holds {readable(one.shown_id)} twice: of region {one.region} and of region {other.region}"
-                self.oracle.find("unique_ids", at_ms, self.region, text)
+                self.record.find("unique_ids", at_ms, self.region, text)
             else:
-                self.oracle.counts["IDs shared by rule"] += 1
+                self.record.counts["IDs shared by rule"] += 1
 
     # -- for the judges of steps -------------------------------------------------------------------------------------
 

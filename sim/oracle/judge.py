@@ -12,8 +12,8 @@ class OracleJudge(Checker):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.oracle = Oracle.of(self.setup)
-        self.feeds = not self.oracle.judges
-        self.oracle.judges[self.name] = self
+        self.feeds = not self.oracle.record.judges
+        self.oracle.record.judges[self.name] = self
 
     def began(self, event: Began) -> None:
         if self.feeds:

@@ -31,7 +31,7 @@ def few_looks(key: bytes, turn: int) -> tuple[Words, ...]:
 
 def clock_ms(oracle: Oracle, region: int) -> int:
     """What a region says the time is: the highest that it has read (S10.2)."""
-    reply = oracle.setup.ask(region, (b"TIME",))
+    reply = oracle.record.setup.ask(region, (b"TIME",))
     assert isinstance(reply, list) and isinstance(reply[0], bytes) and isinstance(reply[1], bytes)
     return int(reply[0]) * 1000 + int(reply[1]) // 1000
 
@@ -50,18 +50,18 @@ def look(oracle: Oracle, region: int, key: bytes, at_ms: int, commands: tuple[Wo
         follower.clock_ms = clock_ms(oracle, region)
     follower.op = None
     for words in commands:
-        reply = oracle.setup.ask(region, words)
+        reply = oracle.record.setup.ask(region, words)
         try:
             _judge(follower, words, reply)
         except Wrong as wrong:
-            oracle.find(
+            oracle.record.find(
                 wrong.checker,
                 at_ms,
                 region,
                 f"{wrong.text} (looking at {key.decode('utf-8', 'replace')})",
             )
         except Unsure:
-            oracle.counts["looks that say nothing"] += 1
+            oracle.record.counts["looks that say nothing"] += 1
 
 
 def _judge(follower: Follower, words: Words, reply: Reply) -> None:

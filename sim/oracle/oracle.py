@@ -2,53 +2,29 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Final, Optional
 
 from anabranch.crdt.effects import RemoveEntries
 from anabranch.region.engine.replies import ErrorReply, NullArray, Reply
-from anabranch.sim.history import (
-    Began,
-    Checker,
-    Committed,
-    Moved,
-    Operation,
-    Setup,
-    Stopped,
-    Vector,
-)
+from anabranch.sim.history import Began, Committed, Moved, Operation, Setup, Stopped, Vector
 from anabranch.sim.oracle import own_effects, reads, watching
 from anabranch.sim.oracle.arguments import NotUnderstood, Words, name_of
 from anabranch.sim.oracle.follower import Follower, Judge, described
-from anabranch.sim.oracle.log import Add, EffectLog, Logged
+from anabranch.sim.oracle.log import Add, Logged
 from anabranch.sim.oracle.reads import READS
+from anabranch.sim.oracle.record import Record
 from anabranch.sim.oracle.verdicts import Wrong
 from anabranch.sim.oracle.writes import WRITES
 
 JUDGES: Final[dict[bytes, Judge]] = {**READS, **WRITES, b"WATCH": watching.watch}
-# Names that CRDT.LOG takes for regions; the history has region_ids only.
-NAMES: Final = (b"us", b"eu", b"ap", b"sa", b"af", b"oc", b"me", b"in")
 
 
 class Oracle:
-    """`counts`: exceptions of the rules, and what could not be told, for tables."""
+    """All regions of a run together: `followers`, by region, on one `record`."""
 
     def __init__(self, setup: Setup) -> None:
-        self.setup = setup
-        self.log = EffectLog(setup.regions)
-        self.judges: dict[str, Checker] = {}  # by name
+        self.record = Record(setup)
         self.fresh: list[Logged] = []  # the effects of the last commit
-        self.added: dict[int, list[Add]] = {}  # the adds that an operation made, by its number
-        self.counts: defaultdict[str, int] = defaultdict(int)
-        self.restores = 0  # backups put back so far
-        self.restored: dict[int, None] = {}  # the regions whose disks were put back
-        self.names = {name: number for number, name in enumerate(NAMES, 1)}
-        self.least_retired_max = min(
-            int(settings["crdt-idmp-retired-max"]) for settings in setup.settings.values()
-        )
-        self.least_maxsize = min(
-            int(settings["stream-idmp-maxsize"]) for settings in setup.settings.values()
-        )
         self.now: dict[int, Vector] = {
             region: {} for region in setup.regions
         }  # every region's vector; on its disk while it is down
@@ -62,7 +38,7 @@ class Oracle:
             tuple[int, int], bytes
         ] = {}  # the chain value after the block that begins with that counter
         self._found: dict[int, Began] = {}  # starts that found more than was told of
-        self.followers = {region: Follower(self, region) for region in setup.regions}
+        self.followers = {region: Follower(self.record, self, region) for region in setup.regions}
 
     @staticmethod
     def of(setup: Setup) -> Oracle:
@@ -119,16 +95,16 @@ class Oracle:
             region = block.origin
             if self._chains.get(
                 (region, block.first)
-            ) == block.chain and block.last <= self.log.last(region):
+            ) == block.chain and block.last <= self.record.log.last(region):
                 continue  # told of already
             self._chains[(region, block.first)] = block.chain
-            if block.first <= self.log.last(region):
+            if block.first <= self.record.log.last(region):
                 self._written_again(event, block.first)
-            if block.first != self.log.last(region) + 1:
+            if block.first != self.record.log.last(region) + 1:
                 self.blind = True
                 follower.go_blind("effects that nobody saw committed")
                 return
-            self.fresh += self.log.append(block)
+            self.fresh += self.record.log.append(block)
             follower.trusted = block.last
         found = self._found.pop(event.region, None)
         if found is not None:
@@ -139,7 +115,7 @@ class Oracle:
     def _written_again(self, event: Committed, first: int) -> None:
         """Legal only for what a restored backup lost and nobody else had (S13.3, S13.7)."""
         if self.held_by_others(event.region) >= first:
-            self.find(
+            self.record.find(
                 "vectors",
                 event.at_ms,
                 event.region,
@@ -150,8 +126,8 @@ class Oracle:
                 self.stale[other][event.region] = min(
                     first, self.stale[other].get(event.region, first)
                 )
-        self.log.truncate(event.region, first - 1)
-        self.counts["effects lost with a restored disk"] += 1
+        self.record.log.truncate(event.region, first - 1)
+        self.record.counts["effects lost with a restored disk"] += 1
 
     def stopped(self, event: Stopped) -> None:
         """A process has ended."""
@@ -166,16 +142,16 @@ class Oracle:
         """A process has started."""
         region = event.region
         if event.how == "backup":
-            self.restores += 1
-            self.restored[region] = None
+            self.record.restores += 1
+            self.record.restored[region] = None
         for origin, first in self.stale[region].items():
             if event.vector.get(origin, 0) >= first:
                 text = f"brought back effects of region {origin} from {first} on, which that region had issued anew"
-                self.find("vectors", event.at_ms, region, text)
+                self.record.find("vectors", event.at_ms, region, text)
         self.stale[region] = {}
         self.down[region] = False
         self.now[region] = event.vector
-        if event.vector.get(region, 0) > self.log.last(region):
+        if event.vector.get(region, 0) > self.record.log.last(region):
             self._found[region] = (
                 event  # a commit of which the former process never heard is told of next
             )
@@ -183,12 +159,6 @@ class Oracle:
             self.followers[region].begin(event)
 
     # -- judgement ---------------------------------------------------------------------------------------------------
-
-    def find(self, checker: str, at_ms: int, region: int, text: str) -> None:
-        """Tells the judge of that invariant, if there is one."""
-        judge = self.judges.get(checker)
-        if judge is not None:
-            judge.fail(at_ms, region, text)
 
     def judge_operation(self, follower: Follower, op: Operation) -> None:
         """Judges what a command, or a transaction's commands, answered and issued. Wrong: the first thing that is wrong."""
@@ -224,7 +194,7 @@ class Oracle:
         """What was owed until a start was over is first (S9.2), unless it may be the command's own doing."""
         effect = follower.next()
         while own_effects.is_loser(follower, effect) and not self._may_delete(op, effect):
-            self.counts["conflicts resolved"] += 1
+            self.record.counts["conflicts resolved"] += 1
             follower.apply()
             effect = follower.next()
 
@@ -237,7 +207,7 @@ class Oracle:
             if words[0].upper() == b"XDEL" and words[1] == effect.key
             for text in words[2:]
         }
-        adds = [self.log.get(*dot) for dot in effect.dots]
+        adds = [self.record.log.get(*dot) for dot in effect.dots]
         return any(
             isinstance(add, Add)
             and (add.shown_id in named or add.shown_id.removesuffix(b"-0") in named)

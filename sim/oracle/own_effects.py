@@ -71,7 +71,7 @@ def _loser(follower: Follower, effect: fx.RemoveEntries) -> None:
             f"removed entries of {readable(effect.key)} that have lost no conflict: {effect.dots}",
             "idempotent_once",
         )
-    follower.oracle.counts["conflicts resolved"] += 1
+    follower.record.counts["conflicts resolved"] += 1
 
 
 def _expiry(follower: Follower, effect: fx.RemoveObserved, others: dict[int, Vector]) -> None:
@@ -94,7 +94,7 @@ def _expiry(follower: Follower, effect: fx.RemoveObserved, others: dict[int, Vec
                 f"removed {name} as expired within the grace period; its deadline is region {dot[0]}'s"
             )
         lacking = [region for region, vector in others.items() if not covers(vector, *dot)]
-        if lacking and not follower.oracle.restores:
+        if lacking and not follower.record.restores:
             raise Wrong(
                 f"removed {name} as expired before region {lacking[0]} knew of that deadline"
             )
@@ -113,7 +113,7 @@ def _expiry(follower: Follower, effect: fx.RemoveObserved, others: dict[int, Vec
         for dot in state.touched.items()
         if not covers(vector, *dot)
     ]
-    if unstable and not follower.oracle.restores:
+    if unstable and not follower.record.restores:
         raise Wrong(
             f"removed what is left of {name} before region {unstable[0]} had every effect on it"
         )

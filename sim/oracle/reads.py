@@ -199,7 +199,7 @@ def xinfo_stream(follower: Follower, words: Words, reply: Reply) -> None:
     tracked, most = found[b"iids-tracked"], state.open_pair_count()
     # A region may drop pairs by itself; a restored one has again what others have cleared, and forgotten that they did.
     if not isinstance(tracked, int) or (
-        tracked > most and follower.region not in follower.oracle.restored
+        tracked > most and follower.region not in follower.record.restored
     ):
         raise Wrong(
             f"XINFO STREAM: keeps {describe(tracked)} idempotent adds, {most} are not cleared",
@@ -222,7 +222,7 @@ def xinfo_stream(follower: Follower, words: Words, reply: Reply) -> None:
 def crdt_log(follower: Follower, words: Words, reply: Reply) -> None:
     """CRDT.LOG: one region log, with counters."""
     state = follower.existing(words[1])
-    region = number(words[2]) if words[2].isdigit() else follower.oracle.names.get(words[2], 0)
+    region = number(words[2]) if words[2].isdigit() else follower.record.names.get(words[2], 0)
     options = words[3:]
     count = -1
     if len(options) >= 2 and options[-2].upper() == b"COUNT":

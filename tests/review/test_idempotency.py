@@ -6,7 +6,7 @@ import pytest
 
 from anabranch.crdt.idempotency import Pairs
 from anabranch.region.engine.figures import Holdings, figures
-from anabranch.region.engine.info import crdt
+from anabranch.region.engine.commands.info import crdt
 from anabranch.region.engine.replies import MapReply
 from tests.review.support import Place, carry, cluster, sync, tell
 
