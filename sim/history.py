@@ -128,11 +128,13 @@ class Committed:
 class Moved:
     """A step other than a command changed a region's vector. `clock_ms` is the region's clock then: the highest that it has read.
 
+    `learned`: effects of its own came back to it from peers (S13.7); such a step issues none.
+
     `how`: "merge" (blocks of a peer, and what they made it issue, S9.2), "join" (a snapshot, likewise), "tick" (what it issued by itself),
     "waited" (commands ran that had waited for the end of the start: their operations follow, with `waited` set, and issued this).
     """
 
-    __slots__ = ("after", "at_ms", "before", "clock_ms", "how", "region", "start")
+    __slots__ = ("after", "at_ms", "before", "clock_ms", "how", "learned", "region", "start")
 
     def __init__(
         self,
@@ -143,6 +145,7 @@ class Moved:
         after: Vector,
         at_ms: int,
         clock_ms: int,
+        learned: bool,
     ) -> None:
         self.region = region
         self.start = start
@@ -151,6 +154,7 @@ class Moved:
         self.after = after
         self.at_ms = at_ms
         self.clock_ms = clock_ms
+        self.learned = learned
 
 
 class Shown:

@@ -65,9 +65,7 @@ class Oracle:
     def moved(self, event: Moved) -> None:
         """A region's vector moved without a command."""
         region = event.region
-        before, after = event.before.get(region, 0), event.after.get(region, 0)
-        # What others have of this region comes back to it after a restore; what it issues now nobody can have.
-        relearned = after > before and after <= self.held_by_others(region)
+        relearned = event.learned and event.after.get(region, 0) <= self.record.log.last(region)
         others: dict[int, Vector] = {}
         if (
             event.how == "tick"

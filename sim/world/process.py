@@ -109,7 +109,8 @@ class SimulatedProcess(Endpoint):
         found = engine.vector.get(self.region_id, 0)
         while self.told < found:
             block = run(self._database.block_with(self.region_id, self.told + 1))
-            assert block is not None
+            if block is None:
+                break  # it came back with a snapshot, in recovery: it was told when it was issued
             blocks.append(block)
             self.told = block.last
         self.told = found
@@ -356,13 +357,15 @@ class SimulatedProcess(Endpoint):
             engine.state.clock.now_ms,
         )
 
-    def moved(self, how: str, before: Vector, after: Vector, late: list[LateReply]) -> None:
+    def moved(
+        self, how: str, before: Vector, after: Vector, learned: bool, late: list[LateReply]
+    ) -> None:
         if late and self.lines.have_waited(late):
             how = "waited"
         self._environment.note(self.region_id, how, before, after)
         clock_ms = self.driver.engine.state.clock.now_ms
         now_ms = self._environment.scheduler.now_ms
-        event = Moved(self.region_id, self.number, how, before, after, now_ms, clock_ms)
+        event = Moved(self.region_id, self.number, how, before, after, now_ms, clock_ms, learned)
         self._environment.events.moved(event)
 
     def answered(self, late: LateReply, vector: Vector) -> None:

@@ -7,6 +7,7 @@ from typing import Final, Optional, Protocol
 from anabranch.crdt.block import Block
 from anabranch.crdt.gossip import Gossip, StartAnswer
 from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.rows import Commit
@@ -21,8 +22,10 @@ class EngineWatcher(Protocol):
     def executed(self, session: Session, argv: Words, reply: Reply, before: Vector) -> None:
         """A command ran, or began to wait; `before` is the vector before it."""
 
-    def moved(self, how: str, before: Vector, after: Vector, late: list[LateReply]) -> None:
-        """A call moved the vector; `late` are the replies that it made."""
+    def moved(
+        self, how: str, before: Vector, after: Vector, learned: bool, late: list[LateReply]
+    ) -> None:
+        """A call moved the vector; `late` are the replies that it made. `learned`: see `Moved`."""
 
     def answered(self, late: LateReply, vector: Vector) -> None:
         """A command that had waited has its reply."""
@@ -62,7 +65,12 @@ class TappedEngine(Engine):
         self._replies_seen = len(replies)
         if self.state.keyspace.vector != self._seen:
             before, self._seen = self._seen, dict(self.state.keyspace.vector)
-            self._watcher.moved(how, before, self._seen, late)
+            own = self.region_id
+            # A region that gets effects of its own back is in recovery from then on, and issues none.
+            learned = self._seen.get(own, 0) > before.get(own, 0) and (
+                self.state.lifecycle.state == RECOVERY
+            )
+            self._watcher.moved(how, before, self._seen, learned, late)
         for one in late:
             self._watcher.answered(one, self._seen)
 

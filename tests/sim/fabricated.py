@@ -187,7 +187,9 @@ class Story:
         before, after = self._issue(region, effects)
         self.tell(
             "moved",
-            Moved(region, self.starts[region], "tick", before, after, self.now_ms, self.now_ms),
+            Moved(
+                region, self.starts[region], "tick", before, after, self.now_ms, self.now_ms, False
+            ),
         )
 
     def commit(self, region: int) -> None:
@@ -235,6 +237,7 @@ class Story:
                 self.vectors[target],
                 self.now_ms,
                 self.now_ms,
+                after.get(target, 0) > before.get(target, 0),
             ),
         )
 

@@ -178,8 +178,9 @@ class Story:
     def _move(self, region: int, how: str, after: Vector) -> None:
         self.at_ms += 10
         before, self.vectors[region] = self.vectors[region], after
+        learned = how != "tick" and after.get(region, 0) > before.get(region, 0)
         self.judge.moved(
-            Moved(region, self.starts[region], how, before, after, self.at_ms, self.at_ms)
+            Moved(region, self.starts[region], how, before, after, self.at_ms, self.at_ms, learned)
         )
         if not self.holds:
             self.commit(region)
