@@ -35,13 +35,25 @@ class StartQuestion:
 
 
 class StartAnswer:
-    """What the answerer holds on disk, its life, and the clock of the commit of `vector`, in ms."""
+    """What the answerer holds on disk, its life, and the clock of the commit of `vector`, in ms.
 
-    def __init__(self, number: int, life: int, vector: dict[int, int], clock_ms: int) -> None:
+    `collected`: all up to there was on every member's disk, the asker's included, when the answerer
+    collected for that (`Keyspace.collected`).
+    """
+
+    def __init__(
+        self,
+        number: int,
+        life: int,
+        vector: dict[int, int],
+        clock_ms: int,
+        collected: dict[int, int],
+    ) -> None:
         self.number = number
         self.life = life
         self.vector = vector
         self.clock_ms = clock_ms
+        self.collected = collected
 
 
 class RecoveryQuestion:

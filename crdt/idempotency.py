@@ -58,6 +58,9 @@ def is_conflict(one: Pair, other: Pair, duration_ms: int) -> bool:
     )
 
 
+NO_LIMIT: Final = 1 << 62
+
+
 class PairLimits:
     """Limits on the pairs of all streams of a region, and what they come to.
 

@@ -42,6 +42,7 @@ def join(
         keyspace.drop_if_empty(stream)
     raise_to(keyspace.flush_tombstone, other.flush_tombstone)
     raise_to(keyspace.flush_clears, other.flush_clears)
+    raise_to(keyspace.collected, other.collected)
     for region_id, counter in other.vector.items():
         if counter > keyspace.vector.get(region_id, 0):
             keyspace.vector[region_id] = counter

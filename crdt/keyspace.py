@@ -53,6 +53,9 @@ class Keyspace:
         # FLUSHALL, for all keys, known here or not (S5.4): tombstone of all groups, joined vectors of the clears.
         self.flush_tombstone: Vector = {}
         self.flush_clears: Vector = {}
+        # All up to here was on every member's disk when a tombstone, clear or pair was dropped for that
+        # (S6.2), here or in a region whose snapshot was joined.
+        self.collected: Vector = {}
         self.changes = Changes()
         self.change_count = 0
         # Groups in which something may have become announceable (S8.1).

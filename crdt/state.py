@@ -24,7 +24,7 @@ from anabranch.crdt.stream import Stream
 
 # Version 1 does not say which pairs are retired.
 STATE_VERSION: Final = 2
-SNAPSHOT_VERSION: Final = 1
+SNAPSHOT_VERSION: Final = 2
 
 
 # -- packed nodes ----------------------------------------------------------------------------------------------------
@@ -309,6 +309,7 @@ class SnapshotCut:
             put_bytes(head, keyspace.chains[region_id])
         put_vector(head, keyspace.flush_tombstone)
         put_vector(head, keyspace.flush_clears)
+        put_vector(head, keyspace.collected)
         self._keys: list[tuple[bytes, list[NodeImage]]] = []
         for stream in keyspace.keys.values():
             out = bytearray([_KEY])
@@ -373,7 +374,8 @@ def read_snapshot(chunks: list[bytes], limits: NodeLimits) -> Keyspace:
 
 
 def _read_head(reader: Reader, keyspace: Keyspace) -> None:
-    if reader.varint() != SNAPSHOT_VERSION:
+    version = reader.varint()
+    if not 1 <= version <= SNAPSHOT_VERSION:
         raise Malformed("a snapshot of an unknown version")
     keyspace.vector = reader.vector()
     for _ in range(reader.count()):
@@ -381,3 +383,5 @@ def _read_head(reader: Reader, keyspace: Keyspace) -> None:
         keyspace.chains[region_id] = reader.bytes_()
     keyspace.flush_tombstone = reader.vector()
     keyspace.flush_clears = reader.vector()
+    if version >= 2:
+        keyspace.collected = reader.vector()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Optional
 
-from anabranch.crdt.idempotency import PairLimits
+from anabranch.crdt.idempotency import NO_LIMIT, PairLimits
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.region.clock import Clock
 from anabranch.region.config import RegionConfig
@@ -95,7 +95,9 @@ async def start(
     )
     pair_limits = PairLimits()
     pair_limits.maxsize = settings.integer("stream-idmp-maxsize")
-    pair_limits.retired_max = settings.integer("crdt-idmp-retired-max")
+    # Replay collects nothing, so for a moment there may be more retired pairs than there ever were.
+    # The region's own limit counts from the first command on.
+    pair_limits.retired_max = NO_LIMIT
     region_ids = [member.region_id for member in members]
     stored = await database.load(meta, config.region_id, region_ids, node_limits, pair_limits)
     engine_clock = EngineClock(max(clock.now_ms(), stored.clock_ms))

@@ -243,6 +243,7 @@ def get_start_question(question: wire.StartQuestion) -> StartQuestion:
 def put_start_answer(answer: StartAnswer) -> wire.StartAnswer:
     result = wire.StartAnswer(number=answer.number, life=answer.life, clock_ms=answer.clock_ms)
     put_vector(result.vector, answer.vector)
+    put_vector(result.collected, answer.collected)
     return result
 
 
@@ -252,6 +253,7 @@ def get_start_answer(answer: wire.StartAnswer) -> StartAnswer:
         counter(answer.life, 0),
         get_vector(answer.vector),
         counter(answer.clock_ms, 0),
+        get_vector(answer.collected),
     )
 
 

@@ -37,7 +37,11 @@ class StartAsking:
         """A peer asks. By now the hub has dropped all that came from former lives that it names."""
         attestation = self._engine.attest(False, now_ms)
         answer = StartAnswer(
-            question.number, attestation.life, attestation.vector, attestation.clock_ms
+            question.number,
+            attestation.life,
+            attestation.vector,
+            attestation.clock_ms,
+            dict(self._engine.collected),
         )
         self._promised = [waiting for waiting in self._promised if waiting[1] is not connection]
         self._promised.append((attestation.position, connection, answer))

@@ -97,6 +97,11 @@ class Engine:
         return self.state.disk.chains
 
     @property
+    def collected(self) -> Vector:
+        """What was on every member's disk when this region last collected for that (S6.2)."""
+        return self.state.keyspace.collected
+
+    @property
     def committed_position(self) -> int:
         """The position of the last row on disk."""
         return self.state.disk.position
@@ -430,6 +435,7 @@ class Engine:
         state.clock.read(now_ms)
         if peer in self.members:
             state.look_for_loss(answer.vector)
+            state.look_for_forgotten(answer.collected)
             state.lifecycle.start_answered(peer, answer, state.members.others())
             self._note_lifecycle()
 

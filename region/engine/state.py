@@ -9,7 +9,7 @@ from typing import Final, Optional
 
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.stream import Stream
-from anabranch.crdt.vector import Vector
+from anabranch.crdt.vector import Vector, includes
 from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.commit_schedule import CommitSchedule
 from anabranch.region.engine.disk import DiskState
@@ -103,6 +103,15 @@ class EngineState:
         """A peer holds this. If that is more of this region's effects than the region has, it has lost some (S13.7)."""
         own = self.members.region_id
         if held.get(own, 0) > self.keyspace.vector.get(own, 0):
+            self.lifecycle.enter_recovery()
+
+    def look_for_forgotten(self, collected: Vector) -> None:
+        """A member collected because all of this was on every member's disk, this one's included.
+
+        If the region does not hold it, its files were put back. It must not issue effects that have
+        not seen all of it: what it would meet here is dropped there (S6.1).
+        """
+        if not includes(self.keyspace.vector, collected):
             self.lifecycle.enter_recovery()
 
     # -- the disk

@@ -8,7 +8,7 @@ from itertools import islice
 from anabranch.crdt.apply import collect, collect_flush
 from anabranch.crdt.effects import RemoveObserved
 from anabranch.crdt.stream import NEVER, Stream
-from anabranch.crdt.vector import Dot, dot_order, includes
+from anabranch.crdt.vector import Dot, dot_order, includes, raise_to
 from anabranch.region.engine.idempotency import configuration
 from anabranch.region.engine.state import EngineState
 
@@ -150,6 +150,7 @@ class Upkeep:
         stable = state.stable_vector()
         if not stable:
             return
+        raise_to(state.keyspace.collected, stable)
         collect_flush(state.keyspace, stable)
         for key in list(islice(self.collectable, KEYS_PER_STEP)):
             del self.collectable[key]

@@ -116,6 +116,7 @@ class Checkpointer:
         # Captured and not yet written whole: what was captured counts as saved in memory, so it is written until it is on disk.
         self.pending: list[KeyCut] = []
         self.pending_position = 0
+        self._collected = b""
 
     def is_under_way(self) -> bool:
         return self._state is not None
@@ -133,10 +134,18 @@ class Checkpointer:
         )
         self._todo = list(keyspace.dirty)
         keyspace.is_dirty = False
+        self._note_collected(keyspace)
+
+    def _note_collected(self, keyspace: Keyspace) -> None:
+        """It must be on disk no later than any key from which something was dropped."""
+        out = bytearray()
+        put_vector(out, keyspace.collected)
+        self._collected = xxh3_64_digest(out) + bytes(out)
 
     def capture(self, keyspace: Keyspace, position: int) -> None:
         """Captures the next of the keys, as they are at `position`, into `pending`."""
         assert not self.pending
+        self._note_collected(keyspace)
         cuts = self.pending
         self.pending_position = position
         size = nodes = 0
@@ -180,7 +189,7 @@ class Checkpointer:
 
     def slices(self) -> Iterator[list[Statement]]:
         """Transactions that write what is pending, each of about a slice; writing them again from the first does no harm."""
-        statements: list[Statement] = []
+        statements: list[Statement] = [meta("collected", self._collected)]
         size = 0
         for cut in self.pending:
             for statement, length in self._rows(cut):
@@ -245,6 +254,7 @@ class Checkpointer:
         state = self._state
         assert state is not None and not self._todo and not self.pending
         statements = [
+            meta("collected", self._collected),
             meta("region_state", state.encoded()),
             meta("cut", b"%d" % self.cut),
             ("DELETE FROM staged WHERE position <= ?", (state.position,)),

@@ -72,6 +72,11 @@ def begin(
     stored.meta = meta
     stored.keyspace = Keyspace(region_id, limits, pair_limits)
     stored.cut = stored.number("cut")
+    try:
+        if "collected" in meta:
+            stored.keyspace.collected = checked(meta["collected"]).vector()
+    except Malformed as error:
+        raise StorageError(f"the vector of what was collected is damaged: {error}") from error
     body = meta.get("region_state")
     if body is not None:
         try:

@@ -6,7 +6,7 @@ from typing import Optional
 
 from anabranch.crdt.apply import apply_block
 from anabranch.crdt.block import Block
-from anabranch.crdt.idempotency import PairLimits
+from anabranch.crdt.idempotency import NO_LIMIT, PairLimits
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import apply_local, read_records
@@ -44,7 +44,7 @@ class Place:
     def _start(self, recovery: int) -> Engine:
         pair_limits = PairLimits()
         pair_limits.maxsize = self.settings.integer("stream-idmp-maxsize")
-        pair_limits.retired_max = self.settings.integer("crdt-idmp-retired-max")
+        pair_limits.retired_max = NO_LIMIT
         keyspace = Keyspace(self.region_id, NodeLimits(), pair_limits)
         disk_clock_ms = 0
         for row in self.rows:
