@@ -9,6 +9,7 @@ import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, find
 from anabranch.cli.errors import UsageError
+from anabranch.cli.simulate import need_simulator
 
 
 def run(
@@ -37,4 +38,6 @@ def run(
     addresses = at or (
         [place.resp for place in find(cluster, None, None)] if cluster is not None else None
     )
+    if not live and not addresses:
+        need_simulator()
     raise typer.Exit(scenario.main([str(path) for path in paths], addresses, live))

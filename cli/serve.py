@@ -12,7 +12,7 @@ import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, Final, Optional
 
 import typer
 
@@ -37,71 +37,56 @@ def _metavar(setting: settings.Setting) -> str:
     return "TEXT" if isinstance(setting.default, str) else "BYTES" if setting.is_bytes else "NUMBER"
 
 
+_METAVARS: Final = {
+    "members": "us=1,eu=2,…",
+    "resp": "HOST:PORT",
+    "sync": "HOST:PORT",
+    "http": "HOST:PORT",
+    "peer": "NAME@HOST:PORT",
+    "data": "DIR",
+}
+
+
 def _parameters() -> list[inspect.Parameter]:
     """One keyword for each option that `region.config` knows."""
-    made = []
-
-    def add(name: str, kind: Any, option: Any, default: Any = None) -> None:
-        annotation = Annotated[kind, option]
-        made.append(
-            inspect.Parameter(
-                name.replace("-", "_"),
-                inspect.Parameter.KEYWORD_ONLY,
-                default=default,
-                annotation=annotation,
-            )
-        )
-
-    metavars = {
-        "members": "us=1,eu=2,…",
-        "resp": "HOST:PORT",
-        "sync": "HOST:PORT",
-        "http": "HOST:PORT",
-        "peer": "NAME@HOST:PORT",
-        "data": "DIR",
-    }
-    for name, help_text in IDENTITY.items():
-        kind = (
-            Optional[list[str]] if name == "peer" else bool if name == "restored" else Optional[str]
-        )
-        option = typer.Option(
-            f"--{name}",
-            help=help_text,
-            metavar=None if name == "restored" else metavars.get(name, "NAME"),
-            rich_help_panel=_panel(name),
-        )
-        add(name, kind, option, False if name == "restored" else None)
-    add(
-        "config",
-        Optional[Path],
-        typer.Option(
-            "--config",
-            metavar="FILE.toml",
-            help="Any of these options, as TOML.",
-            rich_help_panel="Region",
-        ),
+    config = typer.Option(
+        "--config",
+        metavar="FILE.toml",
+        help="Any of these options, as TOML.",
+        rich_help_panel="Region",
     )
+    made = [_identity_parameter(name, text) for name, text in IDENTITY.items()]
+    made.append(_parameter("config", Optional[Path], config))
     for alias, name in ALIASES.items():
         setting = settings.BY_NAME[name]
-        add(
-            alias,
-            Optional[str],
-            typer.Option(
-                f"--{alias}",
-                help=setting.text,
-                metavar=_metavar(setting),
-                rich_help_panel=_panel(alias),
-            ),
-        )
+        made.append(_setting_parameter(alias, setting, setting.text))
     for setting in settings.ALL:
-        option = typer.Option(
-            f"--{setting.name}",
-            help=f"{setting.text} [default: {setting.default!s}]",
-            metavar=_metavar(setting),
-            rich_help_panel=_panel(setting.name),
-        )
-        add(setting.name, Optional[str], option)
+        text = f"{setting.text} [default: {setting.default!s}]"
+        made.append(_setting_parameter(setting.name, setting, text))
     return made
+
+
+def _parameter(name: str, kind: Any, option: Any, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(
+        name.replace("-", "_"),
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, option],
+    )
+
+
+def _identity_parameter(name: str, text: str) -> inspect.Parameter:
+    kind = {"peer": Optional[list[str]], "restored": bool}.get(name, Optional[str])
+    metavar = None if name == "restored" else _METAVARS.get(name, "NAME")
+    option = typer.Option(f"--{name}", help=text, metavar=metavar, rich_help_panel=_panel(name))
+    return _parameter(name, kind, option, False if name == "restored" else None)
+
+
+def _setting_parameter(name: str, setting: settings.Setting, text: str) -> inspect.Parameter:
+    option = typer.Option(
+        f"--{name}", help=text, metavar=_metavar(setting), rich_help_panel=_panel(name)
+    )
+    return _parameter(name, Optional[str], option)
 
 
 def serve(**options: Any) -> None:

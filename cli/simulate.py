@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Optional
@@ -14,94 +15,114 @@ from rich.console import Console
 from anabranch.cli.errors import CliError, UsageError
 
 SEEDS_USUAL = "0:1000"
+JOBS_USUAL = os.cpu_count() or 1
+
+
+_Seeds = Annotated[
+    str, typer.Option("--seeds", metavar="FIRST:END", help="Seeds to run; 'FIRST:' has no end.")
+]
+_Regions = Annotated[
+    int, typer.Option("--regions", min=2, max=16, help="Regions of the simulated cluster.")
+]
+_Ops = Annotated[int, typer.Option("--ops", min=1, help="What clients do, all together.")]
+_Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Processes.")]
+_Faults = Annotated[
+    Optional[str],
+    typer.Option(
+        "--faults", metavar="KIND,…", help="Only these kinds of fault, or 'none'; without it, all."
+    ),
+]
+_Minutes = Annotated[
+    Optional[float], typer.Option("--minutes", help="Begin no more seeds after so long.")
+]
+_Limit = Annotated[
+    float,
+    typer.Option("--limit", metavar="SECONDS", help="A seed that takes longer counts as hanging."),
+]
+_Shrink = Annotated[
+    float,
+    typer.Option(
+        "--shrink", metavar="SECONDS", help="Time for making one failure small; 0: none is."
+    ),
+]
+_Stories = Annotated[
+    Path,
+    typer.Option("--stories", metavar="DIR", help="Where failures are written as scenario files."),
+]
+_JsonFile = Annotated[
+    Optional[Path],
+    typer.Option("--json", metavar="FILE", help="Write the sums of the sweep there."),
+]
+_Replay = Annotated[
+    Optional[int],
+    typer.Option("--replay", metavar="SEED", help="Run one seed and tell all that happens."),
+]
+_Restores = Annotated[
+    bool,
+    typer.Option(
+        "--restores", help="A mesh in which every second fault is a backup put back unsaid (S13.6)."
+    ),
+]
+_Failed = Annotated[
+    bool, typer.Option("--failed", help="Run every seed that ever failed (sim/seeds/failed.txt).")
+]
+_Hashes = Annotated[
+    Optional[str],
+    typer.Option(
+        "--hashes",
+        metavar="FIRST:END",
+        help="Print the trace hash of each seed, for comparing builds.",
+    ),
+]
+
+
+def need_simulator() -> None:
+    """CliError when the simulator's own dependency is not installed."""
+    if find_spec("apsw") is None:
+        raise CliError(
+            "the simulator needs apsw, which is not installed: pip install 'anabranch[sim]'"
+        )
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    """The kinds of ``--faults``; UsageError for one that does not exist."""
+    from anabranch.sim.draw import FAULTS
+
+    kinds = tuple(kind.strip() for kind in text.split(",") if kind.strip() not in ("", "none"))
+    unknown = [kind for kind in kinds if kind not in FAULTS]
+    if unknown:
+        raise UsageError(f"there is no fault '{unknown[0]}'; there are: {', '.join(FAULTS)}")
+    return kinds
 
 
 def simulate(
-    seeds: Annotated[
-        str, typer.Option("--seeds", metavar="FIRST:END", help="Seeds to run; 'FIRST:' has no end.")
-    ] = SEEDS_USUAL,
-    regions: Annotated[
-        int, typer.Option("--regions", min=2, max=16, help="Regions of the simulated cluster.")
-    ] = 3,
-    ops: Annotated[int, typer.Option("--ops", min=1, help="What clients do, all together.")] = 300,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes.")] = os.cpu_count() or 1,
-    faults: Annotated[
-        Optional[str],
-        typer.Option(
-            "--faults",
-            metavar="KIND,…",
-            help="Only these kinds of fault, or 'none'; without it, all.",
-        ),
-    ] = None,
-    minutes: Annotated[
-        Optional[float], typer.Option("--minutes", help="Begin no more seeds after so long.")
-    ] = None,
-    limit: Annotated[
-        float,
-        typer.Option(
-            "--limit", metavar="SECONDS", help="A seed that takes longer counts as hanging."
-        ),
-    ] = 120.0,
-    shrink: Annotated[
-        float,
-        typer.Option(
-            "--shrink", metavar="SECONDS", help="Time for making one failure small; 0: none is."
-        ),
-    ] = 120.0,
-    stories: Annotated[
-        Path,
-        typer.Option(
-            "--stories", metavar="DIR", help="Where failures are written as scenario files."
-        ),
-    ] = Path("simulated"),
-    json_file: Annotated[
-        Optional[Path],
-        typer.Option("--json", metavar="FILE", help="Write the sums of the sweep there."),
-    ] = None,
-    replay: Annotated[
-        Optional[int],
-        typer.Option("--replay", metavar="SEED", help="Run one seed and tell all that happens."),
-    ] = None,
-    restores: Annotated[
-        bool,
-        typer.Option(
-            "--restores",
-            help="A mesh in which every second fault is a backup put back unsaid (S13.6).",
-        ),
-    ] = False,
-    failed: Annotated[
-        bool,
-        typer.Option("--failed", help="Run every seed that ever failed (sim/seeds/failed.txt)."),
-    ] = False,
-    hashes: Annotated[
-        Optional[str],
-        typer.Option(
-            "--hashes",
-            metavar="FIRST:END",
-            help="Print the trace hash of each seed, for comparing builds.",
-        ),
-    ] = None,
+    seeds: _Seeds = SEEDS_USUAL,
+    regions: _Regions = 3,
+    ops: _Ops = 300,
+    jobs: _Jobs = JOBS_USUAL,
+    faults: _Faults = None,
+    minutes: _Minutes = None,
+    limit: _Limit = 120.0,
+    shrink: _Shrink = 120.0,
+    stories: _Stories = Path("simulated"),
+    json_file: _JsonFile = None,
+    replay: _Replay = None,
+    restores: _Restores = False,
+    failed: _Failed = False,
+    hashes: _Hashes = None,
 ) -> None:
     """Run the real engine, sync and storage of several regions in one process, on simulated time, network and disks, and judge the runs.
 
     The same seed gives the same run. Ends with 1 when an invariant was violated.
     """
+    need_simulator()
     from anabranch.sim import simulate as simulation
-    from anabranch.sim.draw import FAULTS
     from anabranch.sim.hashes import hashes as hashes_of
     from anabranch.sim.replay import show
     from anabranch.sim.seeds import SeedsError, in_range
     from anabranch.sim.sweep import Task
 
-    kinds = (
-        None
-        if faults is None
-        else tuple(kind.strip() for kind in faults.split(",") if kind.strip() not in ("", "none"))
-    )
-    unknown = [kind for kind in kinds or () if kind not in FAULTS]
-    if unknown:
-        raise UsageError(f"there is no fault '{unknown[0]}'; there are: {', '.join(FAULTS)}")
-    task = Task(regions, ops, kinds, restores)
+    task = Task(regions, ops, None if faults is None else _kinds(faults), restores)
     console = Console()
     if replay is not None:
         raise typer.Exit(1 if show(task.plan(replay), task.judged_by(), console).violations else 0)

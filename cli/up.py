@@ -99,53 +99,58 @@ def _split(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+_Regions = Annotated[
+    Optional[str],
+    typer.Option(
+        "--regions",
+        metavar="us,eu,ap",
+        help=f"Names of the regions. [default: those of the data directory, else {DEFAULT_REGIONS}]",
+    ),
+]
+_Data = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--data", metavar="DIR", help=f"Where everything is kept. [default: {DEFAULT_DATA}]"
+    ),
+]
+_Ephemeral = Annotated[
+    bool, typer.Option("--ephemeral", help="Keep it in a temporary directory, removed at the end.")
+]
+_IdMode = Annotated[
+    Optional[str],
+    typer.Option("--id-mode", metavar="strict|semi-strict|liberal", help="Which IDs XADD takes."),
+]
+_Appendfsync = Annotated[
+    Optional[str],
+    typer.Option("--appendfsync", metavar="always|everysec|no", help="When a client is answered."),
+]
+_Config = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--config", metavar="FILE.toml", help="Settings for every region (docs/settings.md)."
+    ),
+]
+_RespPort = Annotated[
+    int, typer.Option("--resp-port", metavar="PORT", help="First port for Redis clients.")
+]
+_SyncPort = Annotated[
+    int, typer.Option("--sync-port", metavar="PORT", help="First port for other regions.")
+]
+_HttpPort = Annotated[
+    int, typer.Option("--http-port", metavar="PORT", help="First port for /metrics and /health.")
+]
+
+
 def up(
-    regions: Annotated[
-        Optional[str],
-        typer.Option(
-            "--regions",
-            metavar="us,eu,ap",
-            help=f"Names of the regions. [default: those of the data directory, else {DEFAULT_REGIONS}]",
-        ),
-    ] = None,
-    data: Annotated[
-        Optional[Path],
-        typer.Option(
-            "--data", metavar="DIR", help=f"Where everything is kept. [default: {DEFAULT_DATA}]"
-        ),
-    ] = None,
-    ephemeral: Annotated[
-        bool,
-        typer.Option("--ephemeral", help="Keep it in a temporary directory, removed at the end."),
-    ] = False,
-    id_mode: Annotated[
-        Optional[str],
-        typer.Option(
-            "--id-mode", metavar="strict|semi-strict|liberal", help="Which IDs XADD takes."
-        ),
-    ] = None,
-    appendfsync: Annotated[
-        Optional[str],
-        typer.Option(
-            "--appendfsync", metavar="always|everysec|no", help="When a client is answered."
-        ),
-    ] = None,
-    config: Annotated[
-        Optional[Path],
-        typer.Option(
-            "--config", metavar="FILE.toml", help="Settings for every region (docs/settings.md)."
-        ),
-    ] = None,
-    resp_port: Annotated[
-        int, typer.Option("--resp-port", metavar="PORT", help="First port for Redis clients.")
-    ] = 7001,
-    sync_port: Annotated[
-        int, typer.Option("--sync-port", metavar="PORT", help="First port for other regions.")
-    ] = 7101,
-    http_port: Annotated[
-        int,
-        typer.Option("--http-port", metavar="PORT", help="First port for /metrics and /health."),
-    ] = 7201,
+    regions: _Regions = None,
+    data: _Data = None,
+    ephemeral: _Ephemeral = False,
+    id_mode: _IdMode = None,
+    appendfsync: _Appendfsync = None,
+    config: _Config = None,
+    resp_port: _RespPort = 7001,
+    sync_port: _SyncPort = 7101,
+    http_port: _HttpPort = 7201,
 ) -> None:
     """Start a cluster on this machine, one process per region, and say what to type next. Ctrl-C stops it."""
     if ephemeral and data is not None:
@@ -165,15 +170,7 @@ def up(
         else:
             directory = data or DEFAULT_DATA
         stack.enter_context(locked(directory, "up.lock", "an `anabranch up`"))
-        known = read_file(directory / FILE_NAME) if (directory / FILE_NAME).exists() else []
-        remembered = ",".join(f"{place.name}={place.region_id}" for place in known)
-        places = plan(regions or remembered or DEFAULT_REGIONS, resp_port, sync_port, http_port)
-        if known and {(p.name, p.region_id) for p in known} != {
-            (p.name, p.region_id) for p in places
-        }:
-            raise CliError(
-                f"{directory} belongs to the regions {remembered}: start it with these, or take another --data"
-            )
+        places = _planned(directory, regions, resp_port, sync_port, http_port)
         _check_settings(places, directory, extra)
         check_ports(places)
         write_file(directory / FILE_NAME, CLUSTER, places)
@@ -189,6 +186,26 @@ def up(
             processes, directory, shown_data=None if directory == DEFAULT_DATA else directory
         ).run()
     raise typer.Exit(code)
+
+
+def _planned(
+    directory: Path, regions: Optional[str], resp_port: int, sync_port: int, http_port: int
+) -> list[RegionAddress]:
+    """The regions asked for, else those that the data directory belongs to, else the default ones.
+
+    CliError when the directory belongs to other regions.
+    """
+    known = read_file(directory / FILE_NAME) if (directory / FILE_NAME).exists() else []
+    remembered = ",".join(f"{place.name}={place.region_id}" for place in known)
+    places = plan(regions or remembered or DEFAULT_REGIONS, resp_port, sync_port, http_port)
+    if known and {(one.name, one.region_id) for one in known} != {
+        (one.name, one.region_id) for one in places
+    }:
+        raise CliError(
+            f"{directory} belongs to the regions {remembered}: start it with these, "
+            "or take another --data"
+        )
+    return places
 
 
 def _check_settings(places: list[RegionAddress], directory: Path, extra: list[str]) -> None:

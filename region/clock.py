@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Whoever runs a region gives it one."""
+    """The process gives the region the machine's clock, the simulator a simulated one."""
 
     def now_ms(self) -> int:
         """Wall-clock time, ms since the epoch. It may run back."""
@@ -17,16 +16,3 @@ class Clock(Protocol):
 
     def steady_us(self) -> int:
         """The same in µs, for measuring how long a turn took."""
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def steady_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
-
-    def steady_us(self) -> int:
-        return time.monotonic_ns() // 1000

@@ -17,7 +17,6 @@ from typing import Any, Final, Optional
 from anabranch import build
 from anabranch.region import process_facts, starting
 from anabranch.region.client_connection import ClientConnection
-from anabranch.region.clock import SystemClock
 from anabranch.region.config import RegionConfig
 from anabranch.region.database import Database
 from anabranch.region.driver import Driver
@@ -26,6 +25,7 @@ from anabranch.region.engine.figures import figures, health
 from anabranch.region.engine.settings import Settings
 from anabranch.region.http import Figure, Health, HttpServer
 from anabranch.region.server import Server
+from anabranch.region.system_clock import SystemClock
 from anabranch.region.work import DiskTransaction, LogRead, Work
 from anabranch.sync.manager import SyncManager
 

@@ -183,13 +183,7 @@ def shrink_script(
 ) -> Script:
     """The smallest script found that fails in the same way (`sim.shrink.failure`). `violation` is the script's own."""
     wanted = failure(violation)
-    before_healing = violation.at_ms < EPOCH_MS + script.plan.load_ms
-    trial = Trial(
-        wanted, [judge for judge in judges if judge.name == violation.checker], before_healing
-    )
-    if not trial.fails(lambda judges: world_of(script, judges)):
-        trial = Trial(wanted, judges, before_healing)
-
+    trial = _trial(script, violation, judges)
     rolls = 0
 
     def is_smaller(smaller: Script) -> bool:
@@ -241,6 +235,17 @@ def shrink_script(
         ),
     )
     return script
+
+
+def _trial(script: Script, violation: Violation, judges: Sequence[type[Checker]]) -> Trial:
+    """A trial with the one judge that found the violation, or with all if that one alone does not."""
+    wanted = failure(violation)
+    before_healing = violation.at_ms < EPOCH_MS + script.plan.load_ms
+    alone = [judge for judge in judges if judge.name == violation.checker]
+    trial = Trial(wanted, alone, before_healing)
+    if trial.fails(lambda judges: world_of(script, judges)):
+        return trial
+    return Trial(wanted, judges, before_healing)
 
 
 def _with_command(script: Script, place: int, command: Command) -> Script:

@@ -141,25 +141,9 @@ class SimulatedRegion:
     def start(self) -> None:
         """A process starts on what is on the disk."""
         environment = self.environment
-        how, patience_ms = self.restart.how, self.restart.patience_ms
+        how = self.restart.how
         self.disk.revive()
-        values: dict[str, Value] = dict(self.values)
-        if patience_ms:
-            values["crdt-start-patience-ms"] = patience_ms
-        settings = Settings(values)
-        names = {region_id: name for name, region_id in environment.members.items()}
-        config = RegionConfig(
-            cluster="simulated",
-            members=environment.members,
-            name=self.name,
-            resp=_NOWHERE,
-            sync=_NOWHERE,
-            http=None,
-            peers={names[peer]: _NOWHERE for peer in self.peers},
-            data=Path("data"),
-            restored=self.restart.is_restored,
-            settings=settings,
-        )
+        config = self._config()
         told = self.process.told if self.process is not None else 0
         self.starts += 1
         process = SimulatedProcess(
@@ -192,7 +176,7 @@ class SimulatedRegion:
         self.restart.is_restored = False
         engine = process.driver.engine
         environment.note(self.region_id, "starts", how, engine.life, dict(engine.vector))
-        patience = settings.integer("crdt-start-patience-ms")
+        patience = self.settings.integer("crdt-start-patience-ms")
         now_ms = environment.scheduler.now_ms
         environment.events.began(
             Began(
@@ -200,6 +184,25 @@ class SimulatedRegion:
             )
         )
         process.begin()
+
+    def _config(self) -> RegionConfig:
+        environment = self.environment
+        values: dict[str, Value] = dict(self.values)
+        if self.restart.patience_ms:
+            values["crdt-start-patience-ms"] = self.restart.patience_ms
+        names = {region_id: name for name, region_id in environment.members.items()}
+        return RegionConfig(
+            cluster="simulated",
+            members=environment.members,
+            name=self.name,
+            resp=_NOWHERE,
+            sync=_NOWHERE,
+            http=None,
+            peers={names[peer]: _NOWHERE for peer in self.peers},
+            data=Path("data"),
+            restored=self.restart.is_restored,
+            settings=Settings(values),
+        )
 
     def _failed_start(self, error: StorageError) -> None:
         environment = self.environment
