@@ -25,10 +25,12 @@ def play(request: pytest.FixtureRequest) -> Play:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
         region = StubRegion(values)
         await region.server.start("127.0.0.1", 0)
+        ticks = asyncio.ensure_future(region.tick())
         try:
             await asyncio.wait_for(story(region), 60)
         finally:
             await region.server.close()
+            ticks.cancel()
         assert faults == []
 
     def start(story: Story, values: dict[str, Value] | None = None) -> None:

@@ -1,9 +1,12 @@
-"""A stub of what the server talks to: an engine with a handful of commands, and a region whose commits happen when a test says so."""
+"""A stub of an engine with a handful of commands, and of a region that commits when a test says so."""
 
 from __future__ import annotations
 
-import time
+import asyncio
 
+from anabranch.region.client_connection import ClientConnection
+from anabranch.region.clients import Clients
+from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import (
     NO_REPLY,
     OK,
@@ -16,6 +19,7 @@ from anabranch.region.engine.replies import (
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings, Value
 from anabranch.region.server import Server
+from anabranch.region.system_clock import SystemClock
 
 
 class StubEngine:
@@ -78,24 +82,46 @@ class StubEngine:
 
 
 class StubRegion:
-    """Counts steps; `answer` and `commit` do what the process does."""
+    """Counts steps. `answer`, `commit` and `close_session` do what a step of the driver does."""
 
     def __init__(self, values: dict[str, Value] | None = None) -> None:
         self.engine = StubEngine()
         self.settings = Settings(values)
         self.steps = 0
+        self.clients = Clients(self.engine, SystemClock(), self.settings)
         self.server = Server(self)
 
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+    def connect(self, address: str, local_address: str) -> ClientConnection:
+        return self.clients.connect(address, local_address)
+
+    def connection(self, session: Session) -> ClientConnection:
+        """The connection of a session that is open."""
+        return next(one for one in self.server.transports if one.session is session)
 
     def stepped(self) -> None:
         self.steps += 1
 
+    def perform(self) -> None:
+        self.server.perform(self.clients.take_touched())
+
     def answer(self, session: Session, reply: Reply) -> None:
         session.waiting = False
-        self.server.deliver(session, reply)
+        self.clients.answer(LateReply(session, reply))
+        self.perform()
 
     def commit(self, position: int) -> None:
         self.engine.committed_position = position
-        self.server.released(position)
+        self.clients.released(position)
+        self.perform()
+
+    def close_session(self, session_id: int) -> bool:
+        closed = self.clients.close_session(session_id)
+        self.perform()
+        return closed
+
+    async def tick(self) -> None:
+        """What time brings, until this is cancelled."""
+        while True:
+            self.clients.tick()
+            self.perform()
+            await asyncio.sleep(0.01)

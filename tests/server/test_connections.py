@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from anabranch.region.connection import OUTPUT_HIGH_BYTES
+from anabranch.region.client_connection import OUTPUT_HIGH_BYTES
 from tests.resp.streams import multibulk
 from tests.server.client import connect, until
 from tests.server.conftest import Play
@@ -20,8 +20,8 @@ def test_addresses_and_counters(play: Play) -> None:
         host, port = client.writer.get_extra_info("sockname")
         assert region.engine.sessions[0].address == f"{host}:{port}"
         assert region.engine.sessions[0].local_address == f"127.0.0.1:{region.server.port}"
-        assert region.server.connections_received == 1
-        figures = region.server.figures()
+        figures = region.clients.figures()
+        assert figures["total_connections_received"] == 1
         assert (
             figures["connected_clients"] == 1
             and figures["total_net_input_bytes"] == 6
@@ -39,7 +39,8 @@ def test_maxclients(play: Play) -> None:
         second = await connect(region)
         await second.expect(b"-ERR max number of clients reached\r\n")
         await second.expect_end()
-        assert region.server.rejected_connections == 1 and region.server.connections_received == 1
+        figures = region.clients.figures()
+        assert figures["rejected_connections"] == 1 and figures["total_connections_received"] == 1
         first.reset()
         await until(lambda: region.engine.left)
         third = await connect(region)
@@ -90,7 +91,7 @@ def test_idle_clients_are_closed_but_not_those_who_wait(play: Play) -> None:
         waiting.send(b"BLOCK\r\n")
         await idle.expect(b"+PONG\r\n")
         await idle.expect_end()
-        assert region.server.idle_disconnections == 1
+        assert region.clients.figures()["idle_client_disconnections"] == 1
         region.answer(region.engine.sessions[1], b"x")
         await waiting.expect(b"$1\r\nx\r\n")
 
@@ -102,10 +103,10 @@ def test_close_session(play: Play) -> None:
         client = await connect(region)
         client.send(b"BLOCK\r\n")
         await until(lambda: region.engine.executed == 1)
-        assert region.server.close_session(1)
+        assert region.close_session(1)
         await client.expect_end()
         assert len(region.engine.left) == 1
-        assert not region.server.close_session(1)
+        assert not region.close_session(1)
 
     play(story)
 
@@ -160,21 +161,17 @@ def test_a_client_that_does_not_read_is_not_executed_for_and_then_not_read_from(
         await modest.expect(b"+PONG\r\n")
         greedy.writer.transport.pause_reading()  # type: ignore[attr-defined]
         greedy.send(multibulk([b"BIG", b"1000000"]) * 60)
-        await until(
-            lambda: (
-                len(region.server.connections) == 2
-                and region.server.connections[greedy_id(region)].output_full
-            )
-        )
-        connection = region.server.connections[greedy_id(region)]
+        session = region.engine.sessions[greedy_id(region) - 1]
+        await until(lambda: session.output_bytes > OUTPUT_HIGH_BYTES)
+        connection = region.connection(session)
         executed = region.engine.executed
         assert executed < 60
         greedy.send(multibulk([b"PING"]) * 100_000)
-        await until(lambda: connection.reading_paused)
+        await until(lambda: not connection.is_reading)
         assert region.engine.executed == executed
         # At most one read beyond the limit.
-        assert connection.parser.buffered() <= 100_000 + (256 << 10)
-        assert region.engine.sessions[greedy_id(region) - 1].output_bytes > OUTPUT_HIGH_BYTES
+        assert session.query_bytes <= 100_000 + (256 << 10)
+        assert session.output_bytes > OUTPUT_HIGH_BYTES
         modest.send(b"PING\r\n")
         await modest.expect(b"+PONG\r\n")
         greedy.writer.transport.resume_reading()  # type: ignore[attr-defined]
@@ -210,11 +207,14 @@ def test_a_request_above_the_query_buffer_limit_ends_its_connection(play: Play) 
         client = await connect(region)
         client.send(b"*2\r\n$4\r\nECHO\r\n$1000000\r\n" + b"x" * 500_000)
         await client.expect_end()
-        assert region.server.query_limit_disconnections == 1
+        figures = region.clients.figures()
+        assert figures["client_query_buffer_limit_disconnections"] == 1
         # Many small requests, more bytes together, are none of that.
         other = await connect(region)
         other.send(b"BLOCK\r\n" + b"PING\r\n" * 100_000)
-        await until(lambda: region.server.connections[2].reading_paused)
+        await until(lambda: len(region.engine.sessions) == 2)
+        connection = region.connection(region.engine.sessions[1])
+        await until(lambda: not connection.is_reading)
         region.answer(region.engine.sessions[1], b"x")
         await other.expect(b"$1\r\nx\r\n" + b"+PONG\r\n" * 100_000)
 
@@ -226,7 +226,8 @@ def test_the_client_output_limit_disconnects(play: Play) -> None:
         client = await connect(region)
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         client.send(b"BIG 1000000\r\n" * 12)
-        await until(lambda: region.server.output_limit_disconnections == 1)
+        limit = "client_output_buffer_limit_disconnections"
+        await until(lambda: region.clients.figures()[limit] == 1)
         assert len(region.engine.left) == 1
 
     play(story, {"client-output-limit": 2_000_000})
