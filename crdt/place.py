@@ -26,7 +26,10 @@ class Place:
         return entry_id > self.entry_id if self.is_id else counter > self.counters.get(region_id, 0)
 
     def counter_in(self, log: RegionLog) -> int:
-        """Returns the counter of the log's last entry not above this place, 0 if none (S8.1)."""
+        """Returns the counter of the log's last entry not above this place, 0 if none.
+
+        A run of acknowledgements that begins here must not begin lower (S8.1).
+        """
         return (
             log.last_counter_not_above(self.entry_id)
             if self.is_id
