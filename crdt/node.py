@@ -349,7 +349,7 @@ def decode_fields(names: bytes, values: bytes) -> list[bytes]:
 
 
 def check_entries(names: bytes, data: bytes, base_counter: int) -> tuple[int, int, int, int, int]:
-    """Checks a run that came from a peer or from disk.
+    """Reads a run of entries to its end and checks it.
 
     Returns (count, deleted, last ms, last seq, last counter). Raises ValueError if the run is
     malformed or its IDs do not ascend.
