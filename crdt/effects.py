@@ -130,7 +130,11 @@ class SetId:
 
 
 class CreateGroup:
-    """XGROUP CREATE (S6): one create. `start` None stands for `$`: the vector."""
+    """XGROUP CREATE (S6): one create.
+
+    The group starts at `start_id`, or, with `starts_at_vector` (`$`), at `vector`, which covers the
+    effects that the creator had applied.
+    """
 
     def __init__(
         self, key: bytes, group: bytes, start_id: int, starts_at_vector: bool, vector: Vector
@@ -230,7 +234,7 @@ def dots_of(effect: Effect) -> int:
 
 
 def put_effect(out: bytearray, effect: Effect) -> None:
-    """Writes one effect; the branches are in the order of the kinds."""
+    """Appends the bytes of one effect to `out`; the branches are in the order of the kinds."""
     if isinstance(effect, AddRun):
         put_run(out, effect.key, effect.names, effect.data)
     elif isinstance(effect, AddIdempotent):

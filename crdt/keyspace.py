@@ -62,7 +62,7 @@ class Keyspace:
         self.collected: Vector = {}
         self.changes = Changes()
         self.change_count = 0
-        # Groups in which something may have become announceable (S8.1).
+        # (key, group) of groups whose acknowledgements may have become announceable (S8.1).
         self.acknowledgeable: dict[tuple[bytes, bytes], None] = {}
         # Key → position after which it changed since its last checkpoint.
         self.dirty: dict[bytes, int] = {}

@@ -304,7 +304,7 @@ class Hub(Opening):
             )
 
     def _link_request(self, peer: int, action: str, delay_ms: int, steady_ms: int) -> None:
-        """CRDT.LINK peer UP | DOWN | DELAY ms."""
+        """Carries out one `CRDT.LINK peer UP | DOWN | DELAY ms`."""
         link = self.links.get(peer)
         if link is None:
             return

@@ -68,7 +68,7 @@ class SnapshotCut(Protocol):
 
 
 class LinkRequest(Protocol):
-    """CRDT.LINK: `action` is UP, DOWN or DELAY."""
+    """A request by CRDT.LINK: `action` is UP, DOWN or DELAY; `peer` is a region_id."""
 
     @property
     def peer(self) -> int: ...
@@ -79,7 +79,10 @@ class LinkRequest(Protocol):
 
 
 class Engine(Protocol):
-    """The engine of the region: its identity, its state, and the decisions that sync asks for."""
+    """The engine of the region: its identity, its state, and the decisions that sync asks for.
+
+    `region.engine.engine.Engine` documents each method.
+    """
 
     @property
     def cluster(self) -> str: ...
