@@ -32,8 +32,8 @@ DEPTH_MAX: Final = 64
 def encode(reply: Reply, protocol: int, out: list[bytes]) -> None:
     """Appends the bytes of `reply` in RESP version `protocol` (2 or 3) to `out`, in pieces.
 
-    Raises `TypeError` for `REPLY_LATER` and `NO_REPLY`: they have no bytes, and the caller handles
-    them.
+    Raises `TypeError` for `REPLY_LATER` and `NO_REPLY`: they are never sent, and the caller
+    handles them.
     """
     if isinstance(reply, bytes):
         size = len(reply)
@@ -123,7 +123,7 @@ def _encode_rare(reply: Reply, protocol: int, out: list[bytes], depth: int) -> N
         out.append(reply.text)
         out.append(_CRLF)
     else:
-        raise TypeError(f"{type(reply).__name__} has no bytes")
+        raise TypeError(f"a reply of type {type(reply).__name__} cannot be encoded")
 
 
 def format_double(value: float) -> bytes:

@@ -208,7 +208,7 @@ def _add_idempotent(
 
 
 def xdel(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XDEL: removes every entry that bears one of the IDs (S5.1); returns the number of entries."""
+    """XDEL: removes every entry that has one of the IDs (S5.1); returns the number of entries."""
     stream = state.existing(argv[1])
     if stream is None:
         return 0

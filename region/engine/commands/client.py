@@ -226,7 +226,7 @@ def _close(state: EngineState, caller: Session, session: Session) -> None:
 
 
 def unblock(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT UNBLOCK id [TIMEOUT | ERROR]: ends a wait; 1 if the client was blocked."""
+    """CLIENT UNBLOCK id [TIMEOUT | ERROR]: 1 if the client was blocked, else 0."""
     with_error = False
     if len(argv) == 4:
         reason = argv[3].upper()
@@ -256,7 +256,10 @@ def unblock(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def reply(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT REPLY ON | OFF | SKIP: sets the mode by which dispatch sends replies."""
+    """CLIENT REPLY ON | OFF | SKIP: sets `session.reply_mode`.
+
+    Dispatch sends or withholds replies according to this mode.
+    """
     mode = argv[2].upper()
     if mode == b"ON":
         session.reply_mode = "on"

@@ -112,7 +112,11 @@ def check_name(name: bytes, what: str) -> bytes:
 
 
 def hello(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """HELLO [2 | 3 [AUTH user password] [SETNAME name]]: describes the server."""
+    """HELLO [2 | 3 [AUTH user password] [SETNAME name]].
+
+    Sets the protocol version, and authenticates and names the connection if asked to. Returns
+    facts about the server. A failing HELLO leaves protocol and name as they were.
+    """
     protocol = session.protocol
     if len(argv) > 1:
         protocol = integer(argv[1], "ERR Protocol version is not an integer or out of range")

@@ -47,6 +47,10 @@ def _options(argv: list[bytes]) -> set[bytes]:
 
 
 def _expire(state: EngineState, argv: list[bytes], unit_ms: int, is_relative: bool) -> Reply:
+    """Sets a deadline given in units of `unit_ms`, from now or from 1970; returns 1.
+
+    Returns 0 if the key does not exist or the options do not allow the deadline.
+    """
     name = argv[0].decode("latin-1").lower()
     options = _options(argv)
     value = integer(argv[2])

@@ -1,6 +1,6 @@
 """XGROUP: manages consumer groups.
 
-Creating and destroying a group issues an effect (S6). Floors and consumers are local group state,
+Creating or destroying a group issues an effect (S6). Floors and consumers are local group state,
 which is not replicated (S6.5, S7.4).
 """
 

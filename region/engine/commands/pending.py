@@ -215,7 +215,7 @@ def xclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def raise_floor(state: EngineState, stream: Stream, group: Group, last_id: int) -> None:
-    """XCLAIM LASTID: raises the group's floor to `last_id` if it is lower (S7.4)."""
+    """XCLAIM LASTID: raises the group's floor to at least `last_id` (S7.4)."""
     if last_id > max(group.delivery.raised_id, 0):
         state.writer.record(FloorRaised(head_of(state, stream, group), last_id))
 

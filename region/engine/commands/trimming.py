@@ -93,8 +93,8 @@ def check_trim(trim: TrimRequest, default_limit: int) -> None:
 def trim(state: EngineState, stream: Stream, request: TrimRequest) -> int:
     """Trims by a decision on the local logical stream (S5.2).
 
-    Returns the number of entries removed. Raises `CommandError` while this region may not issue
-    effects.
+    Returns the number of entries removed. Raises as `Writer.require_issue` does, if entries would
+    be removed while this region may not issue effects.
     """
     prefix = _prefix(stream, request)
     if prefix and request.references == "ACKED":
