@@ -19,5 +19,15 @@ from anabranch.sim.history import Checker
 
 # In the order of the invariants; the twelfth, that a seed has one trace, compares two runs (`same_trace`).
 ALL: Final[list[type[Checker]]] = [
-    AcknowledgedAdds, NoPhantoms, IdempotentOnce, UniqueIds, Vectors, Digests, GroupReads, Redelivery, Removals, NoReturn, Liveness,
-]  # fmt: skip
+    AcknowledgedAdds,
+    NoPhantoms,
+    IdempotentOnce,
+    UniqueIds,
+    Vectors,
+    Digests,
+    GroupReads,
+    Redelivery,
+    Removals,
+    NoReturn,
+    Liveness,
+]

@@ -38,16 +38,14 @@ class AcknowledgedAdds(OracleJudge):
         self.taken_back = 0
         self.gone = 0
         self._disk: dict[int, Vector] = {region: {} for region in self.setup.regions}
-        self._promised: dict[int, Vector] = {
-            region: {} for region in self.setup.regions
-        }  # answered under `always`
+        # answered under `always`
+        self._promised: dict[int, Vector] = {region: {} for region in self.setup.regions}
         self._changed: dict[int, bool] = {}  # whether `appendfsync` was changed since the start
-        self._refused: dict[
-            int, int
-        ] = {}  # the last operation that was refused because a commit had failed
+        # the last operation that was refused because a commit had failed
+        self._refused: dict[int, int] = {}
         self._acknowledged: list[Operation] = []
 
-    # -- while it goes on --------------------------------------------------------------------------------------------
+    # -- while it goes on
 
     def began(self, event: Began) -> None:
         super().began(event)
@@ -103,7 +101,7 @@ class AcknowledgedAdds(OracleJudge):
             if counter > promised.get(origin, 0):
                 promised[origin] = counter
 
-    # -- at the end --------------------------------------------------------------------------------------------------
+    # -- at the end
 
     def finish(self, end: End) -> None:
         """Looks for every acknowledged add in every region."""

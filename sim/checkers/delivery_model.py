@@ -175,16 +175,13 @@ class RegionModel:
         # -- of the step under way: what a read that was woken in the middle of it may have seen
         self.came: dict[Dot, Add] = {}
         self.went: dict[Dot, Add] = {}
-        self.dereferenced: set[Dot] = (
-            set()
-        )  # of those that went, the ones that went from the PELs, too (DELREF)
-        self.turned: set[Name] = (
-            set()
-        )  # groups that went, began anew or elsewhere, or that a deadline may have hidden
+        # of those that went, the ones that went from the PELs, too (DELREF)
+        self.dereferenced: set[Dot] = set()
+        # groups that went, began anew or elsewhere, or that a deadline may have hidden
+        self.turned: set[Name] = set()
         self.is_loose = False  # it merged several effects, in one go or not: that cannot be seen
-        self.xread_highest: dict[
-            bytes, int
-        ] = {}  # the highest ID that an XREAD has returned, by key (S7.2)
+        # the highest ID that an XREAD has returned, by key (S7.2)
+        self.xread_highest: dict[bytes, int] = {}
         self.late_arrivals = 0
         self.late_is_exact = True
 
@@ -231,7 +228,7 @@ class RegionModel:
         found.update((dot, adds[dot]) for dot in sorted(group.taken) if dot in adds)
         return found
 
-    # -- effects -----------------------------------------------------------------------------------------------------
+    # -- effects
 
     def begin_step(self) -> None:
         """Forgets what the step before this one brought."""

@@ -45,7 +45,7 @@ def differs(what: str, got: Reply, wanted: Reply) -> str:
     return "" if got == wanted else f"{what} is {got!r}, not {wanted!r}"
 
 
-# -- new entries -----------------------------------------------------------------------------------------------------
+# -- new entries
 
 
 def walk(
@@ -135,7 +135,7 @@ def take(
             local.assign(Pending(add, request.consumer, clock_ms, 1))
 
 
-# -- pending entries -------------------------------------------------------------------------------------------------
+# -- pending entries
 
 
 def limited(found: list[Pending], count: int) -> list[Pending]:
@@ -206,9 +206,10 @@ def pending(local: Local, words: Words, reply: Reply, clock_ms: int) -> str:
     )
     consumer = words[index + 3] if len(words) > index + 3 else None
     found = [
-        one for one in local.pending_of(consumer)
+        one
+        for one in local.pending_of(consumer)
         if start <= one.add.entry_id <= end and max(clock_ms - one.since_ms, 0) >= idle_ms
-    ]  # fmt: skip
+    ]
     wanted: list[Reply] = []
     for one in limited(found, count) if count > 0 else ():
         wanted.append(
@@ -237,7 +238,7 @@ def _pending_summary(local: Local, reply: Reply) -> str:
     )
 
 
-# -- claiming --------------------------------------------------------------------------------------------------------
+# -- claiming
 
 
 def _shown(claimed: list[Pending], just_id: bool) -> list[Reply]:
@@ -253,8 +254,10 @@ def claim(key: KeyState, local: Local, words: Words, reply: Reply, clock_ms: int
         found = [one for one in local.pending_of() if one.add.entry_id == one_id]
         if request.force:
             found += [
-                Pending(add, b"", -1, 1) for add in key.with_id(one_id) if (add.region, add.counter) not in local.pel
-            ]  # fmt: skip
+                Pending(add, b"", -1, 1)
+                for add in key.with_id(one_id)
+                if (add.region, add.counter) not in local.pel
+            ]
         for one in found:
             if not _is_present(key, one):
                 gone.append((one.add.region, one.add.counter))
@@ -315,7 +318,7 @@ def _claim(local: Local, claimed: list[Pending], gone: list[Dot]) -> None:
         local.assign(one)
 
 
-# -- floors, consumers, statistics -------------------------------------------------------------------------------------
+# -- floors, consumers, statistics
 
 
 def set_id(key: KeyState, local: Local, words: Words, vector: Vector) -> str:
@@ -373,7 +376,7 @@ def consumer_figures(local: Local, reply: Reply) -> str:
     )
 
 
-# -- what must have been announced -------------------------------------------------------------------------------------
+# -- what must have been announced
 
 
 def announceable(key: KeyState, group: Group, local: Local) -> list[Add]:

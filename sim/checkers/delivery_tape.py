@@ -111,7 +111,7 @@ class TapeChecker(Checker):
         self.now_ms = 0
         self._beginning: dict[int, Began] = {}  # starts that found effects which are told of next
 
-    # -- what they override ------------------------------------------------------------------------------------------
+    # -- what they override
 
     def happened(self, region: int, item: Item) -> None:
         """The next step of a region."""
@@ -125,7 +125,7 @@ class TapeChecker(Checker):
     def bewildered(self, region: int, vector: Vector) -> None:
         """What the region holds is not known any more."""
 
-    # -- events ------------------------------------------------------------------------------------------------------
+    # -- events
 
     def executed(self, operation: Operation) -> None:
         """Puts it on the tape; a read that had waited may belong further up."""

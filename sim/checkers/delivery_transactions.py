@@ -15,7 +15,7 @@ from anabranch.crdt.effects import (
     SetDeadline,
     SetId,
     Trim,
-)  # fmt: skip
+)
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.checkers.delivery_arguments import is_null
 from anabranch.sim.checkers.delivery_effects import Fact
@@ -23,18 +23,43 @@ from anabranch.sim.history import Words
 from anabranch.sim.oracle.arguments import name_of
 from anabranch.sim.oracle.log import Add
 
-LOCAL: Final = frozenset({
-    b"XREADGROUP", b"XREAD", b"XACK", b"XPENDING", b"XCLAIM", b"XAUTOCLAIM", b"XGROUP SETID", b"XGROUP DELCONSUMER", b"XINFO GROUPS",
-    b"XINFO CONSUMERS",
-})  # fmt: skip
+LOCAL: Final = frozenset(
+    {
+        b"XREADGROUP",
+        b"XREAD",
+        b"XACK",
+        b"XPENDING",
+        b"XCLAIM",
+        b"XAUTOCLAIM",
+        b"XGROUP SETID",
+        b"XGROUP DELCONSUMER",
+        b"XINFO GROUPS",
+        b"XINFO CONSUMERS",
+    }
+)
 """Commands that replicate nothing, and are judged by what they answer."""
 
 _LAST: Final[dict[bytes, type]] = {
-    b"XADD": Add, b"XDEL": RemoveEntries, b"XTRIM": Trim, b"DEL": Delete, b"UNLINK": Delete, b"FLUSHALL": Flush, b"FLUSHDB": Flush,
-    b"XSETID": SetId, b"RENAME": SetId, b"RENAMENX": SetId, b"XGROUP CREATE": CreateGroup, b"XGROUP DESTROY": DestroyGroup,
-    b"EXPIRE": SetDeadline, b"PEXPIRE": SetDeadline, b"EXPIREAT": SetDeadline, b"PEXPIREAT": SetDeadline, b"PERSIST": SetDeadline,
-    b"XCFGSET": Configure, b"XIDMP CFGSET": Configure,
-}  # fmt: skip
+    b"XADD": Add,
+    b"XDEL": RemoveEntries,
+    b"XTRIM": Trim,
+    b"DEL": Delete,
+    b"UNLINK": Delete,
+    b"FLUSHALL": Flush,
+    b"FLUSHDB": Flush,
+    b"XSETID": SetId,
+    b"RENAME": SetId,
+    b"RENAMENX": SetId,
+    b"XGROUP CREATE": CreateGroup,
+    b"XGROUP DESTROY": DestroyGroup,
+    b"EXPIRE": SetDeadline,
+    b"PEXPIRE": SetDeadline,
+    b"EXPIREAT": SetDeadline,
+    b"PEXPIREAT": SetDeadline,
+    b"PERSIST": SetDeadline,
+    b"XCFGSET": Configure,
+    b"XIDMP CFGSET": Configure,
+}
 """The effect that ends what a command issues; before it may stand the clean slate of a write that creates a key (S10.5)."""
 
 
@@ -66,9 +91,8 @@ def owned(words: Words, reply: Reply, facts: list[Fact], begin: int, later: Said
         return _after_trim(words[1], facts, end, later)
     elif name[:6] == b"RENAME" and begin < end < len(facts):
         effect = facts[end][3]
-        end += (
-            isinstance(effect, SetDeadline) and effect.key == words[2]
-        )  # the source's deadline goes with it
+        # the source's deadline goes with it
+        end += isinstance(effect, SetDeadline) and effect.key == words[2]
     return end
 
 

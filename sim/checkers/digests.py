@@ -15,9 +15,8 @@ class Digests(Checker):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.compared = 0
-        self._seen: dict[
-            Key, tuple[bytes, int, int]
-        ] = {}  # vector → digest, and where and when it was shown
+        # vector → digest, and where and when it was shown
+        self._seen: dict[Key, tuple[bytes, int, int]] = {}
         self._issued: dict[int, int] = {}
 
     def began(self, event: Began) -> None:

@@ -49,19 +49,16 @@ class GroupReads(TapeChecker):
         super().__init__(setup)
         self.models: dict[int, RegionModel] = {}
         self.counts: Counter[str] = Counter()
-        self._refused: set[tuple[int, Name]] = (
-            set()
-        )  # groups whose last read was refused (S13.4, S14): not drained
+        # groups whose last read was refused (S13.4, S14): not drained
+        self._refused: set[tuple[int, Name]] = set()
         self._is_healed = False
-        self._received_since_ms: dict[
-            int, int
-        ] = {}  # by region; since it was seen last that nobody did
-        self._told: set[int] = (
-            set()
-        )  # reads that were woken further up the tape than they were told
+        # by region; since it was seen last that nobody did
+        self._received_since_ms: dict[int, int] = {}
+        # reads that were woken further up the tape than they were told
+        self._told: set[int] = set()
         self._is_muted = False
 
-    # -- the tape ----------------------------------------------------------------------------------------------------
+    # -- the tape
 
     def begin(self, event: Began) -> None:
         if event.region not in self.models:
@@ -77,9 +74,8 @@ class GroupReads(TapeChecker):
         if isinstance(event, Moved):
             self._move(model, item, event)
             if event.how == "waited":
-                self._wake(
-                    model, item, model.is_loose
-                )  # those that had waited for the end of the start, too, each in its turn
+                # those that had waited for the end of the start, too, each in its turn
+                self._wake(model, item, model.is_loose)
         elif event.number in self._told:
             self._told.discard(event.number)
         else:
@@ -140,7 +136,7 @@ class GroupReads(TapeChecker):
         if not self._is_muted:
             self.fail(at_ms, region, text)
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def _move(self, model: RegionModel, item: Item, event: Moved) -> None:
         """Before the vector moves: reads whose time was over before it did."""
@@ -160,9 +156,8 @@ class GroupReads(TapeChecker):
         assert operation.after is not None
         if operation.waited:
             model.advance(operation.after, True, False)
-            if (
-                operation.queued
-            ):  # it waited for the end of the start: its effects came with those of others
+            if operation.queued:
+                # it waited for the end of the start: its effects came with those of others
                 for words in operation.queued:
                     self._unsettle(model, words)
             elif not model.is_blind:
@@ -229,7 +224,7 @@ class GroupReads(TapeChecker):
                 if key in model.state.keys:
                     model.unsettle(key)
 
-    # -- commands ----------------------------------------------------------------------------------------------------
+    # -- commands
 
     def _judge(
         self, model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool
@@ -319,7 +314,8 @@ class GroupReads(TapeChecker):
                     and is_null(reply)
                     and (name in model.turned or model.group(name) is not None)
                 ):
-                    return ""  # its time was over at the very moment at which the group went, or a deadline began to hide the key
+                    # its time was over at the very moment at which the group went, or a deadline began to hide the key
+                    return ""
                 return "" if relaxed and name in model.turned else wrong
             groups.append(group)
         if isinstance(reply, ErrorReply):
@@ -328,9 +324,15 @@ class GroupReads(TapeChecker):
         return self._read_all(model, operation, request, groups, keyed(reply), relaxed, trying)
 
     def _read_all(
-        self, model: RegionModel, operation: Operation, request: ReadRequest, groups: list[Group], parts: list[tuple[bytes, list[Reply]]],
-        relaxed: bool, trying: bool,
-    ) -> str:  # fmt: skip
+        self,
+        model: RegionModel,
+        operation: Operation,
+        request: ReadRequest,
+        groups: list[Group],
+        parts: list[tuple[bytes, list[Reply]]],
+        relaxed: bool,
+        trying: bool,
+    ) -> str:
         """XREADGROUP, key by key; new entries are handed out once all of it is right. `trying`: else nothing at all has changed."""
         handed: list[tuple[Group, list[tuple[Local, list[Add]]]]] = []
         done = 0
@@ -369,7 +371,7 @@ class GroupReads(TapeChecker):
             group.keep([local for local, _ in right])
         return ""
 
-    # -- other commands ----------------------------------------------------------------------------------------------
+    # -- other commands
 
     def _acknowledge(
         self, model: RegionModel, operation: Operation, words: Words, reply: Reply
@@ -423,7 +425,7 @@ class GroupReads(TapeChecker):
                 return wrong
         return ""
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- the end
 
     def healed(self, at_ms: int) -> None:
         self._is_healed = True

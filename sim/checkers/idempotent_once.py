@@ -58,7 +58,8 @@ class IdempotentOnce(OracleJudge):
         if covers(one.vector, other.region, other.counter) or covers(
             other.vector, one.region, one.counter
         ):
-            return "S9.1: the later one was added after the window of the first"  # judged when it was added
+            # judged when it was added
+            return "S9.1: the later one was added after the window of the first"
         defaults = [
             int(settings["stream-idmp-duration"]) for settings in self.setup.settings.values()
         ]

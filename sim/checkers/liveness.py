@@ -40,14 +40,13 @@ class Liveness(Checker):
         self._now_ms = 0
         self._starts: dict[int, tuple[int, int]] = {}  # region → (start, at_ms)
         self._patience_ms: dict[int, int] = {}  # of that start
-        self._signs: dict[
-            int, list[int]
-        ] = {}  # region → times at which its running process did something
+        # region → times at which its running process did something
+        self._signs: dict[int, list[int]] = {}
         self._sizes: dict[int, int] = {}  # region → effects on its disk, as far as told
         self._restored: dict[int, bool] = {}
         self._open: dict[int, Operation] = {}  # computed and not answered yet, by number
 
-    # -- signs of life -----------------------------------------------------------------------------------------------
+    # -- signs of life
 
     def _sign(self, region: int, at_ms: int) -> None:
         self._now_ms = max(self._now_ms, at_ms)
@@ -77,7 +76,7 @@ class Liveness(Checker):
         self._sizes[event.region] = sum(event.vector.values())
         self._sign(event.region, event.at_ms)
 
-    # -- commands ----------------------------------------------------------------------------------------------------
+    # -- commands
 
     def executed(self, operation: Operation) -> None:
         self._open[operation.number] = operation
@@ -152,7 +151,7 @@ class Liveness(Checker):
                 f"awake, and gave no answer for {late_ms} ms after it had to ({_of(operation)})",
             )
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- the end
 
     def finish(self, end: End) -> None:
         if end.converged_ms is None:

@@ -46,7 +46,7 @@ class Redelivery(TapeChecker):
         self.vectors: dict[int, Vector] = {}
         self.counts: Counter[str] = Counter()
 
-    # -- the tape ----------------------------------------------------------------------------------------------------
+    # -- the tape
 
     def happened(self, region: int, item: Item) -> None:
         ended = self._advance(region, item.after)
@@ -58,7 +58,8 @@ class Redelivery(TapeChecker):
         elif isinstance(event.reply, list):
             for words, reply in zip(event.queued, event.reply, strict=True):
                 if ended and name_of(words) in _READS:
-                    continue  # before or after the group ended: that is in the order of the transaction's own effects
+                    # before or after the group ended: that is in the order of the transaction's own effects
+                    continue
                 self._operate(event, words, reply)
             if ended:
                 self._end(region, ended)
@@ -133,7 +134,7 @@ class Redelivery(TapeChecker):
         groups = self.seen.setdefault(region, {})
         return [groups.setdefault(one, Seen()) for one in names]
 
-    # -- commands ----------------------------------------------------------------------------------------------------
+    # -- commands
 
     def _operate(self, operation: Operation, words: Words, reply: Reply) -> None:
         if isinstance(reply, ErrorReply):

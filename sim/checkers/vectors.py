@@ -43,9 +43,8 @@ class Region:
         self.ends: list[int] = []  # counters at which its blocks end
         self.chains: list[bytes] = []  # after each of its blocks
         self.issued: list[int] = []  # counters that its steps ended at …
-        self.rests_on: list[
-            Vector
-        ] = []  # … and what it had before; in a merge it may have issued before all was merged …
+        # … and what it had before; in a merge it may have issued before all was merged …
+        self.rests_on: list[Vector] = []
         self.at_most: list[Vector] = []  # … and what it had afterwards
         self.units: dict[int, int] = {}  # a counter inside a command's effects → the last of them
 
@@ -76,11 +75,10 @@ class Vectors(OracleJudge):
         super().__init__(setup)
         self.regions = {region: Region() for region in self.setup.regions}
         self._turn = 0
-        self._writes: dict[
-            int, tuple[int, int, int]
-        ] = {}  # client → region, time and counter of its last write
+        # client → region, time and counter of its last write
+        self._writes: dict[int, tuple[int, int, int]] = {}
 
-    # -- starts ------------------------------------------------------------------------------------------------------
+    # -- starts
 
     def began(self, event: Began) -> None:
         super().began(event)
@@ -98,16 +96,14 @@ class Vectors(OracleJudge):
                 f"starts with {event.vector} after a clean end at {known.now}",
             )
         if event.how != "backup" and event.life <= known.life:
-            self.fail(
-                event.at_ms, event.region, f"begins the life {event.life} after {known.life}"
-            )  # S1.3
+            # S1.3
+            self.fail(event.at_ms, event.region, f"begins the life {event.life} after {known.life}")
         known.life = event.life
         if not includes(event.vector, known.disk):
             known.lost_ms = event.at_ms
         known.found = event.vector.get(event.region, 0)
-        if (
-            event.how != "backup"
-        ):  # what a restored disk has lost may come back from others, with what it rests on
+        if event.how != "backup":
+            # what a restored disk has lost may come back from others, with what it rests on
             keep = bisect_right(known.issued, event.vector.get(event.region, 0))
             del known.issued[keep:], known.rests_on[keep:], known.at_most[keep:]
         known.units = {
@@ -127,7 +123,7 @@ class Vectors(OracleJudge):
                 f"had {event.on_disk} on its disk and {self.regions[event.region].now} applied",
             )
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def executed(self, operation: Operation) -> None:
         super().executed(operation)
@@ -180,11 +176,12 @@ class Vectors(OracleJudge):
             return
         place = bisect_left(source.ends, counter)
         if place == len(source.ends) or source.ends[place] != counter:
+            # S1.4
             self.fail(
                 event.at_ms,
                 event.region,
                 f"stopped at {counter} of region {origin}, in the middle of a block",
-            )  # S1.4
+            )
         place = bisect_right(source.issued, counter) - 1
         if place >= 0 and not includes(
             {**event.after, origin: counter}, {**source.rests_on[place], origin: counter}
@@ -192,7 +189,7 @@ class Vectors(OracleJudge):
             text = f"has effect {counter} of region {origin}, which had applied {source.rests_on[place]} before it"
             self.fail(event.at_ms, event.region, f"{text}, and itself has {event.after}")  # S2.1
 
-    # -- disks -------------------------------------------------------------------------------------------------------
+    # -- disks
 
     def committed(self, event: Committed) -> None:
         super().committed(event)
@@ -201,16 +198,14 @@ class Vectors(OracleJudge):
             place = bisect_left(known.ends, block.first)
             if place < len(known.ends) and known.chains[place] == block.chain:
                 continue  # told of already
-            if place < len(
-                known.ends
-            ):  # written again after a restore; the oracle judges whether it may be
+            if place < len(known.ends):
+                # written again after a restore; the oracle judges whether it may be
                 del known.ends[place:], known.chains[place:]
             last = known.ends[-1] if known.ends else 0
             chain = xxh3_128_digest((known.chains[-1] if known.chains else bytes(16)) + block.body)
             if block.origin != event.region or block.first != last + 1 or block.last < block.first:
-                if (
-                    block.first - 1 != known.found
-                ):  # else nobody saw what the start found on the disk, and the chain begins anew
+                if block.first - 1 != known.found:
+                    # else nobody saw what the start found on the disk, and the chain begins anew
                     self.fail(
                         event.at_ms,
                         event.region,
@@ -251,7 +246,7 @@ class Vectors(OracleJudge):
                     f"its block {block.first}–{block.last} has effects issued at {first} and at {last}",
                 )
 
-    # -- what regions tell -------------------------------------------------------------------------------------------
+    # -- what regions tell
 
     def answered(self, operation: Operation) -> None:
         """CRDT.VECTOR, CRDT.WAIT and WAIT speak of disks (S2.4)."""
@@ -289,9 +284,8 @@ class Vectors(OracleJudge):
             return
         holders: list[int] = []
         for other, known in self.regions.items():
-            held = (
-                known.ever if known.lost_ms >= at_ms else known.disk
-            )  # a restore takes back nothing of what was true when it was said
+            # a restore takes back nothing of what was true when it was said
+            held = known.ever if known.lost_ms >= at_ms else known.disk
             if other != region and held.get(region, 0) >= counter:
                 holders.append(other)
         if reply > len(holders):

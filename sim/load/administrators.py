@@ -14,7 +14,7 @@ from anabranch.sim.load.arguments import APPENDFSYNC, ID_MODES, consumer_of, gro
 from anabranch.sim.load.base import Acts, Client, below, pick
 from anabranch.sim.load.replies import field_of
 
-# -- keys ------------------------------------------------------------------------------------------------------------
+# -- keys
 
 
 def delete(client: Client, draw: Random, now_ms: int) -> list[Words]:
@@ -75,7 +75,7 @@ def set_last_id(client: Client, draw: Random, now_ms: int) -> list[Words]:
     return [tuple(words)]
 
 
-# -- deadlines -------------------------------------------------------------------------------------------------------
+# -- deadlines
 
 
 def expire(client: Client, draw: Random, now_ms: int) -> list[Words]:
@@ -111,7 +111,7 @@ def look_at_deadline(client: Client, draw: Random, now_ms: int) -> list[Words]:
     return [(pick(draw, (b"TTL", b"PTTL", b"EXPIRETIME", b"PEXPIRETIME")), client.key(draw))]
 
 
-# -- groups ----------------------------------------------------------------------------------------------------------
+# -- groups
 
 
 def create_group(client: Client, draw: Random, now_ms: int) -> list[Words]:
@@ -161,7 +161,7 @@ def delete_consumer(client: Client, draw: Random, now_ms: int) -> list[Words]:
     return [(b"XGROUP", b"DELCONSUMER", client.key(draw), group_of(draw), consumer_of(draw))]
 
 
-# -- settings --------------------------------------------------------------------------------------------------------
+# -- settings
 
 
 def configure_pairs(client: Client, draw: Random, now_ms: int) -> list[Words]:
@@ -197,15 +197,20 @@ def look_at_settings(client: Client, draw: Random, now_ms: int) -> list[Words]:
     return [(b"CONFIG", b"GET", b"crdt-*-mode", b"appendfsync")]
 
 
-# -- kinds -----------------------------------------------------------------------------------------------------------
+# -- kinds
 
 _DELETING: Acts = ((8, delete),)
 _RENAMING: Acts = ((1, rename),)
 _LAST_IDS: Acts = ((3, set_last_id), (1, look_at_last_id))
 _EXPIRING: Acts = ((6, expire), (2, persist), (1, look_at_deadline))
 _GROUPS: Acts = (
-    (3, create_group), (2, destroy_group), (1, recreate_group), (2, set_group), (1, create_consumer), (2, delete_consumer),
-)  # fmt: skip
+    (3, create_group),
+    (2, destroy_group),
+    (1, recreate_group),
+    (2, set_group),
+    (1, create_consumer),
+    (2, delete_consumer),
+)
 _PAIRS: Acts = ((1, configure_pairs),)
 _SETTINGS: Acts = ((3, set_id_mode), (1, set_appendfsync), (1, look_at_settings))
 

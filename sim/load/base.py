@@ -79,7 +79,7 @@ class Client:
             self._total += weight
             self._upto.append(self._total)
 
-    # -- what the world calls ----------------------------------------------------------------------------------------
+    # -- what the world calls
 
     def act(self, draw: Random, now_ms: int) -> list[Words]:
         """The commands to send now, as one pipeline; none: nothing. `region` says to which region."""
@@ -127,7 +127,7 @@ class Client:
         self.disconnected()
         self.forget()
 
-    # -- what kinds override -----------------------------------------------------------------------------------------
+    # -- what kinds override
 
     def intend(self, draw: Random, now_ms: int) -> list[Words]:
         """What it does where it is: one of its acts, by its own mix."""
@@ -146,7 +146,7 @@ class Client:
     def forget(self) -> None:
         """Loses what its memory held; called by `crash`."""
 
-    # -- tools -------------------------------------------------------------------------------------------------------
+    # -- tools
 
     def choose(self, draw: Random) -> Act:
         """One of the acts, by the client's own mix."""

@@ -37,9 +37,8 @@ class GroupConsumer(Client):
         self.no_ack = pick(traits, (0.0, 0.0, 0.0, 0.2, 1.0))
         self.blocks = pick(traits, (0.0, 0.2, 0.8))
         self.reads_two = pick(traits, (0.0, 0.0, 0.2)) if len(self.keys) > 1 else 0.0
-        self.tidy = pick(
-            traits, (0.3, 0.7, 0.95)
-        )  # how often it acknowledges in order, the oldest first
+        # how often it acknowledges in order, the oldest first
+        self.tidy = pick(traits, (0.3, 0.7, 0.95))
         self.held: list[Held] = []
         self.acknowledged: list[Held] = []
         self.seen: list[bytes] = []  # IDs that XPENDING showed to be others'
@@ -57,7 +56,7 @@ class GroupConsumer(Client):
         self.missing = [self.main_key] if self.begins_with_create else []
         self.takes_up = True
 
-    # -- acts --------------------------------------------------------------------------------------------------------
+    # -- acts
 
     def intend(self, draw: Random, now_ms: int) -> list[Words]:
         """Its group first, then what it had before a crash, then what it found to claim, then as its mix says."""
@@ -217,7 +216,7 @@ class GroupConsumer(Client):
         (1, reread),
     )
 
-    # -- replies -----------------------------------------------------------------------------------------------------
+    # -- replies
 
     def succeeded(self, operation: Operation, reply: Reply) -> None:
         """Takes hold of what is delivered or claimed, lets go of what is acknowledged."""

@@ -17,7 +17,7 @@ MIRRORED_MS: Final = 250
 MAX_HALF: Final = (1 << 64) - 1
 
 
-# -- plain -----------------------------------------------------------------------------------------------------------
+# -- plain
 
 
 def made_id(draw: Random, mode: str, now_ms: int) -> bytes:
@@ -36,13 +36,11 @@ def made_id(draw: Random, mode: str, now_ms: int) -> bytes:
             ),
         )
     if chance < 0.024:
-        return pick(
-            draw, (b"%d" % (now_ms + 100_000), b"%d-*" % (now_ms + 100_000))
-        )  # the time in IDs never runs back after that
+        # the time in IDs never runs back after that
+        return pick(draw, (b"%d" % (now_ms + 100_000), b"%d-*" % (now_ms + 100_000)))
     if chance < 0.025:
-        return pick(
-            draw, (b"%d-*" % MAX_HALF, b"%d-%d" % (MAX_HALF, MAX_HALF))
-        )  # the ID space is exhausted
+        # the ID space is exhausted
+        return pick(draw, (b"%d-*" % MAX_HALF, b"%d-%d" % (MAX_HALF, MAX_HALF)))
     ms = now_ms + -now_ms % ROUNDED_MS if chance < 0.7 else now_ms + below(draw, 3)
     if mode == "strict" and draw.random() < 0.97:
         return b"%d" % ms if chance < 0.4 else b"%d-*" % ms
@@ -105,7 +103,7 @@ class PlainProducer(Client):
     acts = ((8, add), (1, add_some))
 
 
-# -- idempotent ------------------------------------------------------------------------------------------------------
+# -- idempotent
 
 
 class IdempotentProducer(Client):
@@ -128,9 +126,8 @@ class IdempotentProducer(Client):
         self.by_clock = plan.draw % 2 == 1
         self.pid = b"p%d" % (plan.draw % 2)
         self.automatic = pick(traits, (0.0, 0.5, 1.0))  # how often IDMPAUTO
-        self.repeats = pick(
-            traits, (0.05, 0.2, 0.5)
-        )  # how often it sends again what was acknowledged
+        # how often it sends again what was acknowledged
+        self.repeats = pick(traits, (0.05, 0.2, 0.5))
         self.wanders = pick(traits, (0.0, 0.3, 0.8))  # how often it sends again in another region
         self.trims_often = pick(traits, (0.0, 0.0, 0.3))
         self.position = 0

@@ -61,7 +61,7 @@ class Transactor(Client):
         words.append((b"DISCARD",) if draw.random() < self.discards else (b"EXEC",))
         return words
 
-    # -- what is queued ----------------------------------------------------------------------------------------------
+    # -- what is queued
 
     def add(self, draw: Random, now_ms: int) -> list[Words]:
         """XADD, at times with trimming."""
@@ -136,13 +136,26 @@ class Transactor(Client):
         return [pick(draw, ((b"XLEN", key), self.look(draw, key), (b"XINFO", b"GROUPS", key)))]
 
     acts = (
-        (8, add), (2, add_idempotent), (2, trim), (2, delete), (2, acknowledge), (2, deliver), (1, claim), (2, read),
-        (1, administrators.delete), (1, administrators.create_group), (1, administrators.destroy_group), (1, administrators.rename),
-        (1, administrators.expire), (1, administrators.persist), (1, administrators.set_last_id), (1, administrators.set_group),
+        (8, add),
+        (2, add_idempotent),
+        (2, trim),
+        (2, delete),
+        (2, acknowledge),
+        (2, deliver),
+        (1, claim),
+        (2, read),
+        (1, administrators.delete),
+        (1, administrators.create_group),
+        (1, administrators.destroy_group),
+        (1, administrators.rename),
+        (1, administrators.expire),
+        (1, administrators.persist),
+        (1, administrators.set_last_id),
+        (1, administrators.set_group),
         (1, administrators.configure_pairs),
-    )  # fmt: skip
+    )
 
-    # -- replies -----------------------------------------------------------------------------------------------------
+    # -- replies
 
     def succeeded(self, operation: Operation, reply: Reply) -> None:
         """Learns from every reply of EXEC."""

@@ -63,7 +63,7 @@ def clean_slate(follower: Follower, key: bytes) -> None:
         follower.apply()
 
 
-# -- XADD ------------------------------------------------------------------------------------------------------------
+# -- XADD
 
 
 def xadd(follower: Follower, words: Words, reply: Reply) -> None:
@@ -141,7 +141,7 @@ def _pair_must_be(follower: Follower, request: AddRequest, add: Add) -> None:
             )
 
 
-# -- idempotency -----------------------------------------------------------------------------------------------------
+# -- idempotency
 
 
 def may_be_retired(follower: Follower, state: KeyState, pid: bytes) -> bool:
@@ -230,7 +230,7 @@ def _is_no_retry(follower: Follower, state: KeyState, request: AddRequest) -> No
             )
 
 
-# -- trimming --------------------------------------------------------------------------------------------------------
+# -- trimming
 
 
 def exact(state: KeyState, request: TrimRequest) -> list[Add]:
@@ -279,9 +279,8 @@ def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional
     if request.references == b"ACKED":
         for add in gone:
             follower.pending.may_be_trimmed(state, add)
-    if (
-        request.limit and len(gone) > request.limit
-    ):  # without LIMIT it is far above what a run holds
+    if request.limit and len(gone) > request.limit:
+        # without LIMIT it is far above what a run holds
         raise Wrong(f"trimming removes {len(gone)} entries, may remove {request.limit}")
     follower.apply()
 

@@ -22,9 +22,8 @@ from anabranch.sim.oracle.watches import Watches
 
 T = TypeVar("T")
 Judge = Callable[["Follower", Words, Reply], None]
-Step = tuple[
-    Union[Operation, Moved], bool, dict[int, Vector]
-]  # what, whether own effects came back, the other regions' vectors
+# what, whether own effects came back, the other regions' vectors
+Step = tuple[Union[Operation, Moved], bool, dict[int, Vector]]
 
 
 class Judgement(Protocol):
@@ -46,15 +45,12 @@ class Follower:
         self.clock_ms = 0  # the region's clock at the step under judgement
         self.latest_ms = 0  # the latest that it must have read by then
         self.defaults: dict[str, str] = {}  # settings in force
-        self.held: dict[
-            Dot, int
-        ] = {}  # since when the region has held the pair of an idempotent add (S9.1)
-        self.joined: set[Dot] = (
-            set()
-        )  # idempotent adds that came by a snapshot, which need not bring the pair (S11.3)
-        self.issued_ms: list[
-            tuple[int, int]
-        ] = []  # (counter, clock) of what it issued: no start finds an earlier clock beside it
+        # since when the region has held the pair of an idempotent add (S9.1)
+        self.held: dict[Dot, int] = {}
+        # idempotent adds that came by a snapshot, which need not bring the pair (S11.3)
+        self.joined: set[Dot] = set()
+        # (counter, clock) of what it issued: no start finds an earlier clock beside it
+        self.issued_ms: list[tuple[int, int]] = []
         self.pending = Pending()
         self.watches = Watches()
         self.joins = 0  # snapshots joined
@@ -68,7 +64,7 @@ class Follower:
         self._limit = 0  # the last own effect of the step under judgement
         self.reset_settings()
 
-    # -- events ------------------------------------------------------------------------------------------------------
+    # -- events
 
     def reset_settings(self) -> None:
         """What CONFIG SET changed lasts until the process ends."""
@@ -127,7 +123,7 @@ class Follower:
         self.record.counts[why] += 1
         self._queue.clear()
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def _operation(self, op: Operation) -> None:
         assert op.after is not None
@@ -289,9 +285,8 @@ class Follower:
             return
         self.state.twins = []
         for one, other in twins:
-            present = self.state.keys[
-                one.key
-            ].adds  # of what came in one step, a removal may have come after both
+            # of what came in one step, a removal may have come after both
+            present = self.state.keys[one.key].adds
             if (one.region, one.counter) not in present or (
                 other.region,
                 other.counter,
@@ -303,7 +298,7 @@ class Follower:
             else:
                 self.record.counts["IDs shared by rule"] += 1
 
-    # -- for the judges of steps -------------------------------------------------------------------------------------
+    # -- for the judges of steps
 
     def next(self) -> Optional[Logged]:
         """The next effect that the step under judgement issued; None when there is none."""

@@ -63,9 +63,18 @@ class Add:
 
 
 Other = Union[
-    fx.RemoveEntries, fx.Trim, fx.Delete, fx.Flush, fx.SetId, fx.CreateGroup, fx.DestroyGroup, fx.Acknowledge, fx.SetDeadline,
-    fx.RemoveObserved, fx.Configure,
-]  # fmt: skip
+    fx.RemoveEntries,
+    fx.Trim,
+    fx.Delete,
+    fx.Flush,
+    fx.SetId,
+    fx.CreateGroup,
+    fx.DestroyGroup,
+    fx.Acknowledge,
+    fx.SetDeadline,
+    fx.RemoveObserved,
+    fx.Configure,
+]
 Logged = Union[Add, Other]
 
 

@@ -25,18 +25,15 @@ class Oracle:
     def __init__(self, setup: Setup) -> None:
         self.record = Record(setup)
         self.fresh: list[Logged] = []  # the effects of the last commit
-        self.now: dict[int, Vector] = {
-            region: {} for region in setup.regions
-        }  # every region's vector; on its disk while it is down
+        # every region's vector; on its disk while it is down
+        self.now: dict[int, Vector] = {region: {} for region in setup.regions}
         self.gone: dict[int, None] = {}  # regions that are gone for good (S13.8)
-        self.stale: dict[int, Vector] = {
-            region: {} for region in setup.regions
-        }  # what it must not bring back from its disk
+        # what it must not bring back from its disk
+        self.stale: dict[int, Vector] = {region: {} for region in setup.regions}
         self.blind = False  # a gap in what was told of commits: effects are not known any more
         self.down: dict[int, bool] = dict.fromkeys(setup.regions, True)
-        self._chains: dict[
-            tuple[int, int], bytes
-        ] = {}  # the chain value after the block that begins with that counter
+        # the chain value after the block that begins with that counter
+        self._chains: dict[tuple[int, int], bytes] = {}
         self._found: dict[int, Began] = {}  # starts that found more than was told of
         self.followers = {region: Follower(self.record, self, region) for region in setup.regions}
 
@@ -48,7 +45,7 @@ class Oracle:
             oracle = setup.shared["oracle"] = Oracle(setup)
         return oracle
 
-    # -- events ------------------------------------------------------------------------------------------------------
+    # -- events
 
     def executed(self, operation: Operation) -> None:
         """A region has computed a reply."""
@@ -67,9 +64,8 @@ class Oracle:
         region = event.region
         relearned = event.learned and event.after.get(region, 0) <= self.record.log.last(region)
         others: dict[int, Vector] = {}
-        if (
-            event.how == "tick"
-        ):  # those that are down may be lost for good, and are waited for no more (S13.8)
+        if event.how == "tick":
+            # those that are down may be lost for good, and are waited for no more (S13.8)
             others = {
                 other: vector
                 for other, vector in self.now.items()
@@ -156,7 +152,7 @@ class Oracle:
         else:
             self.followers[region].begin(event)
 
-    # -- judgement ---------------------------------------------------------------------------------------------------
+    # -- judgement
 
     def judge_operation(self, follower: Follower, op: Operation) -> None:
         """Judges what a command, or a transaction's commands, answered and issued. Wrong: the first thing that is wrong."""

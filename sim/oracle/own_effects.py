@@ -49,10 +49,8 @@ def is_loser(follower: Follower, effect: Logged | None) -> bool:
     if state is None or not isinstance(own, Add) or not own.pid:
         return False
     is_present = effect.dots[0] in state.adds
-    durations = [
-        follower.integer("stream-idmp-duration"),
-        *state.durations_s,
-    ]  # one of them was in force when the two met
+    # one of them was in force when the two met
+    durations = [follower.integer("stream-idmp-duration"), *state.durations_s]
     for other in state.pairs[(own.pid, own.iid)]:
         if order(other) < order(own) and is_conflict(own, other, max(durations) * 1000):
             # What came in one step came one after the other: a winner cleared right afterwards (S9.4) has won all the same, and a loser

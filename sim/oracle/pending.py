@@ -22,9 +22,8 @@ class Pending:
     def __init__(self) -> None:
         self.seen: dict[Group, set[bytes]] = {}  # IDs that a reply to XREADGROUP has shown
         self.moved: dict[Group, None] = {}  # groups whose floor was moved by hand
-        self.surely: dict[
-            Group, dict[Dot, list[Dot]]
-        ] = {}  # pending entries → the creates that lived when they were handed out
+        # pending entries → the creates that lived when they were handed out
+        self.surely: dict[Group, dict[Dot, list[Dot]]] = {}
 
     def forget(self) -> None:
         """The process has ended: what was pending may be lost with what was not on its disk (S13.2)."""
@@ -76,8 +75,9 @@ class Pending:
         """Wrong if some group here has certainly still to do with that entry."""
         for name, creates in state.groups.items():
             announced = any(
-                region == add.region and start < add.counter <= end for region, start, end in state.announced.get(name, ())
-            )  # fmt: skip
+                region == add.region and start < add.counter <= end
+                for region, start, end in state.announced.get(name, ())
+            )
             if announced:
                 continue
             group = (state.key, name)

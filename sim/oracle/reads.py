@@ -52,7 +52,7 @@ def fields_of(reply: Reply) -> dict[bytes, Reply]:
     return {flat[index]: flat[index + 1] for index in range(0, len(flat), 2)}  # type: ignore[misc]
 
 
-# -- entries ---------------------------------------------------------------------------------------------------------
+# -- entries
 
 
 def limited(adds: list[Add], count: int) -> list[Add]:
@@ -241,7 +241,7 @@ def crdt_log(follower: Follower, words: Words, reply: Reply) -> None:
         raise Wrong(f"CRDT.LOG: answered {describe(reply)}, must be {expected}")
 
 
-# -- keys ------------------------------------------------------------------------------------------------------------
+# -- keys
 
 
 def exists(follower: Follower, words: Words, reply: Reply) -> None:
@@ -314,7 +314,7 @@ def xidmp_cfgget(follower: Follower, words: Words, reply: Reply) -> None:
         must_be(value, expected[name], f"{readable(name)} of XIDMP CFGGET")
 
 
-# -- groups ----------------------------------------------------------------------------------------------------------
+# -- groups
 
 
 def groups_must_be(follower: Follower, key: bytes, names: list[bytes], what: str) -> None:
@@ -394,7 +394,7 @@ def delete_consumer(follower: Follower, words: Words, reply: Reply) -> None:
     follower.pending.drop(words[2], words[3])
 
 
-# -- errors ----------------------------------------------------------------------------------------------------------
+# -- errors
 
 
 def error(follower: Follower, words: Words, message: str) -> None:

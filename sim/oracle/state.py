@@ -18,9 +18,8 @@ from anabranch.crdt import effects as fx
 from anabranch.sim.oracle.log import Add, Dot, Logged, Vector
 
 NEVER: Final = (1 << 64) - 1  # the deadline of PERSIST, as the wire has it (S10.2)
-Place = tuple[
-    int, int, int, Add
-]  # (entry ID, region_id, counter, the add): sorts as the logical stream does
+# (entry ID, region_id, counter, the add): sorts as the logical stream does
+Place = tuple[int, int, int, Add]
 
 
 def covers(vector: Vector, region: int, counter: int) -> bool:
@@ -58,18 +57,15 @@ class KeyState:
         self.key = key
         self.stream: list[Place] = []  # the entries present, as the logical stream
         self.adds: dict[Dot, Add] = {}  # the same by dot
-        self.heads: dict[
-            int, tuple[int, int]
-        ] = {}  # region_id → (counter, entry ID) of its newest add or XSETID
+        # region_id → (counter, entry ID) of its newest add or XSETID
+        self.heads: dict[int, tuple[int, int]] = {}
         self.groups: dict[bytes, dict[Dot, Create]] = {}  # the live creates; never an empty dict
-        self.announced: dict[
-            bytes, list[tuple[int, int, int]]
-        ] = {}  # by group: spans (region_id, from, to] ever said to be acknowledged
+        # by group: spans (region_id, from, to] ever said to be acknowledged
+        self.announced: dict[bytes, list[tuple[int, int, int]]] = {}
         self.deadlines: dict[Dot, int] = {}
         self.configurations: dict[Dot, tuple[int, int]] = {}
-        self.pairs: dict[
-            tuple[bytes, bytes], list[Add]
-        ] = {}  # every idempotent add, by (pid, iid), cleared or not
+        # every idempotent add, by (pid, iid), cleared or not
+        self.pairs: dict[tuple[bytes, bytes], list[Add]] = {}
         self.pair_counts: dict[bytes, int] = {}  # by pid
         self.least_maxsize = 1 << 30  # of all configurations that there ever were
         self.durations_s: list[int] = []  # likewise, of all of them
@@ -86,13 +82,15 @@ class KeyState:
         self.pairs_cleared: Vector = dict(cleared)
         self.replaced: set[Dot] = set()  # deadlines and configurations
 
-    # -- what follows from it ----------------------------------------------------------------------------------------
+    # -- what follows from it
 
     def is_removed(self, region: int, counter: int) -> bool:
         """Whether a removal names an entry with that dot."""
         return (
-            self.cleared.get(region, 0) >= counter or self.trimmed.get(region, 0) >= counter or (region, counter) in self.gone
-        )  # fmt: skip
+            self.cleared.get(region, 0) >= counter
+            or self.trimmed.get(region, 0) >= counter
+            or (region, counter) in self.gone
+        )
 
     def has_header(self) -> bool:
         """Whether something of the header is left (S3.1)."""
@@ -163,7 +161,7 @@ class KeyState:
         high = bisect_left(stream, (end + 1,))
         return [place[3] for place in stream[low:high]]
 
-    # -- removals ----------------------------------------------------------------------------------------------------
+    # -- removals
 
     def drop(self, dots: list[Dot]) -> None:
         """Entries that are present no more."""
@@ -228,9 +226,8 @@ class State:
         self.keys: dict[bytes, KeyState] = {}
         self.flushed: Vector = {}
         self.flush_tombstones: Vector = {}
-        self.twins: list[
-            tuple[Add, Add]
-        ] = []  # entries that came to be present beside one of the same ID; taken by whoever looks
+        # entries that came to be present beside one of the same ID; taken by whoever looks
+        self.twins: list[tuple[Add, Add]] = []
 
     def key(self, key: bytes) -> KeyState:
         found = self.keys.get(key)
@@ -249,7 +246,7 @@ class State:
         state.changes += 1
         return state
 
-    # -- one function an effect --------------------------------------------------------------------------------------
+    # -- one function an effect
 
     def _add(self, region: int, counter: int, add: Add) -> None:
         state = self.keys.get(add.key)

@@ -12,9 +12,8 @@ class Watches:
     """The WATCHes of one region's process. A key is what it was as `KeyState.changes` counts; None: it did not exist."""
 
     def __init__(self) -> None:
-        self._was: dict[
-            int, tuple[int, dict[bytes, Optional[int]]]
-        ] = {}  # number of a WATCH → snapshots joined by then, its keys
+        # number of a WATCH → snapshots joined by then, its keys
+        self._was: dict[int, tuple[int, dict[bytes, Optional[int]]]] = {}
 
     def begin(self, number: int, joins: int, keys: dict[bytes, Optional[int]]) -> None:
         self._was[number] = joins, keys

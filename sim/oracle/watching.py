@@ -36,8 +36,7 @@ def before_exec(follower: Follower, op: Operation) -> None:
                 raise Wrong(f"ran although {readable(key)}, which is watched, had changed")
     elif isinstance(op.reply, NullArray) and not op.watched:
         raise Wrong("did nothing although it watches nothing")
-    elif (
-        isinstance(op.reply, NullArray) and was is not None and follower.joins == was[0]
-    ):  # a join is a change of all
+    elif isinstance(op.reply, NullArray) and was is not None and follower.joins == was[0]:
+        # a join is a change of all
         if all(_now(follower, key) == change for key, change in was[1].items()):
             raise Wrong("did nothing although no key that is watched had changed")

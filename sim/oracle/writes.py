@@ -28,7 +28,7 @@ def _must_exist(follower: Follower, key: bytes, what: str) -> KeyState:
     return state
 
 
-# -- entries ---------------------------------------------------------------------------------------------------------
+# -- entries
 
 
 def xdel(follower: Follower, words: Words, reply: Reply) -> None:
@@ -59,7 +59,7 @@ def xsetid(follower: Follower, words: Words, reply: Reply) -> None:
         follower.apply()
 
 
-# -- keys ------------------------------------------------------------------------------------------------------------
+# -- keys
 
 
 def _delete_one(follower: Follower, key: bytes, what: str) -> None:
@@ -129,7 +129,7 @@ def _move(follower: Follower, source: bytes, target: bytes) -> None:
     _deadline_must_be(follower, target, deadline[1], "RENAME")
 
 
-# -- deadlines -------------------------------------------------------------------------------------------------------
+# -- deadlines
 
 
 def _deadline_must_be(follower: Follower, key: bytes, at_ms: int, what: str) -> None:
@@ -182,7 +182,7 @@ def persist(follower: Follower, words: Words, reply: Reply) -> None:
         _deadline_must_be(follower, words[1], NEVER, "PERSIST")
 
 
-# -- groups ----------------------------------------------------------------------------------------------------------
+# -- groups
 
 
 def create_group(follower: Follower, words: Words, reply: Reply) -> None:
@@ -215,7 +215,7 @@ def destroy_group(follower: Follower, words: Words, reply: Reply) -> None:
         follower.apply()
 
 
-# -- configuration ---------------------------------------------------------------------------------------------------
+# -- configuration
 
 
 def _configure(follower: Follower, key: bytes, options: Words, reply: Reply) -> None:

@@ -28,9 +28,18 @@ CLEARING: Final = "clearing"  # RemoveObserved with the deadlines: S10.5, S10.6
 CONFIGURE: Final = "configuration"
 
 KINDS: Final[dict[type, str]] = {
-    Add: ADD, fx.RemoveEntries: REMOVE, fx.Trim: TRIM, fx.Delete: DELETE, fx.Flush: FLUSH, fx.SetId: SET_ID, fx.CreateGroup: CREATE,
-    fx.DestroyGroup: DESTROY, fx.Acknowledge: ACKNOWLEDGE, fx.SetDeadline: DEADLINE, fx.Configure: CONFIGURE,
-}  # fmt: skip
+    Add: ADD,
+    fx.RemoveEntries: REMOVE,
+    fx.Trim: TRIM,
+    fx.Delete: DELETE,
+    fx.Flush: FLUSH,
+    fx.SetId: SET_ID,
+    fx.CreateGroup: CREATE,
+    fx.DestroyGroup: DESTROY,
+    fx.Acknowledge: ACKNOWLEDGE,
+    fx.SetDeadline: DEADLINE,
+    fx.Configure: CONFIGURE,
+}
 
 EVERY_KEY: Final = b""
 """Under this FLUSHALL is found."""
@@ -78,9 +87,8 @@ class CausalPast:
     def __init__(self, regions: tuple[int, ...]) -> None:
         self.regions = regions
         self.steps = {region: Steps() for region in regions}
-        self.effects: dict[int, list[Optional[Logged]]] = {
-            region: [] for region in regions
-        }  # counter n at index n - 1
+        # counter n at index n - 1
+        self.effects: dict[int, list[Optional[Logged]]] = {region: [] for region in regions}
         # key → kind → region → counters, ascending
         self.by_key: dict[bytes, dict[str, dict[int, list[int]]]] = {}
 

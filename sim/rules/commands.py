@@ -59,13 +59,12 @@ class Commands:
         self.count = count
         self.renames: list[Rename] = []
         self.groups: dict[Group, Delivered] = {}
-        self.histories: list[
-            tuple[bytes, list[int]]
-        ] = []  # key, IDs of reads of pending entries (S7.5)
+        # key, IDs of reads of pending entries (S7.5)
+        self.histories: list[tuple[bytes, list[int]]] = []
         self._modes: dict[int, int] = {}  # region → start in which its ID mode was changed
         self._watches: dict[int, Vector] = {}  # number of a WATCH → the region's vector then
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def executed(self, operation: Operation) -> None:
         """A region has computed a reply."""
@@ -109,7 +108,7 @@ class Commands:
             delivered.acks = 0
             delivered.without_ack = False
 
-    # -- by command --------------------------------------------------------------------------------------------------
+    # -- by command
 
     def _refused(self, operation: Operation, message: str) -> None:
         for beginning, name in _ERRORS:
@@ -196,7 +195,7 @@ class Commands:
                 Rename((operation.region, first), argv[1], argv[2], last - first + 1)
             )
 
-    # -- reading -----------------------------------------------------------------------------------------------------
+    # -- reading
 
     def _range(self, operation: Operation, argv: Words, reply: Reply) -> None:
         if not isinstance(reply, list) or not reply:
@@ -285,7 +284,7 @@ class Commands:
             if told[b"lag"] and told[b"last-delivered-id"] != b"0-0":
                 self.count("rule:S7.6")
 
-    # -- at the end --------------------------------------------------------------------------------------------------
+    # -- at the end
 
     def conclude(self, past: CausalPast, final: Vector) -> None:
         """What needs all effects."""

@@ -17,11 +17,28 @@ Count = Callable[[str], None]
 """Counts one occurrence under a name: `rule:S6.1`, `conflict:create and destroy`."""
 
 CONFLICTS: Final = (
-    "add and XDEL of its ID", "add and trim", "add and DEL", "add and FLUSHALL", "add and expiry", "add and RENAME",
-    "one entry removed twice", "create and destroy", "create and DEL", "create and FLUSHALL", "create and create", "XSETID and add",
-    "XSETID and DEL", "one ID twice", "one pair twice", "deadline and deadline", "deadline and expiry", "RENAME and RENAME",
-    "configuration and configuration", "configuration and idempotent add", "one entry acknowledged twice",
-)  # fmt: skip
+    "add and XDEL of its ID",
+    "add and trim",
+    "add and DEL",
+    "add and FLUSHALL",
+    "add and expiry",
+    "add and RENAME",
+    "one entry removed twice",
+    "create and destroy",
+    "create and DEL",
+    "create and FLUSHALL",
+    "create and create",
+    "XSETID and add",
+    "XSETID and DEL",
+    "one ID twice",
+    "one pair twice",
+    "deadline and deadline",
+    "deadline and expiry",
+    "RENAME and RENAME",
+    "configuration and configuration",
+    "configuration and idempotent add",
+    "one entry acknowledged twice",
+)
 
 
 class Rename:
@@ -63,7 +80,7 @@ class Conflicts:
             self.count("conflict:" + name)
         return found
 
-    # -- entries -----------------------------------------------------------------------------------------------------
+    # -- entries
 
     def _adds(self, key: bytes) -> None:
         """Adds of one ID, and adds of one pair."""
@@ -191,7 +208,7 @@ class Conflicts:
                 highest = max(highest, self._id((region, counters[place - 1])))
         return highest
 
-    # -- groups ------------------------------------------------------------------------------------------------------
+    # -- groups
 
     def _destroy(self, key: bytes, dot: Dot) -> None:
         effect = self.past.at(dot)
@@ -251,7 +268,7 @@ class Conflicts:
             ):
                 self.count("conflict:one entry acknowledged twice")
 
-    # -- deadlines, configuration ------------------------------------------------------------------------------------
+    # -- deadlines, configuration
 
     def _deadline(self, key: bytes, dot: Dot) -> None:
         if any(other < dot for other in self.past.unaware(dot, key, p.DEADLINE)):
@@ -274,7 +291,7 @@ class Conflicts:
         if self._met(dot, key, p.PAIR, "configuration and idempotent add") or twins:
             self.count("rule:S9.4")
 
-    # -- RENAME ------------------------------------------------------------------------------------------------------
+    # -- RENAME
 
     def _rename(self, rename: Rename) -> None:
         effects = self.past.effects[rename.dot[0]]

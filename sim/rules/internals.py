@@ -26,7 +26,7 @@ class Internals:
         self._relayed = False
         self.gone: dict[int, Vector] = {}  # region gone for good → what it had on its disk
 
-    # -- while it goes on --------------------------------------------------------------------------------------------
+    # -- while it goes on
 
     def began(self, event: Began, engine: Engine, clock_ms: int) -> None:
         """A process has loaded what is on its disk."""
@@ -83,7 +83,7 @@ class Internals:
             ):
                 self.count("rule:S3.1")
 
-    # -- at the end --------------------------------------------------------------------------------------------------
+    # -- at the end
 
     def conclude(self, past: CausalPast, engines: dict[int, Engine]) -> None:
         """What the regions hold when all is over."""

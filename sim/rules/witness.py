@@ -40,9 +40,8 @@ class Witness(Checker):
         self.commands = Commands(setup.ask, self.count)
         self.inside = Internals(self.count)
         self.world: World | None = None
-        self._issued = dict.fromkeys(
-            setup.regions, 0
-        )  # the highest counter that each region is known to have given
+        # the highest counter that each region is known to have given
+        self._issued = dict.fromkeys(setup.regions, 0)
         self._looks = 0
 
     def watch(self, world: World) -> None:
@@ -52,7 +51,7 @@ class Witness(Checker):
     def count(self, name: str) -> None:
         self.counters[name] = self.counters.get(name, 0) + 1
 
-    # -- processes ---------------------------------------------------------------------------------------------------
+    # -- processes
 
     def began(self, event: Began) -> None:
         own = event.vector.get(event.region, 0)
@@ -73,7 +72,7 @@ class Witness(Checker):
             if engine.keyspace.late_arrivals:
                 self.count("rule:S7.2")
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def executed(self, operation: Operation) -> None:
         if not operation.waited:
@@ -92,9 +91,8 @@ class Witness(Checker):
         if last >= first:
             self._issued[region] = max(self._issued[region], last)
             known = self.past.steps[region].last
-            if (
-                not known or known[-1] < last or event.how in ("tick", "waited")
-            ):  # else its own effects have come back
+            if not known or known[-1] < last or event.how in ("tick", "waited"):
+                # else its own effects have come back
                 self.past.steps[region].add(first, last, event.after, event.how != "waited")
         if self.world is not None:
             self.inside.moved(event, self.world.regions[region].engine)
@@ -127,7 +125,7 @@ class Witness(Checker):
             for region in shown:
                 self.inside.look(self.world.regions[region].engine)
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- the end
 
     def finish(self, end: End) -> None:
         """All effects are known, and where they have got to."""
