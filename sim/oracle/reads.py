@@ -69,7 +69,7 @@ def entries_must_be(
 ) -> None:
     """Raises Wrong unless the reply shows these entries with their fields, in order.
 
-    An entry that is shown although a removal took it has come back (`no_return`).
+    An entry that is shown although a removal took it has come back (invariant 10).
     """
     if reply == [add.shown for add in expected]:
         return
@@ -324,7 +324,7 @@ def xidmp_cfgget(follower: Follower, words: Words, reply: Reply) -> None:
 def groups_must_be(follower: Follower, key: bytes, names: list[bytes], what: str) -> None:
     """Raises Wrong unless `names` are the live groups of the key.
 
-    A group that is shown although a tombstone or an expiry killed it has come back (`no_return`).
+    A group that is shown although a tombstone or an expiry killed it has come back (invariant 10).
     """
     state = follower.existing(key)
     expected = [] if state is None else sorted(state.groups)
@@ -354,7 +354,7 @@ def xinfo_groups(follower: Follower, words: Words, reply: Reply) -> None:
 
 
 def group_lives(place: int) -> Judge:
-    """The judge of a command that needs a live group: word `place` is the key, the next its name."""
+    """The judge of a command on a live group: word `place` is its key, the next word its name."""
 
     def judge(follower: Follower, words: Words, reply: Reply) -> None:
         _group_must_live(follower, words[place], words[place + 1], reply)
