@@ -53,7 +53,7 @@ class GroupConsumer(Client):
         self.takes_up = False
 
     def forget(self) -> None:
-        """Starts without memory: creates its group if it is one that does, then asks for its PEL."""
+        """Starts without memory; it may create its group first, then reads its pending entries."""
         self.held = []
         self.acknowledged = []
         self.seen = []

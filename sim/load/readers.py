@@ -72,7 +72,7 @@ class Looker(Client):
     """Reads of every kind. They must change nothing, and must agree with the writes."""
 
     def bound(self, draw: Random, now_ms: int, key: bytes, extreme: bytes) -> bytes:
-        """A bound of a range: the extreme, a known ID, complete or not, exclusive or not, or any."""
+        """A bound of a range: the extreme, a known ID in all its forms, or an unknown ID."""
         chance = draw.random()
         one = self.known_id(draw, key)
         if chance < 0.3 or one is None:

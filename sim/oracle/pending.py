@@ -101,5 +101,5 @@ class Pending:
             ):
                 raise Wrong(
                     f"a trim with ACKED removes {readable(add.shown_id)}, "
-                    f"which {readable(name)} has not delivered"
+                    f"which {readable(name)} has not given"
                 )
