@@ -1,6 +1,6 @@
 """The judges, one file for each invariant.
 
-A judge computes from what clients and disks were given; it never asks the engine for its opinion.
+A judge computes from the history (commands, replies, vectors, committed blocks), not from engines.
 
 Reading order:
 
@@ -10,19 +10,19 @@ Reading order:
 - `unique_ids`: invariant 4, regions never generate one ID twice.
 - `vectors`: invariant 5, vectors never regress and effects are applied without gaps.
 - `digests`: invariant 6, equal vectors have equal digests.
-- `group_reads`: invariant 7, group reads skip nothing and repeat only by rule.
-- `redelivery`: invariant 8, acknowledged entries are not delivered again.
 - `removals`: invariant 9, removals and replies agree with the naive model.
 - `no_return`: invariant 10, a removed element never comes back.
 - `liveness`: invariant 11, regions converge, and a region that is awake answers.
 - `same_trace`: invariant 12, one seed gives one trace.
 - `delivery_arguments`: a naive parser of group commands and their replies.
 - `delivery_effects`: committed effects by dot, in an order in which they may be applied.
+- `delivery_tape`: the order of one region's steps, and the steps that a crash has lost.
+- `redelivery`: invariant 8, acknowledged entries are not delivered again.
 - `delivery_model`: the groups of one region, by definition.
 - `delivery_steps`: the effect of each group command on one possible local state.
 - `delivery_xread`: the required replies of XREAD.
 - `delivery_transactions`: the division of a transaction's effects among its commands.
-- `delivery_tape`: the order of one region's steps, and the steps that a crash has lost.
+- `group_reads`: invariant 7, group reads skip nothing and repeat only by rule.
 """
 
 from __future__ import annotations

@@ -181,18 +181,18 @@ class RegionModel:
         self.facts = facts
         self.state = State()
         self.groups: dict[Name, Group] = {}
-        # Effects are unknown that were never reported as committed.
+        # Some effects were never reported as committed, so the state is unknown.
         self.is_blind = False
         self.problems: list[str] = []
         # -- of the present step, for reads that were woken in the middle of it
         # Entries that were added, and entries that were removed.
         self.came: dict[Dot, Add] = {}
         self.went: dict[Dot, Add] = {}
-        # Those removed entries that also left the PELs (DELREF).
+        # The removed entries that also left the PELs (DELREF).
         self.dereferenced: set[Dot] = set()
         # Groups that ended, began anew, or changed their starts, or that a deadline may hide.
         self.turned: set[Name] = set()
-        # The step merged several effects; whether in one go is not visible.
+        # The step merged several effects; which of them came together is not visible.
         self.is_loose = False
         # Key → the highest ID that an XREAD has returned (S7.2).
         self.xread_highest: dict[bytes, int] = {}
@@ -401,7 +401,7 @@ class RegionModel:
                     del local.pel[dot]
 
     def _unsettle_ambiguous(self, facts: list[Fact]) -> None:
-        """Marks groups whose incarnation depends on the order of effects merged in one go.
+        """Marks groups whose incarnation depends on the order of effects merged together.
 
         That order is not visible. Only a RemoveObserved depends on it: it ends an incarnation or
         not, as a concurrent create of the name was applied after or before it (S6.5, S10.3).

@@ -117,7 +117,7 @@ def deliver(
 
 
 def _why_not(key: KeyState, local: Local, extra: Reply) -> str:
-    """The fault of an entry that was delivered though it is not undelivered."""
+    """The fault of a delivered entry that `>` must not deliver."""
     found = [(dot, add) for dot, add in key.adds.items() if add.shown == extra]
     if not found:
         return f"handed out {ids_of([extra])}, which is not in the stream"

@@ -38,7 +38,7 @@ def xread(
         model.note_read(key, max([model.xread_highest.get(key, -1), *shown]))
         if relaxed and entries and len(model.came) > 1:
             model.late_is_exact = False
-    return f"answered for key {parts[0][0].decode()} out of turn" if parts else ""
+    return f"the reply has key {parts[0][0].decode()} out of order" if parts else ""
 
 
 def _read_above(

@@ -258,7 +258,7 @@ class GroupReads(TapeChecker):
     ) -> tuple[Optional[Group], str]:
         """The live group that a command names, and the fault of its reply.
 
-        (None, "") if the group is not live and the reply is the error that says so.
+        (None, "") if the reply is an error that does not contradict the state.
         """
         group = model.group(name)
         is_there = group is not None and not model.is_hidden(name[0], clock_ms)
@@ -382,7 +382,7 @@ class GroupReads(TapeChecker):
             elif trying:
                 return "not known"
         if done < len(parts):
-            return f"answered for key {parts[done][0].decode()} out of turn"
+            return f"the reply has key {parts[done][0].decode()} out of order"
         for group, right in handed:
             settled = group.taken | model.dereferenced
             for local, taken in right:

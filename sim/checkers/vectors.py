@@ -181,7 +181,11 @@ class Vectors(OracleJudge):
             known.at_most.append(after)
 
     def _received(self, event: Moved, origin: int, counter: int) -> None:
-        """Judges effects of another region: they are on its disk, end a block, and rest on ours."""
+        """Judges the effects of another region that arrived here.
+
+        They must be on that region's disk, reach to the end of a block, and lack nothing that they
+        rest on.
+        """
         source = self.regions[origin]
         if self.oracle.blind:
             return

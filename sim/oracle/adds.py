@@ -37,7 +37,7 @@ def observes_all(follower: Follower, vector: dict[int, int], what: str) -> None:
 
 
 def clean_slate(follower: Follower, key: bytes) -> None:
-    """The unit of a write that creates a key first removes the rest of the absent key (S10.5)."""
+    """A write that creates a key over remnants of an absent one first removes them (S10.5)."""
     state = follower.state.keys.get(key)
     if state is None or follower.existing(key) is not None:
         return
@@ -50,12 +50,12 @@ def clean_slate(follower: Follower, key: bytes) -> None:
     )
     effect = follower.next()
     if not left and not (isinstance(effect, fx.RemoveObserved) and state.open_pair_count()):
-        # The rest may be pairs alone, and their collection is not visible from outside.
+        # The remnants may be pairs alone, whose collection is not visible from outside.
         return
-    removal = follower.issued(fx.RemoveObserved, key, "creating a key over the rest of one")
+    removal = follower.issued(fx.RemoveObserved, key, "creating a key over remnants")
     observes_all(follower, removal.vector, "RemoveObserved")
     if not removal.with_deadlines:
-        raise Wrong("creating a key over the rest of one must take the deadlines, too")
+        raise Wrong("creating a key over remnants must take the deadlines, too")
     had_deadlines = bool(state.deadlines)
     follower.apply()
     if had_deadlines:

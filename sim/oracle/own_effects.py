@@ -1,7 +1,7 @@
 """The effects that a region may issue without a command; any other is a fault.
 
 They are announcements (S8.1), removals of conflict losers (S9.2), removals of hidden keys
-(S10.3), and removals of the rest of absent keys (S10.6).
+(S10.3), and removals of the remnants of absent keys (S10.6).
 """
 
 from __future__ import annotations
@@ -104,13 +104,13 @@ def _expiry(follower: Follower, effect: fx.RemoveObserved, others: dict[int, Vec
             raise Wrong(f"removed {name} as expired before region {lacking[0]} had that deadline")
         return
     if state.is_present() and not state.is_hidden(follower.clock_ms):
-        raise Wrong(f"removed the rest of {name}, which exists")
+        raise Wrong(f"removed the remnants of {name}, which exists")
     if state.has_header() or state.groups or state.stream:
         raise Wrong(
-            f"removed the rest of {name}, which holds more than deadlines and configuration"
+            f"removed the remnants of {name}, which holds more than deadlines and configuration"
         )
     if not (state.deadlines or state.configurations):
-        raise Wrong(f"removed the rest of {name}, which holds nothing")
+        raise Wrong(f"removed the remnants of {name}, which holds nothing")
     unstable = [
         region
         for region, vector in others.items()
@@ -119,5 +119,5 @@ def _expiry(follower: Follower, effect: fx.RemoveObserved, others: dict[int, Vec
     ]
     if unstable and not follower.record.restores:
         raise Wrong(
-            f"removed the rest of {name} before region {unstable[0]} had every effect on it"
+            f"removed the remnants of {name} before region {unstable[0]} had every effect on it"
         )

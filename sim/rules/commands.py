@@ -44,7 +44,7 @@ class Delivered:
 
     def __init__(self) -> None:
         self.all: dict[int, Vector] = {}
-        # Those that no XACK in this region named.
+        # Of these, the entries that no XACK in this region named.
         self.pending: dict[int, Vector] = {}
         # The highest ID delivered since the last SETID, CREATE, DESTROY or start.
         self.highest = 0
