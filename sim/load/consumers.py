@@ -49,7 +49,7 @@ class GroupConsumer(Client):
         # Keys in which it must create its group.
         self.missing: list[bytes] = []
         self.forget()
-        # Whether it asks for its pending entries next; only after a crash.
+        # Whether it reads its pending entries next; set by a crash.
         self.takes_up = False
 
     def forget(self) -> None:

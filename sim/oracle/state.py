@@ -185,7 +185,7 @@ class KeyState:
     # -- removals
 
     def drop(self, dots: list[Dot]) -> None:
-        """Takes entries that are now removed out of `adds` and `stream`."""
+        """Removes the entries with these dots from `adds` and `stream`."""
         if len(dots) > 8:
             for dot in dots:
                 del self.adds[dot]
