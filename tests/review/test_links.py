@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.sync.messages import Acknowledge
+from anabranch.sync.messages import VectorAcknowledgement
 from tests.sync.fakes import World, mesh
 
 
@@ -22,7 +22,7 @@ def test_nothing_said_after_down_calls_the_peer_direct() -> None:
     receiver.acknowledge(engine.disk_vector, frozenset({2, 3}), None)
     engine.link(2, "DOWN")
     message = hub.next_message(link.connection.number, world.now_ms)
-    assert isinstance(message, Acknowledge)
+    assert isinstance(message, VectorAcknowledgement)
     assert message.direct == frozenset({3})
 
 
