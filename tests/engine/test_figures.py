@@ -6,8 +6,8 @@ import pytest
 
 from anabranch.crdt.block import Block
 from anabranch.crdt.errors import ChainForked, SyncGap
-from anabranch.region.engine.figures import figures
 from anabranch.region.engine.commands.info import info_text
+from anabranch.region.engine.figures import figures
 from tests.review.support import Place, carry, cluster, sync, tell
 
 
