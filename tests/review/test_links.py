@@ -42,9 +42,9 @@ def test_down_and_up_between_two_ticks_loses_nothing() -> None:
     while not connection.receiver.ready:
         world.now_ms += 5
         world.hubs[2].tick(world.now_ms)
-        world._work(2)
+        world.work(2)
         for pipe in world.pipes:
-            world._carry(pipe)
+            world.carry(pipe)
     engine.link(2, "DOWN")
     hub.merge_some(1 << 20, world.now_ms)
     engine.link(2, "UP")
