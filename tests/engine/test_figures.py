@@ -6,8 +6,8 @@ import pytest
 
 from anabranch.crdt.block import Block
 from anabranch.crdt.errors import ChainForked, SyncGap
-from anabranch.region.engine.figures import figures
 from anabranch.region.engine.commands.info import info_text
+from anabranch.region.engine.figures import figures
 from tests.review.support import Place, carry, cluster, sync, tell
 
 
@@ -153,7 +153,7 @@ def test_states_and_vectors() -> None:
         0,
     ]
     assert metric(us, "uncommitted_bytes") > 0 and metric(us, "changes_since_checkpoint") == 2
-    us.engine.state.lifecycle.enter_recovery(5000)
+    us.engine.state.lifecycle.enter_recovery()
     assert [metric(us, "state", state=state) for state in ("starting", "serving", "recovery")] == [
         0,
         0,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from anabranch.region.engine.commands.info import human, info_text
 from anabranch.region.engine.dispatch import find_command
 from anabranch.region.engine.figures import figures
-from anabranch.region.engine.commands.info import human, info_text
 from anabranch.region.engine.replies import ErrorReply, MapReply, NoReply, Reply, VerbatimText
 from anabranch.region.http import _Figures
 from tests.engine.test_connection import Client, pairs_of, text_of

@@ -6,18 +6,24 @@ from typing import Optional
 
 from anabranch.crdt.apply import apply_block
 from anabranch.crdt.block import Block
+from anabranch.crdt.gossip import StartAnswer, StartQuestion
 from anabranch.crdt.idempotency import NO_LIMIT, PairLimits
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import apply_local, read_records
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.state import read_snapshot
+from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
 from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater
 from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, Row, SnapshotRow
 from anabranch.region.engine.settings import Settings
+from anabranch.sync.handshake import LinkLimits
+from anabranch.sync.links import PeerConnection
+from anabranch.sync.receiver import Receiver
+from anabranch.sync.start_asking import StartAsking
 from tests.support.engines import engine_on
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
@@ -50,8 +56,8 @@ class Place:
         for row in self.rows:
             self._replay(keyspace, row)
             disk_clock_ms = row.clock_ms
-        clock_ms = max(self.now_ms, disk_clock_ms)
-        life = max(clock_ms, int(self.meta.get("life", b"0")) + 1)
+        clock = EngineClock(max(self.now_ms, disk_clock_ms))
+        life = max(clock.now_ms, int(self.meta.get("life", b"0")) + 1)
         recovery = recovery or int(self.meta.get("recovery", b"0"))
         self.meta.update(life=b"%d" % life, recovery=b"%d" % recovery)
         members = [Member(member.region_id, member.name) for member in self.members]
@@ -59,8 +65,8 @@ class Place:
             keyspace,
             Members("test", self.region_id, NAMES[self.region_id], members),
             self.settings,
-            Lifecycle(self.region_id, life, recovery, clock_ms, self.patience_ms),
-            clock_ms,
+            Lifecycle(self.region_id, life, recovery, clock, self.patience_ms),
+            clock,
             disk_clock_ms,
         )
 
@@ -132,6 +138,39 @@ class Place:
 
     def digest(self) -> Reply:
         return self("CRDT.DIGEST")
+
+
+def greet(one: Place, other: Place) -> None:
+    """The handshake of a link: each side names its life and tells what it has on disk."""
+    for hearing, named in ((one, other), (other, one)):
+        hearing.engine.hear_lives({named.region_id: named.engine.life}, hearing.now_ms)
+        held = dict(named.engine.disk_vector)
+        hearing.engine.peer_holds(named.region_id, held, hearing.now_ms)
+
+
+def ask_start(asker: Place, answerer: Place) -> Optional[StartAnswer]:
+    """The start of `asker` asks, and takes the answer; None when it has nothing to ask (S13.6)."""
+    question = asker.engine.start_question()
+    if question is None:
+        return None
+    answer = answer_of(answerer, asker, question)
+    asker.engine.start_answered(answerer.region_id, answer, asker.now_ms)
+    return answer
+
+
+def answer_of(answerer: Place, asker: Place, question: StartQuestion) -> StartAnswer:
+    """What `answerer` says to a question, once its disk holds what it has applied."""
+    receiver = Receiver(asker.region_id, LinkLimits(answerer.settings))
+    receiver.open = True
+    connection = PeerConnection(1, 0, receiver=receiver)
+    asking = StartAsking(answerer.engine)
+    answerer.engine.hear_lives(question.lives, answerer.now_ms)
+    asking.asked(connection, question, answerer.now_ms)
+    answerer.commit()
+    asking.committed(answerer.engine.committed_position)
+    answer = connection.next_message()
+    assert isinstance(answer, StartAnswer)
+    return answer
 
 
 def carry(source: Place, target: Place, gossip: bool = True) -> None:

@@ -45,7 +45,7 @@ def test_groups_that_come_and_go_while_nobody_receives() -> None:
 def test_pairs_that_a_recovering_region_merges_are_not_listed_for_ever() -> None:
     """S14: while no effect may be issued nothing is made of the pairs just merged: all are looked through when recovery is over (S9.2)."""
     us, eu = cluster(2)
-    us.engine.state.lifecycle.enter_recovery(1000)
+    us.engine.state.lifecycle.enter_recovery()
     us.at(1000)
     assert us.engine.state.lifecycle.state == RECOVERY
     for number in range(50):

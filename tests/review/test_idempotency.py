@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from anabranch.crdt.idempotency import Pairs
-from anabranch.region.engine.figures import Holdings, figures
 from anabranch.region.engine.commands.info import crdt
+from anabranch.region.engine.figures import Holdings, figures
 from anabranch.region.engine.replies import MapReply
 from tests.review.support import Place, carry, cluster, sync, tell
 

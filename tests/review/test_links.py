@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.sync.messages import Acknowledge
+from anabranch.sync.messages import VectorAcknowledgement
 from tests.sync.fakes import World, mesh
 
 
@@ -22,7 +22,7 @@ def test_nothing_said_after_down_calls_the_peer_direct() -> None:
     receiver.acknowledge(engine.disk_vector, frozenset({2, 3}), None)
     engine.link(2, "DOWN")
     message = hub.next_message(link.connection.number, world.now_ms)
-    assert isinstance(message, Acknowledge)
+    assert isinstance(message, VectorAcknowledgement)
     assert message.direct == frozenset({3})
 
 
@@ -42,9 +42,9 @@ def test_down_and_up_between_two_ticks_loses_nothing() -> None:
     while not connection.receiver.ready:
         world.now_ms += 5
         world.hubs[2].tick(world.now_ms)
-        world._work(2)
+        world.work(2)
         for pipe in world.pipes:
-            world._carry(pipe)
+            world.carry(pipe)
     engine.link(2, "DOWN")
     hub.merge_some(1 << 20, world.now_ms)
     engine.link(2, "UP")

@@ -15,7 +15,7 @@ from anabranch.crdt.vector import includes, raise_to
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import MapReply, Reply
 from anabranch.region.engine.rows import SnapshotRow
-from tests.review.support import Place, cluster, tell
+from tests.review.support import Place, ask_start, cluster, greet, tell
 
 SEEDS = range(24)
 KEYS = ["a", "b"]
@@ -57,17 +57,14 @@ class World:
         return vector
 
     def exchange(self, source: Place, target: Place) -> None:
-        """A connection is made: each says what it holds; then blocks, or a snapshot; then heartbeats."""
+        """A connection is made: handshake, start questions; then blocks, or a snapshot; then heartbeats."""
         if self.cut_off in (source.region_id, target.region_id):
             return
         source.commit()
         target.commit()
-        source.engine.peer_holds(
-            target.region_id, target.engine.life, dict(target.engine.disk_vector), source.now_ms
-        )
-        target.engine.peer_holds(
-            source.region_id, source.engine.life, dict(source.engine.disk_vector), target.now_ms
-        )
+        greet(source, target)
+        ask_start(source, target)
+        ask_start(target, source)
         if self.chance.random() < 0.1 or not includes(target.engine.vector, self.floor(source)):
             cut = source.engine.snapshot_cut()
             source.commit()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from anabranch.crdt.gossip import Answer, Gossip, Heard, Question
+from anabranch.crdt.gossip import Gossip, Heard, RecoveryAnswer, RecoveryQuestion
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
-from tests.review.support import carry, cluster, code, sync, tell
+from tests.review.support import ask_start, carry, cluster, code, greet, sync, tell
 
 
 def test_a_recovery_that_begins_during_the_start_is_durable() -> None:
@@ -22,7 +22,7 @@ def test_a_recovery_that_begins_during_the_start_is_durable() -> None:
     us.patience_ms = 1000
     us.restart(2000, backup)
     assert us.engine.state.lifecycle.state == STARTING
-    us.engine.peer_holds(2, eu.engine.life, eu.engine.disk_vector, 2001)
+    us.engine.peer_holds(2, eu.engine.disk_vector, 2001)
     assert us.engine.state.lifecycle.state == RECOVERY
     us.commit()
     us.restart(3000)
@@ -46,7 +46,8 @@ def test_own_effects_from_a_peer_while_starting_begin_a_recovery() -> None:
     carry(us, ap)
     us.patience_ms = 1000
     us.restart(2000, backup)
-    us.engine.peer_holds(2, eu.engine.life, eu.engine.disk_vector, 2001)
+    greet(us, eu)
+    ask_start(us, eu)
     assert us.engine.state.lifecycle.state == STARTING
     carry(ap, eu)
     carry(eu, us)
@@ -133,13 +134,15 @@ def test_an_answer_that_was_taken_in_recovery_says_so() -> None:
     leaves. What it took in recovery is what it answers, so it must be marked as such.
     """
     eu = cluster(2)[1]
-    eu.engine.state.lifecycle.enter_recovery(2000)
+    eu.engine.state.lifecycle.enter_recovery()
     began = eu.engine.state.lifecycle.recovery
     eu.engine.tick(2000)
     eu.ok("CRDT.VECTOR")
     eu.engine.state.journal.push_clock()
-    eu.engine.hear(Gossip([], [Question(1, 7, 1, 7)], []), 2000)
-    question_answered = Answer(2, eu.engine.life, eu.engine.state.lifecycle.asking, 1, {}, 0)
+    eu.engine.hear(Gossip([], [RecoveryQuestion(1, 7, 1, 7, {})], []), 2000)
+    question_answered = RecoveryAnswer(
+        2, eu.engine.life, eu.engine.state.lifecycle.asking, 1, {}, 0, 0
+    )
     eu.engine.hear(Gossip([], [], [question_answered]), 2000)
     eu.engine.tick(2001)
     assert eu.engine.state.lifecycle.state == SERVING
@@ -150,7 +153,7 @@ def test_an_answer_that_was_taken_in_recovery_says_so() -> None:
 def test_a_question_tells_of_a_higher_life_of_oneself() -> None:
     """S1.3: whenever a region hears a higher number of itself, it takes one higher still. An old question may be all that tells of it."""
     us, _ = cluster(2)
-    us.engine.hear(Gossip([], [Question(1, us.engine.life + 100, 3, 5)], []), 1000)
+    us.engine.hear(Gossip([], [RecoveryQuestion(1, us.engine.life + 100, 3, 5, {})], []), 1000)
     assert us.engine.life > 1100
 
 
@@ -164,7 +167,7 @@ def test_a_member_answers_with_all_that_it_has_applied_once_that_is_on_its_disk(
     us.ok("XADD", "x", "*", "f", "1")
     us.commit()
     eu.engine.merge(us.lacking({}), us.region_id, eu.now_ms)
-    eu.engine.hear(Gossip([], [Question(us.region_id, 2000, 1, 2000)], []), eu.now_ms)
+    eu.engine.hear(Gossip([], [RecoveryQuestion(us.region_id, 2000, 1, 2000, {})], []), eu.now_ms)
     assert us.region_id not in eu.engine.state.lifecycle.answers
     eu.commit()
     assert eu.engine.state.lifecycle.answers[us.region_id][eu.region_id].vector == {us.region_id: 1}

@@ -15,13 +15,36 @@ from anabranch.region.engine.settings import Settings
 def _config(restored: bool) -> Any:
     members = {"us": 1, "eu": 2}
     return SimpleNamespace(
-        cluster="c", region_id=1, name="us", members=members, settings=Settings(), restored=restored
+        cluster="c",
+        region_id=1,
+        name="us",
+        members=members,
+        settings=Settings(),
+        restored=restored,
+        peers={},
     )
+
+
+class SetClock:
+    """A clock that stands where a test sets it."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def steady_ms(self) -> int:
+        return self._now_ms
+
+    def steady_us(self) -> int:
+        return 1000 * self._now_ms
 
 
 async def _start(directory: Path, now_ms: int, restored: bool = False) -> tuple[Engine, Database]:
     database = Database(directory)
-    return (await starting.start(_config(restored), database, now_ms))[0], database
+    driver = await starting.start(_config(restored), database, SetClock(now_ms))
+    return driver.engine, database
 
 
 async def test_a_backup_taken_in_recovery_begins_another_recovery(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.review.support import Place, carry, cluster, code
 def test_a_transaction_refused_in_recovery_is_over() -> None:
     """S13.8: EXEC gets READONLY, and the client is out of MULTI, as after any EXEC. Else its next commands would be queued unseen."""
     us = cluster(2)[0]
-    us.engine.state.lifecycle.enter_recovery(1000)
+    us.engine.state.lifecycle.enter_recovery()
     us.at(1000)
     assert us.engine.state.lifecycle.state == RECOVERY
     us.ok("MULTI")

@@ -19,11 +19,14 @@ def engine_on(
     members: Members,
     settings: Settings,
     lifecycle: Lifecycle,
-    clock_ms: int,
+    clock: EngineClock,
     disk_clock_ms: int,
 ) -> Engine:
-    """An engine as `region.starting` makes it. `disk_clock_ms` is the clock that its disk has."""
-    journal = Journal(keyspace, keyspace.position, EngineClock(clock_ms))
+    """An engine as `region.starting` makes it.
+
+    `clock` is also the lifecycle's. `disk_clock_ms` is the clock that its disk has.
+    """
+    journal = Journal(keyspace, keyspace.position, clock)
     return Engine(
         EngineState(
             members, settings, keyspace, journal, lifecycle, disk_clock_ms, registry.commands()
@@ -33,11 +36,12 @@ def engine_on(
 
 def single(region_id: int = 1, now_ms: int = 1, settings: Settings | None = None) -> Engine:
     """A region alone in its cluster, with nothing on its disk."""
+    clock = EngineClock(now_ms)
     return engine_on(
         Keyspace(region_id, NodeLimits()),
         Members("single", region_id, "us", [Member(region_id, "us")]),
         settings or Settings(),
-        Lifecycle(region_id, now_ms, 0, now_ms, 0),
-        now_ms,
+        Lifecycle(region_id, now_ms, 0, clock, 0),
+        clock,
         now_ms,
     )

@@ -1,6 +1,7 @@
-"""A region without commands: an engine that applies blocks to a set, its log, and a network of hubs without sockets or clocks.
+"""A region without commands, and a network of hubs without sockets or clocks.
 
-A block's body names what its region had applied before it, so that `FakeEngine.merge` notices every breach of causal order (S2.1).
+The engine applies blocks to a set, and keeps its log in memory. A block's body names what its region
+had applied before it, so that `FakeEngine.merge` notices every breach of causal order (S2.1).
 """
 
 from __future__ import annotations
@@ -9,17 +10,24 @@ import itertools
 import json
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Optional
 
 from anabranch.crdt.block import NO_CHAIN, Block, chain_after
-from anabranch.crdt.errors import ChainForked, NotAMember, SyncGap
-from anabranch.crdt.gossip import Gossip, Heard
+from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
+from anabranch.crdt.gossip import Gossip, Heard, StartAnswer, StartQuestion
 from anabranch.crdt.vector import includes, joined, raise_to
 from anabranch.region.engine.settings import Settings
 from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up
 from anabranch.sync.hub import Hub
-from anabranch.sync.sender import CheckChains, Locate, ReadBlock, ReadLog
+from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog
+from anabranch.sync.log_tail import LogTail
+from anabranch.sync.messages import Message
+from anabranch.sync.work import HubWork
+
+# A tail of the log that holds everything, and one that holds the newest block only.
+WHOLE_TAIL = 1 << 30
+SHORT_TAIL = 1
 
 NAMES = {1: "us", 2: "eu", 3: "ap", 4: "sa", 5: "af"}
 
@@ -32,9 +40,14 @@ class FakeMember:
 
 
 class FakeRow:
-    def __init__(self, position: int, block: Optional[Block]) -> None:
+    """`joined` is the vector of the snapshot whose row it is. Without block and snapshot it is a local record."""
+
+    def __init__(
+        self, position: int, block: Optional[Block], joined: Optional[dict[int, int]] = None
+    ) -> None:
         self.position = position
         self.block = block
+        self.joined = joined
 
 
 class FakeAttestation:
@@ -65,20 +78,35 @@ class FakeCut:
 
 
 class FakeLog:
-    """The committed log. `base`: what it no longer tells."""
+    """The committed log, with its tail as the driver keeps it. `reads` counts what was read from it."""
 
-    def __init__(self) -> None:
+    def __init__(self, tail_bytes: int) -> None:
         self.rows: list[FakeRow] = []
-        self.base: dict[int, int] = {}
-        self.last_position = 0
+        self.tail = LogTail(0, {}, tail_bytes)
         self.reads = 0
 
+    def commit(self, rows: list[FakeRow], position: int) -> None:
+        for row in rows:
+            if row.joined is not None:
+                self.tail.raise_floor(row.joined)
+        self.rows += rows
+        for row in rows:
+            if row.joined is not None:
+                self.tail.restart(row.position)
+            elif row.block is not None:
+                self.tail.append(row)  # type: ignore[arg-type]  # its block is there
+        self.tail.committed(position)
+
     def truncate(self, rows_kept: int) -> None:
-        cut = len(self.rows) - rows_kept
-        for row in self.rows[: max(cut, 0)]:
+        """Retention: all but the newest rows go."""
+        floor: dict[int, int] = {}
+        gone = self.rows[: max(len(self.rows) - rows_kept, 0)]
+        for row in gone:
             if row.block is not None:
-                raise_to(self.base, {row.block.origin: row.block.last})
-        self.rows = self.rows[max(cut, 0) :]
+                raise_to(floor, {row.block.origin: row.block.last})
+        if gone:
+            self.tail.cut_off(gone[-1].position, floor)
+            self.rows = self.rows[len(gone) :]
 
     def read(self, position: int, bytes_max: int) -> list[FakeRow]:
         self.reads += 1
@@ -94,12 +122,10 @@ class FakeLog:
         return result
 
     def locate(self, vector: dict[int, int]) -> Optional[int]:
-        if not includes(vector, self.base):
-            return None
         for row in self.rows:
             if row.block is not None and vector.get(row.block.origin, 0) < row.block.last:
                 return row.position - 1
-        return self.last_position
+        return None
 
     def block(self, origin: int, counter: int) -> Optional[Block]:
         for row in self.rows:
@@ -115,20 +141,19 @@ class FakeLog:
         found = self.block(origin, counter)
         return found.chain if found is not None and found.last == counter else None
 
-    async def rows_after(self, position: int, bytes_max: int) -> list[FakeRow]:
-        return self.read(position, bytes_max)
-
-    def reaches_back(self, vector: dict[int, int]) -> bool:
-        return self.locate(vector) is not None
-
-    async def position_for(self, vector: dict[int, int]) -> Optional[int]:
-        return self.locate(vector)
-
-    async def block_with(self, origin: int, counter: int) -> Optional[Block]:
-        return self.block(origin, counter)
-
-    async def chain_at(self, origin: int, counter: int) -> Optional[bytes]:
-        return self.chain(origin, counter)
+    def answer(self, request: Any) -> Any:
+        """What the database says to a question."""
+        if isinstance(request, ReadLog):
+            return self.read(request.position, request.bytes_max)
+        if isinstance(request, Locate):
+            return self.locate(request.vector)
+        if isinstance(request, ReadBlock):
+            return self.block(request.origin, request.counter)
+        assert isinstance(request, CheckChains)
+        for origin, chain in sorted(request.chains.items()):
+            if self.chain(origin, request.vector[origin]) not in (None, chain):
+                return origin
+        return 0
 
 
 class FakeLinkRequest:
@@ -144,13 +169,14 @@ class FakeEngine:
         cluster: str = "c",
         name: str = "",
         life: int = 1,
+        tail_bytes: int = WHOLE_TAIL,
     ) -> None:
         self.cluster = cluster
         self.region_id = region_id
         self.name = name or members.get(region_id, NAMES[region_id])
         self.members = {rid: FakeMember(rid, member) for rid, member in members.items()}
         self.life = life
-        self.log = FakeLog()
+        self.log = FakeLog(tail_bytes)
         self.vector: dict[int, int] = {}
         self.chains: dict[int, bytes] = {}
         self.held: set[tuple[int, int, str]] = set()  # (origin, counter, payload)
@@ -159,11 +185,15 @@ class FakeEngine:
         self.disk_vector: dict[int, int] = {}
         self.disk_chains: dict[int, bytes] = {}
         self.committed_position = 0
-        self.join_base: Optional[dict[int, int]] = None
-        # What sync told it
+        self.collected: dict[int, int] = {}
+        # What it asks the others, as a start does; None: it serves.
+        self.question: Optional[StartQuestion] = None
+        # -- what sync told it
+        self.lives: dict[int, int] = {}
+        self.start_answers: list[tuple[int, StartAnswer]] = []
         self.states: dict[int, tuple[str, str]] = {}
         self.receivers: set[int] = set()
-        self.peers_hold: dict[int, tuple[int, dict[int, int]]] = {}
+        self.peers_hold: dict[int, dict[int, int]] = {}
         self.peer_acks: dict[int, dict[int, int]] = {}
         self.heard: dict[int, Heard] = {}
         self.compared: list[tuple[int, bool]] = []
@@ -187,12 +217,9 @@ class FakeEngine:
 
     def commit(self) -> list[FakeRow]:
         rows, self.pending = self.pending, []
-        self.log.rows += rows
-        self.log.last_position = self.committed_position = self.position
+        self.log.commit(rows, self.position)
+        self.committed_position = self.position
         self.disk_vector, self.disk_chains = dict(self.vector), dict(self.chains)
-        if self.join_base is not None:
-            raise_to(self.log.base, self.join_base)
-            self.join_base = None
         return [row for row in rows if row.block is not None]
 
     def link(self, peer: int, action: str, delay_ms: int = 0) -> None:
@@ -205,7 +232,7 @@ class FakeEngine:
     def digest(self) -> bytes:
         return hash(frozenset(self.held)).to_bytes(16, "big", signed=True)
 
-    # -- the doors
+    # -- what sync calls
 
     def _apply(self, block: Block) -> None:
         self.vector[block.origin] = block.last
@@ -213,6 +240,9 @@ class FakeEngine:
         self.held.add((block.origin, block.last, json.loads(block.body)["payload"][:16]))
         self.position += 1
         self.pending.append(FakeRow(self.position, block))
+
+    def want_commit(self) -> None:
+        """Whatever is there is committed in every step."""
 
     def attest(self, with_digest: bool, now_ms: int) -> FakeAttestation:
         return FakeAttestation(self, with_digest, now_ms)
@@ -237,14 +267,30 @@ class FakeEngine:
             self._apply(block)
             self.merged.append((source, block.origin, block.last))
 
-    def peer_holds(self, peer: int, life: int, vector: dict[int, int], now_ms: int) -> None:
-        self.peers_hold[peer] = (life, dict(vector))
+    def newest_life(self, peer: int) -> int:
+        return self.lives.get(peer, 0)
+
+    def hear_lives(self, lives: dict[int, int], now_ms: int) -> None:
+        raise_to(self.lives, lives)
+
+    def peer_holds(self, peer: int, vector: dict[int, int], now_ms: int) -> None:
+        self.peers_hold[peer] = dict(vector)
+
+    def start_question(self) -> Optional[StartQuestion]:
+        return self.question
+
+    def start_answered(self, peer: int, answer: StartAnswer, now_ms: int) -> None:
+        self.hear_lives({peer: answer.life}, now_ms)
+        self.start_answers.append((peer, answer))
 
     def gossip(self) -> Gossip:
         return Gossip(list(self.heard.values()), [], [])
 
     def hear(self, gossip: Gossip, now_ms: int) -> None:
+        for question in gossip.questions:
+            self.hear_lives({**question.lives, question.asker: question.life}, now_ms)
         for heard in gossip.heard:
+            self.hear_lives({heard.region_id: heard.life}, now_ms)
             known = self.heard.get(heard.region_id)
             if known is None or (known.life, known.clock_ms) < (heard.life, heard.clock_ms):
                 self.heard[heard.region_id] = heard
@@ -281,9 +327,70 @@ class FakeEngine:
                 self.chains[int(rid)] = bytes.fromhex(chain)
         self.vector = joined(self.vector, vector)
         self.held |= {(rid, counter, payload) for rid, counter, payload in state["held"]}
-        self.join_base = joined(self.join_base or {}, vector)
-        self.local_record()
+        self.position += 1
+        self.pending.append(FakeRow(self.position, None, vector))
         self.joins += 1
+
+
+class FakeDriver:
+    """The links of one region: a hub, and a disk that writes and answers at once."""
+
+    def __init__(
+        self,
+        engine: FakeEngine,
+        settings: Settings,
+        peers: Iterable[int],
+        clock: Callable[[], int],
+    ) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.hub = Hub(engine, settings, peers, engine.log.tail, clock())
+
+    def step(self) -> HubWork:
+        """Merges, commits and answers what was asked of the log; returns what is left to do."""
+        hub, now_ms = self.hub, self.clock()
+        while hub.merge_some(1 << 18, now_ms):
+            pass
+        self.engine.commit()
+        hub.committed(now_ms)
+        hub.obey(now_ms)
+        hub.ask_for_start()
+        work = hub.take_work()
+        for number, request in work.requests:
+            hub.answered(number, request, self.engine.log.answer(request), now_ms)
+        return work
+
+    # -- what carries connections calls
+
+    def dialled(self, peer: int) -> Optional[int]:
+        return self.hub.dial_opened(peer, self.clock())
+
+    def dial_failed(self, peer: int, text: str) -> None:
+        self.hub.dial_failed(peer, text, self.clock())
+
+    def accepted(self) -> int:
+        return self.hub.accepted(self.clock())
+
+    def received(self, connection: int, message: Message) -> None:
+        self.hub.received(connection, message, self.clock())
+
+    def malformed(self, connection: int, error: PeerError) -> None:
+        self.hub.malformed(connection, error, self.clock())
+
+    def disconnected(self, connection: int, text: str) -> None:
+        self.hub.closed(connection, text, self.clock())
+
+    def next_message(self, connection: int) -> Optional[Message]:
+        return self.hub.next_message(connection, self.clock())
+
+    def is_over(self, connection: int) -> bool:
+        return self.hub.finished(connection)
+
+    def sent(self, size: int) -> None:
+        self.hub.sent(size)
+
+    def compression(self) -> str:
+        return "zstd"
 
 
 class Pipe:
@@ -307,18 +414,19 @@ class World:
         links: list[tuple[int, int]],
         seed: int = 0,
         settings: Optional[dict[str, Any]] = None,
-        hand_rows: bool = False,
+        tail_bytes: int = WHOLE_TAIL,
     ) -> None:
         self.random = random.Random(seed)
         self.now_ms = 10_000_000
         self.settings = Settings(
             {"crdt-heartbeat-interval-ms": 50, "crdt-snapshot-patience-ms": 500, **(settings or {})}
         )
-        self.hand_rows = hand_rows
+        self.tail_bytes = tail_bytes
         self.topology = links
         members = {rid: NAMES[rid] for rid in sorted({rid for link in links for rid in link})}
         self.members = members
-        self.engines = {rid: FakeEngine(rid, members) for rid in members}
+        self.engines = {rid: FakeEngine(rid, members, tail_bytes=tail_bytes) for rid in members}
+        self.drivers: dict[int, FakeDriver] = {}
         self.hubs: dict[int, Hub] = {}
         self.pipes: list[Pipe] = []
         self.cut_links: set[tuple[int, int]] = set()
@@ -330,7 +438,15 @@ class World:
 
     def start(self, rid: int) -> None:
         peers = [acceptor for dialler, acceptor in self.topology if dialler == rid]
-        self.hubs[rid] = Hub(self.engines[rid], self.settings, peers, self.now_ms)
+        self.take_over(rid, FakeDriver(self.engines[rid], self.settings, peers, self._clock))
+
+    def take_over(self, rid: int, driver: FakeDriver) -> None:
+        """From now on that driver stands where region `rid` is dialled."""
+        self.drivers[rid] = driver
+        self.hubs[rid] = driver.hub
+
+    def _clock(self) -> int:
+        return self.now_ms
 
     # -- faults
 
@@ -359,7 +475,7 @@ class World:
     def put_back(self, rid: int, life: int) -> None:
         """The region goes on with nothing, in a later life; nobody is told that its connections are gone."""
         self.pipes = [pipe for pipe in self.pipes if rid not in (pipe.dialler, pipe.acceptor)]
-        self.engines[rid] = FakeEngine(rid, self.members, life=life)
+        self.engines[rid] = FakeEngine(rid, self.members, life=life, tail_bytes=self.tail_bytes)
         self.start(rid)
 
     # -- steps
@@ -370,13 +486,13 @@ class World:
         self.random.shuffle(order)
         for rid in order:
             self.hubs[rid].tick(self.now_ms)
-            self._work(rid)
+            self.work(rid)
         pipes = list(self.pipes)
         self.random.shuffle(pipes)
         for pipe in pipes:
-            self._carry(pipe)
+            self.carry(pipe)
         for rid in order:
-            self._work(rid)
+            self.work(rid)
 
     def run(self, ms: int = 1000, step_ms: int = 5) -> None:
         for _ in range(ms // step_ms):
@@ -419,36 +535,14 @@ class World:
         assert connection is not None
         return connection.receiver
 
-    def _work(self, rid: int) -> None:
-        hub, engine = self.hubs[rid], self.engines[rid]
-        while hub.merge_some(1 << 18, self.now_ms):
-            pass
-        rows = engine.commit()
-        if self.hand_rows:
-            hub.committed(engine.committed_position, self.now_ms, rows)
-        else:
-            hub.committed(engine.committed_position, self.now_ms)
-        for number, request in hub.take_requests():
-            hub.answered(number, request, self._ask(engine.log, request), self.now_ms)
-        for peer in hub.take_dials():
+    def work(self, rid: int) -> None:
+        """A region's step, and what it asks for."""
+        work = self.drivers[rid].step()
+        for peer in work.dials:
             self._dial(rid, peer)
-        for number in hub.take_closes():
+        for number in work.closes:
             self._close(rid, number)
-        self.notes += [f"{engine.name}: {note}" for note in hub.take_notes()]
-
-    def _ask(self, log: FakeLog, request: Any) -> Any:
-        if isinstance(request, ReadLog):
-            rows = log.read(request.position, request.bytes_max)
-            return None if log.locate(request.vector) is None else rows
-        if isinstance(request, Locate):
-            return log.locate(request.vector)
-        if isinstance(request, ReadBlock):
-            return log.block(request.origin, request.counter)
-        assert isinstance(request, CheckChains)
-        for origin, chain in sorted(request.chains.items()):
-            if log.chain(origin, request.vector[origin]) not in (None, chain):
-                return origin
-        return 0
+        self.notes += [f"{self.engines[rid].name}: {note}" for note in work.notes]
 
     def _dial(self, rid: int, peer: int) -> None:
         if (rid, peer) in self.cut_links or peer not in self.hubs:
@@ -465,7 +559,7 @@ class World:
                 other = pipe.dialler if pipe.acceptor == rid else pipe.acceptor
                 self.hubs[other].closed(pipe.numbers[other], "closed by the peer", self.now_ms)
 
-    def _carry(self, pipe: Pipe) -> None:
+    def carry(self, pipe: Pipe) -> None:
         for source, target in ((pipe.dialler, pipe.acceptor), (pipe.acceptor, pipe.dialler)):
             hub = self.hubs[source]
             # The transport has room for a few messages; a region that reads nothing fills it.

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from anabranch.sync.hub import Hub
 from anabranch.sync.messages import (
     Batch,
     BodyRequest,
@@ -18,7 +17,7 @@ from anabranch.sync.messages import (
     Refusal,
     SnapshotBegin,
 )
-from tests.sync.fakes import FakeEngine, World, line, mesh, ring
+from tests.sync.fakes import SHORT_TAIL, WHOLE_TAIL, FakeDriver, FakeEngine, World, line, mesh, ring
 
 TOPOLOGIES = {
     "mesh": mesh(1, 2, 3),
@@ -28,10 +27,10 @@ TOPOLOGIES = {
 }
 
 
-@pytest.mark.parametrize("hand_rows", [False, True])
+@pytest.mark.parametrize("tail_bytes", [SHORT_TAIL, WHOLE_TAIL])
 @pytest.mark.parametrize("name", TOPOLOGIES)
-def test_everything_reaches_everybody(name: str, hand_rows: bool) -> None:
-    world = World(TOPOLOGIES[name], hand_rows=hand_rows)
+def test_everything_reaches_everybody(name: str, tail_bytes: int) -> None:
+    world = World(TOPOLOGIES[name], tail_bytes=tail_bytes)
     for round_number in range(30):
         for rid, engine in world.engines.items():
             engine.write(f"{rid}/{round_number}", count=1 + round_number % 3)
@@ -53,7 +52,8 @@ def test_faults_then_healing_converge(name: str, seed: int) -> None:
         "crdt-batch-max-bytes": chance.choice([64, 300, 4096]),
         "crdt-window-max-bytes": chance.choice([200, 2000, 1 << 20]),
     }
-    world = World(TOPOLOGIES[name], seed=seed, settings=tiny, hand_rows=seed % 2 == 0)
+    tail_bytes = [SHORT_TAIL, 2000, WHOLE_TAIL][seed % 3]
+    world = World(TOPOLOGIES[name], seed=seed, settings=tiny, tail_bytes=tail_bytes)
     for _ in range(250):
         _fault(world, chance)
         for engine in world.engines.values():
@@ -203,7 +203,7 @@ def test_the_window_bounds_what_a_slow_peer_is_sent() -> None:
         world.step()
     sender = world.sender(1, 2)
     assert sender.unacknowledged.bytes <= 10_000
-    assert len(sender._rows) * 500 <= 10_000
+    assert len(sender.log._rows) * 500 <= 10_000
     world.paused.clear()
     world.settle()
     assert sender.unacknowledged.bytes == 0
@@ -234,7 +234,7 @@ def test_a_log_too_short_holds_back_and_a_snapshot_is_pulled() -> None:
     held = [message.holding for message in kinds if isinstance(message, HoldingBack)]
     assert held == [True, False]
     # eu's own log counts as truncated up to the snapshot (S11.2).
-    assert world.engines[2].log.locate({2: 1}) is None
+    assert not world.engines[2].log.tail.reaches_back({2: 1})
 
 
 def test_a_new_region_pulls_at_once_and_one_peer_at_a_time() -> None:
@@ -323,8 +323,8 @@ def test_steady_writes_of_a_third_region_do_not_put_a_snapshot_off() -> None:
 
 def test_a_sender_that_joins_a_snapshot_holds_its_own_receivers_back() -> None:
     """us → eu → ap; eu learns by snapshot, and its log has not what ap lacks: shipping on would break causality (S11.2)."""
-    for hand_rows in (False, True):
-        world = World([(2, 1), (3, 2)], hand_rows=hand_rows)
+    for tail_bytes in (SHORT_TAIL, WHOLE_TAIL):
+        world = World([(2, 1), (3, 2)], tail_bytes=tail_bytes)
         world.engines[1].write("first")
         world.until(lambda world=world: world.engines[3].disk_vector == {1: 1})
         world.cut(1, 2)
@@ -373,16 +373,11 @@ def test_a_fork_is_refused_by_both_and_stays_closed() -> None:
 )
 def test_refusals_show_on_both_sides(reason: str, intruder: FakeEngine) -> None:
     world = World(mesh(1, 2))
-    del world.hubs[2]
-    world.hubs.pop(1)
     world.pipes.clear()
     world.engines[2] = intruder
     world.start(1)
-    world.hubs[2] = Hub(
-        intruder, world.settings, [1] if intruder.region_id != 1 else [], world.now_ms
-    )
-    if intruder.region_id == 1:
-        world.hubs[2].links.clear()
+    peers = [1] if intruder.region_id != 1 else []
+    world.take_over(2, FakeDriver(intruder, world.settings, peers, lambda: world.now_ms))
     world.run(300)
     assert world.engines[1].states[2][0] == "refused"
     assert any(
@@ -401,7 +396,7 @@ def test_not_the_region_that_was_dialled() -> None:
     world.pipes.clear()
     for rid in (1, 2, 3):
         world.start(rid)
-    world.hubs[2] = world.hubs[3]
+    world.take_over(2, world.drivers[3])
     world.hubs[1].links.pop(3)
     world.run(100)
     assert world.engines[1].states[2][0] == "refused"
@@ -612,8 +607,8 @@ def test_both_sides_learn_what_the_other_holds_in_the_handshake() -> None:
     world.engines[1].write("w")
     world.engines[1].commit()
     world.run(100)
-    assert world.engines[2].peers_hold[1][1] == {1: 1}
-    assert world.engines[1].peers_hold[2][1] == {}
+    assert world.engines[2].peers_hold[1] == {1: 1}
+    assert world.engines[1].peers_hold[2] == {}
 
 
 def test_a_clock_that_runs_back_stops_nothing() -> None:
