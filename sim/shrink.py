@@ -17,6 +17,7 @@ from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan, Step
 from anabranch.sim.run import run_world
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.tap import JudgeFailed, cause_of
 from anabranch.sim.world.world import World
 
 ATTEMPTS_MAX: Final = 4000
@@ -114,7 +115,8 @@ class Trial:
         try:
             world.begin()
             world.scheduler.run_until(EPOCH_MS + world.plan.load_ms)
-        except Exception as error:
+        except (Exception, JudgeFailed) as raised:
+            error = cause_of(raised)
             world.fault_found(f"{type(error).__name__}: {error}")
         found = list(world.found)
         world.close()

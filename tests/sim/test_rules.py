@@ -21,7 +21,7 @@ from anabranch.sim.rules.table import FROM_COUNTERS, NOT_SIMULATED, RULES
 from anabranch.sim.rules.witness import Witness
 from anabranch.sim.run import Result, run_plan
 from anabranch.sim.tally import known_names
-from anabranch.sim.world.world import World
+from anabranch.sim.world.faults import new_world
 from tests.sim.fabricated import KEY, NIL, OK, Plain, Story, idempotent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,7 +128,7 @@ class Directed:
     """A world without clients, in which a test says what happens."""
 
     def __init__(self, **settings: str) -> None:
-        self.world = World(plan(**settings), [Witness], keys=(KEY,))
+        self.world = new_world(plan(**settings), [Witness], keys=(KEY,))
         witness = self.world.judges[0]
         assert isinstance(witness, Witness)
         self.witness = witness
@@ -141,7 +141,7 @@ class Directed:
 
     def say(self, region: int, text: str) -> object:
         reply = self.world.ask(region, tuple(word.encode() for word in text.split()))
-        self.world.regions[region].stepped("tick")
+        self.world.regions[region].stepped()
         return reply
 
     def cut(self, *pairs: tuple[int, int]) -> None:
@@ -164,7 +164,7 @@ def test_a_backup_that_nobody_was_told_of_forks_and_is_found_out() -> None:
     place.go(200)
     region.stop("backup")
     region.disk.restore(backup)
-    region.ended = "backup"
+    region.restart.how = "backup"
     place.cut((1, 2), (1, 3))
     region.start_if_stopped()
     place.go(50)
@@ -177,7 +177,7 @@ def test_a_backup_that_nobody_was_told_of_forks_and_is_found_out() -> None:
         "forked",
         "forked",
     ]
-    assert all(one.hub.counts["forks"] for one in place.world.regions.values())
+    assert all(one.driver.hub.counts["forks"] for one in place.world.regions.values())
     assert not place.world.is_level()
     place.world.close()
 
