@@ -286,6 +286,7 @@ def test_help_names_every_option(tmp_path: Path) -> None:
         "--faults",
         "--minutes",
         "--replay",
+        "--restores",
         "--stories",
         "--failed",
         "--hashes",
@@ -350,6 +351,19 @@ def test_mistakes_end_with_a_line(tmp_path: Path, arguments: tuple[str, ...], pa
     done = anabranch(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert part in done.stderr and "Traceback" not in done.stderr
+
+
+def test_restores_from_the_command_line(tmp_path: Path) -> None:
+    arguments = ("--restores", "--regions", "3", "--ops", "10", "--faults", "none")
+    done = anabranch(*arguments, "--seeds", "0:4", "--json", "sums.json", cwd=tmp_path)
+    assert done.returncode == 0 and "4 seeds, no violation" in done.stdout, done
+    sums = json.loads((tmp_path / "sums.json").read_text())
+    assert sums["counters"]["fault:forgotten restore"]["seeds"] == 4
+    done = anabranch(*arguments, "--replay", "3", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "FAULT forgotten restore" in done.stdout and "no violation in " in done.stdout
+    done = anabranch("--restores", "yes", cwd=tmp_path)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
 
 
 def test_a_replay_from_the_command_line(tmp_path: Path) -> None:
