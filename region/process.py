@@ -172,9 +172,9 @@ class Region:
         if self.failure is not None:
             return
         self._ticker = self._loop.call_later(_TICK_S, self._tick)
-        if self._loop.time() >= self._facts_due_s:
-            self._tell_facts()
         try:
+            if self._loop.time() >= self._facts_due_s:
+                self._tell_facts()
             self.driver.tick()
         except Exception as error:
             self.fail(error)
