@@ -39,7 +39,7 @@ def configuration(state: EngineState, stream: Optional[Stream]) -> tuple[int, in
     )
 
 
-# -- conflicts ---------------------------------------------------------------------------------------------------------
+# -- conflicts
 
 
 def remove_losers(state: EngineState) -> None:

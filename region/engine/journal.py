@@ -37,7 +37,7 @@ class Journal:
         # statistics
         self.effects_issued = 0
 
-    # -- writing -----------------------------------------------------------------------------------------------------
+    # -- writing
 
     def _open(self) -> BlockWriter:
         writer = self._writer
@@ -87,7 +87,7 @@ class Journal:
         if self._writer is not None and self._writer.size() >= self.block_max_bytes:
             self.cut_block()
 
-    # -- rows --------------------------------------------------------------------------------------------------------
+    # -- rows
 
     def has_open(self) -> bool:
         return self._writer is not None or bool(self._records)

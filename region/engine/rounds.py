@@ -133,7 +133,7 @@ def anything_announceable(state: EngineState) -> bool:
     return False
 
 
-# -- who waits -------------------------------------------------------------------------------------------------------
+# -- who waits
 
 
 def judge_waiters(state: EngineState) -> None:

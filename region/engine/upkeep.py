@@ -59,7 +59,7 @@ class Upkeep:
             self._remove_leftovers(state)
             self._collect(state)
 
-    # -- deadlines ---------------------------------------------------------------------------------------------------
+    # -- deadlines
 
     def _note_deadline(self, stream: Stream) -> None:
         winner = stream.winning_deadline()
@@ -114,7 +114,7 @@ class Upkeep:
             if winner is not None and holds_more and _may_remove(state, winner[0], winner[1]):
                 state.writer.issue(RemoveObserved(key, dict(state.keyspace.vector), False))
 
-    # -- leftovers ---------------------------------------------------------------------------------------------------
+    # -- leftovers
 
     def _remove_leftovers(self, state: EngineState) -> None:
         """Ends keys that hold nothing but deadlines or configuration, once every effect on them known here is stable (S10.6)."""
@@ -143,7 +143,7 @@ class Upkeep:
             ):
                 state.writer.issue(RemoveObserved(key, dict(state.keyspace.vector), True))
 
-    # -- collection --------------------------------------------------------------------------------------------------
+    # -- collection
 
     def _collect(self, state: EngineState) -> None:
         """Drops tombstones, clears and pairs that are stable."""
