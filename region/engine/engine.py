@@ -199,7 +199,7 @@ class Engine:
         return self.state.outbox.shutdown_requested
 
     def needs_turn(self) -> bool:
-        """Whether the driver must act before the next tick. Cheap, because it runs after each batch."""
+        """Whether a step is due before the next tick. Cheap, because it runs after each batch."""
         state = self.state
         schedule = state.schedule
         return bool(
@@ -278,7 +278,7 @@ class Engine:
         self._run_waiting()
 
     def _run_waiting(self) -> None:
-        """Runs the commands that waited for the start: now effects may be issued, or are refused."""
+        """Runs the commands that waited for the start: they may issue effects, or are refused."""
         for session, argv in self.state.waiting.take_for_start():
             session.waiting = False
             reply = self._dispatch(session, argv)

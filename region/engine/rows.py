@@ -12,7 +12,7 @@ from anabranch.crdt.vector import Vector
 
 
 class Row:
-    """The common part of all kinds. `clock_ms` is the region's clock when the row was made (S10.2)."""
+    """The common part of all rows. `clock_ms` is the region's clock when it was made (S10.2)."""
 
     def __init__(self, position: int, clock_ms: int) -> None:
         self.position: Final = position
@@ -29,7 +29,7 @@ class BlockRow(Row):
 
 
 class RecordsRow(Row):
-    """Local records, encoded one after the other, made while the block in the row before was open."""
+    """Local records, encoded one after the other, made while the preceding block was open."""
 
     def __init__(self, position: int, clock_ms: int, records: bytes) -> None:
         super().__init__(position, clock_ms)

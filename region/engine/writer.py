@@ -28,7 +28,7 @@ class NotYet(Exception):
 
 
 class WriteRefused(CommandError):
-    """A write was refused because the disk fails. The reply reflects no state, so it leaves at once."""
+    """A write is refused because the disk fails. The reply reflects no state and leaves at once."""
 
 
 class Writer:
