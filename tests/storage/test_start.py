@@ -140,9 +140,12 @@ def test_a_checkpoint_of_the_release_before_is_read() -> None:
         ("UPDATE meta SET value = 'x' WHERE name = 'life'", "life in the database is damaged"),
         (
             "UPDATE meta SET value = x'ff' WHERE name = 'cluster'",
-            "what the database says of its region is damaged",
+            "the identity of the region in the database is damaged",
         ),
-        ("DELETE FROM meta WHERE name = 'name'", "what the database says of its region is damaged"),
+        (
+            "DELETE FROM meta WHERE name = 'name'",
+            "the identity of the region in the database is damaged",
+        ),
         ("DELETE FROM meta WHERE name = 'members'", "the members on disk are damaged"),
         ("UPDATE meta SET value = 'us' WHERE name = 'members'", "the members on disk are damaged"),
         (
