@@ -31,14 +31,38 @@ class Operation:
     """
 
     __slots__ = (
-        "after", "always", "answered_ms", "argv", "at_ms", "before", "client", "clock_ms", "has_reply", "lost", "number", "queued",
-        "region", "reply", "start", "waited", "watched",
-    )  # fmt: skip
+        "after",
+        "always",
+        "answered_ms",
+        "argv",
+        "at_ms",
+        "before",
+        "client",
+        "clock_ms",
+        "has_reply",
+        "lost",
+        "number",
+        "queued",
+        "region",
+        "reply",
+        "start",
+        "waited",
+        "watched",
+    )
 
     def __init__(
-        self, number: int, client: int, region: int, start: int, argv: Words, queued: tuple[Words, ...], at_ms: int, clock_ms: int,
-        before: Vector, always: bool,
-    ) -> None:  # fmt: skip
+        self,
+        number: int,
+        client: int,
+        region: int,
+        start: int,
+        argv: Words,
+        queued: tuple[Words, ...],
+        at_ms: int,
+        clock_ms: int,
+        before: Vector,
+        always: bool,
+    ) -> None:
         self.number = number
         self.client = client
         self.region = region
@@ -218,9 +242,8 @@ class Checker:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.violations: list[Violation] = []
-        self.on_first: Optional[Callable[[], None]] = (
-            None  # called at the first violation; the shrinker ends the run so
-        )
+        # called at the first violation; the shrinker ends the run so
+        self.on_first: Optional[Callable[[], None]] = None
 
     def fail(self, at_ms: int, region: int, text: str) -> None:
         self.violations.append(Violation(self.name, at_ms, region, text))

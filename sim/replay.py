@@ -266,9 +266,13 @@ def _reply(reply: Any) -> str:
 
 
 _ENDS: Final = {
-    "kill": "is killed", "power": "loses power", "clean": "stops cleanly", "backup": "stops, to start from an old backup",
-    "gone": "is gone for good", "end": "",
-}  # fmt: skip
+    "kill": "is killed",
+    "power": "loses power",
+    "clean": "stops cleanly",
+    "backup": "stops, to start from an old backup",
+    "gone": "is gone for good",
+    "end": "",
+}
 _MOVES: Final = {
     "merge": "merges",
     "join": "joins a snapshot:",

@@ -19,9 +19,8 @@ from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.world import World
 
 _BOUND_MS: Final = 20_000
-_BOUND_MS_PER_COMMAND: Final = (
-    60  # a line of regions with a window of one block passes them on one by one
-)
+# a line of regions with a window of one block passes them on one by one
+_BOUND_MS_PER_COMMAND: Final = 60
 _LOOK_MS: Final = 25
 _QUIET_LOOKS: Final = 4
 

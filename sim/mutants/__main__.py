@@ -18,8 +18,14 @@ def _mechanical(options: argparse.Namespace) -> int:
     if stale:
         return 2
     asked = mechanical.Options(
-        options.sample, options.seed, options.out, options.jobs, options.again, options.tests_only, options.only
-    )  # fmt: skip
+        options.sample,
+        options.seed,
+        options.out,
+        options.jobs,
+        options.again,
+        options.tests_only,
+        options.only,
+    )
     judged: list[mechanical.Judged] = []
     for one in mechanical.run(asked):
         judged.append(one)

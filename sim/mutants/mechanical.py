@@ -67,9 +67,15 @@ class Judged:
 
     def record(self) -> dict[str, Any]:
         return {
-            "key": self.mutant.key(), "operator": self.mutant.operator, "tests": self.tests, "by": self.by, "error": self.error,
-            "seeds": self.seeds, "seed": self.seed, "cpu_s": self.cpu_s,
-        }  # fmt: skip
+            "key": self.mutant.key(),
+            "operator": self.mutant.operator,
+            "tests": self.tests,
+            "by": self.by,
+            "error": self.error,
+            "seeds": self.seeds,
+            "seed": self.seed,
+            "cpu_s": self.cpu_s,
+        }
 
 
 class Results:

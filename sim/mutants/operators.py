@@ -17,12 +17,31 @@ from typing import Final, Optional
 
 # Each comparison becomes its neighbour at the boundary, and its negation.
 _COMPARISONS: Final = {
-    "<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",), "!=": ("==",),
-    "is": ("is not",), "is not": ("is",), "in": ("not in",), "not in": ("in",),
-}  # fmt: skip
+    "<": ("<=", ">="),
+    "<=": ("<", ">"),
+    ">": (">=", "<="),
+    ">=": (">", "<"),
+    "==": ("!=",),
+    "!=": ("==",),
+    "is": ("is not",),
+    "is not": ("is",),
+    "in": ("not in",),
+    "not in": ("in",),
+}
 _ARITHMETIC: Final = {
-    "+": "-", "-": "+", "*": "//", "//": "*", "/": "*", "%": "*", "<<": ">>", ">>": "<<", "&": "|", "|": "&", "^": "&", "**": "*",
-}  # fmt: skip
+    "+": "-",
+    "-": "+",
+    "*": "//",
+    "//": "*",
+    "/": "*",
+    "%": "*",
+    "<<": ">>",
+    ">>": "<<",
+    "&": "|",
+    "|": "&",
+    "^": "&",
+    "**": "*",
+}
 _RETURNS: Final = {"int": "0", "bytes": 'b""', "str": '""', "float": "0.0"}
 _LOGGERS: Final = ("_log", "logging", "logger")
 
@@ -151,7 +170,7 @@ class _Finder:
         for child in ast.iter_child_nodes(node):
             self.walk(child, where, returns)
 
-    # -- expressions -------------------------------------------------------------------------------------------------
+    # -- expressions
 
     def _changes(self, node: ast.AST, returns: str) -> Iterator[_Change]:
         if isinstance(node, ast.Compare):
@@ -251,7 +270,7 @@ class _Finder:
         elif returns == "Vector" or returns.startswith("dict["):
             yield from self._whole(value, "{}", "returned value")
 
-    # -- statements --------------------------------------------------------------------------------------------------
+    # -- statements
 
     def _removals(self, statement: ast.stmt, where: str, bound: set[str]) -> None:
         """Statements to be left out. What binds a variable or an attribute first stays: without it there is only a NameError."""

@@ -26,9 +26,8 @@ TOTAL_S: Final = 60.0
 _NOT_HERE: Final = "not live and not oracle and not long"
 _MARGIN_S: Final = 3.0
 _SLOWER: Final = 8.0
-_TRACED_S: Final = (
-    15.0  # a test file that takes longer is not traced: it is taken to run every line
-)
+# a test file that takes longer is not traced: it is taken to run every line
+_TRACED_S: Final = 15.0
 _KILLED: Final = (1, 2)  # pytest's exit statuses: tests failed; a test file cannot be imported
 
 
@@ -66,7 +65,7 @@ class Suite:
             json.loads(memory.read_text(encoding="utf-8")) if memory.exists() else {}
         )
 
-    # -- which test runs which line ----------------------------------------------------------------------------------
+    # -- which test runs which line
 
     def learn(self) -> None:
         """Runs every test file once under `coverage`, unless what it depends on is as it was. RuntimeError when a test fails."""
@@ -130,7 +129,7 @@ class Suite:
                 chosen.update({node_id: known["seconds"][node_id] for node_id in contexts})
         return dict(sorted(chosen.items(), key=lambda one: (one[1], one[0])))
 
-    # -- judging -----------------------------------------------------------------------------------------------------
+    # -- judging
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Runs the tests on the mutant."""
@@ -199,9 +198,14 @@ class Suite:
         ]
         try:
             ended = subprocess.run(
-                command, cwd=self.tree, env={**environment(self.tree), "ANABRANCH_MUTANTS": str(self._plan)}, timeout=1800,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-            )  # fmt: skip
+                command,
+                cwd=self.tree,
+                env={**environment(self.tree), "ANABRANCH_MUTANTS": str(self._plan)},
+                timeout=1800,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return -1, _NOTHING, "it hangs"
         found = json.loads(findings.read_text(encoding="utf-8")) if findings.exists() else _NOTHING

@@ -124,7 +124,7 @@ class ScenarioHeader:
             return False
         return True
 
-    # -- names of regions --------------------------------------------------------------------------------------------
+    # -- names of regions
 
     def region_of(self, name: str) -> int:
         """The region of that name or number; 0 if there is none."""

@@ -180,7 +180,7 @@ class LiveCluster:
             else [("digests", f"they differ: {digests}")]
         )
 
-    # -- clients -----------------------------------------------------------------------------------------------------
+    # -- clients
 
     def post(
         self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool
@@ -239,7 +239,7 @@ class LiveCluster:
             line.take_in(self._outages.pause_s(left_s))
             self._outages.pump()
 
-    # -- links -------------------------------------------------------------------------------------------------------
+    # -- links
 
     def open_links(self, links: Iterable[Link], waits: bool) -> None:
         """See `ScenarioCluster`."""

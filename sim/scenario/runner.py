@@ -134,7 +134,7 @@ class _Run:
             assert isinstance(step, Wait)
             cluster.sleep(step.duration_ms)
 
-    # -- commands ----------------------------------------------------------------------------------------------------
+    # -- commands
 
     def _call(self, call: Call) -> None:
         self._gather([])
@@ -274,7 +274,7 @@ class _Run:
             if wrong is not None:
                 self._note(call, call.argv, "an ID that fits the region", wrong)
 
-    # -- links -------------------------------------------------------------------------------------------------------
+    # -- links
 
     def _cut(self, step: Cut | Heal) -> None:
         pairs = {frozenset((a, b)) for a in step.regions for b in step.regions if a != b}
@@ -331,7 +331,7 @@ class _Run:
             f"the regions did not level in {ROUNDS_MAX} rounds of CRDT.SYNC: {shown}"
         )
 
-    # -- differences -------------------------------------------------------------------------------------------------
+    # -- differences
 
     def _compare(
         self,

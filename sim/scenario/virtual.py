@@ -45,9 +45,8 @@ PATIENCE_MS: Final = 30_000
 """How long an answer, a link or a region is waited for."""
 BLOCKED_PROOF_MS: Final = 150
 """A command that has not answered for so long is taken to be blocked."""
-_ADMINISTRATORS: Final = (
-    CLIENT_MAX + 101
-)  # their numbers: this and the region_id; below, the regions' own clients
+# their numbers: this and the region_id; below, the regions' own clients
+_ADMINISTRATORS: Final = CLIENT_MAX + 101
 _STEP_MS: Final = 5
 
 Tell = Optional[Callable[[tuple[Any, ...]], None]]
@@ -121,7 +120,7 @@ class VirtualCluster:
         self._closed: dict[Link, None] = {}  # by the table
         self.violations: list[Violation] = []
 
-    # -- the beginning and the end -----------------------------------------------------------------------------------
+    # -- the beginning and the end
 
     def prepare(self, scenario: Scenario) -> None:
         """See `ScenarioCluster`."""
@@ -180,7 +179,7 @@ class VirtualCluster:
             if receiver == event.region:
                 self.world.ask(receiver, (b"CRDT.LINK", b"%d" % sender, b"DOWN"))
 
-    # -- clients -----------------------------------------------------------------------------------------------------
+    # -- clients
 
     def post(
         self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool
@@ -240,7 +239,7 @@ class VirtualCluster:
         self._await(lambda: self._is_reachable(region), f"region {region} to run")
         return self._send(self._speaker(_ADMINISTRATORS + region, region), region, [argv])[0]
 
-    # -- links -------------------------------------------------------------------------------------------------------
+    # -- links
 
     def open_links(self, links: Iterable[Link], waits: bool) -> None:
         """See `ScenarioCluster`."""
@@ -307,7 +306,7 @@ class VirtualCluster:
         self.settle(ticket)
         return None if ticket.is_open or ticket.lost or ticket.refused else ticket.reply
 
-    # -- time and faults ---------------------------------------------------------------------------------------------
+    # -- time and faults
 
     def strike(self, fault: Fault) -> None:
         """See `ScenarioCluster`."""

@@ -31,7 +31,7 @@ class Disk:
         self._on_cut: Optional[Callable[[], None]] = None
         self._dead = False
 
-    # -- what the VFS asks -------------------------------------------------------------------------------------------
+    # -- what the VFS asks
 
     def step(self) -> bool:
         """Before each write or sync: whether it still reaches the files."""
@@ -48,7 +48,7 @@ class Disk:
                 return False
         return True
 
-    # -- faults ------------------------------------------------------------------------------------------------------
+    # -- faults
 
     def cut_in(self, operations: int, on_cut: Callable[[], None]) -> None:
         """The process stops at the write or sync after so many: `on_cut` is called, and nothing of it reaches the files any more."""

@@ -76,7 +76,7 @@ def heal(world: World) -> None:
     world.network.resume()
 
 
-# -- network ---------------------------------------------------------------------------------------------------------
+# -- network
 
 
 def _cut(world: World, fault: Fault, directions: list[tuple[int, int]], breaks: bool) -> None:
@@ -201,7 +201,7 @@ def _link_down(world: World, fault: Fault, draw: Random) -> None:
     _ends(world, fault, end)
 
 
-# -- processes -------------------------------------------------------------------------------------------------------
+# -- processes
 
 
 def _down(world: World, region: SimulatedRegion, fault: Fault) -> None:
@@ -357,7 +357,7 @@ def _pause(world: World, fault: Fault, draw: Random) -> None:
     _ends(world, fault, end)
 
 
-# -- disk ------------------------------------------------------------------------------------------------------------
+# -- disk
 
 
 def _failing(world: World, fault: Fault, how: str) -> None:
@@ -391,7 +391,7 @@ def _slow_disk(world: World, fault: Fault, draw: Random) -> None:
     _ends(world, fault, end)
 
 
-# -- clocks ----------------------------------------------------------------------------------------------------------
+# -- clocks
 
 
 @_kind("clock back")
@@ -419,7 +419,7 @@ def _strobe(world: World, fault: Fault, draw: Random) -> None:
     _ends(world, fault, lambda: setattr(region.clock, "offset_ms", before_ms))
 
 
-# -- clients ---------------------------------------------------------------------------------------------------------
+# -- clients
 
 
 @_kind("client crash")

@@ -27,8 +27,14 @@ _FRAMES: Final = (b"MULTI", b"DISCARD")
 _UNWATCHING: Final = (b"UNWATCH", b"RESET")
 # Commands that wait for something else than the end of the start.
 _BLOCKING: Final = (
-    b"XREAD", b"XREADGROUP", b"WAIT", b"CRDT.WAIT", b"CRDT.SYNC", b"CRDT.VECTOR", b"CRDT.DIGEST",
-)  # fmt: skip
+    b"XREAD",
+    b"XREADGROUP",
+    b"WAIT",
+    b"CRDT.WAIT",
+    b"CRDT.SYNC",
+    b"CRDT.VECTOR",
+    b"CRDT.DIGEST",
+)
 
 
 class Line:

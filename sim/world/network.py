@@ -108,7 +108,7 @@ class Network:
         delay_ms = low if low == high else uniform(self._draw, low, high)
         return delay_ms + self.slow_ms.get((source, target), 0)
 
-    # -- connections -------------------------------------------------------------------------------------------------
+    # -- connections
 
     def dial(self, dialler: Endpoint, peer: int) -> None:
         """A process dials a peer."""

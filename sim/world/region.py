@@ -281,9 +281,17 @@ class SimulatedRegion:
 
 
 _FIGURES: Final = (
-    "effects_merged", "snapshots_joined", "snapshots_cut", "gaps", "forks", "divergences",
-    "idmp_conflicts", "expired_keys", "expired_early", "acknowledgements",
-)  # fmt: skip
+    "effects_merged",
+    "snapshots_joined",
+    "snapshots_cut",
+    "gaps",
+    "forks",
+    "divergences",
+    "idmp_conflicts",
+    "expired_keys",
+    "expired_early",
+    "acknowledgements",
+)
 
 
 def _count_figures(environment: Environment, driver: Driver) -> None:

@@ -19,9 +19,23 @@ from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.trace import Trace
 
 NAMES: Final = (
-    "us", "eu", "ap", "sa", "af", "oc", "me", "in", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+    "us",
+    "eu",
+    "ap",
+    "sa",
+    "af",
+    "oc",
+    "me",
+    "in",
+    "r9",
+    "r10",
+    "r11",
+    "r12",
+    "r13",
+    "r14",
+    "r15",
     "r16",
-)  # fmt: skip
+)
 SHOW_EVERY_MS: Final = 97
 
 Strike = Callable[["World", Fault], None]
