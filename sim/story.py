@@ -1,4 +1,8 @@
-"""A failure told as a scenario file: the seed's plan made small, its commands written down, those made small again, and the file tried."""
+"""A failure written as a scenario file.
+
+The seed's plan is reduced, its commands are recorded, the recorded commands are reduced in turn,
+and the file is run to see whether it fails by itself.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,10 @@ from anabranch.sim.sweep import Task
 
 @dataclass(frozen=True)
 class Story:
-    """What became of a failure. `text`: the file, empty if there is none; `remark`: what one should know of it."""
+    """The result of reducing a failure.
+
+    `text`: the scenario file, empty if there is none; `remark`: a sentence for the reader.
+    """
 
     remark: str
     text: str = ""
@@ -32,7 +39,10 @@ class Story:
 
 @dataclass(frozen=True)
 class Shrinking:
-    """Makes the failure of a seed small, two thirds of `seconds` for its plan, the rest for its commands. Travels to workers."""
+    """Reduces the failure of a seed.
+
+    Two thirds of `seconds` are for its plan, the rest for its commands. Workers receive it pickled.
+    """
 
     task: Task
     seconds: float
@@ -69,7 +79,10 @@ class Shrinking:
 def told(
     script: Script, wanted: str, judges: Sequence[type[Checker]], seed: int
 ) -> tuple[str, bool]:
-    """The scenario file of a script that fails in this way (`sim.shrink.failure`), and whether the file does when it is run."""
+    """The scenario file of a script, and whether the file fails in the same way when it is run.
+
+    `wanted`: the way in which the script fails (`sim.shrink.failure`).
+    """
     notes = Notes()
     found = run_script(script, [*judges, notes.judge], notes.tell).violations
     violation = next((each for each in found if failure(each) == wanted), None)
@@ -86,7 +99,7 @@ def told(
 
 
 def file_fails(text: str, wanted: str, judges: Sequence[type[Checker]]) -> bool:
-    """Whether a scenario file, run in virtual time, fails in this way."""
+    """Whether a scenario file, run in virtual time, fails in the way `wanted`."""
     try:
         _, violations = run_virtually(parse(text, "story"), judges)
     except ScenarioError:
