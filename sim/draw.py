@@ -42,9 +42,7 @@ RARE: Final = frozenset(
 )
 
 ACTS_PER_COMMAND: Final = 0.89
-"""Acts of clients per command: some acts are pipelines or transactions; a client that waits skips
-acts.
-"""
+"""Acts per command: an act can be several commands (a pipeline); a client that waits skips acts."""
 
 # kind → (share of the seeds that have it, strikes at most, least duration in ms, most in ms)
 FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {

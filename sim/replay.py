@@ -85,8 +85,10 @@ def describe(plan: Plan) -> list[str]:
         f" and {len(plan.faults())} faults"
     )
     lines = [
-        f"seed {plan.seed}: {scale} in {plan.load_ms} ms;"
-        f" messages take {plan.delay_ms[0]} to {plan.delay_ms[1]} ms",
+        (
+            f"seed {plan.seed}: {scale} in {plan.load_ms} ms;"
+            f" messages take {plan.delay_ms[0]} to {plan.delay_ms[1]} ms"
+        ),
         "links: "
         + ", ".join(f"{name_of(one)} hears {name_of(other)}" for one, other in plan.links),
     ]
@@ -217,8 +219,10 @@ class _Narrator:
             (
                 self._at_ms,
                 operation.region,
-                f"client {operation.client} will never have the answer to"
-                f" {short(operation)}{known}",
+                (
+                    f"client {operation.client} will never have the answer to"
+                    f" {short(operation)}{known}"
+                ),
             )
         )
 

@@ -203,7 +203,9 @@ def shrink_script(
             rolled = replace(smaller, plan=replace(smaller.plan, seed=smaller.plan.seed + roll))
             if not budget.take():
                 return False
-            if trial.fails(lambda judges, rolled=rolled: world_of(rolled, judges)):  # type: ignore[misc]
+            if trial.fails(
+                lambda judges, rolled=rolled: world_of(rolled, judges)  # type: ignore[misc]
+            ):
                 script = rolled
                 return True
         return False

@@ -53,9 +53,9 @@ class Budget:
 
 
 def ddmin(items: Sequence[T], fails: Callable[[list[T]], bool], parts_max: int = 0) -> list[T]:
-    """The items, in their order, that are left when no single one can be removed without success.
+    """A part of `items` that fails and from which no single item can be removed; keeps the order.
 
-    `items` itself fails; so does the result. `parts_max`: the search divides into at most so many
+    `items` itself fails. `parts_max`: the search divides into at most so many
     parts; 0: down to single items.
     """
     left = list(items)
