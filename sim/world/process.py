@@ -117,7 +117,7 @@ class SimulatedProcess(Endpoint):
         while self.told < found:
             block = run(self._database.block_with(self.region_id, self.told + 1))
             if block is None:
-                break  # it came back with a snapshot, in recovery; judges were told of its first life
+                break  # a snapshot brought it back in recovery; judges heard of it when issued
             blocks.append(block)
             self.told = block.last
         self.told = found
