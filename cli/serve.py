@@ -182,11 +182,11 @@ def _run(config: RegionConfig) -> None:
 
 
 class _Stop:
-    """Cancels the region at the first SIGTERM or SIGINT, which stops it cleanly; ignores later
-    ones.
+    """Cancels the region at the first SIGTERM or SIGINT; ignores later ones.
 
-    A second cancellation would interrupt the stop, and with it the last commit. These are handlers
-    of the process, because handlers of the event loop would be removed before the process ends.
+    The region takes the cancellation as a clean stop; a second one would interrupt that stop, and
+    with it the last commit. These are handlers of the process, because handlers of the event loop
+    would be removed before the process ends.
     """
 
     def __init__(self) -> None:

@@ -151,9 +151,7 @@ class Stopped:
 
 
 class Committed:
-    """A commit is on the disk of a region. `blocks`: those that the region itself issued, in
-    order.
-    """
+    """A commit is on the disk of a region. `blocks`: those that the region issued, in order."""
 
     __slots__ = ("at_ms", "blocks", "region", "start", "vector")
 

@@ -70,9 +70,7 @@ class Tally:
         return expected + [name for name in found if name not in expected]
 
     def rare(self, known: dict[str, Sequence[str]]) -> list[str]:
-        """Faults and rules that less than 1 % of the seeds exercised. `known`: as in
-        `known_names`.
-        """
+        """Faults and rules that under 1 % of the seeds exercised. `known`: see `known_names`."""
         names = [
             name
             for section in ("fault", "rule")

@@ -1,5 +1,4 @@
-"""A pytest plugin of `sim.mutants.suite`: chooses, orders and bounds tests, reports the first
-failure.
+"""A pytest plugin of `sim.mutants.suite`: chooses, orders and bounds tests, reports failures.
 
 It reads its plan from the file that ANABRANCH_MUTANTS names, and writes its findings beside that
 file. It measures the CPU time of the process, so that other work on the machine changes no verdict.

@@ -324,8 +324,7 @@ class World:
         return reply
 
     def is_level(self) -> bool:
-        """Whether all regions run, serve, and have equal vectors on disk with nothing left to
-        write.
+        """Whether all regions run, serve, have equal vectors on disk, and nothing left to write.
 
         Regions that are gone for good do not count.
         """
