@@ -123,8 +123,8 @@ def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> 
     hint = " and ".join(f"`anabranch explain {side.name} {text(key)}`" for side in (left, right))
     return made or [
         (
-            "  same entries and groups; header, starts, acknowledgements or hidden deadlines differ:"
-            f" compare {hint}"
+            "  same entries and groups; header, starts, acknowledgements or hidden deadlines"
+            f" differ: compare {hint}"
         )
     ]
 

@@ -17,7 +17,7 @@ OneArgument = Annotated[str, typer.Argument(metavar="US", help="A region.", show
 OtherArgument = Annotated[
     str, typer.Argument(metavar="EU", help="Another region.", show_default=False)
 ]
-OneWayOption = Annotated[bool, typer.Option("--one-way", help="Only what US receives from EU.")]
+OneWayOption = Annotated[bool, typer.Option("--one-way", help="Only the direction from EU to US.")]
 
 
 def _both(

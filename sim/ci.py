@@ -34,7 +34,9 @@ def main(arguments: Optional[list[str]] = None) -> int:
         "--twice", type=int, default=50, help="how many seeds are run in several processes"
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--text", default="", help="what chooses the seeds, instead of the commit")
+    parser.add_argument(
+        "--text", default="", help="text that chooses the seeds, instead of the commit"
+    )
     parser.add_argument("--stories", type=Path, default=Path("simulated"))
     asked = parser.parse_args(arguments)
     console = Console()

@@ -140,14 +140,14 @@ def write_stories(failed: list[Result], asked: Asked, console: Console) -> None:
     kinds = {seed: kind for kind, seed in first.items()}
     if kinds:
         console.print(
-            f"making {len(kinds)} failure{'s' if len(kinds) > 1 else ''} small …", highlight=False
+            f"reducing {len(kinds)} failure{'s' if len(kinds) > 1 else ''} …", highlight=False
         )
     for seed, story in in_processes(
         kinds, Shrinking(asked.task, asked.shrink_s), asked.jobs, 3 * asked.shrink_s + asked.limit_s
     ):
         if isinstance(story, Died):
             console.print(
-                Text(f"seed {seed} ({kinds[seed]}) could not be made small: {story.text}"),
+                Text(f"seed {seed} ({kinds[seed]}) could not be reduced: {story.text}"),
                 soft_wrap=True,
             )
         else:
@@ -163,7 +163,7 @@ def _write_story(seed: int, kind: str, story: Story, directory: Path, console: C
     directory.mkdir(parents=True, exist_ok=True)
     path.write_text(story.text, encoding="utf-8")
     size = (
-        f"left are {story.commands} of {story.commands_before} commands,"
+        f"reduced to {story.commands} of {story.commands_before} commands,"
         f" {story.faults} of {story.faults_before} faults"
     )
     console.print(Text(f"seed {seed} ({kind}): {size}; {story.remark}"), soft_wrap=True)

@@ -62,7 +62,7 @@ class Shrinking:
             None,
         )
         if violation is None:
-            return Story("it fails only while its clients react, so that no file tells it")
+            return Story("it fails only while its clients react, so no scenario file can repeat it")
         script = shrink_script(script, violation, judges, Budget(seconds_max=self.seconds / 3))
         text, fails = told(script, wanted, judges, seed)
         remark = "the file fails in the same way" if fails else "the file ALONE does not fail"
@@ -87,14 +87,12 @@ def told(
     found = run_script(script, [*judges, notes.judge], notes.tell).violations
     violation = next((each for each in found if failure(each) == wanted), None)
     what = relative(str(violation)) if violation is not None else wanted
-    prose = f"What is left of seed {seed}. The judges said:\n\n    {what}"
+    prose = f"Reduced from seed {seed}. The judges report:\n\n    {what}"
     title = f"Seed {seed}: {wanted}"
     text = write_story(script.plan, notes.told, title, prose)
     if file_fails(text, wanted, judges):
         return text, True
-    prose += (
-        "\n\nThe seed fails so. This file alone, run in virtual time, does not: replay the seed."
-    )
+    prose += "\n\nThe seed fails so. This file alone, run in virtual time, passes: replay the seed."
     return write_story(script.plan, notes.told, title, prose), False
 
 

@@ -20,7 +20,7 @@ SECTIONS: Final = (
     ("fault", "Faults injected"),
     ("conflict", "Conflicts met"),
     ("rule", "Rules exercised"),
-    ("error", "Errors that clients were told"),
+    ("error", "Errors returned to clients"),
     ("message", "Messages between regions"),
     ("question", "Questions to the logs"),
     ("figure", "Figures of the regions"),

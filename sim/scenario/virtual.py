@@ -344,7 +344,7 @@ class VirtualCluster:
     def _await(self, done: Callable[[], bool], what: str) -> None:
         if not done() and not self._let_pass(done, PATIENCE_MS):
             raise ClusterError(
-                f"waited {PATIENCE_MS} ms for {what}, in vain: {self.world.why_not_level()}"
+                f"waited {PATIENCE_MS} ms for {what} without success: {self.world.why_not_level()}"
             )
 
 

@@ -95,7 +95,7 @@ class World:
         self._running: Optional[SimulatedRegion] = None
         # Functions that end the faults that are states.
         self.undo: list[Callable[[], None]] = []
-        # Regions that are gone for good, which the other regions are told.
+        # Regions that are gone for good and must be reported as lost to the others.
         self.gone: list[SimulatedRegion] = []
         self._strike: Final = strike
         self.keys: Final = tuple(sorted({*keys, *(k for one in plan.clients for k in one.keys)}))
