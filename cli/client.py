@@ -65,7 +65,7 @@ class RegionClient:
         password: str | None = None,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        # redis-py takes long to import, and `anabranch serve` does without.
+        # Imported here: redis-py takes long to import, and `anabranch serve` does not need it.
         from redis.connection import Connection
 
         at = parse_address(address, "an address")

@@ -189,10 +189,7 @@ def world_of(
 def shrink_script(
     script: Script, violation: Violation, judges: Sequence[type[Checker]], budget: Budget
 ) -> Script:
-    """The smallest script found that fails in the same way (`sim.shrink.failure`).
-
-    `violation` is one that the script itself leads to.
-    """
+    """The smallest script found that fails like `violation`, a violation of `script` itself."""
     wanted = failure(violation)
     trial = _trial(script, violation, judges)
     rolls = 0

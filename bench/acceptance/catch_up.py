@@ -39,11 +39,7 @@ def catch_up(
     most_ms: float | None,
     quiet: bool = False,
 ) -> Figures:
-    """Region ap is down while `entries` are added to us and eu, then starts under load.
-
-    `per_s`: adds per second to ap. `max_ms`, `most_ms`: limits of the longest wait and of 99 % of
-    the waits; None: no limit.
-    """
+    """Region ap misses `entries` adds, then starts under `per_s` adds a second; None: no limit."""
     figures = Figures(
         f"catching up {entries:,} entries by {'snapshot' if by_snapshot else 'log'},"
         f" {per_s} adds a second meanwhile",
