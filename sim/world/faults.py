@@ -143,9 +143,8 @@ def _ring(world: World, fault: Fault, draw: Random) -> None:
     regions = list(world.regions)
     ring = {frozenset((one, regions[place - 1])) for place, one in enumerate(regions)}
     if len(regions) <= 3:
-        ring.discard(
-            frozenset((regions[0], regions[-1]))
-        )  # a ring of three is a mesh: cut to a line
+        # A ring of three is a mesh: cut it to a line.
+        ring.discard(frozenset((regions[0], regions[-1])))
     _cut(
         world,
         fault,
