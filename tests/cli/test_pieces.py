@@ -81,19 +81,19 @@ def test_explain_tells_the_facts() -> None:
         "us has applied us up to 9, eu up to 4",
         "entry 5-1 is there: effect 5 of us added it",
         "  group a: delivered here to Alice, and not yet acknowledged",
-        "  group b: acknowledged, and known so to other regions",
-        "  group c: delivered and acknowledged here; other regions are not told yet",
+        "  group b: acknowledged, and announced to the other regions",
+        "  group c: delivered and acknowledged here, and not yet announced to the other regions",
         "  group d: not delivered here yet",
         "  group e: never delivered: it is not above the group's start",
         "group g: created by effect 3 of us, starts after 0-0; acknowledged: us 1–2",
-        "group h: created by effect 4 of eu, starts after what its creator had seen: us up to 2; acknowledged: nothing",
-        "group old was destroyed by eu up to 3: a create that had not seen that does not survive it",
-        "every group was destroyed by us up to 1: a create that had not seen that does not survive it",
-        "expires at 1790000000000 ms, said by effect 9 of us (a longer one wins)",
-        "never expires, said by effect 4 of eu",
+        "group h: created by effect 4 of eu, starts after the entries that its creator had seen: us up to 2; acknowledged: nothing",
+        "group old was destroyed by eu up to 3: only a create that had seen this destroy survives it",
+        "every group was destroyed by us up to 1: only a create that had seen this destroy survives it",
+        "expires at 1790000000000 ms, set by effect 9 of us (a longer deadline wins)",
+        "never expires, set by effect 4 of eu",
         "removals that touched this key, oldest first:",
-        "  XDEL, effect 2 of eu: took what was added by effect 1 of us",
-        "  DEL, effect 3 of eu: had seen us up to 1, eu up to 2, and took nothing later",
+        "  XDEL, effect 2 of eu: removed the entries added by effect 1 of us",
+        "  DEL, effect 3 of eu: removed only effects that it had seen: us up to 1, eu up to 2",
         "  XGROUP DESTROY old, effect 4 of eu",
     ]
     facts.update(entries=[], removals=[], exists=0)
@@ -101,7 +101,7 @@ def test_explain_tells_the_facts() -> None:
     assert told[0] == "s does not exist in us"
     assert (
         told[2]
-        == "entry 5-1 is not there: no removal of it is remembered, or it has not arrived, or was never added"
+        == "entry 5-1 is not there: a removal that is no longer remembered may have removed it, or it has not arrived, or was never added"
     )
 
 
@@ -125,12 +125,12 @@ def test_diff_says_why_an_entry_is_on_one_side_only() -> None:
         (
             (1, 1),
             "us",
-            "it was removed in what eu has applied; us has not received that removal yet",
+            "eu has applied a removal of it that us has not received yet",
         ),
         (
             (1, 3),
             "eu",
-            "it was removed in what us has applied; eu has not received that removal yet",
+            "us has applied a removal of it that eu has not received yet",
         ),
         ((1, 5), "us", "eu has not received it yet (it has us's effects up to 4)"),
     ]

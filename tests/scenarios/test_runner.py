@@ -356,7 +356,7 @@ def test_faults_are_handed_on_and_what_judges_find_differs() -> None:
     (mismatch,) = run_scenario(scenario_of(*rows, above=above), cluster)
     assert (
         str(mismatch)
-        == "f.md: the end, digests\n    expected nothing to be found\n    got      they differ"
+        == "f.md: the end, digests\n    expected no violation\n    got      they differ"
     )
     assert cluster.log == [
         "prepare", "until 10", "kill (1,) 300 0", "one-way cut (2, 1) 1000 7", "open [(1, 2), (2, 1)]", "until 400", "judged True",
