@@ -141,7 +141,7 @@ class Exploration:
         self.kinds: dict[str, int] = {}
         self.orders = self.joins = self.collections = 0
 
-    # -- enumerating -------------------------------------------------------------------------------------------------
+    # -- enumerating
 
     def run(self, depth: int, share: int = 1) -> None:
         """Checks all histories of up to `depth` units; of those of `depth` only one in `share`, chosen by their names."""
@@ -187,7 +187,7 @@ class Exploration:
                 self.units[region_id, past] = found
         return found
 
-    # -- states ------------------------------------------------------------------------------------------------------
+    # -- states
 
     def _state(self, part: Part) -> State:
         state = self.states.get(part)
@@ -229,7 +229,7 @@ class Exploration:
         assert state is not None
         return state
 
-    # -- checking ----------------------------------------------------------------------------------------------------
+    # -- checking
 
     def _check(self, history: Part, keep: bool) -> None:
         try:

@@ -37,7 +37,7 @@ from tests.oracles.naive_stream import NaiveLocal, NaiveRegion, Op, Start
 MAX_ID = (1 << 128) - 1
 
 
-# -- from naive to crdt ----------------------------------------------------------------------------------------------
+# -- from naive to crdt
 
 
 def add_run(key: bytes, adds: list[tuple[int, tuple[bytes, ...]]], first: int) -> fx.AddRun:
@@ -107,7 +107,7 @@ def receive(keyspace: Keyspace, op: Op, dot: Dot, now_ms: int = 0, is_own: bool 
     keyspace.vector[dot[0]] = dot[1]
 
 
-# -- from crdt to what the naive model compares ------------------------------------------------------------------------
+# -- from crdt to what the naive model compares
 
 
 def start_of(place: Place) -> Start:
@@ -264,7 +264,7 @@ def locals_of(keyspace: Keyspace) -> Locals:
     return result
 
 
-# -- the twin ----------------------------------------------------------------------------------------------------------
+# -- the twin
 
 
 @dataclass(frozen=True)
@@ -388,7 +388,7 @@ class Twin:
         if announced or runs:
             assert (key, name) in self.keyspace.acknowledgeable
 
-    # -- local steps, as records ---------------------------------------------------------------------------------------
+    # -- local steps, as records
 
     def _head(self, key: bytes, group: bytes) -> RecordHead:
         return RecordHead(key, group, sorted(self.naive.keys[key].creates[group]), self.clock_ms)

@@ -76,7 +76,7 @@ vectors = st.dictionaries(st.integers(1, 999), st.integers(1, 1 << 40), max_size
 dots = st.lists(st.tuples(st.integers(1, 999), st.integers(1, 1 << 40)), max_size=4)
 
 
-# -- words ---------------------------------------------------------------------------------------------------------------
+# -- words
 
 
 @given(st.integers(0, (1 << 140) - 1), st.binary(), entry_ids, vectors, dots)
@@ -125,7 +125,7 @@ def test_ids_beyond_128_bits_are_refused(ms: int, seq: int) -> None:
         Reader(bytes(out)).id_()
 
 
-# -- effects and blocks ----------------------------------------------------------------------------------------------------
+# -- effects and blocks
 
 fields = st.lists(st.tuples(names, names), min_size=1, max_size=3).map(
     lambda pairs: tuple(part for pair in pairs for part in pair)
@@ -260,7 +260,7 @@ def test_fields_round_trip() -> None:
         assert decode_fields(encode_names(several[::2]), encode_values(several[1::2])) == several
 
 
-# -- bytes that nobody wrote -----------------------------------------------------------------------------------------------
+# -- bytes that nobody wrote
 
 
 def mutations(body: bytes, seed: int) -> list[bytes]:
@@ -410,7 +410,7 @@ def test_malformed_state_is_refused() -> None:
     assert refuses_or_reads(read_node, NodeImage(1, node).encoded()) > 50
 
 
-# -- state -----------------------------------------------------------------------------------------------------------------
+# -- state
 
 
 def test_checkpoint_round_trip() -> None:
@@ -566,7 +566,7 @@ def test_a_snapshot_does_not_say_which_pairs_are_retired() -> None:
     assert here.pair_limits.retired == 1
 
 
-# -- local records -----------------------------------------------------------------------------------------------------------
+# -- local records
 
 
 def every_record() -> list[LocalRecord]:

@@ -53,7 +53,7 @@ def test_every_history_of_five() -> None:
     assert found.histories == COUNTS
 
 
-# -- the exploration itself must be able to fail -------------------------------------------------------------------------
+# -- the exploration itself must be able to fail
 
 
 def wrong_create(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:

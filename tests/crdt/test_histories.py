@@ -74,7 +74,7 @@ def test_many_long_random_histories_agree() -> None:
     random_histories(range(1000, 21_000))
 
 
-# -- laws --------------------------------------------------------------------------------------------------------------
+# -- laws
 
 
 def copied(keyspace: Keyspace) -> Keyspace:
@@ -173,7 +173,7 @@ def test_digests_are_equal_exactly_where_states_are() -> None:
     assert len(by_digest) > 3000
 
 
-# -- snapshots -----------------------------------------------------------------------------------------------------------
+# -- snapshots
 
 
 def test_snapshot_stays_what_it_was_at_the_cut() -> None:

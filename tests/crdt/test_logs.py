@@ -206,7 +206,7 @@ def test_sparse_nodes_are_rewritten_and_glued() -> None:
     assert [log.length, len(log.rax.nodes)] == [4, 1]
 
 
-# -- the logical stream ------------------------------------------------------------------------------------------------
+# -- the logical stream
 
 placements = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 9), st.booleans()), max_size=40)
 

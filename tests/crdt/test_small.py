@@ -30,7 +30,7 @@ from tests.oracles.naive_stream import is_above
 small_vectors = st.dictionaries(st.integers(1, 4), st.integers(1, 5))
 
 
-# -- vectors -----------------------------------------------------------------------------------------------------------
+# -- vectors
 
 
 def dots(vector: Vector) -> set[tuple[int, int]]:
@@ -59,7 +59,7 @@ def test_dots_compare_by_counter_then_region() -> None:
     assert sorted([(1, 2), (2, 1), (1, 1)], key=vectors.dot_order) == [(1, 1), (2, 1), (1, 2)]
 
 
-# -- spans -------------------------------------------------------------------------------------------------------------
+# -- spans
 
 pieces = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6)), max_size=12)
 
@@ -130,7 +130,7 @@ def test_spans_by_region(
     }
 
 
-# -- places ------------------------------------------------------------------------------------------------------------
+# -- places
 
 
 @given(
@@ -169,7 +169,7 @@ def test_places(gaps: list[int], removed: set[int], entry_id: int, counters: Vec
         )
 
 
-# -- PELs --------------------------------------------------------------------------------------------------------------
+# -- PELs
 
 pending = st.tuples(st.booleans(), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
 
@@ -219,7 +219,7 @@ def test_pel_is_a_dict_by_dot(
             )[1]
 
 
-# -- idempotency pairs ---------------------------------------------------------------------------------------------------
+# -- idempotency pairs
 
 
 def pair(

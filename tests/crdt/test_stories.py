@@ -71,7 +71,7 @@ def last_ms(twin: Twin) -> int:
     return twin.keyspace.keys[K].last_id() >> 64
 
 
-# -- entries and header --------------------------------------------------------------------------------------------------
+# -- entries and header
 
 
 def test_delete_meets_a_concurrent_add_and_last_id_is_derived() -> None:
@@ -164,7 +164,7 @@ def test_flushall_takes_what_it_saw_and_every_group() -> None:
     ] == [True, True]
 
 
-# -- groups --------------------------------------------------------------------------------------------------------------
+# -- groups
 
 
 def test_destroy_takes_a_create_it_had_not_seen() -> None:
@@ -394,7 +394,7 @@ def test_own_announcement_after_a_restore_counts_as_any_others() -> None:
     assert pending(restored) == []
 
 
-# -- expiry --------------------------------------------------------------------------------------------------------------
+# -- expiry
 
 
 def test_expiry_meets_a_concurrent_add_and_create() -> None:
@@ -472,7 +472,7 @@ def test_longest_deadline_wins_and_on_a_tie_the_highest_dot() -> None:
     assert one.keyspace.keys[K].winning_deadline() == (dots[-1], 6000)
 
 
-# -- snapshots ---------------------------------------------------------------------------------------------------------------
+# -- snapshots
 
 
 def test_long_absent_region_and_the_others_join_each_other() -> None:

@@ -93,7 +93,7 @@ class NaiveEngine:
             unit.append(Deadline(key, NEVER, ()))
         return unit
 
-    # -- commands ----------------------------------------------------------------------------------------------------
+    # -- commands
 
     def add(
         self,

@@ -213,7 +213,7 @@ class NaiveKey:
         )
         return any(contents)
 
-    # -- what follows from it ----------------------------------------------------------------------------------------
+    # -- what follows from it
 
     def last_id(self) -> int:
         return max(self.header.values(), default=0)
@@ -252,7 +252,7 @@ class NaiveKey:
     def local(self, name: bytes) -> NaiveLocal:
         return self.locals.setdefault(name, NaiveLocal())
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def keep_creates(self, name: bytes, kept: dict[Dot, NaiveCreate]) -> None:
         """The creates after a step; local state goes when none of those live before is left (S6.5)."""
@@ -425,7 +425,7 @@ class NaiveRegion:
         """Keys of which nothing is held are not known here any more."""
         self.keys = {key: stream for key, stream in self.keys.items() if stream.holds_anything()}
 
-    # -- state-based (S11.3) -----------------------------------------------------------------------------------------
+    # -- state-based (S11.3)
 
     def join(self, other: NaiveRegion, now_ms: int = 0) -> None:
         """Joins `other`, of which the converged state and what is kept until stable matter; `other` is unchanged."""
@@ -507,7 +507,7 @@ class NaiveRegion:
         } | self.flush_tombstones
         return any(not covers(vector, dot) for dot in dots)
 
-    # -- collection (S6.2, S11.3) ------------------------------------------------------------------------------------
+    # -- collection (S6.2, S11.3)
 
     def collect(self, stable: Vector) -> None:
         for stream in self.keys.values():
@@ -521,7 +521,7 @@ class NaiveRegion:
         if not self.flush_tombstones:
             self.flush_clears = []  # as a key's: until every FLUSHALL known here is stable
 
-    # -- to compare --------------------------------------------------------------------------------------------------
+    # -- to compare
 
     def converged(self) -> dict[bytes, object]:
         """What the digest covers (S13.9), by key; keys without any of it are left out."""
