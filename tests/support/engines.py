@@ -1,4 +1,4 @@
-"""Engines without a process: one that stands alone, or one on a keyspace that a test has built."""
+"""Engines without a process: on a keyspace that a test built, or as a single region."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def engine_on(
     clock_ms: int,
     disk_clock_ms: int,
 ) -> Engine:
-    """An engine as `region.starting` makes it. `disk_clock_ms` is the clock that its disk has."""
+    """An engine, built as `region.starting` does. `disk_clock_ms` is the clock on its disk."""
     journal = Journal(keyspace, keyspace.position, EngineClock(clock_ms))
     return Engine(
         EngineState(
@@ -32,7 +32,7 @@ def engine_on(
 
 
 def single(region_id: int = 1, now_ms: int = 1, settings: Settings | None = None) -> Engine:
-    """A region alone in its cluster, with nothing on its disk."""
+    """The engine of a one-region cluster with an empty disk."""
     return engine_on(
         Keyspace(region_id, NodeLimits()),
         Members("single", region_id, "us", [Member(region_id, "us")]),
