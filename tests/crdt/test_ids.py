@@ -1,4 +1,4 @@
-"""Entry IDs (S4): the three modes, clocks, exhaustion, error texts, parsing."""
+"""Entry IDs (S4): the three modes, clocks, exhaustion, error texts and parsing."""
 
 from __future__ import annotations
 
@@ -64,9 +64,8 @@ def test_after_another_regions_id_the_next_congruent_seq() -> None:
 
 def test_full_ms_goes_on_to_the_next() -> None:
     assert generate(1, make(7, MAX), 7) == make(8, 1)
-    assert generate(1, make(7, MAX - 100), 5) == make(
-        8, 1
-    )  # 2**64 - 1 is congruent to 615: no place is left for region 1
+    # 2**64 - 1 is congruent to 615, so region 1 has no seq left in that ms.
+    assert generate(1, make(7, MAX - 100), 5) == make(8, 1)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -109,11 +108,27 @@ def test_liberal() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [
-        b"", b"-", b"1-", b"-1", b"1-2-3", b"1.2", b"x", b"1-x", b"*-1", b"1-**", b"+1", b" 1", b"18446744073709551616",
-        b"1-18446744073709551616", b"1-1\r", b"\xb2", b"0x1",
+    "text",
+    [
+        b"",
+        b"-",
+        b"1-",
+        b"-1",
+        b"1-2-3",
+        b"1.2",
+        b"x",
+        b"1-x",
+        b"*-1",
+        b"1-**",
+        b"+1",
+        b" 1",
+        b"18446744073709551616",
+        b"1-18446744073709551616",
+        b"1-1\r",
+        b"\xb2",
+        b"0x1",
     ],
-)  # fmt: skip
+)
 def test_malformed_ids_are_refused(text: bytes) -> None:
     for mode in MODES:
         assert refusal(text, mode) == INVALID

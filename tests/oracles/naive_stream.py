@@ -1,7 +1,9 @@
-"""One region as plain dicts and sets: what SEMANTICS says of effects, join and collection, clause by clause.
+"""One region as plain dicts and sets: the rules of SEMANTICS on effects, join and collection.
 
-Entries, creates, deadlines, configurations and pairs are dicts by dot; tombstones and clears are full sets, never summed up; spans are
-sets of counters. Nothing here is clever, so that it can be judged by reading it beside the rules.
+Entries, creates, deadlines, configurations and pairs are dicts by dot. Tombstones and clears are
+kept in full, one by one, never as a joined vector. Spans are sets of counters. The code follows the
+rules clause by clause and has no optimisations, so that it can be checked by reading it beside
+them.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ from typing import Optional, Union
 from tests.oracles.naive_log import Dot, Fields, NaiveEntry
 
 Vector = dict[int, int]
-Counters = dict[int, frozenset[int]]  # region_id → counters of its region log
-Start = Union[int, tuple[tuple[int, int], ...]]  # an ID, or counters by region ($)
+# region_id → counters of its region log.
+Counters = dict[int, frozenset[int]]
+# An entry ID, or (region_id, counter) for each region (`$`).
+Start = Union[int, tuple[tuple[int, int], ...]]
+# In place of a group name: a tombstone for all names of the key.
 ALL_NAMES: None = None
 
 
@@ -22,7 +27,8 @@ class Add:
     key: bytes
     entry_id: int
     fields: Fields
-    pid: bytes = b""  # empty: no pair
+    # Empty if the add has no idempotency pair.
+    pid: bytes = b""
     iid: bytes = b""
     recorded_ms: int = 0
     vector: Vector = field(default_factory=dict)
@@ -62,7 +68,8 @@ class SetId:
 class Create:
     key: bytes
     group: bytes
-    start_id: Optional[int]  # None: $
+    # None means `$`.
+    start_id: Optional[int]
     vector: Vector
 
 
@@ -127,9 +134,8 @@ class NaiveLocal:
     raised_id: int = 0
     given: set[Dot] = field(default_factory=set)
     dropped: set[Dot] = field(default_factory=set)
-    pel: dict[Dot, tuple[int, bytes, int, int]] = field(
-        default_factory=dict
-    )  # entry ID, consumer, delivered at, deliveries
+    # (entry ID, consumer, delivery time in ms, number of deliveries).
+    pel: dict[Dot, tuple[int, bytes, int, int]] = field(default_factory=dict)
     consumers: set[bytes] = field(default_factory=set)
 
     def copy(self) -> NaiveLocal:
@@ -169,6 +175,8 @@ def is_above(start: Start, dot: Dot, entry_id: int) -> bool:
 
 
 class NaiveKey:
+    """The state of one stream key (S3). `touched` holds the dots of all effects on the key."""
+
     def __init__(self) -> None:
         self.entries: dict[Dot, tuple[int, Fields]] = {}
         self.header: dict[Dot, int] = {}
@@ -213,7 +221,7 @@ class NaiveKey:
         )
         return any(contents)
 
-    # -- what follows from it
+    # -- derived values
 
     def last_id(self) -> int:
         return max(self.header.values(), default=0)
@@ -255,7 +263,10 @@ class NaiveKey:
     # -- steps
 
     def keep_creates(self, name: bytes, kept: dict[Dot, NaiveCreate]) -> None:
-        """The creates after a step; local state goes when none of those live before is left (S6.5)."""
+        """Sets the group's live creates after a step.
+
+        Drops the local state if none of the creates that were live before the step is kept (S6.5).
+        """
         before = self.creates.get(name, {})
         if before and not set(before) & set(kept):
             self.locals.pop(name, None)
@@ -265,7 +276,7 @@ class NaiveKey:
             self.creates.pop(name, None)
 
     def take_as_given(self, name: bytes, new: set[Dot]) -> None:
-        """What was acknowledged elsewhere is given here and leaves the PELs (S8.2)."""
+        """Applies acknowledgements of other regions: given here, and out of the PELs (S8.2)."""
         if new:
             local = self.local(name)
             local.given |= new
@@ -387,7 +398,7 @@ class NaiveKey:
 
 
 class NaiveRegion:
-    """One region: its keys, its vector, and what FLUSHALL left."""
+    """One region: its keys, its vector, and the tombstones and clears of FLUSHALL."""
 
     def __init__(self, region_id: int) -> None:
         self.region_id = region_id
@@ -408,7 +419,7 @@ class NaiveRegion:
         return self.keys.setdefault(key, NaiveKey())
 
     def apply(self, op: Op, dot: Dot, now_ms: int = 0, is_own: bool = False) -> None:
-        """Applies the next effect of dot's region."""
+        """Applies the next effect of the dot's region. `is_own` if this region issued it."""
         assert dot[1] == self.vector.get(dot[0], 0) + 1, "a gap"
         if isinstance(op, Flush):
             for stream in self.keys.values():
@@ -422,13 +433,17 @@ class NaiveRegion:
         self.forget_empty_keys()
 
     def forget_empty_keys(self) -> None:
-        """Keys of which nothing is held are not known here any more."""
+        """Drops the keys that hold nothing."""
         self.keys = {key: stream for key, stream in self.keys.items() if stream.holds_anything()}
 
     # -- state-based (S11.3)
 
     def join(self, other: NaiveRegion, now_ms: int = 0) -> None:
-        """Joins `other`, of which the converged state and what is kept until stable matter; `other` is unchanged."""
+        """Joins the state of `other` into this region; `other` is unchanged.
+
+        Reads the converged state of `other` and the parts that are kept until stable, not its local
+        group state.
+        """
         for key in sorted(set(self.keys) | set(other.keys)):
             self._join_key(self.key(key), other.keys.get(key) or NaiveKey(), other, now_ms)
         self.flush_tombstones |= other.flush_tombstones
@@ -479,7 +494,8 @@ class NaiveRegion:
                 )
             before = ours.acked(name)
             if not set(our_creates) & set(kept):
-                before = set()  # a group of that name begins at its own start
+                # A group of that name begins at its own start.
+                before = set()
             ours.keep_creates(name, kept)
             ours.take_as_given(name, ours.acked(name) - before)
 
@@ -501,7 +517,7 @@ class NaiveRegion:
         ours.touched |= theirs.touched
 
     def _kills(self, stream: NaiveKey, name: bytes, vector: Vector) -> bool:
-        """Whether a tombstone here, which that vector lacks, bears on the name."""
+        """Whether a tombstone for the group name exists here that `vector` does not cover."""
         dots = {
             dot for each, dot in stream.tombstones if each in (ALL_NAMES, name)
         } | self.flush_tombstones
@@ -519,12 +535,13 @@ class NaiveRegion:
         self.forget_empty_keys()
         self.flush_tombstones = {dot for dot in self.flush_tombstones if not covers(stable, dot)}
         if not self.flush_tombstones:
-            self.flush_clears = []  # as a key's: until every FLUSHALL known here is stable
+            # Kept, as those of a key are, until every FLUSHALL known here is stable.
+            self.flush_clears = []
 
-    # -- to compare
+    # -- comparison
 
     def converged(self) -> dict[bytes, object]:
-        """What the digest covers (S13.9), by key; keys without any of it are left out."""
+        """The state that the digest covers (S13.9), by key. Leaves out keys without such state."""
         return {
             key: contents
             for key, stream in self.keys.items()
