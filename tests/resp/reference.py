@@ -1,4 +1,4 @@
-"""A naive request parser: the whole stream at once, an item at a time, nothing kept and nothing clever."""
+"""A naive request parser, as an oracle: it reads a whole stream item by item, without any state."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
 
 
 class Refused(Exception):
-    pass
+    """A protocol error, with its text."""
 
 
 class NeedsMore(Exception):
-    pass
+    """The stream ends within a command."""
 
 
 def parse_stream(
     stream: bytes, argument_bytes_max: int, authenticated: bool = True
 ) -> tuple[list[list[bytes]], str | None]:
-    """All commands of `stream`, and the protocol error that ends it, if one does."""
+    """All commands of `stream`, and the protocol error that ends it, or None."""
     commands: list[list[bytes]] = []
     try:
         while stream:
@@ -38,6 +38,7 @@ def parse_stream(
 def parse_one(
     stream: bytes, argument_bytes_max: int, authenticated: bool
 ) -> tuple[list[bytes], bytes]:
+    """The first command of `stream`, and the rest of it. Raises Refused or NeedsMore."""
     if not stream.startswith(b"*"):
         line, rest = cut_line(stream, b"\n", 1, "too big inline request")
         return split_line(line), rest

@@ -1,4 +1,4 @@
-"""Replies as bytes: every type in both protocols, and hiredis reads back what was meant."""
+"""The reply encoder: every type in both protocols, and decoding by hiredis."""
 
 from __future__ import annotations
 
