@@ -10,12 +10,14 @@ SPACE = b" \t\n\x0b\x0c\r"
 ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
 
 
+# A protocol error; its argument is the text.
 class Refused(Exception):
-    """A protocol error, with its text."""
+    pass
 
 
+# The stream ends within a command.
 class NeedsMore(Exception):
-    """The stream ends within a command."""
+    pass
 
 
 def parse_stream(
