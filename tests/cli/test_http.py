@@ -1,4 +1,4 @@
-"""/metrics and /health: what they say, and what they refuse."""
+"""The HTTP server: the replies of /metrics and /health, and the requests that it refuses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIGURES: list[Figure] = [
 
 
 class Region:
-    """Stands for a region: its health may be changed."""
+    """A stand-in for a region, with a `health` that tests change."""
 
     def __init__(self) -> None:
         self.health: Health = ("serving", {"region": "us"})

@@ -1,4 +1,4 @@
-"""Every mistake of a user ends with one clear line on stderr, code 1 or 2, and no traceback."""
+"""Each user mistake ends with one clear line on stderr, exit code 1 or 2, and no traceback."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def serve_flags(tmp_path: Path, *extra: str, resp: int | None = None) -> list[st
 
 
 def told(result: subprocess.CompletedProcess[str], code: int, *parts: str) -> None:
+    """Asserts the exit code, all `parts` in stderr, and no traceback."""
     assert result.returncode == code, result
     assert "Traceback" not in result.stderr
     for part in parts:

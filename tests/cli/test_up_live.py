@@ -1,4 +1,4 @@
-"""`anabranch up` and the commands beside it, on real regions."""
+"""`anabranch up` on real regions, and the commands that operate on a running cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.live
 
 
 class Up:
-    """A running `anabranch up`, with what it printed."""
+    """A running `anabranch up`, and its output."""
 
     def __init__(self, directory: Path, *extra: str) -> None:
         self.directory = directory
@@ -153,7 +153,7 @@ def test_cut_diff_heal(up: Up) -> None:
 
 
 def test_delay(up: Up) -> None:
-    # Both ways into us: what is late on one link would else arrive over the other region.
+    # Delay both links into us: otherwise the entry would arrive through the other region.
     for other in ("eu", "ap"):
         assert up.anabranch("link", "delay", "us", other, "500").returncode == 0
     begun = time.monotonic()

@@ -1,4 +1,7 @@
-"""Every scenario file, against three region processes. They share one run; each file is a test of its own."""
+"""Every scenario file, run against three region processes.
+
+All files share one run; each file is a test of its own.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcome]:
-    """What each file came to."""
+    """The outcome of each file, by its path."""
     found: list[Outcome] = []
     run(FILES, None, found.append)
     return {outcome.path: outcome for outcome in found}

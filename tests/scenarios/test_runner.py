@@ -1,4 +1,4 @@
-"""The runner, on a cluster that answers from a script."""
+"""The scenario runner, on a fake cluster that replies from a script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from anabranch.sim.scenario.shape import Reply, shape
 
 
 class Scripted:
-    """Answers by (region, command line); a list of answers is given one by one. What is posted at once is answered by `later`."""
+    """A fake cluster.
+
+    `replies` holds, for each (region, command line), the replies to give one after the other. A
+    reply b"never" is not given. `vectors` holds the results of successive calls of `vectors`; after
+    them, and without them, all regions have equal vectors. `log` holds the calls, `found` the
+    findings of the judges.
+    """
 
     def __init__(
         self,
@@ -321,8 +327,15 @@ def test_a_row_with_a_time_waits_for_no_answer_and_binds_what_comes() -> None:
     rows = ["| 10 ms | 3: `XADD m * a 1` → 5-1 | |", "| 20 ms | | 4: `XDEL m 5-1` → 1 `XLEN m` |"]
     assert run_scenario(scenario_of(*rows), cluster) == []
     assert cluster.log == [
-        "prepare", "until 10", "1/3: XADD m * a 1", "until 20", "awaits", "2/4: XDEL m 700-1", "2/4: XLEN m", "judged False",
-    ]  # fmt: skip
+        "prepare",
+        "until 10",
+        "1/3: XADD m * a 1",
+        "until 20",
+        "awaits",
+        "2/4: XDEL m 700-1",
+        "2/4: XLEN m",
+        "judged False",
+    ]
 
 
 def test_what_never_comes_differs_only_where_something_is_expected() -> None:
@@ -359,8 +372,14 @@ def test_faults_are_handed_on_and_what_judges_find_differs() -> None:
         == "f.md: the end, digests\n    expected nothing to be found\n    got      they differ"
     )
     assert cluster.log == [
-        "prepare", "until 10", "kill (1,) 300 0", "one-way cut (2, 1) 1000 7", "open [(1, 2), (2, 1)]", "until 400", "judged True",
-    ]  # fmt: skip
+        "prepare",
+        "until 10",
+        "kill (1,) 300 0",
+        "one-way cut (2, 1) 1000 7",
+        "open [(1, 2), (2, 1)]",
+        "until 400",
+        "judged True",
+    ]
 
 
 def test_a_sync_row_leaves_open_links_as_they_are() -> None:
