@@ -21,6 +21,7 @@ IDENTITY = {
 
 
 def flags(**changes: Any) -> dict[str, Any]:
+    """The flags of IDENTITY with changes; `_` in a name becomes `-`."""
     made: dict[str, Any] = dict(IDENTITY)
     made.update({name.replace("_", "-"): value for name, value in changes.items()})
     return made

@@ -15,6 +15,7 @@ from tests.support.ports import free_ports
 
 
 def anabranch(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs `anabranch` in a process of its own."""
     line = [*build.command(), *arguments]
     return subprocess.run(
         line, capture_output=True, text=True, cwd=cwd, env=child_env(), timeout=60, check=False
@@ -22,6 +23,7 @@ def anabranch(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def serve_flags(tmp_path: Path, *extra: str, resp: int | None = None) -> list[str]:
+    """The arguments of `anabranch serve` for a region alone, on free ports."""
     first, second = free_ports(2)
     line = [
         "serve",

@@ -165,6 +165,7 @@ def test_diff_says_why_an_entry_is_on_one_side_only() -> None:
 def facts(
     name: str, region_id: int, vector: dict[int, int], digest: str, **info: str
 ) -> status.RegionFacts:
+    """The facts of one region, as `status` asks for them."""
     made = status.RegionFacts(RegionAddress(name, region_id, f"127.0.0.1:{region_id}"))
     made.vector, made.digest, made.info = vector, digest, dict(info)
     return made

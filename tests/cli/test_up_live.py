@@ -49,9 +49,11 @@ class Up:
             )
 
     def text(self) -> str:
+        """The output so far."""
         return self.output.read_text()
 
     def ready(self) -> Up:
+        """Waits until all regions are up."""
         eventually(
             lambda: "Ctrl-C stops all." in self.text() or self.process.poll() is not None,
             60,
@@ -64,6 +66,7 @@ class Up:
         return redis.Redis(port=self.ports[name], decode_responses=True, socket_timeout=10)
 
     def anabranch(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs another `anabranch` command in the same directory."""
         line = [*build.command(), *arguments]
         return subprocess.run(
             line,
@@ -76,6 +79,7 @@ class Up:
         )
 
     def children(self) -> list[int]:
+        """Process ids of the regions."""
         own = str(self.process.pid)
         found = []
         for entry in Path("/proc").iterdir():

@@ -101,10 +101,12 @@ def in_order(part: Part) -> list[Unit]:
 
 
 def last_units(part: Part) -> list[Unit]:
+    """The units of a part that are in the past of no other unit of it."""
     return [unit for unit in part if not any(unit in other.past for other in part)]
 
 
 def vector_of(part: Part) -> Vector:
+    """The vector of a region that has applied the part."""
     result: Vector = {}
     for unit in part:
         for _, (region_id, counter) in unit.ops:
@@ -120,6 +122,7 @@ def replay(units: list[Unit]) -> Keyspace:
 
 
 def ship(keyspace: Keyspace, units: list[Unit]) -> None:
+    """Applies the units that the keyspace has not applied yet."""
     for unit in units:
         for effect, (region_id, counter) in unit.effects:
             if counter > keyspace.vector.get(region_id, 0):
@@ -128,6 +131,7 @@ def ship(keyspace: Keyspace, units: list[Unit]) -> None:
 
 
 def collected(part: Part, stable: Vector) -> Keyspace:
+    """A keyspace that has applied the part and collected with this stable vector."""
     keyspace = replay(in_order(part))
     for stream in list(keyspace.keys.values()):
         collect(keyspace, stream, stable)
@@ -175,6 +179,7 @@ class Exploration:
             level = reached
 
     def _successors(self, history: Part, keep: bool) -> Iterator[Part]:
+        """The unseen histories with one unit more."""
         for past in parts(history):
             for region_id in REGIONS:
                 if all(unit in past for unit in history if unit.region_id == region_id):
@@ -264,6 +269,7 @@ class Exploration:
             raise
 
     def _check_joins(self, history: Part, state: State, smaller: list[Part]) -> None:
+        """Checks all joins of two parts whose union is the history."""
         for one in smaller:
             mine = self._state(one)
             self._join(one, mine, state, state)

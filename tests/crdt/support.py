@@ -158,6 +158,7 @@ def summed(dots: set[Dot]) -> Vector:
 
 
 def joined(vectors: list[Vector]) -> Vector:
+    """The least vector that covers all of these."""
     return summed({dot for vector in vectors for dot in vector.items()})
 
 
@@ -188,6 +189,7 @@ def kept_naive(region: NaiveRegion) -> dict[object, object]:
 
 
 def kept(keyspace: Keyspace) -> dict[object, object]:
+    """The counterpart of `kept_naive` for a keyspace."""
     result: dict[object, object] = {
         "flush": (dict(keyspace.flush_tombstone), dict(keyspace.flush_clears))
     }
@@ -211,6 +213,7 @@ Locals = dict[tuple[bytes, bytes], tuple[object, ...]]
 
 
 def locals_naive(region: NaiveRegion) -> Locals:
+    """The local state of all live groups of the naive model, by (key, group)."""
     result: Locals = {}
     for key, stream in region.keys.items():
         for name in stream.creates:
@@ -229,6 +232,7 @@ def locals_naive(region: NaiveRegion) -> Locals:
 
 
 def locals_of(keyspace: Keyspace) -> Locals:
+    """The counterpart of `locals_naive` for a keyspace."""
     result: Locals = {}
     for key, stream in keyspace.keys.items():
         for name, group in stream.groups.items():
@@ -281,6 +285,7 @@ class Sent:
 
 
 def snapshot_bytes(keyspace: Keyspace, bytes_max: int = 1 << 16) -> list[bytes]:
+    """A snapshot of the keyspace, in chunks of about `bytes_max` bytes."""
     return list(SnapshotCut(keyspace, 0).chunks(bytes_max))
 
 
@@ -298,6 +303,7 @@ class Twin:
         self.records: list[tuple[int, LocalRecord]] = []
 
     def engine(self) -> naive_engine.NaiveEngine:
+        """The commands of this region, at its current clock."""
         return naive_engine.NaiveEngine(self.naive, self.clock_ms)
 
     def issue(self, unit: list[Op]) -> list[Sent]:
@@ -345,7 +351,7 @@ class Twin:
             self.receive(sent)
 
     def join(self, other: Twin, bytes_max: int = 64) -> None:
-        """Joins a snapshot of `other`, sent in chunks of at most `bytes_max` bytes."""
+        """Joins a snapshot of `other`, sent in chunks of about `bytes_max` bytes."""
         join(
             self.keyspace,
             read_snapshot(snapshot_bytes(other.keyspace, bytes_max), self.limits),
@@ -356,6 +362,7 @@ class Twin:
         self.log += [sent for sent in other.log if sent.dot not in have]
 
     def collect(self, stable: Vector) -> None:
+        """Collects in both forms as if `stable` were stable."""
         for stream in list(self.keyspace.keys.values()):
             collect(self.keyspace, stream, stable)
         collect_flush(self.keyspace, stable)
@@ -465,6 +472,7 @@ class Twin:
         self._run(Claimed(self._head(key, group), consumer, claims))
 
     def delete_consumer(self, key: bytes, group: bytes, consumer: bytes) -> None:
+        """XGROUP DELCONSUMER."""
         state = self.naive.keys[key].local(group)
         for dot in [dot for dot, pending in state.pel.items() if pending[1] == consumer]:
             del state.pel[dot]

@@ -290,6 +290,7 @@ def mutations(body: bytes, seed: int) -> list[bytes]:
 
 
 def every_effect() -> list[fx.Effect]:
+    """One effect of each kind."""
     run = add_run(b"k", [(5 << 64 | 1, (b"f", b"v")), (5 << 64 | 2, (b"f", b"w"))], 1)
     ops: list[ns.Op] = [
         ns.Add(b"k", 9, (b"f", b"v"), b"p", b"i", 1000, {1: 2}),
@@ -594,6 +595,7 @@ def test_a_snapshot_does_not_say_which_pairs_are_retired() -> None:
 
 
 def every_record() -> list[LocalRecord]:
+    """Local records of each kind."""
     head = RecordHead(b"k", b"g", [(1, 2), (3, 4)], 1234)
     entries = [EntryRef(1, 2, 7 << 64 | 1), EntryRef(2, 9, 8 << 64)]
     given_ = {1: Spans()}

@@ -52,6 +52,7 @@ def test_every_history_of_four() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 def test_every_history_of_five() -> None:
+    """The same checks for the histories of five units, which take hours."""
     found = Exploration()
     found.run(5)
     assert found.histories == COUNTS

@@ -25,6 +25,7 @@ steps = st.lists(
 
 
 def random_steps(seed: int, count: int, without: frozenset[str] = frozenset()) -> list[Step]:
+    """`count` random steps, minus those of the actions in `without`."""
     chance = random.Random(seed)
     drawn = [
         (
@@ -53,6 +54,7 @@ def test_any_history_agrees_with_the_naive_model(history: list[Step]) -> None:
 
 
 def random_histories(seeds: range) -> None:
+    """Runs and heals one random history for each seed; every action must have been effective."""
     done: dict[str, int] = {}
     for seed in seeds:
         run = History()
@@ -110,6 +112,7 @@ def said(keyspace: Keyspace) -> tuple[object, ...]:
 
 
 def test_join_is_commutative_associative_idempotent_and_equals_shipping() -> None:
+    """The laws of join (S11.3), on the states of random histories."""
     different = 0
     for seed in range(250):
         run = History(checks=False)

@@ -44,6 +44,7 @@ class Disk:
         log.dropped_numbers = []
 
     def load(self, limits: NodeLimits) -> RegionLog:
+        """The log as a start restores it."""
         stream = Stream(b"k", limits)
         log = stream.log(1)
         nodes: list[PackedNode] = []
@@ -84,6 +85,7 @@ def test_what_checkpoints_store_is_the_log(limits: NodeLimits, histories: list[l
 def test_the_share_is_what_hashing_everything_gives(
     limits: NodeLimits, history: list[Step]
 ) -> None:
+    """The cached digest share equals the sum of the hashes of all nodes (S13.9)."""
     log, naive, counter = RegionLog(1, limits), NaiveLog(1), 0
     for step in history:
         counter = take(log, naive, step, counter)
@@ -230,6 +232,7 @@ def test_a_rewritten_node_is_glued_to_a_neighbour_where_both_fit() -> None:
 
 
 def test_a_prefix_is_a_prefix() -> None:
+    """`remove_prefix` returns the number and the highest ID of the removed entries."""
     for upto in range(10):
         log = RegionLog(1, NodeLimits(4, 0))
         for counter in range(1, 9):

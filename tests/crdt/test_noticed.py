@@ -84,6 +84,7 @@ def test_late_arrivals_of_a_snapshot() -> None:
 
 
 def test_what_was_added_wakes_readers() -> None:
+    """Adds and creates wake blocked readers; other effects do not."""
     keyspace = Keyspace(1, NodeLimits())
     one, two = Twin(1), Twin(2)
     run_of(keyspace, 2, 1)
@@ -109,6 +110,7 @@ def test_what_was_added_wakes_readers() -> None:
 
 
 def test_a_create_that_is_buried_wakes_nobody() -> None:
+    """A create that a tombstone kills on arrival wakes no reader."""
     one, two = Twin(1), Twin(2)
     sent = two.issue(two.engine().create(K, G, 0))
     one.issue(one.engine().create(K, G, 0))
@@ -120,6 +122,7 @@ def test_a_create_that_is_buried_wakes_nobody() -> None:
 
 
 def test_pairs_and_deadlines_are_told() -> None:
+    """Effects and joins report the keys with new deadlines, and the new pairs."""
     twin = Twin(1)
     twin.issue(twin.engine().add(K, entry_id=make(5, 0), pid=b"p", iid=b"i"))
     twin.issue(twin.engine().expire_at(K, 5000))
@@ -224,6 +227,7 @@ def test_a_key_is_dirty_from_the_first_change_on() -> None:
 
 
 def test_scans_forget_what_is_gone() -> None:
+    """A key that holds nothing is removed from the keyspace and from the scan order."""
     keyspace = Keyspace(1, NodeLimits())
     run_of(keyspace, 2, 1, 2)
     assert [key for _, key in keyspace.scan_order()] == [K]

@@ -34,6 +34,7 @@ small_vectors = st.dictionaries(st.integers(1, 4), st.integers(1, 5))
 
 
 def dots(vector: Vector) -> set[tuple[int, int]]:
+    """The dots that a vector covers."""
     return {
         (region_id, counter) for region_id, last in vector.items() for counter in range(1, last + 1)
     }
@@ -65,6 +66,7 @@ pieces = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6)), max_size=12)
 
 
 def built(parts: list[tuple[int, int]]) -> tuple[Spans, set[int]]:
+    """The spans of these (start, length) pieces, and the same as a set of counters."""
     spans, counters = Spans(), set()
     for start, length in parts:
         spans.add(start, start + length, 1000 + start + length)
@@ -73,6 +75,7 @@ def built(parts: list[tuple[int, int]]) -> tuple[Spans, set[int]]:
 
 
 def is_set(spans: Spans, counters: set[int]) -> None:
+    """Asserts that the spans hold exactly these counters."""
     assert list(zip(spans.starts, spans.ends, strict=True)) == spans_of(counters)
     assert len(spans.end_ids) == len(spans.ends)
     assert bool(spans) == bool(counters)
@@ -443,6 +446,7 @@ def test_pairs_are_a_list_of_what_is_held(steps: list[tuple[Any, ...]], retired_
 
 
 def _is_the_list(held: list[Pairs], naive: NaivePairs, limits: PairLimits, now_ms: int) -> None:
+    """Asserts that the pairs of both streams and their answers equal those of the naive list."""
     assert (limits.retired, limits.forgotten_early) == (naive.retired(), naive.forgotten_early)
     for stream, pairs in enumerate(held):
         expected = {pid: naive.of_producer(stream, pid) for pid in (b"p", b"q")}

@@ -200,6 +200,7 @@ def test_delete_takes_groups_of_all_names() -> None:
 
 
 def test_create_that_saw_the_destroy_lives_whatever_order() -> None:
+    """S6.1: a create whose vector covers the destroy survives it."""
     one, two, three = regions(3)
     one.issue(one.engine().create(K, G, 0))
     one.issue(one.engine().destroy(K, G))
@@ -587,6 +588,7 @@ def test_join_of_a_flush_takes_keys_the_sender_never_knew() -> None:
 
 
 def test_remove_observed_by_join_takes_creates_without_a_tombstone() -> None:
+    """S11.3: a snapshot removes the creates that its sender has removed, without a tombstone."""
     one, two = regions()
     one.issue(one.engine().create(K, G, 0))
     sync(one, two)

@@ -75,6 +75,7 @@ class Redis:
         return reply
 
     def blocked(self) -> int:
+        """The number of blocked clients."""
         text = self.ask(b"INFO", b"clients").value
         assert isinstance(text, bytes)
         return int(text.split(b"blocked_clients:")[1].split(b"\r\n")[0])
@@ -110,6 +111,7 @@ class Ours:
         return self.sessions[name]
 
     def send(self, name: str, words: list[bytes]) -> None:
+        """Executes a command in the session of that name."""
         session = self.session(name)
         assert not session.waiting, "the server feeds a waiting session no commands"
         self._take(session, self.engine.execute(session, words, self.now_ms()))
@@ -169,6 +171,7 @@ class Pair:
                 self.run([b"HELLO", b"3"], name)
 
     def send(self, words: list[bytes], name: str = "a") -> None:
+        """Sends a command to both sides, on the connection of that name."""
         self._greet(name)
         self.redis.connection(name).send(words)
         self.ours.send(name, words)

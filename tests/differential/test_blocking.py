@@ -136,6 +136,7 @@ def test_unblock_with_error(pair: Pair) -> None:
 
 
 def _unblock(pair: Pair, ids: tuple[Typed, Typed], *words: str) -> list[object]:
+    """The results of CLIENT UNBLOCK for these client ids: (Redis's, ours)."""
     theirs = pair.redis.ask(
         b"CLIENT", b"UNBLOCK", number(ids[0]).encode(), *(word.encode() for word in words)
     )

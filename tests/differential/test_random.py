@@ -240,6 +240,7 @@ def check_lag(pair: Pair) -> None:
 
 
 def check(new_pair: Callable[[int], Pair], examples: int) -> None:
+    """Compares `examples` random sequences."""
     pair = new_pair(2)
 
     @settings(

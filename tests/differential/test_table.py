@@ -40,6 +40,7 @@ SETTLED = {
 
 
 def commands() -> Iterator[Command[EngineState]]:
+    """All commands and subcommands of the table."""
     for command in registry.commands().values():
         yield command
         yield from command.subcommands.values()
@@ -54,6 +55,7 @@ def pair(new_pair: Callable[[int], Pair]) -> Pair:
     "name", [one.name for one in commands() if one.docs.group != "crdt" and one.name not in NEWER]
 )
 def test_as_redis_has_it(name: str, pair: Pair) -> None:
+    """COMMAND INFO gives the facts that Redis gives, tips and `SETTLED` aside."""
     theirs, own = pair.run([b"COMMAND", b"INFO", name.encode()])
     assert theirs.elements[0].value is not None, f"Redis 7.0 does not have {name}"
     wrong = []

@@ -22,6 +22,7 @@ def pair(new_pair: Callable[[int], Pair]) -> Iterator[Pair]:
 
 
 def equal(pair: Pair, text: str) -> None:
+    """Runs a command and asserts equal replies."""
     theirs, own = pair.run(split(text))
     assert theirs == own, f"{text}: redis {theirs}, ours {own}"
 

@@ -61,13 +61,16 @@ class NaiveEngine:
         self.clock_ms = clock_ms
 
     def stream(self, key: bytes) -> NaiveKey:
+        """The state of a key, empty if the region does not know it."""
         return self.region.keys.get(key) or NaiveKey()
 
     def is_hidden(self, key: bytes) -> bool:
+        """Whether a passed deadline hides the key (S10.2)."""
         winner = self.stream(key).winning_deadline()
         return winner is not None and winner[1] != NEVER and self.clock_ms > winner[1]
 
     def exists(self, key: bytes) -> bool:
+        """Whether the key exists for clients (S3.1)."""
         return self.stream(key).is_present() and not self.is_hidden(key)
 
     def vector_after(self, before: list[Op]) -> Vector:
@@ -110,6 +113,7 @@ class NaiveEngine:
         pid: bytes = b"",
         iid: bytes = b"",
     ) -> list[Op]:
+        """XADD with `entry_id`, or with `*` if that is 0; with a pair if `pid` is not empty."""
         unit = self.creating(key)
         last_id = 0 if unit else self.stream(key).last_id()
         given = entry_id or naive_generate(self.region.region_id, last_id, self.clock_ms)
@@ -120,6 +124,7 @@ class NaiveEngine:
         return unit
 
     def delete_entry(self, key: bytes, entry_id: int) -> list[Op]:
+        """XDEL of one ID."""
         if not self.exists(key):
             return []
         dots = tuple(
@@ -128,18 +133,22 @@ class NaiveEngine:
         return [Remove(key, dots)] if dots else []
 
     def trim(self, key: bytes, length_max: int, drops_references: bool = False) -> list[Op]:
+        """XTRIM MAXLEN; with DELREF if `drops_references`."""
         if not self.exists(key):
             return []
         prefix = naive_log.trim_to_length(self.stream(key).listed(), length_max)
         return [Trim(key, prefix, drops_references)] if prefix else []
 
     def delete(self, key: bytes) -> list[Op]:
+        """DEL."""
         return [Delete(key, self.vector_after([]))] if self.exists(key) else []
 
     def flush(self) -> list[Op]:
+        """FLUSHALL."""
         return [Flush(self.vector_after([]))]
 
     def set_id(self, key: bytes, entry_id: int) -> list[Op]:
+        """XSETID."""
         return (
             [SetId(key, entry_id)]
             if self.exists(key) and entry_id >= self.stream(key).last_id()
@@ -154,6 +163,7 @@ class NaiveEngine:
         return [*unit, Create(key, group, start_id, self.vector_after(unit))]
 
     def destroy(self, key: bytes, group: bytes) -> list[Op]:
+        """XGROUP DESTROY."""
         return (
             [Destroy(key, group)] if self.exists(key) and group in self.stream(key).creates else []
         )

@@ -11,6 +11,8 @@ Fields = tuple[bytes, ...]
 
 @dataclass(frozen=True)
 class NaiveEntry:
+    """One entry. Its dot is (region_id, counter)."""
+
     entry_id: int
     region_id: int
     counter: int
@@ -42,11 +44,13 @@ class NaiveLog:
         return len(gone), max((entry.entry_id for entry in gone), default=-1)
 
     def last_counter_not_above(self, entry_id: int) -> int:
+        """The counter of the last entry whose ID is not above `entry_id`, 0 if none."""
         return max(
             (entry.counter for entry in self.entries if entry.entry_id <= entry_id), default=0
         )
 
     def last_counter_up_to(self, counter: int) -> int:
+        """The counter of the last entry up to `counter`, 0 if none."""
         return max((entry.counter for entry in self.entries if entry.counter <= counter), default=0)
 
 
@@ -99,4 +103,5 @@ def spans_of(counters: set[int]) -> list[tuple[int, int]]:
 
 
 def counters_of(spans: Iterable[tuple[int, int]]) -> set[int]:
+    """The set of counters in these spans."""
     return {counter for start, end in spans for counter in range(start + 1, end + 1)}

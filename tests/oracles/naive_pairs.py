@@ -13,6 +13,7 @@ Vector = dict[int, int]
 
 
 def covers(vector: Vector, dot: Dot) -> bool:
+    """Whether the vector covers the dot."""
     return dot[1] <= vector.get(dot[0], 0)
 
 
@@ -55,9 +56,11 @@ class NaivePairs:
         self.forgotten_early = 0
 
     def of_producer(self, stream: int, pid: bytes) -> list[NaiveHeld]:
+        """The pairs of one producer in one stream, in order."""
         return [pair for pair in self.held if (pair.stream, pair.pid) == (stream, pid)]
 
     def retired(self) -> int:
+        """The number of retired pairs in all streams."""
         return sum(pair.is_retired for pair in self.held)
 
     def retire(self, stream: int, pid: bytes, maxsize: int) -> None:
@@ -74,6 +77,7 @@ class NaivePairs:
                 self.forgotten_early += 1
 
     def retire_first(self, stream: int, pid: bytes, count: int) -> None:
+        """Retires the first `count` pairs of a producer."""
         for pair in self.of_producer(stream, pid)[:count]:
             pair.is_retired = True
 

@@ -24,6 +24,8 @@ ALL_NAMES: None = None
 
 @dataclass(frozen=True)
 class Add:
+    """XADD. `vector` is the adder's vector; it and `recorded_ms` are used only with a pair (S9)."""
+
     key: bytes
     entry_id: int
     fields: Fields
@@ -36,12 +38,16 @@ class Add:
 
 @dataclass(frozen=True)
 class Remove:
+    """XDEL: removes the entries with these dots (S5.1)."""
+
     key: bytes
     dots: tuple[Dot, ...]
 
 
 @dataclass(frozen=True)
 class Trim:
+    """XTRIM: removes a prefix of each region log (S5.2). `prefix`: region_id → highest counter."""
+
     key: bytes
     prefix: Vector
     drops_references: bool = False
@@ -49,23 +55,31 @@ class Trim:
 
 @dataclass(frozen=True)
 class Delete:
+    """DEL. `vector` covers everything observed (S5.4)."""
+
     key: bytes
     vector: Vector
 
 
 @dataclass(frozen=True)
 class Flush:
+    """FLUSHALL. `vector` covers everything observed (S5.4)."""
+
     vector: Vector
 
 
 @dataclass(frozen=True)
 class SetId:
+    """XSETID."""
+
     key: bytes
     entry_id: int
 
 
 @dataclass(frozen=True)
 class Create:
+    """XGROUP CREATE. `vector` is the creator's vector (S6)."""
+
     key: bytes
     group: bytes
     # None means `$`.
@@ -75,12 +89,16 @@ class Create:
 
 @dataclass(frozen=True)
 class Destroy:
+    """XGROUP DESTROY (S6.1)."""
+
     key: bytes
     group: bytes
 
 
 @dataclass(frozen=True)
 class Acknowledge:
+    """Acknowledged counters of a group, for the live ones of the creates named (S8.1, S8.2)."""
+
     key: bytes
     group: bytes
     creates: tuple[Dot, ...]
@@ -89,6 +107,8 @@ class Acknowledge:
 
 @dataclass(frozen=True)
 class Deadline:
+    """A deadline in Unix time in ms. `replaces`: the dots of the deadlines that it saw (S10.2)."""
+
     key: bytes
     at_ms: int
     replaces: tuple[Dot, ...]
@@ -96,6 +116,8 @@ class Deadline:
 
 @dataclass(frozen=True)
 class RemoveObserved:
+    """Removes the state that `vector` covers, deadlines only if `with_deadlines` (S10.3, S10.5)."""
+
     key: bytes
     vector: Vector
     with_deadlines: bool
@@ -103,6 +125,8 @@ class RemoveObserved:
 
 @dataclass(frozen=True)
 class Configure:
+    """XCFGSET (S9.4). `replaces`: the dots of the configurations that it saw."""
+
     key: bytes
     duration_s: int
     maxsize: int
@@ -151,12 +175,16 @@ class NaiveLocal:
 
 @dataclass
 class NaiveCreate:
+    """One live create of a group, with its start and its acked counters."""
+
     start: Start
     acked: set[Dot] = field(default_factory=set)
 
 
 @dataclass
 class NaivePair:
+    """One idempotency pair (S9). `vector` is the adder's; `held_ms` is this region's clock."""
+
     pid: bytes
     iid: bytes
     entry_id: int
@@ -166,6 +194,7 @@ class NaivePair:
 
 
 def covers(vector: Vector, dot: Dot) -> bool:
+    """Whether the vector covers the dot."""
     return vector.get(dot[0], 0) >= dot[1]
 
 
@@ -209,6 +238,7 @@ class NaiveKey:
         return other
 
     def holds_anything(self) -> bool:
+        """Whether the region must remember the key."""
         contents = (
             self.entries,
             self.header,
@@ -224,30 +254,37 @@ class NaiveKey:
     # -- derived values
 
     def last_id(self) -> int:
+        """The highest ID in the header, 0 if it is empty (S3.2)."""
         return max(self.header.values(), default=0)
 
     def is_present(self) -> bool:
+        """Whether the key exists, deadlines aside (S3.1)."""
         return bool(self.header) or any(self.creates.values())
 
     def winning_deadline(self) -> Optional[tuple[Dot, int]]:
+        """The dot and time of the longest deadline, on a tie that of the highest dot (S10.2)."""
         if not self.deadlines:
             return None
         dot = max(self.deadlines, key=lambda each: (self.deadlines[each], each[1], each[0]))
         return dot, self.deadlines[dot]
 
     def listed(self) -> list[NaiveEntry]:
+        """All entries, in no particular order."""
         return [
             NaiveEntry(entry_id, dot[0], dot[1], fields)
             for dot, (entry_id, fields) in self.entries.items()
         ]
 
     def acked(self, name: bytes) -> set[Dot]:
+        """The dots that the group's live creates hold as acknowledged (S8.3)."""
         return {dot for create in self.creates.get(name, {}).values() for dot in create.acked}
 
     def is_above_start(self, name: bytes, dot: Dot, entry_id: int) -> bool:
+        """Whether an entry is above the start of any live create (S6.3)."""
         return any(is_above(create.start, dot, entry_id) for create in self.creates[name].values())
 
     def is_above_floor(self, name: bytes, dot: Dot, entry_id: int) -> bool:
+        """Whether an entry is above the group's floor in this region (S7.3, S7.4)."""
         local = self.local(name)
         if entry_id <= local.raised_id:
             return False
@@ -258,6 +295,7 @@ class NaiveKey:
         )
 
     def local(self, name: bytes) -> NaiveLocal:
+        """The local state of a group; creates it if necessary."""
         return self.locals.setdefault(name, NaiveLocal())
 
     # -- steps
@@ -284,6 +322,7 @@ class NaiveKey:
                 local.pel.pop(dot, None)
 
     def remove_observed(self, vector: Vector) -> None:
+        """Removes entries, header, configurations and pairs that the vector covers."""
         self.entries = {
             dot: entry for dot, entry in self.entries.items() if not covers(vector, dot)
         }
@@ -296,11 +335,16 @@ class NaiveKey:
         self.clear_pairs(vector)
 
     def clear_pairs(self, vector: Vector) -> None:
+        """Removes the pairs that the vector covers (S9.4)."""
         self.pairs = {dot: pair for dot, pair in self.pairs.items() if not covers(vector, dot)}
 
     def apply(
         self, op: Op, dot: Dot, now_ms: int, is_own: bool, flush_tombstones: set[Dot]
     ) -> None:
+        """Applies one effect on this key.
+
+        `flush_tombstones` are the region's tombstones of FLUSHALL, which also kill creates.
+        """
         self.touched.add(dot)
         if isinstance(op, (Add, SetId)):
             self.header = {
@@ -380,10 +424,12 @@ class NaiveKey:
             self.clears.append(op.vector)
 
     def bury_all(self) -> None:
+        """Removes all groups."""
         for name in list(self.creates):
             self.keep_creates(name, {})
 
     def acknowledge(self, op: Acknowledge, is_own: bool) -> None:
+        """Applies an announcement. A region's own changes nothing in its PELs (S8.2)."""
         before = self.acked(op.group)
         for dot in op.creates:
             create = self.creates.get(op.group, {}).get(dot)
@@ -416,11 +462,12 @@ class NaiveRegion:
         return other
 
     def key(self, key: bytes) -> NaiveKey:
+        """The state of a key; creates it if necessary."""
         return self.keys.setdefault(key, NaiveKey())
 
     def apply(self, op: Op, dot: Dot, now_ms: int = 0, is_own: bool = False) -> None:
         """Applies the next effect of the dot's region. `is_own` if this region issued it."""
-        assert dot[1] == self.vector.get(dot[0], 0) + 1, "a gap"
+        assert dot[1] == self.vector.get(dot[0], 0) + 1, "a gap in the counters"
         if isinstance(op, Flush):
             for stream in self.keys.values():
                 stream.remove_observed(op.vector)
@@ -526,6 +573,7 @@ class NaiveRegion:
     # -- collection (S6.2, S11.3)
 
     def collect(self, stable: Vector) -> None:
+        """Drops the tombstones and clears that are no longer needed when `stable` is stable."""
         for stream in self.keys.values():
             stream.tombstones = {
                 (name, dot) for name, dot in stream.tombstones if not covers(stable, dot)

@@ -30,6 +30,7 @@ def which(**environment: str) -> list[str]:
 
 
 def is_built() -> bool:
+    """Whether the build under test holds compiled modules."""
     return any((ROOT / "anabranch" / "crdt").glob("ids.*.so"))
 
 

@@ -69,6 +69,10 @@ def parse_one(
 
 
 def cut_line(stream: bytes, terminator: bytes, skip: int, too_big: str) -> tuple[bytes, bytes]:
+    """A line of `stream`, and the rest after it.
+
+    The line ends before `terminator`; `skip` bytes are skipped from there.
+    """
     stop = stream.find(terminator)
     if stop > LINE_BYTES_MAX or (stop < 0 and len(stream) > LINE_BYTES_MAX):
         raise Refused(too_big)
@@ -78,6 +82,7 @@ def cut_line(stream: bytes, terminator: bytes, skip: int, too_big: str) -> tuple
 
 
 def number(digits: bytes) -> int | None:
+    """The integer that Redis parses from these digits, None if it refuses them."""
     if not re.fullmatch(rb"0|-?[1-9][0-9]*", digits):
         return None
     value = int(digits)
@@ -85,6 +90,7 @@ def number(digits: bytes) -> int | None:
 
 
 def split_line(line: bytes) -> list[bytes]:
+    """The arguments of an inline command."""
     arguments = []
     while line := line.lstrip(SPACE):
         argument = b""
@@ -103,6 +109,7 @@ def split_line(line: bytes) -> list[bytes]:
 
 
 def read_quoted(quote: bytes, line: bytes) -> tuple[bytes, bytes]:
+    """The quoted text at the begin of `line`, without quotes, and the rest after it."""
     value = b""
     while line:
         if line.startswith(quote):

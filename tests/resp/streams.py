@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 
 def multibulk(command: list[bytes]) -> bytes:
+    """A command as a client sends it."""
     return b"*%d\r\n" % len(command) + b"".join(
         b"$%d\r\n%b\r\n" % (len(one), one) for one in command
     )

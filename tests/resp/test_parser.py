@@ -19,6 +19,7 @@ XADD = [b"XADD", b"stream", b"*", b"field", b"0123456789abcdef"]
 def parse(
     pieces: list[bytes], argument_bytes_max: int = ARGUMENT_BYTES_MAX, authenticated: bool = True
 ) -> tuple[list[list[bytes]], str | None]:
+    """All commands of a stream fed in pieces, and the protocol error that ends it, or None."""
     parser = RequestParser(argument_bytes_max, authenticated)
     commands = []
     try:
@@ -150,6 +151,7 @@ def test_a_large_argument_a_byte_at_a_time() -> None:
 
 
 def test_a_million_commands_in_one_piece_and_in_small_reads_while_nobody_takes_them() -> None:
+    """A backlog of a million commands is parsed in linear time, fed at once or in small reads."""
     stream = multibulk([b"PING"]) * 1_000_000
     parser = RequestParser(ARGUMENT_BYTES_MAX)
     parser.feed(stream)
@@ -179,6 +181,7 @@ def test_arguments_with_line_breaks_in_a_large_backlog() -> None:
 
 
 def test_declared_lengths_reserve_nothing_and_buffered_counts_what_is_held() -> None:
+    """A declared length allocates no memory, and `buffered` counts only the bytes present."""
     parser = RequestParser(ARGUMENT_BYTES_MAX)
     tracemalloc.start()
     parser.feed(b"*1048576\r\n$5\r\nhello\r\n$536870912\r\nab")

@@ -32,4 +32,5 @@ def test_scenario(path: Path, outcomes: dict[str, Outcome]) -> None:
 
 
 def test_all_tables_of_the_seed_are_there() -> None:
+    """Seed 5 has nine tables, and each has a scenario file."""
     assert sum(path.stem.startswith("seed-") for path in FILES) == 9

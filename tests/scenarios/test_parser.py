@@ -32,6 +32,7 @@ FILES = Path(__file__).resolve().parents[2] / "sim" / "scenarios"
 
 
 def table(*rows: str, heads: str = "| Time | Region 1 | Region 2 |", above: str = "") -> str:
+    """A scenario file with the lines `above`, the headings `heads` and these rows."""
     return "\n".join([*above.splitlines(), heads, "| --- | --- | --- |", *rows]) + "\n"
 
 
@@ -220,6 +221,7 @@ def test_a_file_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("path", scenario_files([FILES]), ids=lambda path: path.stem)
 def test_every_file_is_read_and_expects_something(path: Path) -> None:
+    """Every scenario file has an expected reply, and cites a rule in the text above its table."""
     scenario = load(path)
     assert any(call.expected is not None for call in scenario.calls())
     assert "S" in path.read_text(encoding="utf-8").split("|")[0], (
@@ -246,6 +248,7 @@ def test_blocked_commands_belong_to_a_client() -> None:
 
 
 def test_rows_with_a_time_in_ms_wait_for_nobody() -> None:
+    """A row with a time in ms sends its commands at that time, without waiting for replies."""
     scenario = parse(table("| 120 ms | `PING` | |", "| 2 s | | `PING` |", "| t3 | `PING` | |"))
     assert [
         step.at_ms if isinstance(step, Until) else isinstance(step, Call) and step.at_once

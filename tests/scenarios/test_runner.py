@@ -111,6 +111,7 @@ class Scripted:
 
 
 def scenario_of(*rows: str, regions: int = 2, above: str = "") -> Scenario:
+    """The scenario of these rows, for the first `regions` regions."""
     heads = "| Time |" + "".join(f" Region {region + 1} |" for region in range(regions))
     return parse(
         "\n".join([*above.splitlines(), heads, "|" + " --- |" * (regions + 1), *rows]), "f.md"
@@ -152,7 +153,7 @@ def test_a_written_id_binds_to_no_other_region_and_to_one_id_only() -> None:
     assert bindings.same("5-1", "700-1") and bindings.same("5-1", "700-1")
     assert not bindings.same("5-1", "700-1001") and not bindings.same("6-1", "700-1")
     assert bindings.same("6-1", "700-1001")
-    assert not bindings.same("7-1", "800-1"), "800-1 was generated nowhere"
+    assert not bindings.same("7-1", "800-1"), "no region generated 800-1"
 
 
 def test_a_failed_comparison_binds_nothing() -> None:
