@@ -175,11 +175,11 @@ def test_statistics_follow_a_key_and_begin_anew_with_it() -> None:
     assert (stream.entries_added, stream.iids_added, stream.max_deleted_id) == (4, 1, 0)
     one.issue(one.engine().delete_entry(K, make(2, 0)))
     one.issue(one.engine().delete_entry(K, make(1, 0)))
-    assert stream.max_deleted_id == make(2, 0), "the highest of those deleted"
+    assert stream.max_deleted_id == make(2, 0), "the highest ID of the deleted entries"
     stream.iids_duplicates = 1
     stream.xread_high_id = make(3, 0)
     one.issue(one.engine().delete(K))
-    assert one.keyspace.keys[K] is stream, "its tombstone is kept"
+    assert one.keyspace.keys[K] is stream, "the tombstone of the key is kept"
     statistics = (
         stream.entries_added,
         stream.iids_added,

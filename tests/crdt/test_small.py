@@ -408,7 +408,8 @@ pair_steps = st.one_of(
 def test_pairs_are_a_list_of_what_is_held(steps: list[tuple[Any, ...]], retired_max: int) -> None:
     """`Pairs` agrees with the naive list, in two streams of one region.
 
-    The steps add, retire, clear and collect; after each step the answers are compared too.
+    The steps add, retire, clear and collect pairs; the limit of retired pairs makes the region
+    forget some. After each step the answers are compared too.
     """
     limits = PairLimits()
     limits.retired_max = retired_max

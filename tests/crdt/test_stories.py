@@ -448,7 +448,7 @@ def test_expiry_meets_a_concurrent_add_and_create() -> None:
     sync(one, two)
     assert ms_of(one) == [2]
     assert two.has_group(K, G) and not two.has_group(K, b"h")
-    assert exists(two) and not exists(one), "it is hidden where the clock is past the deadline"
+    assert exists(two) and not exists(one), "a key is hidden where the clock is past its deadline"
     two.issue(two.engine().expire_at(K, NEVER))
     sync(one, two)
     assert exists(one)
@@ -505,7 +505,7 @@ def test_longest_deadline_wins_and_on_a_tie_the_highest_dot() -> None:
     assert winner == ((1, 2), 5000)
     one.issue(one.engine().expire_at(K, 3000))
     two.pull(one)
-    assert two.keyspace.keys[K].winning_deadline() == ((1, 3), 3000), "a set replaces those it saw"
+    assert two.keyspace.keys[K].winning_deadline() == ((1, 3), 3000), "it must replace 5000"
     add(two, 2)
     one.pull(two)
     one.issue(one.engine().expire_at(K, 6000))
