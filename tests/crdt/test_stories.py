@@ -505,7 +505,7 @@ def test_longest_deadline_wins_and_on_a_tie_the_highest_dot() -> None:
     assert winner == ((1, 2), 5000)
     one.issue(one.engine().expire_at(K, 3000))
     two.pull(one)
-    assert two.keyspace.keys[K].winning_deadline() == ((1, 3), 3000), "it must replace 5000"
+    assert two.keyspace.keys[K].winning_deadline() == ((1, 3), 3000), "3000 must replace 5000"
     add(two, 2)
     one.pull(two)
     one.issue(one.engine().expire_at(K, 6000))
