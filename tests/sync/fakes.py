@@ -336,11 +336,7 @@ class FakeDriver:
     """The links of one region: a hub, and a disk that writes and answers at once."""
 
     def __init__(
-        self,
-        engine: FakeEngine,
-        settings: Settings,
-        peers: Iterable[int],
-        clock: Callable[[], int],
+        self, engine: FakeEngine, settings: Settings, peers: Iterable[int], clock: Callable[[], int]
     ) -> None:
         self.engine = engine
         self.clock = clock
