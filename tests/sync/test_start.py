@@ -297,10 +297,13 @@ def test_two_regions_put_back_to_backups_that_nobody_told_of(seed: int) -> None:
     assert world.hubs[3].links[2].delayed and not world.engines[3].vector
     world.put_back(1, life=2, starts=True)
     world.put_back(2, life=2)
-    world.cut_links = {(2, 3), (3, 2)}
+    world.cut_links = {(2, 3), (3, 2), (1, 2), (2, 1)}
     us = world.engines[1]
     assert isinstance(us, StartingEngine)
+    world.until(lambda: any(peer == 3 for peer, _ in us.start_answers))
+    world.heal(1, 2)
     world.until(lambda: us.lifecycle.state == SERVING)
+    assert max(answer.number for peer, answer in us.start_answers if peer == 3) > 1
     us.write("new")
     world.engines[3].link(2, "DELAY", 0)
     world.heal(2, 3)
