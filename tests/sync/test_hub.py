@@ -12,10 +12,12 @@ from anabranch.sync.messages import (
     BodyRequest,
     Header,
     Heartbeat,
+    Hello,
     HoldingBack,
     Part,
     Refusal,
     SnapshotBegin,
+    Welcome,
 )
 from tests.sync.fakes import SHORT_TAIL, WHOLE_TAIL, FakeDriver, FakeEngine, World, line, mesh, ring
 
@@ -586,20 +588,28 @@ def test_everything_said_is_on_disk() -> None:
     world.settle()
 
 
-def test_a_handshake_waits_for_the_disk() -> None:
-    """S13.6: Hello and Welcome speak of what was committed after the connection was opened."""
+def test_a_handshake_speaks_of_the_disk() -> None:
+    """S2.4: Hello and Welcome name what is on disk by then, and wait for nothing.
+
+    Answers to a start do wait: see test_start.
+    """
     world = World(mesh(1, 2))
     world.cut(1, 2)
     engine = world.engines[2]
+    engine.write("on disk")
+    engine.commit()
     engine.write("applied, not on disk")
     real_commit, engine.commit = engine.commit, list  # type: ignore[method-assign]
+    world.said.clear()
     world.heal(1, 2)
-    world.run(1500)
-    assert world.pipes and not any(source == 2 for source, _, _ in world.said)
-    assert world.engines[1].peers_hold == {} and world.engines[1].receivers == set()
+    world.until(lambda: world.engines[1].states[2][0] == "up")
+    world.until(lambda: world.engines[2].states[1][0] == "up")
+    greetings = [message for _, _, message in world.said if isinstance(message, (Hello, Welcome))]
+    said_by_eu = [message.vector for message in greetings if message.region_id == 2]
+    assert said_by_eu == [{2: 1}, {2: 1}]
+    assert world.engines[1].peers_hold[2] == {2: 1}
     engine.commit = real_commit  # type: ignore[method-assign]
     world.settle()
-    assert world.engines[1].peers_hold[2][1] == {2: 1}
 
 
 def test_both_sides_learn_what_the_other_holds_in_the_handshake() -> None:
