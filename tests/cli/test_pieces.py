@@ -145,16 +145,8 @@ def test_diff_says_why_an_entry_is_on_one_side_only() -> None:
     eu = FakeSide("eu", {1: 4}, [(2, "2-1"), (3, "3-1")])
     found = list(diff.compare_logs(cast(diff.Side, us), cast(diff.Side, eu), b"s", 1))
     assert [(one.dot, one.holder.name, one.why({1: "us"})) for one in found] == [
-        (
-            (1, 1),
-            "us",
-            "eu has applied a removal of it that us has not received yet",
-        ),
-        (
-            (1, 3),
-            "eu",
-            "us has applied a removal of it that eu has not received yet",
-        ),
+        ((1, 1), "us", "eu has applied a removal of it that us has not received yet"),
+        ((1, 3), "eu", "us has applied a removal of it that eu has not received yet"),
         ((1, 5), "us", "eu has not received it yet (it has us's effects up to 4)"),
     ]
     twin = FakeSide("eu", {1: 5}, [])

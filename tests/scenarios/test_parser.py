@@ -185,7 +185,11 @@ def test_several_tables_are_one_scenario_and_others_are_prose() -> None:
         (table("| t1 | — Sync — | — Cut — |"), 3, "either Sync, Cut or Heal"),
         (table("| t1 | — Sync — effects mars=1 | — Sync — |"), 3, "no such region"),
         (table("| t1 | — Sync — quickly | — Sync — |"), 3, "may only stand"),
-        (table("| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |"), 3, "no expected reply in a later row"),
+        (
+            table("| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |"),
+            3,
+            "no expected reply in a later row",
+        ),
         (
             table("| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |", "| t2 | `PING` | |"),
             4,
