@@ -23,6 +23,7 @@ from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
+from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.state import EngineState
 from anabranch.region.storage import loading, schema
 from anabranch.region.storage.checkpoint import Checkpointer
@@ -76,6 +77,35 @@ def _peers(config: RegionConfig, members: list[Member]) -> dict[str, int]:
     return {name: ids[name] for name in config.peers}
 
 
+def _limits(settings: Settings) -> tuple[NodeLimits, PairLimits]:
+    """The limits of nodes and of pairs while the log is replayed."""
+    node_limits = NodeLimits(
+        settings.integer("stream-node-max-entries"), settings.integer("stream-node-max-bytes")
+    )
+    pair_limits = PairLimits()
+    pair_limits.maxsize = settings.integer("stream-idmp-maxsize")
+    # Replay does not collect stable pairs, so it may hold more retired pairs than the region held
+    # before. The configured limit applies from the first command on.
+    pair_limits.retired_max = NO_LIMIT
+    return node_limits, pair_limits
+
+
+async def _begin_life(
+    config: RegionConfig, database: Database, stored: loading.Stored, now_ms: int
+) -> tuple[int, int]:
+    """Writes the new life (S1.3) and the recovery, 0 if there is none (S13.7); returns both."""
+    life = max(now_ms, stored.number("life") + 1)
+    recovery = stored.number("recovery")
+    if config.restored:
+        # The backup may have been taken during a recovery. A new number keeps the peers from
+        # taking this recovery for that one (S13.7).
+        recovery = life
+    await database.write(
+        [schema.meta("life", b"%d" % life), schema.meta("recovery", b"%d" % recovery)]
+    )
+    return life, recovery
+
+
 async def start(
     config: RegionConfig,
     database: Database,
@@ -102,26 +132,11 @@ async def start(
     if config.region_id not in [member.region_id for member in members]:
         raise StorageError(f"region {config.region_id} is none of the members on disk")
     settings = config.settings
-    node_limits = NodeLimits(
-        settings.integer("stream-node-max-entries"), settings.integer("stream-node-max-bytes")
-    )
-    pair_limits = PairLimits()
-    pair_limits.maxsize = settings.integer("stream-idmp-maxsize")
-    # Replay does not collect stable pairs, so it may hold more retired pairs than the region held
-    # before. The configured limit applies from the first command on.
-    pair_limits.retired_max = NO_LIMIT
     region_ids = [member.region_id for member in members]
+    node_limits, pair_limits = _limits(settings)
     stored = await database.load(meta, config.region_id, region_ids, node_limits, pair_limits)
     engine_clock = EngineClock(max(clock.now_ms(), stored.clock_ms))
-    life = max(engine_clock.now_ms, stored.number("life") + 1)
-    recovery = stored.number("recovery")
-    if config.restored:
-        # The backup may have been taken during a recovery. A new number keeps the peers from
-        # taking this recovery for that one (S13.7).
-        recovery = life
-    await database.write(
-        [schema.meta("life", b"%d" % life), schema.meta("recovery", b"%d" % recovery)]
-    )
+    life, recovery = await _begin_life(config, database, stored, engine_clock.now_ms)
     patience_ms = settings.integer("crdt-start-patience-ms")
     state = EngineState(
         Members(config.cluster, config.region_id, config.name, members),
