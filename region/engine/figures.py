@@ -54,6 +54,16 @@ class Holdings:
                 self.pending += group.delivery.pel.length
 
 
+def has_many_retired(state: EngineState) -> bool:
+    """Whether more than half of `crdt-idmp-retired-max` is used: the alarm of S9.3.
+
+    Above the limit the oldest retired pairs are forgotten, and a retried add that they would have
+    recognised stands in the stream twice. So the alarm is raised before.
+    """
+    limits = state.keyspace.pair_limits
+    return 2 * limits.retired > limits.retired_max
+
+
 def lag_of(state: EngineState, peer: int) -> int:
     """The number of this region's effects that a peer is not known to have on its disk."""
     known: Vector = state.peers.by_id[peer].acknowledged
@@ -143,6 +153,11 @@ def _alarms(state: EngineState) -> list[Figure]:
             replication.forks,
         ),
         _gauge(
+            "idmp_retired_alarm",
+            "1 while more than half of crdt-idmp-retired-max is used.",
+            1 if has_many_retired(state) else 0,
+        ),
+        _gauge(
             "commit_failed",
             "1 while commits to disk fail and writes are refused.",
             1 if state.disk.error else 0,
@@ -183,6 +198,16 @@ def _state(state: EngineState) -> list[Figure]:
         _gauge("groups", "Consumer groups.", held.groups),
         _gauge("pending_entries", "Entries delivered here and not acknowledged.", held.pending),
         _gauge("idmp_pairs", "Idempotency pairs.", held.pairs),
+        _gauge(
+            "idmp_retired",
+            "Idempotency pairs beyond their producer's maxsize, kept until stable.",
+            state.keyspace.pair_limits.retired,
+        ),
+        _gauge(
+            "idmp_retired_max",
+            "Most retired idempotency pairs that the region keeps.",
+            state.keyspace.pair_limits.retired_max,
+        ),
         _gauge("group_tombstones", "Group tombstones kept until stable.", held.tombstones),
         _gauge(
             "absent_keys",
@@ -234,7 +259,7 @@ def _traffic(state: EngineState) -> list[Figure]:
         ),
         _counter(
             "idmp_evicted_early",
-            "Idempotency pairs evicted before they were stable.",
+            "Retired idempotency pairs forgotten above the limit: each may leave a duplicate.",
             state.keyspace.pair_limits.forgotten_early,
         ),
         _counter(
