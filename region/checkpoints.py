@@ -46,7 +46,8 @@ class Checkpoints:
         self._engine: Final = engine
         self._checkpointer: Final = checkpointer
         self._log: Final = log
-        self._log_bytes = log.size.bytes  # when the last one began
+        # The log's size when the last one began, without what was dropped since.
+        self._log_bytes = log.size.bytes
         self._began_ms = 0
 
     def is_due(self, steady_ms: int) -> bool:
@@ -103,3 +104,5 @@ class Checkpoints:
             statements, gone = dropped
             yield Write(statements)
             self._log.dropped(gone)
+            # It had not grown by that since the checkpoint began.
+            self._log_bytes -= gone.bytes

@@ -123,6 +123,36 @@ def test_merging_rests_as_long_as_a_long_turn_took() -> None:
     assert rests == [0, 10, 50]
 
 
+# -- the log's size
+
+
+def test_checkpoints_keep_their_distance_when_retention_shortens_the_log() -> None:
+    """S14: a checkpoint begins each time the log has grown by so much, whatever was dropped since.
+
+    Retention is the end of a checkpoint. What it drops must not count as if the log had shrunk:
+    each checkpoint would come later than the one before, and the log would grow beyond its limit.
+    """
+    clock = SetClock(1_000_000)
+    alone = {"us": 1}
+    us = Place(
+        "us",
+        alone,
+        [],
+        clock,
+        crdt_log_max_bytes=20_000,
+        crdt_checkpoint_max_bytes=5_000,
+        crdt_checkpoint_interval_ms=1 << 40,
+        appendfsync="always",
+    )
+    net = Net(clock, us)
+    largest = 0
+    for _ in range(400):
+        write(us, 250)
+        net.step()
+        largest = max(largest, us.driver.log.size.bytes)
+    assert 20_000 <= largest <= 20_000 + 2 * 5_000
+
+
 # -- the start
 
 
