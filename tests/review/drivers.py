@@ -1,4 +1,7 @@
-"""Whole regions without a process: real drivers and engines, SQLite in memory, messages carried by hand."""
+"""Whole regions without a process: real drivers and engines on SQLite in memory.
+
+A test carries the messages between them.
+"""
 
 from __future__ import annotations
 

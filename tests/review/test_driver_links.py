@@ -1,4 +1,4 @@
-"""Two real drivers and the links between them: which reads they cost, how they merge, how they start."""
+"""Two real drivers and the links between them: reads from the disk, merging, starts."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_log_that_cannot_be_read_costs_the_connection_only() -> None:
 
 
 def test_clients_are_served_between_turns_of_merging() -> None:
-    """A turn merges about 128 KiB, and asks for the next one: whatever else is ready comes between."""
+    """A turn merges about 128 KiB and asks for the next one, so that others get their turn."""
     net, us, eu = pair()
     net.cut()
     for _ in range(100):
@@ -103,7 +103,7 @@ def test_clients_are_served_between_turns_of_merging() -> None:
 
 
 def test_merging_rests_as_long_as_a_long_turn_took() -> None:
-    """So that clients keep half of the time while a region catches up; a short turn needs no rest."""
+    """Clients keep half of the time while a region catches up. A short turn needs no rest."""
     net, us, eu = pair()
     eu.merges = False
     rests = []

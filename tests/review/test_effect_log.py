@@ -1,4 +1,4 @@
-"""What is known of the effect log: its size, its floor and its tail, against SQLite and a plain list."""
+"""The effect log as `EffectLog` knows it: size, floor and tail, against SQLite and a list."""
 
 from __future__ import annotations
 
