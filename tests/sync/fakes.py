@@ -1,7 +1,8 @@
 """A region without commands, and a network of hubs without sockets or clocks.
 
-The engine applies blocks to a set, and keeps its log in memory. A block's body names what its region
-had applied before it, so that `FakeEngine.merge` notices every breach of causal order (S2.1).
+The engine applies blocks to a set, and keeps its log in memory. A block's body names the effects
+that its region had applied before it, so that `FakeEngine.merge` notices every breach of causal
+order (S2.1).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from anabranch.crdt.block import NO_CHAIN, Block, chain_after
 from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
 from anabranch.crdt.gossip import Gossip, Heard, StartAnswer, StartQuestion
 from anabranch.crdt.vector import includes, joined, raise_to
+from anabranch.region.engine.clock import EngineClock
+from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.settings import Settings
 from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up
 from anabranch.sync.hub import Hub
@@ -40,7 +43,7 @@ class FakeMember:
 
 
 class FakeRow:
-    """`joined` is the vector of the snapshot whose row it is. Without block and snapshot it is a local record."""
+    """A row of the log: a block, a snapshot with the vector `joined`, or else a local record."""
 
     def __init__(
         self, position: int, block: Optional[Block], joined: Optional[dict[int, int]] = None
@@ -78,7 +81,7 @@ class FakeCut:
 
 
 class FakeLog:
-    """The committed log, with its tail as the driver keeps it. `reads` counts what was read from it."""
+    """The committed log, with its tail as the driver keeps it. `reads` counts reads of rows."""
 
     def __init__(self, tail_bytes: int) -> None:
         self.rows: list[FakeRow] = []
@@ -332,15 +335,36 @@ class FakeEngine:
         self.joins += 1
 
 
+class StartingEngine(FakeEngine):
+    """It issues nothing before its start is over, which the real state machine decides (S13.6)."""
+
+    def __init__(self, region_id: int, members: dict[int, str], life: int) -> None:
+        super().__init__(region_id, members, life=life)
+        patience_ms = 1 << 40
+        self.lifecycle = Lifecycle(region_id, life, 0, EngineClock(life), patience_ms)
+
+    def hear_lives(self, lives: dict[int, int], now_ms: int) -> None:
+        super().hear_lives(lives, now_ms)
+        for region_id, life in lives.items():
+            if region_id != self.region_id:
+                self.lifecycle.hear_life(region_id, life)
+
+    def start_question(self) -> Optional[StartQuestion]:
+        return self.lifecycle.start_question()
+
+    def start_answered(self, peer: int, answer: StartAnswer, now_ms: int) -> None:
+        super().start_answered(peer, answer, now_ms)
+        if answer.vector.get(self.region_id, 0) > self.vector.get(self.region_id, 0):
+            self.lifecycle.enter_recovery()
+        others = [one for one in self.members if one != self.region_id]
+        self.lifecycle.start_answered(peer, answer, others)
+
+
 class FakeDriver:
     """The links of one region: a hub, and a disk that writes and answers at once."""
 
     def __init__(
-        self,
-        engine: FakeEngine,
-        settings: Settings,
-        peers: Iterable[int],
-        clock: Callable[[], int],
+        self, engine: FakeEngine, settings: Settings, peers: Iterable[int], clock: Callable[[], int]
     ) -> None:
         self.engine = engine
         self.clock = clock
@@ -407,7 +431,10 @@ class Pipe:
 
 
 class World:
-    """Regions, and links `(dialler, acceptor)`. Everything happens in `step`, in an order drawn from `seed`."""
+    """Regions, and links `(dialler, acceptor)`.
+
+    Everything happens in `step`, in an order drawn from `seed`.
+    """
 
     def __init__(
         self,
@@ -466,16 +493,26 @@ class World:
                     self.hubs[rid].closed(pipe.numbers[rid], "dropped", self.now_ms)
 
     def lose_silently(self, one: int, other: int) -> None:
-        """The connection is gone for the dialler only: the acceptor learns of it by the next Hello."""
+        """The connection is gone for the dialler only.
+
+        The acceptor learns of it by the next Hello.
+        """
         for pipe in list(self.pipes):
             if (pipe.dialler, pipe.acceptor) == (one, other):
                 self.pipes.remove(pipe)
                 self.hubs[one].closed(pipe.numbers[one], "reset", self.now_ms)
 
-    def put_back(self, rid: int, life: int) -> None:
-        """The region goes on with nothing, in a later life; nobody is told that its connections are gone."""
+    def put_back(self, rid: int, life: int, starts: bool = False) -> None:
+        """The region goes on with nothing, in a later life. Its peers still hold their connections.
+
+        `starts`: it asks the others what they hold before it issues anything (S13.6).
+        """
         self.pipes = [pipe for pipe in self.pipes if rid not in (pipe.dialler, pipe.acceptor)]
-        self.engines[rid] = FakeEngine(rid, self.members, life=life, tail_bytes=self.tail_bytes)
+        self.engines[rid] = (
+            StartingEngine(rid, self.members, life)
+            if starts
+            else FakeEngine(rid, self.members, life=life, tail_bytes=self.tail_bytes)
+        )
         self.start(rid)
 
     # -- steps

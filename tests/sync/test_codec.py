@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from anabranch.crdt.block import Block
 from anabranch.crdt.errors import PeerError
-from anabranch.crdt.gossip import Answer, Gossip, Heard, Question
+from anabranch.crdt.gossip import (
+    Gossip,
+    Heard,
+    RecoveryAnswer,
+    RecoveryQuestion,
+    StartAnswer,
+    StartQuestion,
+)
 from anabranch.sync import messages as m
 from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up
 from anabranch.sync.fields import COUNTER_MAX, MESSAGE_BYTES_MAX
@@ -21,6 +28,7 @@ regions = st.integers(1, 999)
 counters = st.integers(1, COUNTER_MAX)
 naturals = st.integers(0, COUNTER_MAX)
 vectors = st.dictionaries(regions, counters, max_size=16)
+lives = st.dictionaries(regions, naturals, max_size=16)
 chain_values = st.binary(min_size=16, max_size=16)
 texts = st.text(st.characters(codec="utf-8"), max_size=40)
 members = st.dictionaries(regions, texts, max_size=16)
@@ -43,11 +51,16 @@ headers = st.builds(
 gossips = st.builds(
     Gossip,
     st.lists(st.builds(Heard, regions, naturals, st.booleans(), vectors, naturals), max_size=5),
-    st.lists(st.builds(Question, regions, naturals, naturals, naturals), max_size=5),
+    st.lists(st.builds(RecoveryQuestion, regions, naturals, naturals, naturals, lives), max_size=5),
     st.lists(
-        st.builds(Answer, regions, naturals, naturals, regions, vectors, naturals), max_size=5
+        st.builds(
+            RecoveryAnswer, regions, naturals, naturals, regions, vectors, naturals, naturals
+        ),
+        max_size=5,
     ),
 )
+start_questions = st.builds(StartQuestion, counters, lives)
+start_answers = st.builds(StartAnswer, counters, naturals, vectors, naturals, vectors)
 refusals = st.builds(m.Refusal, st.sampled_from(m.REASONS), texts)
 
 
@@ -57,17 +70,25 @@ def with_chains(data: Any) -> tuple[dict[int, int], dict[int, bytes]]:
 
 
 ups = st.one_of(
-    st.builds(m.Acknowledge, vectors, directs, st.none() | gossips),
+    st.builds(m.VectorAcknowledgement, vectors, directs, st.none() | gossips),
     st.builds(m.BodyRequest, st.lists(st.tuples(regions, counters), min_size=1, max_size=20)),
     st.builds(m.SnapshotRequest, counters),
     refusals,
+    start_questions,
+    start_answers,
 )
 parts = st.builds(
     lambda origin, span, chain, offset, data, more, asked: m.Part(
         origin, span[0], span[1], chain, offset + len(data) + more, offset, data, asked
     ),
-    regions, spans, chain_values, st.integers(0, 1 << 40), st.binary(min_size=1, max_size=2000), st.integers(0, 1000), st.booleans(),
-)  # fmt: skip
+    regions,
+    spans,
+    chain_values,
+    st.integers(0, 1 << 40),
+    st.binary(min_size=1, max_size=2000),
+    st.integers(0, 1000),
+    st.booleans(),
+)
 downs = st.one_of(
     st.builds(m.Batch, st.lists(blocks | headers, min_size=1, max_size=10)),
     parts,
@@ -77,6 +98,8 @@ downs = st.one_of(
     st.builds(m.SnapshotEnd, counters, naturals),
     st.builds(m.Heartbeat, vectors, st.just(b"") | chain_values, gossips),
     refusals,
+    start_questions,
+    start_answers,
 )
 
 
@@ -185,12 +208,31 @@ def test_a_payload_that_unpacks_to_too_much_is_not_unpacked() -> None:
         wire.Up(),
         wire.Up(body_request=wire.BodyRequest()),
         wire.Up(body_request=wire.BodyRequest(dots=[wire.Dot(region_id=1, counter=1)] * 300)),
-        wire.Up(acknowledge=wire.Acknowledge(vector=[wire.Counter(region_id=0, counter=1)])),
-        wire.Up(acknowledge=wire.Acknowledge(vector=[wire.Counter(region_id=1, counter=1)] * 2)),
-        wire.Up(acknowledge=wire.Acknowledge(vector=[wire.Counter(region_id=1)])),
-        wire.Up(acknowledge=wire.Acknowledge(direct=[1000])),
+        wire.Up(
+            acknowledgement=wire.VectorAcknowledgement(
+                vector=[wire.Counter(region_id=0, counter=1)]
+            )
+        ),
+        wire.Up(
+            acknowledgement=wire.VectorAcknowledgement(
+                vector=[wire.Counter(region_id=1, counter=1)] * 2
+            )
+        ),
+        wire.Up(acknowledgement=wire.VectorAcknowledgement(vector=[wire.Counter(region_id=1)])),
+        wire.Up(acknowledgement=wire.VectorAcknowledgement(direct=[1000])),
         wire.Up(hello=wire.Hello(version=1, region_id=1, dialled=2)),
         wire.Up(refusal=wire.Refusal()),
+        wire.Up(start_question=wire.StartQuestion()),
+        wire.Up(
+            start_question=wire.StartQuestion(number=1, lives=[wire.Life(region_id=0, life=1)])
+        ),
+        wire.Up(
+            start_question=wire.StartQuestion(number=1, lives=[wire.Life(region_id=1, life=1)] * 2)
+        ),
+        wire.Up(start_answer=wire.StartAnswer(life=1)),
+        wire.Up(start_answer=wire.StartAnswer(number=1, vector=[wire.Counter(region_id=1)])),
+        wire.Up(start_answer=wire.StartAnswer(number=1, collected=[wire.Counter(region_id=1)])),
+        wire.Up(start_answer=wire.StartAnswer(number=1, clock_ms=1 << 63)),
     ],
 )
 def test_what_no_peer_says_going_up(message: wire.Up) -> None:
@@ -203,6 +245,7 @@ def packed(message: Any) -> wire.Packed:
     return wire.Packed(raw_bytes=len(raw), payload=raw)
 
 
+UNKNOWN: Any = 7
 BLOCK = wire.Block(origin=1, first=1, last=1, body=b"b", chain=bytes(16))
 
 
@@ -213,7 +256,7 @@ BLOCK = wire.Block(origin=1, first=1, last=1, body=b"b", chain=bytes(16))
         wire.Down(batch=wire.Batch(items=packed(wire.BatchItems()))),
         wire.Down(batch=wire.Batch(items=packed(wire.BatchItems(items=[wire.BatchItem()])))),
         wire.Down(batch=wire.Batch(items=wire.Packed(raw_bytes=5, payload=b"123"))),
-        wire.Down(batch=wire.Batch(items=wire.Packed(compression=7, payload=b""))),  # type: ignore[arg-type]
+        wire.Down(batch=wire.Batch(items=wire.Packed(compression=UNKNOWN, payload=b""))),
         wire.Down(
             body=wire.Body(block=packed(wire.Block(origin=1, first=2, last=1, chain=bytes(16))))
         ),
@@ -232,6 +275,15 @@ BLOCK = wire.Block(origin=1, first=1, last=1, body=b"b", chain=bytes(16))
             )
         ),
         wire.Down(snapshot_end=wire.SnapshotEnd()),
+        wire.Down(start_question=wire.StartQuestion()),
+        wire.Down(start_answer=wire.StartAnswer(number=1, life=1 << 63)),
+        wire.Down(
+            heartbeat=wire.Heartbeat(
+                gossip=wire.Gossip(
+                    questions=[wire.RecoveryQuestion(asker=1, lives=[wire.Life(region_id=1000)])]
+                )
+            )
+        ),
     ],
 )
 def test_what_no_peer_says_coming_down(message: wire.Down) -> None:

@@ -1,4 +1,7 @@
-"""Whole networks of hubs, driven step by step: what one region writes, all get, in causal order (S2)."""
+"""Whole networks of hubs, driven step by step (S2).
+
+Every region gets what one region writes, in causal order.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ from anabranch.sync.messages import (
     BodyRequest,
     Header,
     Heartbeat,
+    Hello,
     HoldingBack,
     Part,
     Refusal,
     SnapshotBegin,
+    Welcome,
 )
 from tests.sync.fakes import SHORT_TAIL, WHOLE_TAIL, FakeDriver, FakeEngine, World, line, mesh, ring
 
@@ -46,7 +51,10 @@ def test_everything_reaches_everybody(name: str, tail_bytes: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", ["mesh", "line", "ring"])
 def test_faults_then_healing_converge(name: str, seed: int) -> None:
-    """Cuts, broken connections, pauses, delays, links taken down, restarts of a hub and truncated logs; then healing and convergence."""
+    """Faults, then healing and convergence.
+
+    The faults are cuts, broken connections, pauses, delays, links taken down and truncated logs.
+    """
     chance = random.Random(seed)
     tiny: dict[str, Any] = {
         "crdt-batch-max-bytes": chance.choice([64, 300, 4096]),
@@ -123,7 +131,10 @@ def test_relayed_blocks_travel_as_headers_never_our_own() -> None:
 
 
 def test_a_header_that_nobody_covers_is_asked_for() -> None:
-    """ap's own link still counts as direct, but brings nothing: reading stops at the header, then the body is asked for (S2.3)."""
+    """S2.3: reading stops at a header, and the body is asked for after a while.
+
+    ap's own link still counts as direct, but brings nothing.
+    """
     world = World([(1, 2), (2, 1), (1, 3), (2, 3), (3, 2)])
     world.until(lambda: world.engines[1].states == {2: ("up", ""), 3: ("up", "")})
     world.run(100)
@@ -322,7 +333,10 @@ def test_steady_writes_of_a_third_region_do_not_put_a_snapshot_off() -> None:
 
 
 def test_a_sender_that_joins_a_snapshot_holds_its_own_receivers_back() -> None:
-    """us → eu → ap; eu learns by snapshot, and its log has not what ap lacks: shipping on would break causality (S11.2)."""
+    """S11.2: us → eu → ap, and eu learns by snapshot.
+
+    eu's log does not have what ap lacks. Shipping on would break causality.
+    """
     for tail_bytes in (SHORT_TAIL, WHOLE_TAIL):
         world = World([(2, 1), (3, 2)], tail_bytes=tail_bytes)
         world.engines[1].write("first")
@@ -340,7 +354,7 @@ def test_a_sender_that_joins_a_snapshot_holds_its_own_receivers_back() -> None:
 
 
 def test_a_fork_is_refused_by_both_and_stays_closed() -> None:
-    """A region restored without saying so reused its counters: the same dots, another history (S13.5)."""
+    """S13.5: a region restored without saying so reused its counters for another history."""
     world = World(mesh(1, 2))
     world.engines[1].write("one")
     world.settle()
@@ -473,7 +487,11 @@ def _holding_back(*rids: int) -> World:
 
 
 def test_what_an_earlier_life_sent_is_dropped_when_a_later_one_says_hello() -> None:
-    """S13.6: us, put back to a backup, was told by eu that nobody holds its effects, and went on; then eu applied one (seed 1810804)."""
+    """S13.6, seed 1810804: eu applied an effect of a life of us that was over.
+
+    us was put back to a backup. eu told it that no region held its effects, and us went on. Then
+    eu applied one that it had received before.
+    """
     world = _holding_back(1, 2)
     world.put_back(1, life=2)
     world.until(lambda: 2 in world.engines[1].peers_hold)
@@ -497,12 +515,17 @@ def test_what_an_earlier_life_sent_is_dropped_when_others_tell_of_a_later_one() 
 
 
 def test_a_welcome_of_a_life_that_is_over() -> None:
-    """S1.3: nothing is taken from it. A region that does not know of its own later life is told, and takes a higher number."""
+    """S1.3: nothing is taken from a Welcome of a life that is over.
+
+    A region that does not know of its own later life is told, and takes a higher number.
+    """
     world = World(mesh(1, 2))
     world.engines[1].life = 5
     world.run(200)
     world.put_back(1, life=4)
-    world.hubs[2].closed(world.hubs[2].links[1].connection.number, "reset", world.now_ms)  # type: ignore[union-attr]
+    connection = world.hubs[2].links[1].connection
+    assert connection is not None
+    world.hubs[2].closed(connection.number, "reset", world.now_ms)
     world.until(lambda: 1 in world.engines[1].heard)
     assert world.engines[1].heard[1].life == 5
     world.engines[1].write("new")
@@ -571,7 +594,7 @@ def test_heartbeats_pass_on_what_was_heard_along_a_line() -> None:
 
 
 def test_everything_said_is_on_disk() -> None:
-    """S2.4: a region whose commits stand still says nothing new of itself, whatever it has applied."""
+    """S2.4: a region whose commits stand still says nothing new of itself."""
     world = World(mesh(1, 2))
     world.run(100)
     engine = world.engines[2]
@@ -586,20 +609,28 @@ def test_everything_said_is_on_disk() -> None:
     world.settle()
 
 
-def test_a_handshake_waits_for_the_disk() -> None:
-    """S13.6: Hello and Welcome speak of what was committed after the connection was opened."""
+def test_a_handshake_speaks_of_the_disk() -> None:
+    """S2.4: Hello and Welcome name what is on disk by then, and wait for nothing.
+
+    Answers to a start do wait: see test_start.
+    """
     world = World(mesh(1, 2))
     world.cut(1, 2)
     engine = world.engines[2]
+    engine.write("on disk")
+    engine.commit()
     engine.write("applied, not on disk")
     real_commit, engine.commit = engine.commit, list  # type: ignore[method-assign]
+    world.said.clear()
     world.heal(1, 2)
-    world.run(1500)
-    assert world.pipes and not any(source == 2 for source, _, _ in world.said)
-    assert world.engines[1].peers_hold == {} and world.engines[1].receivers == set()
+    world.until(lambda: world.engines[1].states[2][0] == "up")
+    world.until(lambda: world.engines[2].states[1][0] == "up")
+    greetings = [message for _, _, message in world.said if isinstance(message, (Hello, Welcome))]
+    said_by_eu = [message.vector for message in greetings if message.region_id == 2]
+    assert said_by_eu == [{2: 1}, {2: 1}]
+    assert world.engines[1].peers_hold[2] == {2: 1}
     engine.commit = real_commit  # type: ignore[method-assign]
     world.settle()
-    assert world.engines[1].peers_hold[2][1] == {2: 1}
 
 
 def test_both_sides_learn_what_the_other_holds_in_the_handshake() -> None:

@@ -8,16 +8,21 @@ import pytest
 
 from anabranch.crdt.block import Block
 from anabranch.crdt.errors import PeerError
+from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
 from anabranch.region.engine.settings import Settings
 from anabranch.sync import messages as m
 from anabranch.sync.handshake import LinkLimits
 from anabranch.sync.links import Link
+from anabranch.sync.log_requests import Locate, ReadBlock, ReadLog
+from anabranch.sync.log_tail import LogTail
 from anabranch.sync.puller import Puller
 from anabranch.sync.receiver import Receiver, Staged
-from anabranch.sync.sender import Locate, ReadBlock, ReadLog, Sender
-from tests.sync.fakes import FakeRow
+from anabranch.sync.sender import Sender
+from tests.sync.fakes import WHOLE_TAIL, FakeRow
 
 CHAIN = bytes(16)
+# Up to here the logs of these senders are on disk, and nothing of that is in memory.
+POSITION = 10
 
 
 def limits(**values: int) -> LinkLimits:
@@ -49,25 +54,33 @@ def open_sender(
     vector: dict[int, int] | None = None,
     direct: frozenset[int] = frozenset(),
     window: int = 1 << 20,
+    tail: LogTail | None = None,
     **values: int,
 ) -> Sender:
-    sender = Sender(1, limits(**values))
+    """A sender that begins at the beginning of its log."""
+    tail = tail or LogTail(POSITION, {}, WHOLE_TAIL)
+    sender = Sender(1, limits(**values), tail)
     sender.received(
         m.Hello(m.VERSION, "c", {}, 2, "eu", 1, 1, dict(vector or {}), {}, direct, window)
     )
-    sender.welcome(welcome(), 10)
+    sender.welcome(welcome())
     assert isinstance(sender.next_message(), m.Welcome)
-    assert isinstance(sender.request(), Locate)
-    sender.located(0, {})
+    request = sender.request()
+    assert isinstance(request, Locate)
+    sender.located(request, 0, {})
     return sender
 
 
 def feed(sender: Sender, *blocks: Block) -> None:
+    """Answers the sender's question with the rows of these blocks."""
     request = sender.request()
     assert isinstance(request, ReadLog)
-    sender.rows_read(
-        request, [FakeRow(request.position + place, one) for place, one in enumerate(blocks, 1)], {}
-    )
+    sender.rows_read(request, rows(request.position, *blocks), {})
+
+
+def rows(position: int, *blocks: Block) -> list[Any]:
+    """Rows of these blocks, after a position."""
+    return [FakeRow(position + place, one) for place, one in enumerate(blocks, 1)]
 
 
 def said(session: Any) -> list[Any]:
@@ -105,7 +118,8 @@ def test_bodies_are_asked_for_after_patience_and_once() -> None:
     assert said(receiver) == []
     receiver.tick(1200)
     receiver.tick(1300)
-    # The origin is late: its other header is asked for with it. What region 2 said, as a header, nobody receives directly here.
+    # The origin is late: its other header is asked for with it. Region 2's header, too: nobody
+    # receives region 2 directly here.
     assert [message.dots for message in said(receiver)] == [[(3, 1), (3, 2), (2, 1)]]
     receiver.received(m.Body(block(3, 1)))
     assert receiver.ready
@@ -150,10 +164,16 @@ def test_more_than_the_window_is_an_error_what_others_brought_does_not_count() -
 @pytest.mark.parametrize(
     "message",
     [
-        m.Batch([block(2, 1)]), m.Heartbeat({}, b""), m.Part(2, 1, 1, CHAIN, 10, 0, b"x", False), m.HoldingBack(True, {}),
-        m.SnapshotChunk(1, 0, b""), m.Acknowledge({}, frozenset()),
+        m.Batch([block(2, 1)]),
+        m.Heartbeat({}, b""),
+        m.Part(2, 1, 1, CHAIN, 10, 0, b"x", False),
+        m.HoldingBack(True, {}),
+        m.SnapshotChunk(1, 0, b""),
+        m.VectorAcknowledgement({}, frozenset()),
+        StartQuestion(1, {}),
+        StartAnswer(1, 1, {}, 0, {}),
     ],
-)  # fmt: skip
+)
 def test_nothing_comes_before_welcome(message: Any) -> None:
     with pytest.raises(PeerError):
         Receiver(2, limits()).received(message)
@@ -219,8 +239,6 @@ def test_a_snapshot_that_does_not_add_up(messages: list[Any]) -> None:
 
 
 def test_only_the_newest_acknowledgement_waits_and_gossip_is_not_lost() -> None:
-    from anabranch.crdt.gossip import Gossip
-
     receiver = open_receiver()
     gossip = Gossip([], [], [])
     receiver.acknowledge({1: 1}, frozenset(), gossip)
@@ -241,7 +259,7 @@ def test_ships_in_log_order_skips_what_the_peer_has() -> None:
         ("Block", 1, 2),
         ("Block", 4, 1),
     ]
-    sender.received(m.Acknowledge({1: 2, 3: 1, 4: 1}, frozenset()))
+    sender.received(m.VectorAcknowledgement({1: 2, 3: 1, 4: 1}, frozenset()))
     assert sender.unacknowledged.bytes == 0
 
 
@@ -250,7 +268,7 @@ def test_the_window_of_the_narrower_side_counts() -> None:
     feed(sender, *[block(1, number, 100) for number in range(1, 11)])
     assert sum(len(message.items) for message in said(sender)) == 2
     assert sender.request() is None
-    sender.received(m.Acknowledge({1: 1}, frozenset()))
+    sender.received(m.VectorAcknowledgement({1: 1}, frozenset()))
     assert sum(len(message.items) for message in said(sender)) == 1
 
 
@@ -282,7 +300,7 @@ def test_a_peer_that_stands_within_a_block_has_another_history() -> None:
     sender = open_sender({1: 2})
     request = sender.request()
     assert isinstance(request, ReadLog)
-    sender.rows_read(request, [FakeRow(1, Block(1, 1, 4, b"x", CHAIN))], {})
+    sender.rows_read(request, rows(0, Block(1, 1, 4, b"x", CHAIN)), {})
     with pytest.raises(m.LinkRefused) as caught:
         sender.next_message()
     assert caught.value.reason == "forked"
@@ -291,26 +309,43 @@ def test_a_peer_that_stands_within_a_block_has_another_history() -> None:
 def test_an_acknowledged_vector_never_goes_back() -> None:
     sender = open_sender({1: 2})
     with pytest.raises(PeerError, match="went back"):
-        sender.received(m.Acknowledge({1: 1}, frozenset()))
+        sender.received(m.VectorAcknowledgement({1: 1}, frozenset()))
 
 
 def test_holds_back_once_and_looks_again_when_the_peer_has_more() -> None:
-    sender = open_sender()
+    tail = LogTail(POSITION, {}, WHOLE_TAIL)
+    sender = open_sender(tail=tail)
     request = sender.request()
     assert isinstance(request, ReadLog)
-    sender.rows_read(request, None, {1: 9})
-    assert [(message.holding, message.vector) for message in said(sender)] == [(True, {1: 9})]
+    tail.raise_floor({1: 9})  # meanwhile retention has cut the log off
+    sender.rows_read(request, rows(8, block(1, 10)), {1: 10})
+    assert [(message.holding, message.vector) for message in said(sender)] == [(True, {1: 10})]
     assert sender.request() is None
-    sender.received(m.Acknowledge({}, frozenset()))
+    sender.received(m.VectorAcknowledgement({}, frozenset()))
     assert sender.request() is None
-    sender.received(m.Acknowledge({1: 5}, frozenset()))
-    assert sender.request() == Locate({1: 5})
-    sender.located(None, {1: 9})
+    sender.received(m.VectorAcknowledgement({1: 5}, frozenset()))
+    again = sender.request()
+    assert again == Locate({1: 5}, POSITION)
+    sender.located(again, 5, {1: 10})
     assert said(sender) == []
-    sender.received(m.Acknowledge({1: 9}, frozenset()))
-    assert sender.request() == Locate({1: 9})
-    sender.located(10, {1: 9})
+    sender.received(m.VectorAcknowledgement({1: 9}, frozenset()))
+    again = sender.request()
+    assert again == Locate({1: 9}, POSITION)
+    sender.located(again, 9, {1: 10})
     assert [message.holding for message in said(sender)] == [False]
+
+
+def test_a_log_cut_off_while_the_place_was_looked_up_holds_back() -> None:
+    tail = LogTail(POSITION, {}, WHOLE_TAIL)
+    sender = Sender(1, limits(), tail)
+    sender.received(m.Hello(m.VERSION, "c", {}, 2, "eu", 1, 1, {}, {}, frozenset(), 1000))
+    sender.welcome(welcome())
+    request = sender.request()
+    assert isinstance(request, Locate)
+    tail.raise_floor({1: 1})
+    sender.located(request, 0, {1: 5})
+    held = [message for message in said(sender) if isinstance(message, m.HoldingBack)]
+    assert [(message.holding, message.vector) for message in held] == [(True, {1: 5})]
 
 
 def test_a_body_whose_block_is_gone_is_a_log_too_short() -> None:
@@ -326,8 +361,11 @@ def test_a_body_whose_block_is_gone_is_a_log_too_short() -> None:
 
 
 def test_bodies_that_the_log_lacked_are_sent_when_it_reaches_back_again() -> None:
-    """Seed 1101878. A peer asked for six bodies; the log had lost the first, and all six were given up. The peer got that one elsewhere,
-    and was shipped to again, but never the last, which was here: it had asked for it, and does so once. Its origin was gone for good.
+    """Seed 1101878: a body that was asked for once, and never sent.
+
+    A peer asked for six bodies; the log had lost the first, and all six were given up. The peer got
+    that one elsewhere, and was shipped to again, but never the last, which was here: it had asked
+    for it, and does so once. Its origin was gone for good.
     """
     sender = open_sender()
     feed(sender, block(3, 1), block(3, 2), block(3, 3))
@@ -335,9 +373,10 @@ def test_bodies_that_the_log_lacked_are_sent_when_it_reaches_back_again() -> Non
     sender.received(m.BodyRequest([(3, 1), (3, 2), (3, 3)]))
     assert sender.request() == ReadBlock(3, 1)
     sender.block_read(None, {3: 3})
-    sender.received(m.Acknowledge({3: 2}, frozenset()))
-    assert sender.request() == Locate({3: 2})
-    sender.located(2, {3: 3})
+    sender.received(m.VectorAcknowledgement({3: 2}, frozenset()))
+    request = sender.request()
+    assert request == Locate({3: 2}, POSITION)
+    sender.located(request, 2, {3: 3})
     assert sender.request() == ReadBlock(3, 3), "the second, too, came elsewhere"
     sender.block_read(block(3, 3), {})
     assert [type(message) for message in said(sender)] == [m.HoldingBack, m.HoldingBack, m.Body]
@@ -348,7 +387,7 @@ def test_a_body_that_is_gone_is_no_matter_to_a_peer_that_has_it() -> None:
     feed(sender)
     sender.received(m.BodyRequest([(3, 1), (3, 2)]))
     sender.request()
-    sender.received(m.Acknowledge({3: 1}, frozenset()))
+    sender.received(m.VectorAcknowledgement({3: 1}, frozenset()))
     sender.block_read(None, {3: 2})
     assert not sender.holding_back and said(sender) == []
     assert sender.request() == ReadBlock(3, 2)
@@ -371,32 +410,45 @@ def test_requests_for_bodies_are_bounded() -> None:
 
 
 def test_an_empty_read_counts_only_up_to_where_the_log_stood_when_it_began() -> None:
-    sender = open_sender()
+    tail = LogTail(POSITION, {}, 1)
+    sender = open_sender(tail=tail)
     request = sender.request()
-    assert isinstance(request, ReadLog) and request.committed == 10
-    sender.committed(12)
+    assert isinstance(request, ReadLog) and request.committed == POSITION
+    for row in rows(POSITION, block(1, 1), block(1, 2)):
+        tail.append(row)
+    tail.committed(POSITION + 2)
     sender.rows_read(request, [], {})
+    assert said(sender) == [], "the first of the two is not in memory any more"
     again = sender.request()
-    assert isinstance(again, ReadLog) and again.position == 10 and again.committed == 12
+    assert isinstance(again, ReadLog)
+    assert (again.position, again.committed) == (POSITION, POSITION + 2)
 
 
-def test_rows_at_hand_are_taken_only_by_who_has_shipped_all_before() -> None:
-    sender = open_sender()
-    feed(sender)
-    sender.committed(11, [FakeRow(11, block(1, 1))])
-    sender.committed(
-        12, [FakeRow(12, block(1, 2))]
-    )  # the one before still waits: this one is read from the log
-    (batch,) = said(sender)
-    assert [item.last for item in batch.items] == [1]
+def test_rows_at_hand_are_taken_only_when_all_before_was_shipped() -> None:
+    tail = LogTail(POSITION, {}, WHOLE_TAIL)
+    sender = open_sender(tail=tail)
+    for row in rows(POSITION, block(1, 3), block(1, 4)):
+        tail.append(row)
+    tail.committed(POSITION + 2)
+    assert said(sender) == [], "what is before them is on the disk alone"
     request = sender.request()
-    assert isinstance(request, ReadLog) and request.position == 11
+    assert isinstance(request, ReadLog) and request.position == 0
+    sender.rows_read(request, rows(POSITION - 2, block(1, 1), block(1, 2)), {})
+    assert [item.last for message in said(sender) for item in message.items] == [1, 2, 3, 4]
+    assert sender.request() is None
+    assert sender.log.reads == 1
 
 
 def test_messages_before_the_handshake_is_over() -> None:
-    for message in (m.Acknowledge({}, frozenset()), m.BodyRequest([(1, 1)]), m.SnapshotRequest(1)):
+    for message in (
+        m.VectorAcknowledgement({}, frozenset()),
+        m.BodyRequest([(1, 1)]),
+        m.SnapshotRequest(1),
+        StartQuestion(1, {}),
+        StartAnswer(1, 1, {}, 0, {}),
+    ):
         with pytest.raises(PeerError):
-            Sender(1, limits()).received(message)
+            Sender(1, limits(), LogTail(0, {}, 1)).received(message)
 
 
 # ---- Puller and link

@@ -11,7 +11,14 @@ from typing import Final
 
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.commands.connection import REDIS_VERSION
-from anabranch.region.engine.figures import Holdings, behind, fact, is_blocked, lag_of
+from anabranch.region.engine.figures import (
+    Holdings,
+    behind,
+    fact,
+    has_many_retired,
+    is_blocked,
+    lag_of,
+)
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.state import EngineState
 
@@ -336,17 +343,21 @@ def _alarms(state: EngineState) -> Lines:
 
 def _counts(state: EngineState, held: Holdings) -> Lines:
     alarm = state.settings.integer("crdt-tombstone-alarm")
+    pair_limits = state.keyspace.pair_limits
     return [
         ("crdt_entries", str(held.entries)),
         ("crdt_groups", str(held.groups)),
         ("crdt_pending_entries", str(held.pending)),
         ("crdt_idmp_pairs", str(held.pairs)),
+        ("crdt_idmp_retired", str(pair_limits.retired)),
+        ("crdt_idmp_retired_max", str(pair_limits.retired_max)),
+        ("crdt_idmp_retired_alarm", "1" if has_many_retired(state) else "0"),
         ("crdt_tombstones", str(held.tombstones)),
         ("crdt_tombstone_alarm", "1" if held.tombstones > alarm else "0"),
         ("crdt_clears", str(held.clears)),
         ("crdt_absent_keys", str(held.keys_absent)),
         ("crdt_idmp_conflicts", str(state.replication.idmp_conflicts)),
-        ("crdt_idmp_evicted_early", str(state.keyspace.pair_limits.forgotten_early)),
+        ("crdt_idmp_evicted_early", str(pair_limits.forgotten_early)),
         ("crdt_xread_late_arrivals", str(state.keyspace.late_arrivals)),
         ("crdt_expired_keys", str(state.replication.expired_keys)),
         ("crdt_expired_early", str(state.replication.expired_early)),
