@@ -165,6 +165,15 @@ def _alarms(state: EngineState) -> list[Figure]:
     ]
 
 
+def _by_origin(state: EngineState, name: str, text: str, vector: Vector) -> Figure:
+    """A gauge of a version vector, with one value for each region of origin."""
+    values = [
+        ({"origin": _name(state, origin)}, float(counter))
+        for origin, counter in sorted(vector.items())
+    ]
+    return (PREFIX + name, text, "gauge", values)
+
+
 def _state(state: EngineState) -> list[Figure]:
     held = Holdings(state)
     current = state.lifecycle.state
@@ -175,23 +184,11 @@ def _state(state: EngineState) -> list[Figure]:
             "gauge",
             [({"state": one}, float(one == current)) for one in STATES],
         ),
-        (
-            PREFIX + "vector",
-            "Highest effect applied, by region of origin.",
-            "gauge",
-            [
-                ({"origin": _name(state, origin)}, float(counter))
-                for origin, counter in sorted(state.keyspace.vector.items())
-            ],
+        _by_origin(
+            state, "vector", "Highest effect applied, by region of origin.", state.keyspace.vector
         ),
-        (
-            PREFIX + "disk_vector",
-            "Highest effect on disk, by region of origin.",
-            "gauge",
-            [
-                ({"origin": _name(state, origin)}, float(counter))
-                for origin, counter in sorted(state.disk.vector.items())
-            ],
+        _by_origin(
+            state, "disk_vector", "Highest effect on disk, by region of origin.", state.disk.vector
         ),
         _gauge("keys", "Keys.", held.keys),
         _gauge("entries", "Stream entries.", held.entries),
