@@ -1,4 +1,4 @@
-"""The shrinker: ddmin on predicates that are known, plans and scripts whose failure is planted, and what a story keeps."""
+"""The shrinker: ddmin on known predicates, and plans and scripts whose failure is planted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_ddmin_finds_exactly_what_is_needed(wanted: list[int]) -> None:
 
 
 def test_ddmin_leaves_nothing_that_can_go_alone() -> None:
-    # Two ways to fail: one of them is left, whole and alone.
+    # There are two ways to fail; exactly one of them is left, complete.
     def fails(part: Sequence[int]) -> bool:
         return {5, 50} <= set(part) or {6, 7, 8} <= set(part)
 
@@ -74,12 +74,12 @@ def test_failures_of_a_judge_are_alike_and_exceptions_are_by_kind() -> None:
 
 
 class NoDeleteAfterKill(Checker):
-    """A planted judge: finds fault with a DEL that takes something away in a region that has been killed."""
+    """A planted judge: rejects a DEL that removes a key in a region that was killed before."""
 
     name = "no_delete_after_kill"
 
     def executed(self, operation: Operation) -> None:
-        """Looks at DEL."""
+        """Judges DEL."""
         if operation.argv[0] == b"DEL" and operation.reply == 1 and operation.start > 1:
             self.fail(operation.at_ms, operation.region, "a DEL after a kill")
 
@@ -92,7 +92,7 @@ class Never(Checker):
 
 @cache
 def failing() -> tuple[Plan, list[Violation]]:
-    """The first seed that the planted judge fails."""
+    """The plan and the violations of the first seed that the planted judge rejects."""
     for seed in range(500):
         plan = draw_plan(seed, 3, 100, ["kill"])
         if not plan.faults() or not any(client.kind == "deleter" for client in plan.clients):
@@ -129,12 +129,12 @@ def test_a_script_does_what_the_plan_did_and_becomes_two_commands() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_recorded_run_is_the_run(seed: int) -> None:
-    """All faults, all clients: the commands alone, at their times, make every region answer as it did."""
+    """With all faults and clients: the commands at their times give the replies of the plan."""
     plan = draw_plan(seed, 3, 150)
     told: list[list[tuple[object, ...]]] = []
 
     class Listener(Checker):
-        """Notes what was executed."""
+        """Notes the executed commands."""
 
         def executed(self, operation: Operation) -> None:
             """Notes a command and its reply."""
@@ -180,12 +180,12 @@ def world(commands: tuple[Command, ...], faults: tuple[Fault, ...] = ()) -> Scri
 
 
 class Seen(Checker):
-    """Notes (client, argv, reply)."""
+    """Notes (client, argv, reply) of each command."""
 
     log: list[tuple[int, tuple[bytes, ...], object]]
 
     def executed(self, operation: Operation) -> None:
-        """Notes one."""
+        """Notes a command."""
         Seen.log.append((operation.client, operation.argv, operation.reply))
 
 
