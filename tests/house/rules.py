@@ -104,7 +104,7 @@ def _targets(tree: ast.AST) -> Iterator[ast.Attribute]:
 
 
 def assignments_from_outside(trees: dict[Path, ast.Module]) -> list[str]:
-    """Assignments to a field of an engine, hub or driver, or of an object that one of them holds."""
+    """Assignments to a field of an engine, hub or driver, or of an object that they hold."""
     found = []
     for path, tree in trees.items():
         closed = CLOSED - {"state"} if set(OWN_STATE) & set(path.parents) else CLOSED

@@ -1,4 +1,4 @@
-"""Each rule of the house finds the violations planted in a temporary tree; the real tree has none."""
+"""Each rule of the house finds planted violations in a temporary tree; the real tree has none."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_a_wrong_list_is_found(tree: Path, name: str, source: str, text: str) ->
     assert any(text in line for line in found), found
 
 
-def test_a_file_or_package_that_nobody_lists_is_found(tree: Path) -> None:
+def test_an_unlisted_file_or_package_is_found(tree: Path) -> None:
     plant(tree, "region/engine/new.py", "")
     assert violations(tree) == ["region/engine/__init__.py: `new` is listed 0 times"]
     (tree / "region/engine/new.py").unlink()

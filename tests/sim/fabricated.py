@@ -88,7 +88,7 @@ class Story:
         self.starts = dict.fromkeys(ids, 0)
         self.open: dict[int, list[Issued]] = {region: [] for region in ids}
         self.chains = {region: bytes(16) for region in ids}
-        # (region_id, command) → the reply to a judge's question, if it differs from the naive truth.
+        # (region_id, command) → the reply to a judge, if it differs from the naive truth.
         self.answers: dict[tuple[int, Words], Reply] = {}
         self.operations = 0
         for region in ids:
@@ -240,7 +240,7 @@ class Story:
         )
 
     def merge(self, source: int, target: int, how: str = "merge", *effects: Issued) -> None:
-        """The region `target` receives all that is on the disk of `source`, then issues these effects."""
+        """`target` receives all that is on the disk of `source`, then issues these effects."""
         before = self.vectors[target]
         after = {
             region: max(before.get(region, 0), self.disks[source].get(region, 0))

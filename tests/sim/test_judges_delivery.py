@@ -200,9 +200,8 @@ class Story:
     def commit(self, region: int) -> None:
         blocks, self.unsaved[region] = self.unsaved[region], []
         vector = dict(self.vectors[region])
-        for _ in range(
-            2
-        ):  # what was done before the former commit ended is certain with the next one
+        # Steps from before the end of a commit are certain at the end of the next commit.
+        for _ in range(2):
             self.judge.committed(Committed(region, self.starts[region], vector, blocks, self.at_ms))
             blocks = []
 
@@ -254,15 +253,12 @@ def test_what_is_read_acknowledged_and_announced_as_it_must_be() -> None:
     story.ack(1, "10-1", 1)
     story.announce(1, 1, 0, 2)
     story.merge(2)
-    story.take(
-        2, read(B, C), more="NOACK"
-    )  # A is acknowledged; B is not, and is handed out here, too
+    # A is acknowledged. B is not, so region 2 delivers it, too.
+    story.take(2, read(B, C), more="NOACK")
     story.announce(2, 1, 2, 3)
     story.announce(2, 2, 0, 1)
     story.merge(1)
-    story.run(
-        1, "XREADGROUP GROUP g c STREAMS jobs 0", read()
-    )  # B left the PEL with region 2's announcement
+    story.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read())  # region 2's announcement took B
     story.take(1, NOTHING)
     story.take(2, NOTHING)
     assert story.end() == []
@@ -324,9 +320,7 @@ def test_a_group_begins_anew_once_none_of_its_creates_is_left() -> None:
     assert story.end() == []
 
 
-def test_a_reader_that_waited_may_be_told_after_the_command_that_followed_the_one_that_woke_it() -> (
-    None
-):
+def test_a_woken_reader_may_be_reported_after_the_command_behind_the_one_that_woke_it() -> None:
     story = begun()
     story.take(1, read(A, B, C))
     story.number += 1
@@ -334,7 +328,8 @@ def test_a_reader_that_waited_may_be_told_after_the_command_that_followed_the_on
     story.holds = True
     story.run(1, "XADD jobs * t 4", b"40-1", adds=[("40-1", 4)])
     story.at_ms -= 10
-    story.take(1, NOTHING)  # by the client that added it, in the same pipeline: the reader had it
+    # The client that added D reads in the same pipeline; the waiting reader had D before.
+    story.take(1, NOTHING)
     story.run(
         1, "XREADGROUP GROUP g d BLOCK 99 STREAMS jobs >", read(D), waited=True, number=waiting
     )
@@ -658,9 +653,9 @@ def crashed(always: bool) -> Story:
 @pytest.mark.parametrize(
     ("reply", "pending"),
     [
-        (read(A, B, C), [3, b"10-1", b"30-2", [[b"c", b"3"]]]),  # nothing was on disk
-        (read(C), [3, b"10-1", b"30-2", [[b"c", b"3"]]]),  # the delivery was
-        (read(C), [2, b"20-1", b"30-2", [[b"c", b"2"]]]),  # both were
+        (read(A, B, C), [3, b"10-1", b"30-2", [[b"c", b"3"]]]),  # no record was on disk
+        (read(C), [3, b"10-1", b"30-2", [[b"c", b"3"]]]),  # the delivery was on disk
+        (read(C), [2, b"20-1", b"30-2", [[b"c", b"2"]]]),  # both records were on disk
     ],
 )
 def test_a_crash_may_take_the_last_local_records(reply: Reply, pending: Reply) -> None:
@@ -673,12 +668,10 @@ def test_a_crash_may_take_the_last_local_records(reply: Reply, pending: Reply) -
 @pytest.mark.parametrize(
     ("reply", "pending"),
     [
-        (NOTHING, None),  # C was never handed out
-        (read(B, C), None),  # of one delivery either both are left or none
-        (
-            read(A, B, C),
-            [2, b"20-1", b"30-2", [[b"c", b"2"]]],
-        ),  # the acknowledgement is left, the delivery before it is not
+        (NOTHING, None),  # C was never delivered
+        (read(B, C), None),  # a delivery survives as a whole or not at all
+        # The acknowledgement survives, and the delivery before it does not.
+        (read(A, B, C), [2, b"20-1", b"30-2", [[b"c", b"2"]]]),
     ],
 )
 def test_a_crash_takes_no_more_than_the_last_ones(reply: Reply, pending: Reply) -> None:
@@ -823,7 +816,7 @@ def test_what_was_acknowledged_does_not_come_again() -> None:
     story = acknowledged()
     story.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read(C))
     story.run(1, "XPENDING jobs g - + 9", [[b"30-2", b"c", 0, 1]])
-    story.take(2, read(A, B, C))  # another region may not have heard of it
+    story.take(2, read(A, B, C))  # the acknowledgement may not have arrived in region 2
     story.restart(1, "kill", story.vectors[1])
     story.take(1, NOTHING)
     assert story.end() == []
@@ -856,7 +849,8 @@ def test_a_redelivery_is_found(words: str, reply: Reply) -> None:
         lambda s: s.run(1, "XGROUP DESTROY jobs g", 1, DestroyGroup(KEY, b"g")),
         lambda s: s.run(1, "DEL jobs", 1, Delete(KEY, s.vectors[1])),
         lambda s: s.restart(1, "backup", {1: 3, 2: 1}),
-        lambda s: s.add(2, "10-1", 1),  # as a RENAME in each of two regions does: a copy of its own
+        # RENAMEs in two regions make two copies of one entry.
+        lambda s: s.add(2, "10-1", 1),
     ],
 )
 def test_what_comes_again_for_a_reason_is_right(reason: Wrong) -> None:
@@ -869,7 +863,7 @@ def test_what_comes_again_for_a_reason_is_right(reason: Wrong) -> None:
 def test_a_command_that_waited_comes_before_the_reads_that_it_woke() -> None:
     """Seed 814139: the SETID and a read waited for the end of a start.
 
-    The history reports the transaction after the reads that it woke.
+    The history reports the SETID after the read, which could deliver because of it.
     """
     for is_right in (True, False):
         story = begun(Redelivery)
@@ -906,7 +900,7 @@ def busy(story: Story, for_ms: int, every_ms: int = 10) -> None:
 
 
 def waiting(story: Story, words: str) -> Operation:
-    """A command that waits."""
+    """A command that waits for its reply."""
     return Operation(
         900,
         1,

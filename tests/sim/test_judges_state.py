@@ -7,7 +7,7 @@ import pytest
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import ErrorReply, MapReply
 from anabranch.sim.checkers.vectors import ASKS_EVERY
-from anabranch.sim.history import Committed, Moved, Operation, Words
+from anabranch.sim.history import Moved, Operation, Words
 from anabranch.sim.oracle.state import NEVER
 from tests.sim.fabricated import KEY, NIL, OK, Plain, Story, idempotent, truth
 
@@ -116,7 +116,10 @@ def test_an_answer_to_whom_its_commit_has_failed(fails: bool) -> None:
     story = ordinary_life()
     operation = story.add(1, "1002-1", "d", always=True)
     if fails:
-        text = "MISCONF this region takes no writes: its last commit to disk failed and is being retried (full)"
+        text = (
+            "MISCONF this region takes no writes: "
+            "its last commit to disk failed and is being retried (full)"
+        )
         story.command(1, "XADD k * t e", ErrorReply(text), client=2, always=True)
     story.commit(1)
     story.answer(operation)
@@ -850,9 +853,11 @@ def test_a_group_that_is_there_again_at_the_end() -> None:
 def test_a_commit_that_only_the_next_start_found() -> None:
     story = ordinary_life()
     story.add(1, "1002-1", "d")
-    told: list[Committed] = []
-    tell, story.tell = story.tell, lambda event, value: told.append(value)  # type: ignore[method-assign,assignment,arg-type]
-    story.commit(1)  # on the disk, but the process dies before it hears of it
+    told: list[object] = []
+    tell = story.tell
+    story.tell = lambda event, value: told.append(value)  # type: ignore[method-assign]
+    # The commit is on disk, but the process dies before it reports the commit.
+    story.commit(1)
     story.tell = tell  # type: ignore[method-assign]
     story.crash(1)
     for event in told:
@@ -931,7 +936,7 @@ def test_effects_issued_anew_are_not_learned_ones() -> None:
     assert "that other regions hold" in story.texts()
 
 
-# -- units, blocks, and what groups have still to do with
+# -- units, blocks, and pending entries
 
 
 def test_a_block_that_ends_within_a_unit() -> None:

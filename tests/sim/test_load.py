@@ -1,4 +1,4 @@
-"""The simulated clients send well-formed commands of every form, which follow from the draws alone."""
+"""The simulated clients send well-formed commands of every form; the draws alone decide them."""
 
 from __future__ import annotations
 

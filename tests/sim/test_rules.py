@@ -1,6 +1,7 @@
 """The rules that runs exercise: the docs list all of them, and each has a witness.
 
-A witness counts a rule only when its case has occurred. Unsaid backups (S13.6) are tested here, too.
+A witness counts a rule only when its case has occurred. Tests of unsaid backups (S13.6) stand
+here, too.
 """
 
 from __future__ import annotations
@@ -306,7 +307,7 @@ def test_a_life_that_a_start_hears_of_for_the_first_time_makes_it_ask_anew() -> 
 
 
 def test_a_region_that_is_gone_for_good_is_waited_for_until_it_is_said_to_be_lost() -> None:
-    """S1.1, S13.8: a group tombstone that one region lacks stays until that region is said to be lost."""
+    """S1.1, S13.8: a group tombstone that one region lacks stays until that region is lost."""
     steps = (
         *(Intent(at_ms, 1, at_ms) for at_ms in range(20, 900, 20)),
         *(Intent(at_ms, 2, at_ms) for at_ms in range(30, 900, 20)),
@@ -483,7 +484,10 @@ def test_two_entries_of_two_ids(told: Told) -> None:
 
 
 def test_a_delete_and_a_lower_add(told: Told) -> None:
-    """S3.2: the last ID falls to what the DEL had not observed. An add at the last ID does not count."""
+    """S3.2: the last ID falls to the entries that the DEL had not observed.
+
+    An add that continues from the last ID does not count.
+    """
     story = told.story
     story.add(1, "9000-1")
     story.sync()
@@ -569,7 +573,7 @@ def test_a_watch_that_a_merge_breaks(told: Told) -> None:
 
 
 def test_reads_of_a_group(told: Told) -> None:
-    """S7.3: an undelivered entry has a lower ID than a delivered one. S7.4: SETID delivers again."""
+    """S7.3: a read delivers a lower ID than one before. S7.4: after SETID, entries come again."""
     story = told.story
     create(story, 1)
     reading = "XREADGROUP GROUP g c STREAMS k >"

@@ -1,4 +1,7 @@
-"""Every scenario file passes in virtual time. `tests/scenarios/test_live.py` runs them on processes."""
+"""Every scenario file passes in virtual time.
+
+`tests/scenarios/test_live.py` runs the files against processes, with the same results.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Clumsy(Checker):
 
 
 def lines_of(lines: list[Line]) -> list[Line]:
-    """The lines that a trace's hash covers; faults that strike one region without their second region."""
+    """The lines that a trace's hash covers. Faults of one region lack their second region."""
     aside = ("sends", "never hears", "posts", "gives up", "frames")
     return [
         (line[0], line[2], line[3], line[5]) if line[2] == "fault" else line
@@ -246,7 +246,10 @@ def test_blocked_reads_do_not_hang_a_story() -> None:
     ]
     assert run(*rows) == []
     expecting = [
-        "| 20 ms | 1: `XREAD BLOCK 0 STREAMS x 0` → [5-3] | 2: `XREAD BLOCK 0 STREAMS y 0` → [6-3] | |",
+        (
+            "| 20 ms | 1: `XREAD BLOCK 0 STREAMS x 0` → [5-3] "
+            "| 2: `XREAD BLOCK 0 STREAMS y 0` → [6-3] | |"
+        ),
         rows[1],
     ]
     (mismatch,) = run(*expecting)
@@ -255,7 +258,10 @@ def test_blocked_reads_do_not_hang_a_story() -> None:
 
 def test_a_client_that_hangs_up_takes_nothing_more() -> None:
     rows = [
-        "| 20 ms | 1: `XGROUP CREATE x g $ MKSTREAM` `XREADGROUP GROUP g ann BLOCK 0 STREAMS x >` | | |",
+        (
+            "| 20 ms | 1: `XGROUP CREATE x g $ MKSTREAM` "
+            "`XREADGROUP GROUP g ann BLOCK 0 STREAMS x >` | | |"
+        ),
         "| 400 ms | 1: hang up | | |",
         "| 410 ms | 2: `XADD x * t 1` | | |",
         "| 500 ms | 2: `XPENDING x g` → [0, nil, nil, nil] | | |",

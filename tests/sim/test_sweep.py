@@ -1,4 +1,4 @@
-"""Sweeps: every seed has a verdict, even if its process dies; sums, tables, lists of seeds, output."""
+"""Sweeps: each seed has a verdict, even if its process dies; sums, tables, seeds and output."""
 
 from __future__ import annotations
 
