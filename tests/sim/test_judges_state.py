@@ -360,7 +360,8 @@ def test_a_clean_end_that_loses_something() -> None:
 def test_effects_that_were_never_on_their_regions_disk() -> None:
     story = ordinary_life()
     story.add(1, "1002-1", "d")
-    story.disks[1] = story.vector(1)  # shipped before the commit (S13.3)
+    # The region sends the effect before the commit (S13.3).
+    story.disks[1] = story.vector(1)
     story.merge(1, 2)
     assert story.found() == ["vectors"]
 
@@ -372,7 +373,8 @@ def test_effects_without_those_that_they_rest_on() -> None:
     story.merge(1, 2)
     story.add(2, "1000-2", "b")
     story.commit(2)
-    story.disks[2] = {2: 1}  # it ships its own, and leaves out what that rests on (S2.1)
+    # Region 2 sends its own effect without the effects that it rests on (S2.1).
+    story.disks[2] = {2: 1}
     story.merge(2, 3)
     assert story.found() == ["vectors"]
 
@@ -448,7 +450,8 @@ def test_what_info_says_of_disks(figures: bytes, is_right: bool) -> None:
     for _ in range(2 * ASKS_EVERY):
         story.show()
     assert story.found() == ([] if is_right else ["vectors"])
-    if not is_right and b"stable" in figures:  # it would be right once both have it on their disks
+    # The stable vector is right once both regions have the effects on their disks.
+    if not is_right and b"stable" in figures:
         story = ordinary_life()
         story.add(1, "1002-1", "d")
         story.sync()
@@ -473,7 +476,8 @@ def test_a_clock_that_a_restart_sets_back() -> None:
     story.crash(1)
     story.at(1002)
     story.command(1, "PING", OK)
-    assert story.found() == []  # that it was 1003 here was on no disk
+    # The clock reading 1003 was on no disk.
+    assert story.found() == []
     story.crash(1)
     story.at(1001)
     story.command(1, "PING", OK)
@@ -522,16 +526,20 @@ WRONG_STEPS: dict[str, tuple[str, object, list[object]]] = {
     "forgets DELREF": ("XTRIM k MAXLEN 1 DELREF", 1, [fx.Trim(KEY, {2: 1}, False)]),
     "trims loosely beyond the bound": ("XTRIM k MAXLEN ~ 1", 2, [fx.Trim(KEY, {2: 2}, False)]),
     "deletes with an older vector": ("DEL k", 1, [fx.Delete(KEY, {2: 1})]),
-    "deletes what it says is not there": ("DEL k", 0, []),
+    "deletes a key and replies 0": ("DEL k", 0, []),
     "does not flush": ("FLUSHALL", OK, []),
     "sets the last ID back": ("XSETID k 1-1", OK, [fx.SetId(KEY, (1 << 64) + 1)]),
-    "replicates a change of nothing": ("XSETID k 1001-2", OK, [fx.SetId(KEY, (1001 << 64) + 2)]),
+    "replicates an XSETID without a change": (
+        "XSETID k 1001-2",
+        OK,
+        [fx.SetId(KEY, (1001 << 64) + 2)],
+    ),
     "refuses and does it": (
         "XDEL k x",
         ErrorReply("ERR Invalid stream ID"),
         [fx.RemoveEntries(KEY, [(2, 1)])],
     ),
-    "creates what lives not, at another place": (
+    "creates a group at another ID": (
         "XGROUP CREATE k h 0",
         OK,
         [fx.CreateGroup(KEY, b"h", 5, False, {1: 3, 2: 4})],
@@ -541,11 +549,11 @@ WRONG_STEPS: dict[str, tuple[str, object, list[object]]] = {
         OK,
         [fx.CreateGroup(KEY, b"h", 0, False, {1: 1})],
     ),
-    "destroys what does not live": ("XGROUP DESTROY k g", 1, [fx.DestroyGroup(KEY, b"g")]),
+    "destroys an absent group": ("XGROUP DESTROY k g", 1, [fx.DestroyGroup(KEY, b"g")]),
     "another deadline": ("PEXPIRE k 500", 1, [fx.SetDeadline(KEY, 1600, [])]),
     "no deadline": ("PEXPIRE k 500", 1, []),
     "a deadline against GT": ("PEXPIRE k 500 GT", 1, [fx.SetDeadline(KEY, 1501, [])]),
-    "persists what has none": ("PERSIST k", 1, [fx.SetDeadline(KEY, NEVER, [])]),
+    "persists a key without a deadline": ("PERSIST k", 1, [fx.SetDeadline(KEY, NEVER, [])]),
     "another configuration": (
         "XCFGSET k IDMP-DURATION 7",
         OK,
@@ -640,18 +648,18 @@ def test_a_transaction_that_does_nothing_although_nothing_has_changed() -> None:
 
 def test_transactions_under_watch_as_they_must_be() -> None:
     story = ordinary_life()
-    story.command(1, "EXEC", [2], queued=READ, under=(watching(story),))  # nothing has changed
+    story.command(1, "EXEC", [2], queued=READ, under=(watching(story),))  # no key has changed
     watch, other = watching(story), watching(story, "other")
     changed(story)
     story.command(1, "EXEC", NIL, queued=READ, under=(watch,))
     story.command(1, "EXEC", [3], queued=READ, under=(other,))
-    story.command(1, "EXEC", [3], queued=READ)  # what was watched is no longer
+    # The first EXEC ended all WATCHes.
+    story.command(1, "EXEC", [3], queued=READ)
     absent = watching(story, "other")
     story.command(1, "XADD other * a b", b"1003-1", Plain("1003-1", [b"a", b"b"], b"other"))
     again = watching(story, "other")
-    story.command(
-        1, "EXEC", NIL, queued=READ, under=(absent, again)
-    )  # of two WATCHes of a key the first counts
+    # If a client watches a key twice, the first WATCH counts.
+    story.command(1, "EXEC", NIL, queued=READ, under=(absent, again))
     assert story.found() == [], story.texts()
 
 

@@ -13,7 +13,8 @@ from anabranch.sim.history import Checker, Operation, Violation
 from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan
 from anabranch.sim.run import run_plan
 from anabranch.sim.script import Command, Script, is_failure, record, run_script, shrink_script
-from anabranch.sim.shrink import Budget, ddmin, failure, shrink
+from anabranch.sim.shrink import Budget, ddmin, failure, shrink, trials_of
+from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.trace import plain
 
 
@@ -115,6 +116,64 @@ def test_a_plan_becomes_small_and_still_fails_so() -> None:
     assert small == shrink(plan, violations, [Never, NoDeleteAfterKill])
 
 
+class Clumsy(Checker):
+    """A judge that raises an exception at the first command."""
+
+    name = "clumsy"
+
+    def executed(self, operation: Operation) -> None:
+        """Raises."""
+        raise ZeroDivisionError("oops")
+
+
+def test_an_exception_of_a_judge_ends_the_run_and_can_be_shrunk() -> None:
+    """The client connection, which runs the command, must not take it for an error of the command."""
+    plan = draw_plan(1, 2, 20, [])
+    (violation,) = run_plan(plan, [Clumsy]).violations
+    assert violation.checker == "world"
+    assert violation.text.startswith("ZeroDivisionError: oops (executed, line ")
+    small = shrink(plan, [violation], [Clumsy])
+    assert len(small.intents()) == 1
+    (violation,) = run_plan(small, [Clumsy]).violations
+    assert failure(violation) == "world: ZeroDivisionError"
+
+
+class LateDelete(Checker):
+    """A planted judge: rejects a DEL that waited for the end of a start."""
+
+    name = "late_delete"
+
+    def executed(self, operation: Operation) -> None:
+        """Judges DEL."""
+        if operation.argv[0] == b"DEL" and operation.waited:
+            self.fail(operation.at_ms, operation.region, "a DEL that waited")
+
+
+def test_a_command_of_the_safety_phase_that_runs_after_healing_is_shrunk() -> None:
+    """The violation has the time of the command, before healing; a run up to healing lacks it."""
+    settings = {one: {"crdt-start-patience-ms": "60000"} for one in (1, 2)}
+    faults = (Fault(20, "kill", (1, 2), 5, 0), Fault(20, "cut", (1, 2), 5000, 0))
+    exists = Command(30, 2, 2, ((b"EXISTS", b"k"),))
+    commands = (Command(10, 1, 1, ((b"XADD", b"k", b"*", b"t", b"1"),)),)
+    commands += (exists, Command(100, 1, 1, ((b"DEL", b"k"),)))
+    script = world(commands, faults)
+    script = replace(script, plan=replace(script.plan, settings=settings))
+    (violation,) = run_script(script, [LateDelete]).violations
+    assert violation.at_ms == EPOCH_MS + 100
+    trials = trials_of(violation, script.plan.load_ms, [Never, LateDelete])
+    assert [trial.before_healing for trial in trials] == [True, True, False, False]
+    assert [len(trial.judges) for trial in trials] == [1, 2, 1, 2]
+    small = shrink_script(script, violation, [Never, LateDelete], Budget())
+    assert exists not in small.commands
+    assert is_failure(run_script(small, [LateDelete]).violations, "late_delete")
+
+
+def test_a_violation_after_the_load_is_looked_for_after_healing() -> None:
+    late = Violation("late_delete", EPOCH_MS + 500, 1, "late")
+    trials = trials_of(late, 500, [Never, LateDelete])
+    assert [trial.before_healing for trial in trials] == [False, False]
+
+
 def test_a_script_does_what_the_plan_did_and_becomes_two_commands() -> None:
     plan, _ = failing()
     script, result = record(plan, [NoDeleteAfterKill])
@@ -213,9 +272,8 @@ def test_a_client_that_gave_up_waits_no_more() -> None:
     )
     Seen.log = []
     run_script(world(commands), [Seen])
-    assert [argv[0] for client, argv, _ in Seen.log if client == 1] == [
-        b"TYPE"
-    ]  # EXISTS stood behind the blocked read
+    # EXISTS stood behind the blocked read.
+    assert [argv[0] for client, argv, _ in Seen.log if client == 1] == [b"TYPE"]
 
 
 def test_acts_are_in_the_order_of_plans() -> None:
