@@ -16,8 +16,9 @@ from anabranch.sim.scenario.virtual import run_virtually
 
 BUGS = everything()
 PLACES = (
-    "crdt/", "region/engine/", "region/storage/", "region/database.py", "region/starting.py", "region/held.py", "region/checkpointing.py",
-    "sync/",
+    "crdt/", "region/engine/", "region/storage/", "region/database.py", "region/starting.py", "region/driver.py",
+    "region/disk_schedule.py", "region/checkpoints.py", "region/effect_log.py", "region/clients.py", "region/client_connection.py",
+    "region/held_replies.py", "sync/",
 )  # fmt: skip
 _RUN = """
 import sys
