@@ -177,7 +177,9 @@ def test_from_the_wheel_that_the_source_archive_makes(wheel: Path, tmp_path: Pat
         name for name in names if name.endswith(".so") and "/" not in name
     }
     assert any(name.startswith("anabranch/sim/scenarios/") for name in names)
-    assert not any(name.startswith(("anabranch/bench/", "anabranch/sim/mutants/")) for name in names)
+    assert not any(
+        name.startswith(("anabranch/bench/", "anabranch/sim/mutants/")) for name in names
+    )
     venv = Venv(tmp_path / "venv")
     venv.pip("install", "--quiet", str(wheel))
     check_product(venv)
