@@ -16,7 +16,7 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 	*(name for name in extras['dev'] if not name.startswith('anabranch')), sep='\n')
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-pure test-long test-sim test-mutants lint fmt bench docs clean
+.PHONY: help up test test-pure test-install test-long test-sim test-mutants lint fmt bench docs clean
 .PHONY: redis-server
 .DELETE_ON_ERROR:
 
@@ -29,13 +29,16 @@ up: $(VENV)/.installed ## install, and start three regions on this machine
 	@$(BIN)/anabranch up $(ARGS)
 
 test: $(VENV)/.installed redis-server ## run the test suite against the installed build
-	$(PYTEST) -m "not long" $(ARGS)
+	$(PYTEST) -m "not long and not install" $(ARGS)
 
 test-pure: $(VENV)/.installed redis-server ## run the test suite with the interpreted modules
-	ANABRANCH_PURE=1 $(PYTEST) -m "not long" $(ARGS)
+	ANABRANCH_PURE=1 $(PYTEST) -m "not long and not install" $(ARGS)
+
+test-install: $(VENV)/.installed ## build archive and wheel; install each, and the checkout, in empty venvs
+	$(PYTEST) -m install tests/packaging $(ARGS)
 
 test-long: $(VENV)/.installed redis-server ## run all tests, also those that take many minutes
-	$(PYTEST) --timeout=3600 $(ARGS)
+	$(PYTEST) --timeout=3600 -m "not install" $(ARGS)
 
 test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical bugs are found
 	@mkdir -p build

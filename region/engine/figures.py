@@ -103,6 +103,7 @@ def figures(state: EngineState) -> list[Figure]:
     return (
         _alarms(state)
         + _state(state)
+        + _held(state)
         + _traffic(state)
         + _links(state)
         + _clients(state)
@@ -165,31 +166,10 @@ def _alarms(state: EngineState) -> list[Figure]:
     ]
 
 
-def _by_origin(state: EngineState, name: str, text: str, vector: Vector) -> Figure:
-    """A gauge of a version vector, with one value for each region of origin."""
-    values = [
-        ({"origin": _name(state, origin)}, float(counter))
-        for origin, counter in sorted(vector.items())
-    ]
-    return (PREFIX + name, text, "gauge", values)
-
-
-def _state(state: EngineState) -> list[Figure]:
+def _held(state: EngineState) -> list[Figure]:
     held = Holdings(state)
-    current = state.lifecycle.state
+    pair_limits = state.keyspace.pair_limits
     return [
-        (
-            PREFIX + "state",
-            "1 for the state that the region is in.",
-            "gauge",
-            [({"state": one}, float(one == current)) for one in STATES],
-        ),
-        _by_origin(
-            state, "vector", "Highest effect applied, by region of origin.", state.keyspace.vector
-        ),
-        _by_origin(
-            state, "disk_vector", "Highest effect on disk, by region of origin.", state.disk.vector
-        ),
         _gauge("keys", "Keys.", held.keys),
         _gauge("entries", "Stream entries.", held.entries),
         _gauge("groups", "Consumer groups.", held.groups),
@@ -198,18 +178,48 @@ def _state(state: EngineState) -> list[Figure]:
         _gauge(
             "idmp_retired",
             "Idempotency pairs beyond their producer's maxsize, kept until stable.",
-            state.keyspace.pair_limits.retired,
+            pair_limits.retired,
         ),
         _gauge(
             "idmp_retired_max",
             "Most retired idempotency pairs that the region keeps.",
-            state.keyspace.pair_limits.retired_max,
+            pair_limits.retired_max,
         ),
         _gauge("group_tombstones", "Group tombstones kept until stable.", held.tombstones),
         _gauge(
             "absent_keys",
             "Hidden or absent keys, kept until their remaining data is stable.",
             held.keys_absent,
+        ),
+    ]
+
+
+def _state(state: EngineState) -> list[Figure]:
+    current = state.lifecycle.state
+    return [
+        (
+            PREFIX + "state",
+            "1 for the state that the region is in.",
+            "gauge",
+            [({"state": one}, float(one == current)) for one in STATES],
+        ),
+        (
+            PREFIX + "vector",
+            "Highest effect applied, by region of origin.",
+            "gauge",
+            [
+                ({"origin": _name(state, origin)}, float(counter))
+                for origin, counter in sorted(state.keyspace.vector.items())
+            ],
+        ),
+        (
+            PREFIX + "disk_vector",
+            "Highest effect on disk, by region of origin.",
+            "gauge",
+            [
+                ({"origin": _name(state, origin)}, float(counter))
+                for origin, counter in sorted(state.disk.vector.items())
+            ],
         ),
         _gauge("log_bytes", "Bytes of the effect log on disk.", int(fact(state, "crdt_log_bytes"))),
         _gauge(

@@ -127,7 +127,7 @@ class Clumsy(Checker):
 
 
 def test_an_exception_of_a_judge_ends_the_run_and_can_be_shrunk() -> None:
-    """The client connection, which runs the command, must not take it for an error of the command."""
+    """The client connection that runs the command must not take it for an error of the command."""
     plan = draw_plan(1, 2, 20, [])
     (violation,) = run_plan(plan, [Clumsy]).violations
     assert violation.checker == "world"
