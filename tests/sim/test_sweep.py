@@ -366,6 +366,18 @@ def test_restores_from_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 2 and "Traceback" not in done.stderr
 
 
+def test_hashes_are_those_of_the_chosen_runs(tmp_path: Path) -> None:
+    arguments = ("--hashes", "1:3", "--regions", "2", "--ops", "10")
+    for more, task in (
+        ((), Task(2, 10)),
+        (("--restores",), Task(2, 10, restores=True)),
+        (("--faults", "none"), Task(2, 10, ())),
+    ):
+        done = anabranch(*arguments, *more, cwd=tmp_path)
+        assert done.returncode == 0, done
+        assert done.stdout.splitlines() == [f"{seed} {task(seed).trace_hash}" for seed in (1, 2)]
+
+
 def test_a_replay_from_the_command_line(tmp_path: Path) -> None:
     done = anabranch("--replay", "3", "--regions", "2", "--ops", "10", cwd=tmp_path)
     assert done.returncode == 0
