@@ -1,4 +1,4 @@
-"""Builds what pyproject.toml cannot say: gRPC stubs from proto/, and hot modules compiled with mypyc.
+"""The build steps beyond pyproject.toml: gRPC stubs from proto/, hot modules compiled with mypyc.
 
 Environment:
     ANABRANCH_NO_COMPILE=1   installs the interpreted modules only (fast to build, slower to run).
@@ -22,7 +22,8 @@ from setuptools import Command, Distribution, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
-# The modules that are compiled (a benchmark justifies each, STYLE 12), and those among them that are not.
+# COMPILED: patterns of the modules to compile; a benchmark justifies each. INTERPRETED: modules
+# that match these patterns but stay Python.
 _DRIVER = (
     "checkpoints",
     "client_connection",
@@ -47,11 +48,7 @@ COMPILED = [
     "anabranch/sim/rules/*.py",
 ]
 INTERPRETED = {
-    *(
-        "anabranch/sync/carrier.py",
-        "anabranch/sync/generate.py",
-        "anabranch/sync/manager.py",
-    ),
+    *("anabranch/sync/carrier.py", "anabranch/sync/generate.py", "anabranch/sync/manager.py"),
     *(
         "anabranch/sim/world/draining.py",
         "anabranch/sim/world/faults.py",
@@ -65,7 +62,7 @@ os.chdir(ROOT)
 
 
 def why_not_compiled() -> str:
-    """Empty when the hot modules can and shall be compiled, else the reason for people to read."""
+    """The reason for not compiling the hot modules, as text for users; empty to compile them."""
     if os.environ.get("ANABRANCH_NO_COMPILE", "") not in ("", "0"):
         return "ANABRANCH_NO_COMPILE was set when it was built"
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
@@ -81,13 +78,17 @@ def why_not_compiled() -> str:
 
 
 def modules() -> list[str]:
-    """Paths of the modules to compile. A package's `__init__` stays Python: `ANABRANCH_PURE` need not choose for it."""
+    """Paths of the modules to compile.
+
+    The `__init__` of a package stays Python, so that `ANABRANCH_PURE` need not choose between two
+    builds of it.
+    """
     found = {path for pattern in COMPILED for path in glob(pattern, recursive=True)}
     return sorted(path for path in found - INTERPRETED if not path.endswith("__init__.py"))
 
 
 def generate_stubs() -> None:
-    """Writes sync/wire/*_pb2*.py from proto/ (sync/generate.py knows how)."""
+    """Writes sync/wire/*_pb2*.py from proto/ by running sync/generate.py."""
     script = ROOT / "anabranch" / "sync" / "generate.py"
     if script.exists():
         runpy.run_path(str(script), run_name="__main__")
@@ -97,14 +98,17 @@ REASON = why_not_compiled() if modules() else "nothing to compile"
 
 
 class AnabranchDistribution(Distribution):
-    """Says that there are extension modules without building their C code, which every metadata hook would do otherwise."""
+    """Declares extension modules without translating them to C.
+
+    Otherwise every metadata hook would run the translation.
+    """
 
     def has_ext_modules(self) -> bool:
         return REASON == ""
 
 
 class BuildPython(build_py):
-    """Source modules, and the note that `anabranch.build.reason` reads."""
+    """Copies the source modules, and writes the note that `anabranch.build.reason` reads."""
 
     def run(self) -> None:
         super().run()
@@ -116,7 +120,10 @@ class BuildPython(build_py):
 
 
 class BuildCompiled(build_ext):
-    """Extension modules: translated by mypyc when the command really runs, compiled on all cores."""
+    """Builds the extension modules: mypyc translates them, then the C compiler runs on all cores.
+
+    The translation happens when the command runs, not when setup.py is read.
+    """
 
     def run(self) -> None:
         if REASON:
@@ -124,7 +131,8 @@ class BuildCompiled(build_ext):
         from mypy.version import __version__ as mypyc_version
         from mypyc.build import mypycify
 
-        # C and objects are kept for the next build; another compiler or optimization starts afresh.
+        # C files and objects are kept for the next build. Another version of mypyc or another
+        # optimization level uses another directory.
         directory = str(Path("build", f"mypyc-{mypyc_version}-O{OPT_LEVEL}"))
         self.distribution.ext_modules = mypycify(
             modules(),
@@ -135,7 +143,8 @@ class BuildCompiled(build_ext):
             group_name="anabranch",
         )
         if sys.platform != "win32":
-            # One extension module, from many files: calls from one into another need not be open to the linker's choice.
+            # All files make up one extension module, so calls between them need no symbols that the
+            # dynamic linker could replace.
             for extension in self.distribution.ext_modules:
                 extension.extra_compile_args.append("-fvisibility=hidden")
         self.swig_opts: Any = None
@@ -143,7 +152,7 @@ class BuildCompiled(build_ext):
         super().run()
 
     def build_extensions(self) -> None:
-        """Like the base class, but on all cores, and only what changed."""
+        """Builds like the base class, but on all cores, and compiles only changed files."""
         compiler: Any = self.compiler
         compile_one = compiler._compile
         newest_header = max(
@@ -182,19 +191,19 @@ class BuildCompiled(build_ext):
 
 
 class CompiledModules(Command):
-    """`python setup.py compiled_modules` prints what is compiled."""
+    """`python setup.py compiled_modules` prints the modules that are compiled."""
 
     description = "print the modules that are compiled"
     user_options: ClassVar[list[tuple[str, str | None, str]]] = []
 
     def initialize_options(self) -> None:
-        """Takes none."""
+        """The command has no options."""
 
     def finalize_options(self) -> None:
-        """Takes none."""
+        """The command has no options."""
 
     def run(self) -> None:
-        """Prints one path a line."""
+        """Prints one path per line."""
         print("\n".join(modules()))
 
 

@@ -1,15 +1,16 @@
 """anabranch: Redis Streams that several regions write at once.
 
-The folders of this package, in reading order:
+Reading order:
 
-1. `crdt`: the replicated data. Pure functions and structures, without I/O.
-2. `region`: one region. A deterministic engine, and storage, server and settings around it.
-3. `sync`: how regions exchange what they hold.
-4. `cli`: the `anabranch` command.
-5. `sim`: the simulator, its judges, and scenario files.
-6. `bench`: benchmarks and acceptance programs. Only a source tree has it.
-
-`build` says whether the hot modules run compiled or interpreted.
+- `crdt`: the replicated data, as pure functions and structures without I/O.
+- `region`: one region: a deterministic engine, and storage, server and settings around it.
+- `sync`: the exchange of blocks, vectors and snapshots between regions.
+- `cli`: the `anabranch` command.
+- `sim`: the simulator, its judges, and scenario files.
+- `bench`: benchmarks and acceptance programs, which only a source tree has.
+- `build`: the choice between the compiled and the interpreted hot modules.
+- `__main__`: the entry point of `python -m anabranch`.
 """
 
-from anabranch import build as build  # First of all: it chooses the build.
+# This import stands first because `build` chooses between compiled and interpreted modules.
+from anabranch import build as build

@@ -1,4 +1,4 @@
-"""`python -m anabranch` is the command `anabranch`."""
+"""Entry point of `python -m anabranch`, which runs the command `anabranch`."""
 
 from anabranch.cli.main import main
 

@@ -1,8 +1,8 @@
-"""Which build of the hot modules runs: compiled, or their Python source.
+"""The choice between the two builds of the hot modules: compiled, or interpreted from source.
 
 `pip install .` compiles the modules that setup.py lists, and installs their source beside them.
 Python prefers the compiled ones. With ``ANABRANCH_PURE=1`` in the environment a path hook finds
-only source files within this package. So there is one source, and one switch.
+only source files within this package. Both builds come from the same source.
 
 `anabranch/__init__.py` imports this module before any other.
 """
@@ -18,13 +18,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
-# setup.py compiles this module in every compiled build, so it stands for all of them.
+# setup.py compiles this module in every compiled build, so its file type tells the build.
 _WITNESS = "anabranch.crdt.vector"
 _NOTE = "build.txt"
 
 
 def _source_finder(path: str) -> FileFinder:
-    """A path hook that takes the directories of this package and finds only source files in them."""
+    """Path hook: finds only source files in the directories of this package; refuses others."""
     directory = os.path.abspath(path)
     if directory.startswith(_PACKAGE + os.sep):
         return FileFinder(path, (SourceFileLoader, SOURCE_SUFFIXES))
@@ -44,14 +44,14 @@ def _prefer_source() -> None:
 
 
 def kind() -> str:
-    """``compiled`` or ``interpreted``: the build that runs. `INFO server` shows it."""
+    """Returns the build that runs, ``compiled`` or ``interpreted``. `INFO server` shows it."""
     spec = find_spec(_WITNESS)
     origin = (spec.origin or "") if spec is not None else ""
     return "compiled" if origin.endswith(tuple(EXTENSION_SUFFIXES)) else "interpreted"
 
 
 def reason() -> str:
-    """Why this build is interpreted, for people. Empty when it is compiled."""
+    """Returns why this build is interpreted, as text for the operator; empty when compiled."""
     if kind() == "compiled":
         return ""
     if pure_asked_for():
@@ -72,12 +72,15 @@ def root() -> Path:
 
 
 def command(module: str = "anabranch.cli.main") -> list[str]:
-    """The beginning of a command line that runs `module` of this same build, whatever directory it is started in."""
+    """Returns the beginning of a command line that runs `module` of this build.
+
+    The command line works from any directory, in the variables that `environment` returns.
+    """
     return [sys.executable, "-P", "-m", module]
 
 
 def environment() -> dict[str, str]:
-    """The environment that `command` needs: a source tree is put on the path of the new process."""
+    """Returns the environment that `command` needs: a source tree is put on PYTHONPATH."""
     variables = dict(os.environ)
     if str(root()) not in (*site.getsitepackages(), site.getusersitepackages()):
         paths = [str(root()), variables.get("PYTHONPATH", "")]
@@ -86,9 +89,9 @@ def environment() -> dict[str, str]:
 
 
 def include_source_tree(tree: Path) -> None:
-    """Makes importable what only a source tree has: `anabranch.bench` and `anabranch.sim.mutants`.
+    """Makes `anabranch.bench` and `anabranch.sim.mutants` importable from a source tree.
 
-    Modules that are installed still come from the installation.
+    An installation lacks these two. Modules that are installed still come from the installation.
     """
     for name, folder in (("anabranch", tree / "anabranch"), ("anabranch.sim", tree / "sim")):
         package = import_module(name)

@@ -1,1 +1,8 @@
-"""Benchmarks and acceptance programs: what anabranch measures of itself, beside real peers."""
+"""Benchmarks and acceptance programs.
+
+Reading order:
+
+- `redis_comparison`: one region beside redis-server: rates, memory, restarts.
+- `malformed`: mutated RESP against a live region.
+- `acceptance`: the acceptance criteria of the first issue as programs.
+"""

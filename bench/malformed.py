@@ -1,9 +1,10 @@
-"""Mutations of RESP against a live region: it must not crash, hang or keep what broken requests leave behind.
+"""Mutations of RESP against a live region: it must not crash, hang or leak memory.
 
-Each mutation is a pipeline of valid commands with a few random faults, on a connection of its own that is then closed for writing:
-the region must answer what it understands, and end the connection. Between batches it must answer PING, and keys that mutations made
-are flushed, so that resident memory after the second half may be compared with that after the first. What the region remembers up
-to a bound is filled beforehand.
+Each mutation is a pipeline of valid commands with a few random faults, on a new connection that is
+then closed for writing. The region must answer the commands that it understands, and end the
+connection. Between batches it must answer PING, and the keys of the mutations are flushed, so that
+resident memory after the second half can be compared with that after the first. Memory that a
+region fills up to a bound is filled beforehand.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ WARM_UP_REMOVALS = 5000
 WARM_UP_BYTES = 20
 CONNECTION_PATIENCE_S = 20.0
 GROWTH_MAX = 0.05
-# Connections come from several loopback addresses, or their ports would run out.
+# Connections come from several loopback addresses, because one address has too few ports.
 SOURCES = [f"127.0.0.{n}" for n in range(1, 17)]
 
 _COMMANDS: list[list[bytes]] = [
@@ -122,7 +123,7 @@ _NOISE = [
 
 
 def pipeline(chance: random.Random) -> bytes:
-    """A few valid commands, as multibulk or inline."""
+    """A few valid commands, as multibulk or inline requests."""
     parts = []
     for _ in range(chance.randint(1, 5)):
         words = list(chance.choice(_COMMANDS))
@@ -167,7 +168,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 
 
 def _number_changed(data: bytes, place: int, chance: random.Random) -> bytes:
-    """Another number in the next line of a length."""
+    """`data` with another number in the next line that gives a length."""
     start = min(
         (found for found in (data.find(b"*", place), data.find(b"$", place)) if found >= 0),
         default=-1,
@@ -179,7 +180,10 @@ def _number_changed(data: bytes, place: int, chance: random.Random) -> bytes:
 
 
 def exchange(region: RegionProcess, source: str, data: bytes, chance: random.Random) -> str:
-    """Sends `data` on a new connection, sometimes in two parts, and reads until the region ends it; how that ended."""
+    """Sends `data` on a new connection, sometimes in two parts, and reads the answer.
+
+    It reads until the connection ends, and returns how it ended.
+    """
     with socket.create_connection(
         (HOST, region.resp_port), CONNECTION_PATIENCE_S, (source, 0)
     ) as connection:
@@ -203,9 +207,10 @@ def exchange(region: RegionProcess, source: str, data: bytes, chance: random.Ran
 
 
 def fill_bounded_memory(region: RegionProcess) -> None:
-    """Fills what a region remembers up to a bound (newest removals, newest rows of the log), as it is once it has run for a while.
+    """Fills the memory that a region fills up to a bound: newest removals, newest rows of the log.
 
-    Each entry is removed at once, so no memory is left free behind, in which a leak could hide.
+    So the region is in the state of one that has run for a while. Each entry is removed at once, so
+    no free memory is left in which a leak could hide.
     """
     with region.wire(CONNECTION_PATIENCE_S) as wire:
         for _ in range(WARM_UP_REMOVALS):
@@ -216,7 +221,7 @@ def fill_bounded_memory(region: RegionProcess) -> None:
 
 
 def attack(mutations: int, seed: int, growth_max: float | None, quiet: bool = False) -> Figures:
-    """`mutations` connections; `growth_max` None: memory is shown, not judged."""
+    """Runs `mutations` connections. `growth_max`: limit of the growth of memory; None: no limit."""
     figures = Figures(f"{mutations:,} malformed pipelines, seed {seed}", quiet)
     chance = random.Random(seed)
     ends: Counter[str] = Counter()
@@ -245,12 +250,12 @@ def attack(mutations: int, seed: int, growth_max: float | None, quiet: bool = Fa
         log = region.log.read_text(errors="replace")
         figures.require("the process lives", region.running)
         figures.require(
-            "no exception in its log",
+            "no traceback in its log",
             "Traceback" not in log,
             f"{log.count('Traceback')} tracebacks",
         )
         if "Traceback" in log:
-            figures.show("the first", log[log.index("Traceback") :][:1500])
+            figures.show("the first traceback", log[log.index("Traceback") :][:1500])
     figures.require("PING answered throughout", pings == -(-mutations // BATCH), f"{pings} times")
     figures.require("every connection ended", ends["HUNG"] == 0, dict(ends))
     growth = resident[-1] / resident[0] - 1
@@ -264,7 +269,7 @@ def attack(mutations: int, seed: int, growth_max: float | None, quiet: bool = Fa
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line."""
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.malformed", description=__doc__)
     parser.add_argument("--mutations", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)

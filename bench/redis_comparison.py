@@ -1,7 +1,8 @@
-"""One region beside redis-server: rates of XADD, bytes an entry in memory, and time to be back after SIGKILL.
+"""One region beside redis-server: XADDs per second, bytes per entry, restart after SIGKILL.
 
-Both run on loopback with an append-only log synced every second, and are loaded by redis-benchmark, in turns, so that whatever else the
-machine does falls on both. A ratio is anabranch's rate divided by Redis's of the same turn.
+Both run on loopback with an append-only log synced every second, and are loaded by redis-benchmark
+in turns, so that other work on the machine affects both. A ratio is anabranch's rate divided by
+the rate of Redis in the same turn.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from anabranch.sim.scenario.wire import Wire, WireError
 
 KEY = "s"
 VALUE = "0123456789abcdef"
-# Clients, commands in flight of each, requests of one run.
+# (clients, commands in flight per client, requests of one run)
 SHAPES = ((1, 1, 40_000), (50, 1, 150_000), (50, 16, 800_000))
 RESTARTS = 3
 PATIENCE_S = 120.0
 
 
 class RedisServer:
-    """A redis-server of our own, with the same durability as ``appendfsync everysec``; ended by its process id."""
+    """A redis-server with the durability of ``appendfsync everysec``, ended by its process id."""
 
     def __init__(self) -> None:
         program = shutil.which("redis-server")
@@ -73,7 +74,7 @@ class RedisServer:
 
 
 def resident_bytes(process_id: int) -> int:
-    """``VmRSS`` of a process."""
+    """``VmRSS`` of a process, in bytes."""
     for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) << 10
@@ -81,15 +82,15 @@ def resident_bytes(process_id: int) -> int:
 
 
 def await_saved(region: RegionProcess) -> None:
-    """Waits until the checkpoint holds everything (``rdb_changes_since_last_save`` is 0)."""
+    """Waits until the checkpoint is complete (``rdb_changes_since_last_save`` is 0)."""
     _await(
         lambda: info_of(region).get("rdb_changes_since_last_save", "0").strip() == "0",
-        "everything being in the checkpoint",
+        "a complete checkpoint",
     )
 
 
 def _await(condition: Callable[[], bool], what: str, pause_s: float = 0.02) -> float:
-    """Waits for `condition`; the seconds that took."""
+    """Waits for `condition`; returns the seconds that it took."""
     begun = time.monotonic()
     while not condition():
         if time.monotonic() - begun > PATIENCE_S:
@@ -99,7 +100,7 @@ def _await(condition: Callable[[], bool], what: str, pause_s: float = 0.02) -> f
 
 
 def _answer(port: int, *argv: str) -> object:
-    """The reply to one command on a new connection; None when there is nobody, or not yet."""
+    """The reply to one command on a new connection; None if there is no server, or not yet."""
     try:
         wire = Wire(HOST, port, 10.0)
     except WireError:
@@ -113,7 +114,10 @@ def _answer(port: int, *argv: str) -> object:
 
 
 def _await_answer(region: RegionProcess, right: Callable[[object], bool], *argv: str) -> None:
-    """Waits until `right` holds of the reply to a command; ClusterError with the region's log if that does not come about."""
+    """Waits until `right` holds for the reply to a command.
+
+    ClusterError, with the end of the region's log, if that takes too long.
+    """
     deadline = time.monotonic() + PATIENCE_S
     while not right(answer := _answer(region.resp_port, *argv)):
         if time.monotonic() > deadline or not region.running:
@@ -122,7 +126,7 @@ def _await_answer(region: RegionProcess, right: Callable[[object], bool], *argv:
 
 
 def rate(port: int, clients: int, pipeline: int, requests: int) -> float:
-    """XADDs a second, as redis-benchmark measures them."""
+    """XADDs per second, as redis-benchmark measures them."""
     program = shutil.which("redis-benchmark")
     if program is None:
         raise ClusterError(
@@ -157,7 +161,7 @@ def rate(port: int, clients: int, pipeline: int, requests: int) -> float:
 
 
 def compare_rates(figures: Figures, region: RegionProcess, rounds: int, scale: float) -> None:
-    """Alternating runs of each shape, each on an empty key."""
+    """Measures rates in alternating runs of each shape, each run on an empty key."""
     with RedisServer() as redis_server:
         for clients, pipeline, requests in SHAPES:
             ours: list[float] = []
@@ -177,12 +181,15 @@ def compare_rates(figures: Figures, region: RegionProcess, rounds: int, scale: f
 
 
 def _spread(values: list[float], form: str) -> str:
-    return f"{min(values):{form}} / {median(values):{form}} / {max(values):{form}} (min / median / max)"
+    return (
+        f"{min(values):{form}} / {median(values):{form}} / {max(values):{form}}"
+        " (min / median / max)"
+    )
 
 
 def _fill(port: int, entries: int) -> None:
     rate(port, 50, 16, entries)
-    # Clients with commands in flight may do a few more than they were asked for.
+    # Clients with commands in flight may send a few more than requested.
     length = _answer(port, "XLEN", KEY)
     if not isinstance(length, int) or length < entries:
         raise ClusterError(f"{entries} entries were added, and XLEN says {length!r}")
@@ -194,7 +201,10 @@ def _process_id(region: RegionProcess) -> int:
 
 
 def compare_memory(figures: Figures, entries: int) -> None:
-    """Bytes an entry: what a region with `entries` holds above what an empty one holds, after the checkpoint and after a restart."""
+    """Measures bytes per entry: the memory of a region with `entries` minus that of an empty one.
+
+    Once after the checkpoint, and once after a restart.
+    """
     with ProcessCluster(["us"]) as cluster:
         region = cluster.start("us")
         await_saved(region)
@@ -239,7 +249,10 @@ def compare_memory(figures: Figures, entries: int) -> None:
 
 
 def _compare_restarts(figures: Figures, full: ProcessCluster, length: int) -> None:
-    """From the start after a SIGKILL to the first correct XLEN and to the first XADD that is answered, beside an empty region's."""
+    """Measures the time from the start after a SIGKILL to the first right XLEN and the first XADD.
+
+    An empty region is measured for comparison.
+    """
     with ProcessCluster(["us"]) as empty:
         empty.start("us")
         await_saved(empty["us"])
@@ -274,7 +287,7 @@ def _compare_restarts(figures: Figures, full: ProcessCluster, length: int) -> No
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line."""
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.redis_comparison", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="runs of each shape, of each server")
     parser.add_argument(

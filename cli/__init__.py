@@ -1,5 +1,21 @@
 """The `anabranch` command.
 
-Read in this order: `main` (the commands), `client` and `places` (how a running cluster is found and asked), `serve` and `up` (what starts
-regions), `status`, `links`, `explain`, `diff`, `members` (what asks them), `scenario` and `bench` (thin calls into other packages).
+Reading order:
+
+- `main`: the entry point and the table of commands.
+- `errors`: the errors that end a command, with their exit codes.
+- `addresses`: finds the regions of a running cluster.
+- `client`: asks one region over RESP3.
+- `ports`: whether a port is free, and which process holds it.
+- `serve`: `anabranch serve`, one region in this process.
+- `up`: `anabranch up`, a cluster on this machine.
+- `supervisor`: starts, watches and stops the processes of `anabranch up`.
+- `status`: `anabranch status`, regions, links, vectors, lag and digests.
+- `links`: `anabranch link`, partitions and slow links.
+- `explain`: `anabranch explain`, why entries and groups are or are not in a region.
+- `diff`: `anabranch diff`, the differences between two regions.
+- `members`: `anabranch member lost`, ends the waiting for a lost region.
+- `scenario`: `anabranch scenario run`, calls `sim.scenario`.
+- `simulate`: `anabranch simulate`, calls the simulator.
+- `bench`: `anabranch bench`, calls the benchmarks of a source tree.
 """

@@ -1,4 +1,7 @@
-"""Where the regions of a running cluster are: `cluster.toml`, which `anabranch up` writes, or addresses given with ``--at``."""
+"""Finds the regions of a running cluster.
+
+Their addresses come from `cluster.toml`, which `anabranch up` writes, or from the option ``--at``.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ PasswordOption = Annotated[
 
 
 class RegionAddress:
-    """One region of a cluster; addresses are HOST:PORT, `sync` and `http` empty when not known."""
+    """One region of a cluster. Addresses are HOST:PORT; `sync` and `http` are empty if unknown."""
 
     def __init__(
         self, name: str, region_id: int, resp: str, sync: str = "", http: str = ""
@@ -56,7 +59,7 @@ class RegionAddress:
 
 
 def write_file(path: Path, cluster: str, places: list[RegionAddress]) -> None:
-    """Writes `cluster.toml`, whole or not at all."""
+    """Writes `cluster.toml` atomically."""
     lines = [
         "# Written by `anabranch up`. The other anabranch commands find the cluster here.",
         f"cluster = {json.dumps(cluster)}",
@@ -73,12 +76,15 @@ def write_file(path: Path, cluster: str, places: list[RegionAddress]) -> None:
 
 
 def read_file(path: Path) -> list[RegionAddress]:
-    """The regions that `cluster.toml` names; CliError if there is none or it is damaged."""
+    """The regions that `cluster.toml` names; CliError if the file is missing or damaged."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         return [_place(row) for row in table["regions"]]
     except FileNotFoundError:
-        advice = "start a cluster here with `anabranch up`, or say where one is (--cluster FILE, --at HOST:PORT)"
+        advice = (
+            "start a cluster here with `anabranch up`, or say where one is"
+            " (--cluster FILE, --at HOST:PORT)"
+        )
         raise CliError(f"there is no {path}: {advice}") from None
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
         raise CliError(f"{path} is not a cluster file that `anabranch up` wrote: {error}") from None
@@ -95,7 +101,7 @@ def _place(row: dict[str, object]) -> RegionAddress:
 
 
 def find(cluster: Path | None, at: list[str] | None, password: str | None) -> list[RegionAddress]:
-    """The regions that the options point at; with ``--at``, each is asked for its name."""
+    """The regions that the options name; with ``--at``, each region is asked for its name."""
     if cluster is not None and at:
         raise UsageError("give --cluster or --at, not both")
     if not at:
@@ -120,7 +126,10 @@ def find(cluster: Path | None, at: list[str] | None, password: str | None) -> li
 
 
 def named(places: list[RegionAddress], name: str) -> RegionAddress:
-    """The region of that name, or one whose id or name in other case it is; CliError lists those there are."""
+    """The region with that name or id, otherwise with that name in another case.
+
+    CliError, with the names there are, if no region matches.
+    """
     for place in places:
         if place.name == name or str(place.region_id) == name:
             return place
@@ -134,7 +143,7 @@ def named(places: list[RegionAddress], name: str) -> RegionAddress:
 
 @contextmanager
 def clients(places: list[RegionAddress], password: str | None) -> Iterator[list[RegionClient]]:
-    """A client for each region; connections open at their first command."""
+    """A client for each region. A client connects at its first command."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(RegionClient(place.resp, place.name, password)) for place in places

@@ -1,4 +1,4 @@
-"""`anabranch bench`: a thin call into the benchmarks of a source tree."""
+"""`anabranch bench`: calls the benchmarks of a source tree."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from anabranch.cli.errors import CliError, UsageError
 
 
 def bench(context: typer.Context) -> None:
-    """Run benchmarks, beside redis-server where there is one, on the build that this command belongs to.
+    """Run benchmarks of this build, some of them beside redis-server.
 
-    NAME picks one, and takes its own options; without it, all run. Benchmarks are part of the source tree, and are not installed.
+    NAME picks one benchmark, which takes its own options; without NAME, all run. Benchmarks are
+    part of the source tree, and are not installed.
     """
     tree = _source_tree(Path.cwd())
     if tree is None:
         raise CliError(
-            "the benchmarks are not installed: run this command in a checkout of anabranch, or `make bench` there"
+            "the benchmarks are not installed: run this command in a checkout of anabranch,"
+            " or `make bench` there"
         )
     build.include_source_tree(tree)
     package = importlib.import_module("anabranch.bench")
@@ -46,7 +48,7 @@ def bench(context: typer.Context) -> None:
 
 
 def _source_tree(start: Path) -> Path | None:
-    """The source tree that `start` lies in, or that this command runs from."""
+    """The source tree that contains `start` or the code of this command; None if there is none."""
     for folder in (start, *start.parents, build.root()):
         if (folder / "bench" / "redis_comparison.py").exists() and (folder / "anabranch").is_dir():
             return folder

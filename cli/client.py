@@ -1,4 +1,4 @@
-"""Asks one region over RESP3, and names it when it does not answer."""
+"""Asks one region over RESP3. Errors name the region."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PATIENCE_S = 5.0
 
 
 class PeerFacts:
-    """One row of CRDT.PEERS: what a region says of a link on which it receives."""
+    """One row of CRDT.PEERS: the state of the link by which a region receives from a peer."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.name = str(fields.get("name", "?"))
         self.region_id = int(fields.get("region_id", 0))
-        # "up", "down", "connecting", "refused", "forked", …, and why.
+        # "up", "down", "connecting", "refused", "forked", …, and the reason.
         self.link = str(fields.get("link", "?"))
         self.detail = str(fields.get("detail", ""))
         self.acknowledged = flat_vector(fields.get("acknowledged", []))
@@ -38,7 +38,7 @@ def listed_members(info: dict[str, str]) -> dict[int, str]:
 
 
 def text(value: Any) -> Any:
-    """Replies with bytes as text; what is not UTF-8 is shown escaped."""
+    """Replies with text instead of bytes; bytes that are not UTF-8 are escaped."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, (list, set, tuple)):
@@ -49,14 +49,14 @@ def text(value: Any) -> Any:
 
 
 def pairs(value: Any) -> dict[str, Any]:
-    """A map reply as a dict, whether it came as a RESP3 map or as a flat array."""
+    """A map reply as a dict, from a RESP3 map or a flat array."""
     if isinstance(value, dict):
         return value
     return {str(value[n]): value[n + 1] for n in range(0, len(value), 2)}
 
 
 class RegionClient:
-    """A connection to one region. `name` is used in messages until the region has said its own."""
+    """A connection to one region. `name` names the region in messages."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class RegionClient:
         password: str | None = None,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        # redis-py takes long to import, and `anabranch serve` does without.
+        # Imported here: redis-py takes long to import, and `anabranch serve` does not need it.
         from redis.connection import Connection
 
         at = parse_address(address, "an address")
@@ -91,7 +91,7 @@ class RegionClient:
         return f"{self.name} at {self.address}" if self.name else f"the region at {self.address}"
 
     def raw(self, *command: str | bytes | int) -> Any:
-        """The reply as it came, with bytes; raises Unreachable or Refused."""
+        """The reply with bytes; raises Unreachable or Refused."""
         import redis
 
         try:
@@ -111,11 +111,11 @@ class RegionClient:
             raise Refused(f"{self._who()} refused {command[0]!s}: {error}") from None
 
     def call(self, *command: str | bytes | int) -> Any:
-        """The reply with text for bytes."""
+        """The reply with text instead of bytes."""
         return text(self.raw(*command))
 
     def ping(self) -> bool:
-        """Whether the region answers as it should."""
+        """Whether the region answers PONG."""
         return bool(self.call("PING") == "PONG")
 
     def info(self, *section: str) -> dict[str, str]:
@@ -126,7 +126,7 @@ class RegionClient:
         )
 
     def vector(self) -> dict[int, int]:
-        """CRDT.VECTOR: region_id → counter, on disk there."""
+        """CRDT.VECTOR: region_id → counter on the region's disk."""
         return flat_vector(self.call("CRDT.VECTOR"))
 
     def digest(self, *key: str | bytes) -> str:
@@ -134,7 +134,7 @@ class RegionClient:
         return str(self.call("CRDT.DIGEST", *key))
 
     def peers(self) -> list[PeerFacts]:
-        """CRDT.PEERS: one for each other region."""
+        """CRDT.PEERS: one row for each other region."""
         return [PeerFacts(pairs(fields)) for fields in self.call("CRDT.PEERS")]
 
     def members(self) -> dict[int, str]:
@@ -142,7 +142,7 @@ class RegionClient:
         return listed_members(self.info("crdt"))
 
     def link(self, peer: str, action: str, *arguments: int) -> None:
-        """CRDT.LINK: what this region receives from `peer`."""
+        """CRDT.LINK: changes the link by which this region receives from `peer`."""
         self.call("CRDT.LINK", peer, action, *arguments)
 
 

@@ -1,4 +1,4 @@
-"""`anabranch diff`: what two regions hold differently, and why."""
+"""`anabranch diff`: the differences between two regions, and their causes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN_MAX = 20
 
 
 class Side:
-    """One of the two regions: its client, and its vector at the time of the question."""
+    """One of the two regions: its client, and its vector and digest at the time of the command."""
 
     def __init__(self, client: RegionClient) -> None:
         self.client = client
@@ -24,7 +24,7 @@ class Side:
         self.digest = client.digest()
 
     def keys(self) -> set[bytes]:
-        """All keys there."""
+        """All keys of the region."""
         found: set[bytes] = set()
         cursor: Any = 0
         while True:
@@ -34,7 +34,7 @@ class Side:
                 return found
 
     def log(self, key: bytes, region_id: int) -> Iterator[tuple[int, str]]:
-        """(counter, entry ID) of one region log, ascending."""
+        """Yields (counter, entry ID) of one region log, ascending."""
         start = "-"
         while True:
             page = self.client.call("CRDT.LOG", key, region_id, start, "+", "COUNT", PAGE_ENTRIES)
@@ -45,7 +45,7 @@ class Side:
 
 
 class OneSided:
-    """An entry that only `holder` has."""
+    """An entry that only one region, `holder`, has."""
 
     def __init__(self, dot: tuple[int, int], entry_id: str, holder: Side, other: Side) -> None:
         self.dot = dot
@@ -54,18 +54,27 @@ class OneSided:
         self.other = other
 
     def why(self, names: dict[int, str]) -> str:
-        """The cause, as far as the two vectors tell it."""
+        """The cause, as far as the two vectors show it."""
         origin, counter = self.dot
         seen = self.other.vector.get(origin, 0)
         if counter > seen:
-            return f"{self.other.name} has not received it yet (it has {names.get(origin, origin)}'s effects up to {seen})"
+            return (
+                f"{self.other.name} has not received it yet"
+                f" (it has {names.get(origin, origin)}'s effects up to {seen})"
+            )
         if self.holder.vector == self.other.vector:
-            return "both regions have applied the same effects: this is divergence, a fault of anabranch"
-        return f"it was removed in what {self.other.name} has applied; {self.holder.name} has not received that removal yet"
+            return (
+                "both regions have applied the same effects:"
+                " this is divergence, a fault of anabranch"
+            )
+        return (
+            f"{self.other.name} has applied a removal of it"
+            f" that {self.holder.name} has not received yet"
+        )
 
 
 def compare_logs(left: Side, right: Side, key: bytes, region_id: int) -> Iterator[OneSided]:
-    """What only one side has of one region log, ascending by counter."""
+    """The entries of one region log that only one side has, ascending by counter."""
     ours, theirs = left.log(key, region_id), right.log(key, region_id)
     one, other = next(ours, None), next(theirs, None)
     while one is not None or other is not None:
@@ -98,7 +107,8 @@ def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> 
             if count <= SHOWN_MAX:
                 dot = f"({names.get(found.dot[0], found.dot[0])}, {found.dot[1]})"
                 made.append(
-                    f"  only {found.holder.name}: entry {found.entry_id}, dot {dot}: {found.why(names)}"
+                    f"  only {found.holder.name}: entry {found.entry_id}, dot {dot}:"
+                    f" {found.why(names)}"
                 )
     if count > SHOWN_MAX:
         made.append(f"  … and {count - SHOWN_MAX} more entries")
@@ -112,7 +122,10 @@ def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> 
         )
     hint = " and ".join(f"`anabranch explain {side.name} {text(key)}`" for side in (left, right))
     return made or [
-        f"  same entries and groups; header, starts, acknowledgements or hidden deadlines differ: compare {hint}"
+        (
+            "  same entries and groups; header, starts, acknowledgements or hidden deadlines"
+            f" differ: compare {hint}"
+        )
     ]
 
 
@@ -121,13 +134,13 @@ def diff(
     right: Annotated[str, typer.Argument(metavar="EU", help="Another region.", show_default=False)],
     key: Annotated[
         Optional[str],
-        typer.Argument(metavar="[KEY]", help="One key; all, without it.", show_default=False),
+        typer.Argument(metavar="[KEY]", help="A key; all keys, without it.", show_default=False),
     ] = None,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """What two regions hold differently, and why. Ends with 1 if they differ."""
+    """Show the differences between two regions, and their causes. Exits with 1 if there are any."""
     places = find(cluster, at, password)
     here, there = named(places, left), named(places, right)
     with (

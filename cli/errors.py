@@ -1,16 +1,16 @@
-"""What went wrong, for people: one line, and an exit code."""
+"""The errors that end a command with one line and an exit code."""
 
 from __future__ import annotations
 
 
 class CliError(Exception):
-    """Ends the command with its text and exit code 1: the world is not as the command needs it."""
+    """Ends the command with its text and exit code 1: the cluster or the machine is at fault."""
 
     exit_code = 1
 
 
 class UsageError(CliError):
-    """Ends the command with exit code 2: what was typed, or configured, is wrong."""
+    """Ends the command with exit code 2: an argument or the configuration is wrong."""
 
     exit_code = 2
 

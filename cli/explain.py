@@ -1,4 +1,7 @@
-"""`anabranch explain`: why entries and groups are, or are not, there, told from the facts of CRDT.EXPLAIN."""
+"""`anabranch explain`: the facts of CRDT.EXPLAIN as sentences.
+
+They explain why entries and groups of a key are, or are not, in a region.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ Facts = dict[str, Any]
 
 
 class Teller:
-    """Tells facts of one region in sentences, with region names for ids."""
+    """Turns facts of one region into sentences, with region names for ids."""
 
     def __init__(self, region: str, names: dict[int, str]) -> None:
         self.region = region
         self.names = names
 
     def name(self, region_id: int) -> str:
-        """A region's name; its id when the region does not know it."""
+        """A region's name, or its id if the region does not know the name."""
         return self.names.get(int(region_id), f"region {region_id}")
 
     def vector(self, flat: list[Any]) -> str:
@@ -38,7 +41,7 @@ class Teller:
         return f"effect {dot[1]} of {self.name(dot[0])}"
 
     def story(self, facts: Facts) -> list[str]:
-        """All of it, a line each."""
+        """All sentences, a line each."""
         lines = [self._key(facts), f"{self.region} has applied {self.vector(facts['vector'])}"]
         if "id" in facts:
             lines += self._entry(facts)
@@ -63,17 +66,21 @@ class Teller:
     def _entry(self, facts: Facts) -> list[str]:
         if not facts["entries"]:
             taken = (
-                "one of the removals below may have taken it"
+                "a removal below may have removed it"
                 if facts["removals"]
-                else "no removal of it is remembered"
+                else "a removal that is no longer remembered may have removed it"
             )
             return [
-                f"entry {facts['id']} is not there: {taken}, or it has not arrived, or was never added"
+                (
+                    f"entry {facts['id']} is not there: {taken},"
+                    " or it has not arrived, or was never added"
+                )
             ]
         lines = []
         for entry in facts["entries"]:
             lines.append(
-                f"entry {facts['id']} is there: {self.effect([entry['region_id'], entry['counter']])} added it"
+                f"entry {facts['id']} is there:"
+                f" {self.effect([entry['region_id'], entry['counter']])} added it"
             )
             lines += [
                 f"  group {group['name']}: {self._delivery(group)}" for group in entry["groups"]
@@ -84,9 +91,9 @@ class Teller:
         if group["pending-for"] is not None:
             return f"delivered here to {group['pending-for']}, and not yet acknowledged"
         if group["acked"]:
-            return "acknowledged, and known so to other regions"
+            return "acknowledged, and announced to the other regions"
         if group["given"]:
-            return "delivered and acknowledged here; other regions are not told yet"
+            return "delivered and acknowledged here, and not yet announced to the other regions"
         return (
             "not delivered here yet"
             if group["above-floor"]
@@ -98,28 +105,40 @@ class Teller:
         begins = (
             f"starts after {start}"
             if isinstance(start, str)
-            else f"starts after what its creator had seen: {self.vector(start)}"
+            else f"starts after the entries that its creator had seen: {self.vector(start)}"
         )
         spans = ", ".join(
             f"{self.name(region_id)} {low + 1}–{high}" for region_id, low, high in group["acked"]
         )
-        return f"group {group['name']}: created by {self.effect(group['create'])}, {begins}; acknowledged: {spans or 'nothing'}"
+        return (
+            f"group {group['name']}: created by {self.effect(group['create'])}, {begins};"
+            f" acknowledged: {spans or 'nothing'}"
+        )
 
     def _tombstone(self, name: str, flat: list[Any]) -> str:
         what = "every group" if name.startswith("*") else f"group {name}"
-        return f"{what} was destroyed by {self.vector(flat)}: a create that had not seen that does not survive it"
+        return (
+            f"{what} was destroyed by {self.vector(flat)}:"
+            " only a create that had seen this destroy survives it"
+        )
 
     def _deadline(self, dot: list[Any], at_ms: int | str, wins: int) -> str:
         when = "never expires" if at_ms == "never" else f"expires at {at_ms} ms"
-        return f"{when}, said by {self.effect(dot)}" + ("" if wins else " (a longer one wins)")
+        return f"{when}, set by {self.effect(dot)}" + ("" if wins else " (a longer deadline wins)")
 
     def _removal(self, removal: Facts) -> str:
-        who = f"{removal['command']}{' ' + removal['group'] if removal['group'] else ''}, {self.effect(removal['dot'])}"
+        who = (
+            f"{removal['command']}{' ' + removal['group'] if removal['group'] else ''},"
+            f" {self.effect(removal['dot'])}"
+        )
         if removal["dots"]:
             named_dots = ", ".join(self.effect(dot) for dot in removal["dots"][:10])
-            return f"{who}: took what was added by {named_dots}{', …' if len(removal['dots']) > 10 else ''}"
+            return (
+                f"{who}: removed the entries added by {named_dots}"
+                f"{', …' if len(removal['dots']) > 10 else ''}"
+            )
         return (
-            f"{who}: had seen {self.vector(removal['had-seen'])}, and took nothing later"
+            f"{who}: removed only effects that it had seen: {self.vector(removal['had-seen'])}"
             if removal["had-seen"]
             else who
         )
@@ -137,7 +156,10 @@ def explain(
     at: AtOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Why entries and groups of a key are, or are not, in a region: origin, dots, who removed them, what each side had seen."""
+    """Explain why entries and groups of a key are, or are not, in a region.
+
+    Shows the dots of entries and groups, the removals, and the effects that each removal had seen.
+    """
     place = named(find(cluster, at, password), region)
     with RegionClient(place.resp, place.name, password) as client:
         facts = client.call("CRDT.EXPLAIN", key, *([entry_id] if entry_id else []))

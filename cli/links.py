@@ -1,4 +1,7 @@
-"""`anabranch link`: partitions and slow links in a running cluster. A link has one direction; these take both."""
+"""`anabranch link`: partitions and slow links in a running cluster.
+
+A link has one direction; these commands change both directions unless ``--one-way`` is given.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ OneArgument = Annotated[str, typer.Argument(metavar="US", help="A region.", show
 OtherArgument = Annotated[
     str, typer.Argument(metavar="EU", help="Another region.", show_default=False)
 ]
-OneWayOption = Annotated[bool, typer.Option("--one-way", help="Only what US receives from EU.")]
+OneWayOption = Annotated[bool, typer.Option("--one-way", help="Only the direction from EU to US.")]
 
 
 def _both(
@@ -45,7 +48,10 @@ def cut(
     at: AtOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Cut the link between two regions: neither receives from the other until it is healed, or restarted."""
+    """Cut the link between two regions.
+
+    Neither receives from the other until the link is healed or the region restarts.
+    """
     here, there = _both(one, other, "DOWN", [], one_way, cluster, at, password)
     print(f"cut: {here} {'receives nothing from' if one_way else '—✂—'} {there}")
 
@@ -54,7 +60,7 @@ def heal(
     one: Annotated[
         Optional[str],
         typer.Argument(
-            metavar="[US", help="A region; without one, every link.", show_default=False
+            metavar="[US", help="A region; without regions, every link.", show_default=False
         ),
     ] = None,
     other: Annotated[
@@ -65,7 +71,7 @@ def heal(
     at: AtOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Heal the link between two regions, or all links: dial at once, and send what was missed."""
+    """Heal the link between two regions, or all links: dial at once, and send missed effects."""
     if one is not None and other is not None:
         here, there = _both(one, other, "UP", [], one_way, cluster, at, password)
         print(f"healed: {here} ——— {there}")
@@ -99,7 +105,7 @@ def delay(
     at: AtOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Delay what two regions receive from each other by MS milliseconds."""
+    """Delay the messages between two regions by MS milliseconds."""
     here, there = _both(one, other, "DELAY", [delay_ms], one_way, cluster, at, password)
     print(
         f"no delay: {here} ——— {there}"

@@ -1,4 +1,4 @@
-"""Entry point: the commands of `anabranch`, and how their errors end."""
+"""The entry point: the table of `anabranch` commands, and the exit codes of their errors."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ app = typer.Typer(
 link_app = typer.Typer(
     help="Cut, heal and slow the links between regions of a running cluster.", no_args_is_help=True
 )
-member_app = typer.Typer(help="What the cluster knows of its members.", no_args_is_help=True)
+member_app = typer.Typer(help="The members of the cluster.", no_args_is_help=True)
 scenario_app = typer.Typer(
-    help="Scenario files: tables of commands in several regions, and what they must return.",
+    help="Scenario files: tables of commands for several regions, with the expected replies.",
     no_args_is_help=True,
 )
 
@@ -66,7 +66,7 @@ def _version(asked: bool) -> None:
 
 
 def version() -> str:
-    """The installed version, or that of a source tree."""
+    """The installed version; "(not installed)" in a source tree."""
     from importlib import metadata
 
     try:
@@ -85,7 +85,11 @@ def _root(
 
 
 def main() -> None:
-    """Runs the command line; mistakes end with one line on stderr and code 1 (the world) or 2 (what was typed)."""
+    """Runs the command line.
+
+    An error ends it with one line on stderr: code 1 if the cluster or the machine is at fault, code
+    2 if an argument is.
+    """
     try:
         app()
     except CliError as error:

@@ -1,4 +1,4 @@
-"""`anabranch member lost`: stop waiting for a region that is gone for good (S13.8)."""
+"""`anabranch member lost`: ends the waiting for a region that is gone for good (S13.8)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def lost(
     at: AtOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Say in every other region that NAME is gone for good: nobody waits for it any more, and it must not come back with its old data."""
+    """Tell every other region that NAME is gone for good.
+
+    The regions stop waiting for it, and it must never come back with its old data.
+    """
     places = find(cluster, at, password)
     told = [place for place in places if place.name != name]
     if len(told) == len(places) and not at:
@@ -45,5 +48,5 @@ def lost(
             print(f"{place.name}: {error}")
     if failed:
         raise CliError(
-            f"not said in {', '.join(failed)}: say it again there, once it can be reached"
+            f"not told: {', '.join(failed)}; repeat the command once these regions can be reached"
         )

@@ -1,4 +1,4 @@
-"""Whether a port can be listened on, and who holds it if not."""
+"""Whether a port is free, and which process holds it if not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from anabranch.region.config import Address
 
 
 def why_not(address: Address) -> str:
-    """Empty when this address can be listened on, else the reason, with the process that holds the port where it can be seen."""
+    """Empty if a socket can listen on this address, otherwise the reason.
+
+    The reason names the process that holds the port, if that process is visible.
+    """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""`anabranch scenario run`: a thin call into `sim.scenario`."""
+"""`anabranch scenario run`: calls `sim.scenario`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,17 @@ def run(
         bool,
         typer.Option(
             "--live",
-            help="Against live regions that it starts, or those of --cluster or --at, instead of simulated ones.",
+            help="Run on live regions instead of simulated ones: those of --cluster or --at,"
+            " otherwise new ones.",
         ),
     ] = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
 ) -> None:
-    """Execute scenario files in the simulator; show what did not return what it must. A cluster that is named is emptied between files."""
+    """Run scenario files in the simulator, and show each reply that differs from the expected one.
+
+    A cluster given with --cluster or --at is emptied between files.
+    """
     missing = [str(path) for path in paths if not path.exists()]
     if missing:
         raise UsageError(f"no such file: {', '.join(missing)}")

@@ -48,7 +48,7 @@ _METAVARS: Final = {
 
 
 def _parameters() -> list[inspect.Parameter]:
-    """One keyword for each option that `region.config` knows."""
+    """One keyword argument for each option that `region.config` knows."""
     config = typer.Option(
         "--config",
         metavar="FILE.toml",
@@ -92,8 +92,9 @@ def _setting_parameter(name: str, setting: settings.Setting, text: str) -> inspe
 def serve(**options: Any) -> None:
     """Serve one region: Redis clients on --resp, other regions on --sync.
 
-    Every option may also stand in the --config file, or in the environment as ANABRANCH_NAME; flags win over the environment, the
-    environment over the file. SIGTERM and SIGINT end it cleanly.
+    Every option may also be in the --config file, or in the environment as ANABRANCH_NAME. Flags
+    win over the environment, the environment over the file. SIGTERM and SIGINT end the region
+    cleanly.
     """
     file = options.pop("config", None)
     try:
@@ -115,13 +116,18 @@ def serve(**options: Any) -> None:
 
 
 # Typer reads the options from the signature.
-serve.__signature__ = inspect.Signature(_parameters(), return_annotation=None)  # type: ignore[attr-defined]
+serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    _parameters(), return_annotation=None
+)
 serve.__annotations__ = {}
 
 
 @contextmanager
 def locked(data: Path, lock_name: str = LOCK_NAME, holder: str = "a region") -> Iterator[None]:
-    """Holds the data directory for this process; CliError if another one has it. The system lets go of it however the process ends."""
+    """Locks the data directory for this process; CliError if another process holds the lock.
+
+    The operating system releases the lock however the process ends.
+    """
     try:
         data.mkdir(parents=True, exist_ok=True)
         lock = (data / lock_name).open("a+")
@@ -134,7 +140,8 @@ def locked(data: Path, lock_name: str = LOCK_NAME, holder: str = "a region") -> 
             lock.seek(0)
             pid = lock.read().strip()
             raise CliError(
-                f"{data} is in use by {holder} that runs already (process {pid or 'unknown'}): stop it, or take another --data"
+                f"{data} is in use by {holder} that runs already (process {pid or 'unknown'}):"
+                " stop it, or take another --data"
             ) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))
@@ -169,15 +176,17 @@ def _run(config: RegionConfig) -> None:
     except OSError as error:
         raise CliError(f"{config.name}: {error.strerror or error}") from None
     finally:
-        # What still comes while Python winds up must not spoil the exit code.
+        # A late signal, while Python shuts down, must not change the exit code.
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
 
 class _Stop:
-    """The first SIGTERM or SIGINT cancels the region, which takes that as its clean stop; later ones do nothing.
+    """Cancels the region at the first SIGTERM or SIGINT; ignores later ones.
 
-    A second one would break off the stop, and with it the last commit. Handlers of the loop would be gone before the process is.
+    The region takes the cancellation as a clean stop; a second one would interrupt that stop, and
+    with it the last commit. These are handlers of the process, because handlers of the event loop
+    would be removed before the process ends.
     """
 
     def __init__(self) -> None:
@@ -188,7 +197,7 @@ class _Stop:
             signal.signal(number, self._signalled)
 
     async def run(self, region: Coroutine[Any, Any, None]) -> None:
-        """Runs the region until it ends, or is told to."""
+        """Runs the region until it ends, or a signal stops it."""
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.ensure_future(region)
         if self._asked:

@@ -1,4 +1,4 @@
-"""`anabranch simulate`: a thin call into the simulator."""
+"""`anabranch simulate`: calls the simulator."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ _Seeds = Annotated[
 _Regions = Annotated[
     int, typer.Option("--regions", min=2, max=16, help="Regions of the simulated cluster.")
 ]
-_Ops = Annotated[int, typer.Option("--ops", min=1, help="What clients do, all together.")]
+_Ops = Annotated[int, typer.Option("--ops", min=1, help="Operations of all clients together.")]
 _Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Processes.")]
 _Faults = Annotated[
     Optional[str],
     typer.Option(
-        "--faults", metavar="KIND,…", help="Only these kinds of fault, or 'none'; without it, all."
+        "--faults",
+        metavar="KIND,…",
+        help="Only these kinds of fault, or 'none'; default: all kinds.",
     ),
 ]
 _Minutes = Annotated[
-    Optional[float], typer.Option("--minutes", help="Begin no more seeds after so long.")
+    Optional[float], typer.Option("--minutes", help="Begin no more seeds after this many minutes.")
 ]
 _Limit = Annotated[
     float,
@@ -42,29 +44,33 @@ _Limit = Annotated[
 _Shrink = Annotated[
     float,
     typer.Option(
-        "--shrink", metavar="SECONDS", help="Time for making one failure small; 0: none is."
+        "--shrink", metavar="SECONDS", help="Time for reducing one failure; 0 reduces none."
     ),
 ]
 _Stories = Annotated[
     Path,
-    typer.Option("--stories", metavar="DIR", help="Where failures are written as scenario files."),
+    typer.Option(
+        "--stories", metavar="DIR", help="Directory for reduced failures, as scenario files."
+    ),
 ]
 _JsonFile = Annotated[
     Optional[Path],
-    typer.Option("--json", metavar="FILE", help="Write the sums of the sweep there."),
+    typer.Option("--json", metavar="FILE", help="File for the sums of the sweep, as JSON."),
 ]
 _Replay = Annotated[
     Optional[int],
-    typer.Option("--replay", metavar="SEED", help="Run one seed and tell all that happens."),
+    typer.Option("--replay", metavar="SEED", help="Run one seed and print every event."),
 ]
 _Restores = Annotated[
     bool,
     typer.Option(
-        "--restores", help="A mesh in which every second fault is a backup put back unsaid (S13.6)."
+        "--restores",
+        help="A mesh in which every second fault restores a backup"
+        " without telling the region (S13.6).",
     ),
 ]
 _Failed = Annotated[
-    bool, typer.Option("--failed", help="Run every seed that ever failed (sim/seeds/failed.txt).")
+    bool, typer.Option("--failed", help="Run every seed that failed once (sim/seeds/failed.txt).")
 ]
 _Hashes = Annotated[
     Optional[str],
@@ -77,7 +83,7 @@ _Hashes = Annotated[
 
 
 def need_simulator() -> None:
-    """CliError when the simulator's own dependency is not installed."""
+    """CliError if apsw, which only the simulator needs, is not installed."""
     if find_spec("apsw") is None:
         raise CliError(
             "the simulator needs apsw, which is not installed: pip install 'anabranch[sim]'"
@@ -85,7 +91,7 @@ def need_simulator() -> None:
 
 
 def _kinds(text: str) -> tuple[str, ...]:
-    """The kinds of ``--faults``; UsageError for one that does not exist."""
+    """The kinds of ``--faults``; UsageError for a kind that does not exist."""
     from anabranch.sim.draw import FAULTS
 
     kinds = tuple(kind.strip() for kind in text.split(",") if kind.strip() not in ("", "none"))
@@ -111,9 +117,10 @@ def simulate(
     failed: _Failed = False,
     hashes: _Hashes = None,
 ) -> None:
-    """Run the real engine, sync and storage of several regions in one process, on simulated time, network and disks, and judge the runs.
+    """Run a simulated cluster with many seeds, and judge the runs.
 
-    The same seed gives the same run. Ends with 1 when an invariant was violated.
+    The regions run the real engine, sync and storage in one process, on simulated time, network and
+    disks. The same seed gives the same run. Exits with 1 when an invariant was violated.
     """
     need_simulator()
     from anabranch.sim import simulate as simulation

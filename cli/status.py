@@ -21,7 +21,7 @@ from anabranch.cli.errors import CliError
 
 
 class RegionFacts:
-    """What one region says of itself; `error` instead, when it does not answer."""
+    """The state of one region as it reports it; `error` instead if the region does not answer."""
 
     def __init__(self, place: RegionAddress) -> None:
         self.place = place
@@ -33,17 +33,17 @@ class RegionFacts:
 
     @property
     def state(self) -> str:
-        """starting, serving, recovery or failed; unreachable when it does not answer."""
+        """starting, serving, recovery or failed; unreachable if the region does not answer."""
         return "unreachable" if self.error else self.info.get("crdt_state", "serving")
 
     @property
     def divergence(self) -> bool:
-        """Whether this region has seen another one with its vector and another digest (S13.9)."""
+        """Whether this region has met an equal vector with another digest (S13.9)."""
         return self.info.get("crdt_divergence", "0") not in ("0", "no", "")
 
 
 def ask(place: RegionAddress, client: RegionClient) -> RegionFacts:
-    """Everything that the tables show of one region."""
+    """Asks a region for everything that the tables show of it."""
     facts = RegionFacts(place)
     try:
         facts.info = client.info("everything")
@@ -56,13 +56,14 @@ def ask(place: RegionAddress, client: RegionClient) -> RegionFacts:
 
 
 def problems(regions: list[RegionFacts]) -> list[str]:
-    """What is wrong, a line each; empty when all is well."""
+    """The problems, a line each; empty if there are none."""
     found = [region.error for region in regions if region.error]
     for region in regions:
         name = region.place.name
         if region.divergence:
             found.append(
-                f"{name} reports divergence: equal vectors, unequal digests; `anabranch diff` shows where"
+                f"{name} reports divergence: equal vectors, unequal digests;"
+                " `anabranch diff` shows where"
             )
         if region.state not in ("serving", "starting", "unreachable"):
             waiting = region.info.get("crdt_recovery_waiting_for", "")
@@ -71,7 +72,8 @@ def problems(regions: list[RegionFacts]) -> list[str]:
                 + (f", waiting for {waiting}" if waiting else "")
             )
         found += [
-            f"{name} receives nothing from {peer.name}: link {peer.link}{': ' + peer.detail if peer.detail else ''}"
+            f"{name} receives nothing from {peer.name}:"
+            f" link {peer.link}{': ' + peer.detail if peer.detail else ''}"
             for peer in region.peers
             if peer.link != "up"
         ]
@@ -84,13 +86,14 @@ def problems(regions: list[RegionFacts]) -> list[str]:
                 and one.digest != other.digest
             ):
                 found.append(
-                    f"{one.place.name} and {other.place.name} have equal vectors and unequal digests"
+                    f"{one.place.name} and {other.place.name} have equal vectors"
+                    " and unequal digests"
                 )
     return found
 
 
 def behind(region: RegionFacts, regions: list[RegionFacts]) -> int:
-    """Effects that some region of these has on disk and this one has not."""
+    """The number of effects that another of these regions has on disk and this one has not."""
     newest: dict[int, int] = {}
     for other in regions:
         for origin, counter in other.vector.items():
@@ -149,7 +152,7 @@ def _links_table(regions: list[RegionFacts], names: dict[int, str]) -> Table:
 
 
 def as_json(regions: list[RegionFacts]) -> list[dict[str, Any]]:
-    """The same for programs."""
+    """The facts as JSON for programs."""
     return [
         {
             "name": region.place.name,
@@ -170,12 +173,12 @@ def as_json(regions: list[RegionFacts]) -> list[dict[str, Any]]:
 
 
 def status(
-    json: bool = typer.Option(False, "--json", help="For programs."),
+    json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Regions, links, vectors, lag, digests. Ends with 1 when something is wrong, and says what."""
+    """Show regions, links, vectors, lag and digests. Exits with 1 and lists problems, if any."""
     places = find(cluster, at, password)
     with clients(places, password) as connections:
         regions = [ask(place, client) for place, client in zip(places, connections, strict=True)]

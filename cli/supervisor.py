@@ -1,4 +1,4 @@
-"""Starts region processes, watches them, reports those that die, ends them."""
+"""Starts region processes, watches them, reports those that die, and stops them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Process:
-    """One region's process and its log."""
+    """The process of one region, and its log."""
 
     def __init__(self, place: RegionAddress, command: list[str], log: Path) -> None:
         self.place = place
@@ -36,7 +36,10 @@ class Process:
         self.reported = False
 
     def start(self) -> None:
-        """Starts it in a session of its own, so that Ctrl-C reaches it through us; it ends when we are killed."""
+        """Starts the process in a new session, so that Ctrl-C reaches it only through this one.
+
+        The process ends when this one is killed.
+        """
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(
                 self.command,
@@ -49,12 +52,12 @@ class Process:
             )
 
     def ended(self) -> int | None:
-        """Exit code, None while it runs."""
+        """The exit code; None while the process runs."""
         assert self.popen is not None
         return self.popen.poll()
 
     def obituary(self) -> str:
-        """How it ended, with the end of its log."""
+        """How the process ended, with the last lines of its log."""
         code = self.ended()
         how = (
             f"was killed by signal {-code} ({signal.Signals(-code).name})"
@@ -79,17 +82,17 @@ def _end_with_parent() -> None:
 
 
 class Supervisor:
-    """Starts the regions, watches them, ends them."""
+    """Starts the regions, watches them, and stops them."""
 
     def __init__(self, processes: list[Process], directory: Path, shown_data: Path | None) -> None:
         self.processes = processes
         self.directory = directory
-        # Where other commands must be pointed to, None when they look there by themselves.
+        # The data directory to name in suggested commands; None for the default one.
         self.shown_data = shown_data
         self.stopping = 0
 
     def run(self) -> int:
-        """Until a signal or the end of all regions; the exit code."""
+        """Runs until a signal, or until all regions have ended; returns the exit code."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._signalled)
         try:
@@ -119,7 +122,7 @@ class Supervisor:
         ]
 
     def _await(self, what: str, holds: Callable[[Process], str], fatal: bool = True) -> bool:
-        """Waits until `holds(process)` is empty for each process; the text it gives says what is still missing."""
+        """Waits until `holds(process)` is empty for each process; its text says what is missing."""
         deadline = time.monotonic() + START_PATIENCE_S
         missing = {process.place.name: "" for process in self.processes}
         while missing and not self.stopping:
@@ -134,7 +137,8 @@ class Supervisor:
             if missing and time.monotonic() > deadline:
                 for name, reason in missing.items():
                     print(
-                        f"anabranch: after {START_PATIENCE_S:g} s, {name} is not there yet ({what}): {reason}",
+                        f"anabranch: after {START_PATIENCE_S:g} s, still waiting until"
+                        f" {name} {what}: {reason}",
                         file=sys.stderr,
                     )
                 return not fatal
@@ -171,12 +175,13 @@ class Supervisor:
                     process.reported = failed = True
                     command = " ".join(shlex.quote(part) for part in process.command)
                     print(
-                        f"anabranch: {process.obituary()}\nThe others go on. To start it again:\n  {command}",
+                        f"anabranch: {process.obituary()}\nThe other regions go on."
+                        f" To start this one again:\n  {command}",
                         file=sys.stderr,
                         flush=True,
                     )
             if not self._running():
-                print("anabranch: no region is left", file=sys.stderr)
+                print("anabranch: no region runs any more", file=sys.stderr)
                 return 1
             time.sleep(POLL_S)
         return 1 if failed else 0
@@ -193,7 +198,8 @@ class Supervisor:
             time.sleep(0.02)
         for process in self._running():
             print(
-                f"anabranch: {process.place.name} did not stop within {STOP_PATIENCE_S:g} s and is killed",
+                f"anabranch: {process.place.name} did not stop within {STOP_PATIENCE_S:g} s"
+                " and is killed",
                 file=sys.stderr,
             )
             assert process.popen is not None
@@ -214,12 +220,16 @@ class Supervisor:
         )
         python = shlex.quote(_relative(sys.executable))
         lines = [
-            f"{len(places)} regions are up, {build.kind()} build; data and logs in {self.directory}",
+            (
+                f"{len(places)} regions are up, {build.kind()} build;"
+                f" data and logs in {self.directory}"
+            ),
             "",
         ]
         width = max(len(place.name) for place in places)
         lines += [
-            f"  {place.name:{width}}  redis {place.resp}   http://{place.http}/metrics   {self.directory / (place.name + '.log')}"
+            f"  {place.name:{width}}  redis {place.resp}   http://{place.http}/metrics"
+            f"   {self.directory / (place.name + '.log')}"
             for place in places
         ]
         lines += [
@@ -233,8 +243,14 @@ class Supervisor:
         else:
             lines += ["The same in Python:"]
         lines += [
-            f"""  {python} -c "import redis; print(redis.Redis(port={ports[0]}).xadd('s', {{'a': 1}}))\"""",
-            f"""  {python} -c "import redis; print(redis.Redis(port={ports[1]}).xrange('s'))\"""",
+            (
+                f"  {python} -c"
+                f""" "import redis; print(redis.Redis(port={ports[0]}).xadd('s', {{'a': 1}}))\""""
+            ),
+            (
+                f"  {python} -c"
+                f""" "import redis; print(redis.Redis(port={ports[1]}).xrange('s'))\""""
+            ),
             "See the cluster, cut a link, heal it, compare:",
             f"  {anabranch} status{where}",
         ]
@@ -253,7 +269,7 @@ def _password() -> str | None:
 
 
 def _own_command() -> str:
-    """How the user runs us again: by name if that finds us, else by path."""
+    """The command that runs anabranch again: its name if the shell finds it, otherwise its path."""
     beside = Path(sys.executable).with_name("anabranch")
     found = shutil.which("anabranch")
     if found is not None and Path(found).resolve() == beside.resolve():

@@ -1,7 +1,8 @@
-"""`anabranch up`: a cluster on this machine, one process a region.
+"""`anabranch up`: a cluster on this machine, with one process per region.
 
-It writes `cluster.toml` into its data directory, starts ``anabranch serve`` once a region with a log file each, waits until all answer and
-receive from each other, says what to type next, and watches them until it is told to stop.
+It writes `cluster.toml` into its data directory, starts ``anabranch serve`` for each region with
+its own log file, waits until all regions answer and receive from each other, prints suggested
+commands, and watches the processes until a signal ends it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ DEFAULT_REGIONS = "us,eu,ap"
 
 
 def plan(regions: str, resp_port: int, sync_port: int, http_port: int) -> list[RegionAddress]:
-    """The regions and their addresses: ports count up from the first ones. `regions` is ``us,eu,ap``, or with ids ``us=1,eu=5``."""
+    """The regions and their addresses; ports count up from the first ones.
+
+    `regions` is ``us,eu,ap``, or with ids ``us=1,eu=5``. UsageError if it is wrong.
+    """
     names = [name.strip() for name in regions.split(",")]
     text = regions if "=" in regions else ",".join(f"{name}={n}" for n, name in enumerate(names, 1))
     try:
@@ -77,7 +81,7 @@ def serve_command(
 
 
 def check_ports(places: list[RegionAddress]) -> None:
-    """CliError that names every port that is taken, by whom, and which flag moves it."""
+    """CliError if ports are taken: names each, the process that holds it, and the flag for it."""
     taken = []
     for place in places:
         for flag, address in (
@@ -104,21 +108,23 @@ _Regions = Annotated[
     typer.Option(
         "--regions",
         metavar="us,eu,ap",
-        help=f"Names of the regions. [default: those of the data directory, else {DEFAULT_REGIONS}]",
+        help="Names of the regions."
+        f" [default: those of the data directory, else {DEFAULT_REGIONS}]",
     ),
 ]
 _Data = Annotated[
     Optional[Path],
     typer.Option(
-        "--data", metavar="DIR", help=f"Where everything is kept. [default: {DEFAULT_DATA}]"
+        "--data", metavar="DIR", help=f"Directory of data and logs. [default: {DEFAULT_DATA}]"
     ),
 ]
 _Ephemeral = Annotated[
-    bool, typer.Option("--ephemeral", help="Keep it in a temporary directory, removed at the end.")
+    bool,
+    typer.Option("--ephemeral", help="Keep data in a temporary directory, removed at the end."),
 ]
 _IdMode = Annotated[
     Optional[str],
-    typer.Option("--id-mode", metavar="strict|semi-strict|liberal", help="Which IDs XADD takes."),
+    typer.Option("--id-mode", metavar="strict|semi-strict|liberal", help="IDs that XADD accepts."),
 ]
 _Appendfsync = Annotated[
     Optional[str],
@@ -152,7 +158,10 @@ def up(
     sync_port: _SyncPort = 7101,
     http_port: _HttpPort = 7201,
 ) -> None:
-    """Start a cluster on this machine, one process per region, and say what to type next. Ctrl-C stops it."""
+    """Start a cluster on this machine, one process per region.
+
+    Prints commands to try. Ctrl-C stops the cluster.
+    """
     if ephemeral and data is not None:
         raise UsageError("give --data or --ephemeral, not both")
     extra = [
@@ -191,9 +200,9 @@ def up(
 def _planned(
     directory: Path, regions: Optional[str], resp_port: int, sync_port: int, http_port: int
 ) -> list[RegionAddress]:
-    """The regions asked for, else those that the data directory belongs to, else the default ones.
+    """The regions asked for, otherwise those of the data directory, otherwise the default ones.
 
-    CliError when the directory belongs to other regions.
+    CliError if the directory belongs to other regions.
     """
     known = read_file(directory / FILE_NAME) if (directory / FILE_NAME).exists() else []
     remembered = ",".join(f"{place.name}={place.region_id}" for place in known)
@@ -209,7 +218,7 @@ def _planned(
 
 
 def _check_settings(places: list[RegionAddress], directory: Path, extra: list[str]) -> None:
-    """Finds mistakes in what is passed on before any process starts."""
+    """Finds mistakes in the settings before any process starts."""
     from anabranch.region.config import load
 
     flags = {extra[n].removeprefix("--"): extra[n + 1] for n in range(0, len(extra), 2)}

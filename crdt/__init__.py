@@ -1,6 +1,33 @@
-"""Replicated data, pure: no I/O, no clock, no randomness, nothing of ours imported.
+"""Replicated data: pure structures and functions, without I/O, clock or randomness.
 
-Read in this order: `ids`, `vector`, `encoding` (small words); `node`, `rax`, `region_log`, `merge` (the entries of a stream);
-`spans`, `position`, `delivery`, `groups` (consumer groups); `idempotency`, `stream` (one key); `effects`, `block` (what travels);
-`apply`, `local`, `keyspace` (what it does); `state`, `join` (snapshots); `digest` (proof of convergence).
+This package imports no other package of anabranch.
+
+Reading order:
+
+- `ids`: entry IDs, and the rules by which a region gives them.
+- `vector`: version vectors and dots.
+- `encoding`: the bytes of numbers, strings, IDs and vectors.
+- `errors`: the errors that a region raises against a peer.
+- `node`: the packed node, a run of entries of one region log in one buffer.
+- `rax`: the ordered map from entry ID to packed node.
+- `region_log`: the entries of one stream that one region added.
+- `merge`: the logical stream, which is the k-way merge of the region logs.
+- `spans`: sets of counters of one region log, as disjoint ranges.
+- `place`: a place in every region log of a stream, such as the start of a group.
+- `pel`: the pending entries lists of groups and consumers.
+- `delivery`: the state of a group that one region keeps and never replicates.
+- `groups`: consumer groups, which are delete-wins.
+- `idempotency`: the idempotency pairs of one stream.
+- `stream`: the state of one key.
+- `undelivered`: the entries that `XREADGROUP >` would still deliver.
+- `acknowledge`: the choice of the acknowledgements that a round announces.
+- `effects`: the replicated form of writes, and its bytes.
+- `block`: blocks, the runs of effects that are stored, chained and relayed.
+- `digest`: the digest of one key, which proves convergence.
+- `keyspace`: the replicated data of one region.
+- `apply`: the change that each effect makes to a keyspace.
+- `local`: local records, which change group state and never leave the region.
+- `join`: the join of a snapshot into a keyspace.
+- `state`: the bytes of checkpoints and snapshots.
+- `gossip`: the messages in which regions report lives, vectors, questions and answers.
 """

@@ -1,4 +1,7 @@
-"""Which acknowledgements a round announces (S8.1): contiguous runs, so that most acks cost no replication."""
+"""The acknowledgements that a round announces (S8.1).
+
+A round announces only contiguous runs, so most acknowledgements cost no replication.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from anabranch.crdt.stream import Stream
 
 
 def announceable(stream: Stream, group: Group) -> SpansByRegion:
-    """Per region log the runs to announce; empty when nothing is."""
+    """Returns the runs to announce, per region log; empty when there are none."""
     result: SpansByRegion = {}
     group.delivery.forget_dropped(stream.logs)
     for region_id in group.delivery.given:
@@ -22,7 +25,7 @@ def announceable(stream: Stream, group: Group) -> SpansByRegion:
 
 
 def _runs(group: Group, log: RegionLog) -> Spans:
-    """The runs of one region log."""
+    """Returns the runs of one region log."""
     acked = group.acked(log.region_id)
     begins = {group.start_counter(log), group.floor_counter(log)}
     begins.update(acked.ends)
@@ -34,9 +37,11 @@ def _runs(group: Group, log: RegionLog) -> Spans:
 
 
 def _extend(group: Group, log: RegionLog, acked: Spans, begin: int, runs: Spans) -> None:
-    """The run that begins after counter `begin`: entries given here, not pending, not dropped, not yet acked.
+    """Adds to `runs` the run that begins after counter `begin`.
 
-    It stops at an entry that is acked: the end of that span is a beginning of its own, and the union is the same.
+    A run holds entries that are given here, not pending, not dropped and not yet acked. The run
+    stops at an acked entry. Another run begins at the end of that acked span, so the union of the
+    runs is complete.
     """
     region_id = log.region_id
     delivery = group.delivery

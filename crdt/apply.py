@@ -1,7 +1,8 @@
-"""What each effect does to a region's data: one function an effect, each the whole rule (S5 to S10).
+"""The change that each effect makes to a keyspace (S5 to S10): one function per effect.
 
-`is_own` says that this region issues the effect now, or replays its own issuing; an effect of this region that comes back from a peer after
-a restore is applied like any other's (S8.2).
+`is_own` is True when this region issues the effect, or replays an effect that it issued. An effect
+of this region that a peer sends back after a restore is applied like an effect of any other region
+(S8.2), with `is_own` False.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def apply_block(
     is_own: bool,
     skip_keys: Optional[dict[bytes, int]] = None,
 ) -> None:
-    """Reads and applies a whole block; Malformed before anything has changed."""
+    """Reads and applies a whole block; raises Malformed before it changes anything."""
     apply_effects(keyspace, block, read_effects(block), now_ms, is_own, skip_keys)
 
 
@@ -37,10 +38,10 @@ def apply_effects(
     is_own: bool,
     skip_keys: Optional[dict[bytes, int]] = None,
 ) -> None:
-    """Applies a block's effects, read from it, and moves the vector to its end.
+    """Applies the effects that were read from a block, and moves the vector to the block's end.
 
-    `skip_keys`, when a log is replayed, says up to which position a loaded checkpoint reflects a key; `keyspace.position` is then the one
-    before the block's.
+    `skip_keys` is given when a log is replayed: it maps a key to the position up to which its
+    loaded checkpoint reflects the log. `keyspace.position` is then the position before the block.
     """
     counter = block.first
     for effect in effects:
@@ -65,7 +66,7 @@ def apply(
     is_own: bool,
     skip_keys: Optional[dict[bytes, int]] = None,
 ) -> None:
-    """Applies one effect with dot (origin, counter); the vector is the caller's."""
+    """Applies one effect with dot (origin, counter). The caller moves the vector."""
     if isinstance(effect, fx.Flush):
         apply_flush(keyspace, effect, origin, counter, skip_keys)
         return
@@ -96,13 +97,17 @@ def apply(
     else:
         apply_configure(stream, effect, (origin, counter))
     stream.touched[origin] = counter
-    # Acknowledgements are announced whenever a round comes: that is no change that a client who watches the key could mean (S10.7).
+    # A round announces acknowledgements at any time. Such an announcement must not abort the
+    # transaction of a client that watches the key (S10.7).
     note_change(keyspace, stream, not isinstance(effect, fx.Acknowledge))
     keyspace.drop_if_empty(stream)
 
 
 def note_change(keyspace: Keyspace, stream: Stream, is_visible: bool = True) -> None:
-    """What every effect on a key, and a join, leaves to be noticed."""
+    """Notes a change of a key, for clients, the checkpoint, the digest and the engine.
+
+    Every effect on a key and every join calls it. `is_visible`: WATCH counts the change.
+    """
     if is_visible:
         keyspace.note_visible(stream)
     keyspace.touch(stream)
@@ -113,13 +118,16 @@ def note_change(keyspace: Keyspace, stream: Stream, is_visible: bool = True) -> 
         stream.forget_statistics()
 
 
-# -- entries (observed-remove) ---------------------------------------------------------------------------------------
+# -- entries (observed-remove)
 
 
 def add(
     keyspace: Keyspace, stream: Stream, ms: int, seq: int, counter: int, names: bytes, values: bytes
 ) -> bool:
-    """This region's own plain add, the hot path: as `apply` of an AddRun of one. True when it opened a new packed node."""
+    """Applies a plain add of this region: the hot path, equal to `apply` of an AddRun of one.
+
+    Returns True when the add opened a new packed node.
+    """
     region_id = keyspace.region_id
     opened = stream.log(region_id).append(ms, seq, counter, names, values)
     stream.header[region_id] = (counter, (ms << 64) | seq)
@@ -135,7 +143,7 @@ def add(
 
 
 def apply_add_run(keyspace: Keyspace, stream: Stream, effect: fx.AddRun, origin: int) -> None:
-    """A run of adds goes to the end of its region's log, a packed node at a time."""
+    """Appends a run of adds to the log of its region, as a packed node where possible."""
     first = Scan(effect.data, effect.base_counter)
     first.step()
     if first.id() <= stream.xread_high_id:
@@ -165,11 +173,13 @@ def apply_add_idempotent(
     now_ms: int,
     is_own: bool,
 ) -> None:
-    """An add and its pair, which this region holds from now on (S9), or since it recorded the pair itself."""
+    """Applies an add and its pair (S9).
+
+    This region holds the pair from `now_ms` on, or, for its own add, from the recorded time on.
+    """
     entry_id, held_ms = effect.entry_id, effect.recorded_ms if is_own else now_ms
-    if (
-        not is_own and entry_id <= stream.xread_high_id
-    ):  # its own can be as low after a DEL from elsewhere, and are not merged
+    # Own adds can be as low after a DEL by another region, but they are not merged entries.
+    if not is_own and entry_id <= stream.xread_high_id:
         keyspace.late_arrivals += 1
     stream.log(dot[0]).append(
         entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF, dot[1], effect.names, effect.values
@@ -186,7 +196,7 @@ def apply_add_idempotent(
 
 
 def retire_pairs(keyspace: Keyspace, stream: Stream, pid: bytes) -> None:
-    """A producer's pairs above the maxsize in force answer no retries any more (S9.3)."""
+    """Retires the pairs of a producer above the maxsize in force (S9.3)."""
     configuration = stream.configuration()
     maxsize = keyspace.pair_limits.maxsize if configuration is None else configuration[1]
     stream.pairs.retire(pid, maxsize)
@@ -205,7 +215,7 @@ def apply_trim(stream: Stream, effect: fx.Trim) -> None:
                 group.delivery.drop_references(region_id, counter)
 
 
-# -- the whole key ---------------------------------------------------------------------------------------------------
+# -- the whole key
 
 
 def apply_delete(
@@ -225,7 +235,10 @@ def apply_flush(
     counter: int,
     skip_keys: Optional[dict[bytes, int]],
 ) -> None:
-    """As a Delete of every key, known here or not: one vector and one tombstone serve for all (S5.4)."""
+    """As a Delete of every key, including keys not known here (S5.4).
+
+    One vector and one tombstone serve for all keys.
+    """
     for key in list(keyspace.keys):
         if skip_keys is not None and skip_keys.get(key, 0) > keyspace.position:
             continue
@@ -240,7 +253,10 @@ def apply_flush(
 
 
 def apply_remove_observed(keyspace: Keyspace, stream: Stream, effect: fx.RemoveObserved) -> None:
-    """Everything observed goes, create dots included, without delete-wins and without a tombstone (S10.3, S10.5, S10.6)."""
+    """Removes everything observed, create dots included (S10.3, S10.5, S10.6).
+
+    This is no delete-wins and leaves no tombstone.
+    """
     vector = effect.vector
     stream.remove_observed(vector)
     raise_to(stream.clears, vector)
@@ -255,7 +271,7 @@ def apply_remove_observed(keyspace: Keyspace, stream: Stream, effect: fx.RemoveO
         keyspace.changes.deadlines[stream.key] = None
 
 
-# -- groups (delete-wins) --------------------------------------------------------------------------------------------
+# -- groups (delete-wins)
 
 
 def _drop_creates(keyspace: Keyspace, stream: Stream, name: bytes, dots: list[Dot]) -> None:
@@ -272,7 +288,7 @@ def _drop_all_groups(keyspace: Keyspace, stream: Stream) -> None:
 def apply_create_group(
     keyspace: Keyspace, stream: Stream, effect: fx.CreateGroup, dot: Dot
 ) -> None:
-    """An arriving create dies if a tombstone here is not covered by its vector (S6.1)."""
+    """Adds a create, unless its vector does not cover a tombstone here (S6.1)."""
     if is_buried([*stream.tombstones_of(effect.group), keyspace.flush_tombstone], effect.vector):
         return
     stream.add_create(effect.group, dot, Create(effect.start()))
@@ -282,7 +298,10 @@ def apply_create_group(
 def apply_destroy_group(
     keyspace: Keyspace, stream: Stream, effect: fx.DestroyGroup, origin: int, counter: int
 ) -> None:
-    """An arriving destroy kills every present create of the name: by causality none of them had seen it (S6.1)."""
+    """Removes every present create of the name and leaves a tombstone (S6.1).
+
+    By causality no present create had seen the destroy.
+    """
     stream.tombstones.setdefault(effect.group, {})[origin] = counter
     group = stream.groups.get(effect.group)
     if group is not None:
@@ -295,7 +314,7 @@ def apply_acknowledge(stream: Stream, effect: fx.Acknowledge, is_own: bool) -> N
         group.acknowledge(effect.creates, effect.spans, is_own)
 
 
-# -- deadlines, idempotency configuration ----------------------------------------------------------------------------
+# -- deadlines, idempotency configuration
 
 
 def apply_set_deadline(
@@ -316,7 +335,10 @@ def apply_configure(stream: Stream, effect: fx.Configure, dot: Dot) -> None:
 
 
 def collect(keyspace: Keyspace, stream: Stream, stable: Vector) -> None:
-    """Drops what only mattered until it was causally stable: group tombstones (S6.2) and the vectors of clears (S11.3)."""
+    """Drops the group tombstones (S6.2) and the vectors of clears (S11.3) that are causally stable.
+
+    No effect that they could affect is still in flight.
+    """
     changed = False
     for name in list(stream.tombstones):
         changed = _drop_stable(stream.tombstones[name], stable) or changed
@@ -331,7 +353,7 @@ def collect(keyspace: Keyspace, stream: Stream, stable: Vector) -> None:
 
 
 def collect_flush(keyspace: Keyspace, stable: Vector) -> None:
-    """The same for what FLUSHALL left."""
+    """Drops the tombstone and the clears of FLUSHALL that are causally stable."""
     if _drop_stable(keyspace.flush_tombstone, stable):
         keyspace.is_dirty = True
     if (

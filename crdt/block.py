@@ -1,8 +1,11 @@
-"""Blocks (S1.4): runs of whole units of one region, cut once by that region, then stored, chained, relayed and applied unchanged.
+"""Blocks (S1.4): runs of whole units of one region.
+
+The region cuts a block once. Every region stores, chains, relays and applies it unchanged.
 
     body   version, origin, first counter, last counter, effect, effect, …
 
-Adds to one key that follow each other are one `AddRun`, whose bytes are those of a packed node: so a run is merged as a node.
+Consecutive adds to one key are one `AddRun`. Its bytes have the layout of a packed node, so a
+region merges the run as a node.
 """
 
 from __future__ import annotations
@@ -20,12 +23,18 @@ NO_CHAIN: Final = bytes(16)
 
 
 def chain_after(before: bytes, body: bytes) -> bytes:
-    """The chain value after a block (S13.5): xxh3-128 of the one before it and the block's bytes."""
+    """Returns the chain value after a block (S13.5).
+
+    It is xxh3-128 over the chain value before the block and the block's bytes.
+    """
     return xxh3_128_digest(before + body)
 
 
 class Block:
-    """One block: the effects of `origin` with counters `first` to `last`; `chain` is the chain value after it."""
+    """One block: the effects of region `origin` with counters `first` to `last`.
+
+    `chain` is the chain value after the block, 16 bytes.
+    """
 
     def __init__(self, origin: int, first: int, last: int, body: bytes, chain: bytes) -> None:
         self.origin = origin
@@ -36,7 +45,7 @@ class Block:
 
 
 def read_effects(block: Block) -> list[Effect]:
-    """The block's effects in order; Malformed when its body is not what its head says."""
+    """Returns the block's effects in order; raises Malformed when its body and head differ."""
     reader = Reader(block.body)
     if reader.varint() != BLOCK_VERSION:
         raise Malformed("a block of an unknown version")
@@ -58,7 +67,7 @@ def read_effects(block: Block) -> list[Effect]:
 
 
 class BlockWriter:
-    """The open block of this region: effects are written as they are issued, and a run of adds grows in place."""
+    """The open block of this region: effects are appended as issued, and a run of adds grows."""
 
     def __init__(self, origin: int, first: int, run_max_entries: int, run_max_bytes: int) -> None:
         self.origin = origin
@@ -67,7 +76,7 @@ class BlockWriter:
         self._run_max_entries = run_max_entries or (1 << 30)
         self._run_max_bytes = run_max_bytes or (1 << 30)
         self._effects = bytearray()
-        # The run under way: adds to one key with one set of names. Empty data: none.
+        # The open run: adds to one key with one set of names. Empty data: no run is open.
         self._run_key = b""
         self._run_names = b""
         self._run_data = bytearray()
@@ -76,14 +85,14 @@ class BlockWriter:
         self._run_seq = 0
 
     def size(self) -> int:
-        """Bytes so far, the head not counted."""
+        """Returns the bytes written so far, without the head."""
         return len(self._effects) + len(self._run_data)
 
     def is_empty(self) -> bool:
         return self.last < self.first
 
     def add(self, key: bytes, ms: int, seq: int, names: bytes, values: bytes) -> None:
-        """Writes an add with the next counter. IDs of one key ascend, else a run ends."""
+        """Writes an add with the next counter. An ID that does not ascend ends the run."""
         self.last += 1
         data = self._run_data
         if (
@@ -113,13 +122,16 @@ class BlockWriter:
         self._run_seq = seq
 
     def put(self, effect: Effect) -> None:
-        """Writes any other effect with the next counter (or counters)."""
+        """Writes an effect other than a plain add, with the next counter (or counters)."""
         self._end_run()
         self.last += dots_of(effect)
         put_effect(self._effects, effect)
 
     def end_run(self) -> None:
-        """Ends the run of adds, because its region log began a new node: then the run will be one elsewhere, too."""
+        """Ends the run of adds, because its region log began a new node.
+
+        So the run becomes one node in the other regions, too.
+        """
         self._end_run()
 
     def _end_run(self) -> None:
@@ -128,7 +140,7 @@ class BlockWriter:
             self._run_data = bytearray()
 
     def body(self) -> bytes:
-        """The finished block's bytes."""
+        """Returns the bytes of the finished block."""
         self._end_run()
         head = bytearray()
         put_varint(head, BLOCK_VERSION)

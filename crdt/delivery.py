@@ -1,7 +1,8 @@
-"""Local group state (S6.5): what one region knows of a group and never replicates.
+"""Local group state (S6.5): the state of a group that one region keeps and never replicates.
 
-Floors, given spans, PELs, consumers, what DELCONSUMER dropped. Given is nearly always one span per region log, so its end serves as
-a cursor; `cursors` remembers it so that a read costs no search.
+It consists of the floor, given spans, PELs, consumers, and the entries that DELCONSUMER dropped.
+The given entries of a region log are nearly always one span, so its end serves as a cursor.
+`cursors` remembers that end so that a read needs no search.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ class Consumer:
 
     def __init__(self, name: bytes, now_ms: int) -> None:
         self.name = name
-        self.seen_ms = now_ms  # last attempt
-        self.active_ms = -1  # last delivery or claim; -1: never
+        # Time of the last attempt to read or claim, ms since the epoch.
+        self.seen_ms = now_ms
+        # Time of the last delivery or claim; -1: never.
+        self.active_ms = -1
         self.pel = Pel()
 
 
@@ -29,24 +32,26 @@ class Delivery:
     """The local state of one group."""
 
     def __init__(self) -> None:
-        # What SETID said here, instead of the group's start.
+        # The floor that SETID set in this region; None: the group's start is the floor.
         self.floor: Optional[Place] = None
-        # What XCLAIM LASTID raised it to; an entry must be above both. 0: nothing.
+        # The ID to which XCLAIM LASTID raised the floor; 0: not raised. An entry must be above the
+        # floor and this ID.
         self.raised_id = 0
+        # Handed out here, or acknowledged elsewhere (S7.3).
         self.given: SpansByRegion = {}
         # Dropped by DELCONSUMER and neither delivered nor claimed since: region_id → counters.
         self.dropped: dict[int, set[int]] = {}
         self.pel = Pel()
         self.consumers: dict[bytes, Consumer] = {}
         self.entries_read = 0
-        # Memo: in that region log nothing with a counter up to this is left to deliver. Entries arrive in ascending counters, so it
-        # holds until a floor, a start or what is given moves back.
+        # Memo, region_id → counter: no entry up to this counter is left to deliver. Entries arrive
+        # in ascending counters, so the memo holds until a floor, a start or a span moves back.
         self.cursors: dict[int, int] = {}
-        # Up to which counter of a region log a trim with DELREF dropped the references (S5.2).
+        # region_id → counter up to which a trim with DELREF dropped the references (S5.2).
         self.references_dropped: Vector = {}
 
     def consumer(self, name: bytes, now_ms: int) -> Consumer:
-        """That consumer, made if it is new."""
+        """Returns the consumer of that name; creates the consumer if the name is new."""
         consumer = self.consumers.get(name)
         if consumer is None:
             consumer = self.consumers[name] = Consumer(name, now_ms)
@@ -59,10 +64,11 @@ class Delivery:
         return spans
 
     def assign(self, pending: Pending, now_ms: int) -> None:
-        """Makes an entry pending for its consumer, whoever had it before.
+        """Makes an entry pending for its consumer, and takes the entry from any other consumer.
 
-        Records are replayed after the block that was open when they arose. So one may be older than
-        a trim with DELREF in that block, and does not bring back what the trim dropped.
+        Replay applies a local record after the block that was open when the record arose. So a
+        record can be older than a trim with DELREF in that block. References that the trim dropped
+        stay dropped.
         """
         if pending.counter <= self.references_dropped.get(pending.region_id, 0):
             return
@@ -72,7 +78,7 @@ class Delivery:
         self.no_longer_dropped(pending.region_id, pending.counter)
 
     def no_longer_dropped(self, region_id: int, counter: int) -> None:
-        """An entry is delivered or claimed again, so that it may be announced (S8.1)."""
+        """Notes that an entry is delivered or claimed again, so that it may be announced (S8.1)."""
         dropped = self.dropped.get(region_id)
         if dropped is not None:
             dropped.discard(counter)
@@ -80,7 +86,7 @@ class Delivery:
                 del self.dropped[region_id]
 
     def unassign(self, region_id: int, counter: int, entry_id: int) -> bool:
-        """Takes an entry out of the PELs; whether it was there."""
+        """Takes an entry out of the PELs; returns whether the entry was pending."""
         pending = self.pel.remove(region_id, counter, entry_id)
         if pending is None:
             return False
@@ -90,13 +96,16 @@ class Delivery:
         return True
 
     def drop_references(self, region_id: int, counter: int) -> None:
-        """A trim with DELREF: no entry of that region log up to `counter` is pending any more (S5.2)."""
+        """Takes the entries of a region log up to `counter` out of the PELs.
+
+        This is the effect of a trim with DELREF (S5.2).
+        """
         raise_to(self.references_dropped, {region_id: counter})
         for pending in self.pel.covered_by(region_id, 0, counter):
             self.unassign(region_id, pending.counter, pending.entry_id)
 
     def unassign_covered(self, region_id: int, spans: Spans) -> None:
-        """Takes every entry whose counter lies in `spans` out of the PELs."""
+        """Takes the entries of a region log whose counter lies in `spans` out of the PELs."""
         for index in range(len(spans.starts)):
             for pending in self.pel.covered_by(region_id, spans.starts[index], spans.ends[index]):
                 self.unassign(region_id, pending.counter, pending.entry_id)
@@ -106,7 +115,10 @@ class Delivery:
         return dropped is not None and counter in dropped
 
     def forget_dropped(self, logs: dict[int, RegionLog]) -> None:
-        """A deleted entry counts as neither pending nor dropped (S8.1), and a dot never comes back."""
+        """Removes deleted entries from `dropped`.
+
+        A deleted entry counts as neither pending nor dropped (S8.1), and its dot never recurs.
+        """
         for region_id in list(self.dropped):
             log = logs.get(region_id)
             here = (
@@ -120,7 +132,10 @@ class Delivery:
                 del self.dropped[region_id]
 
     def delete_consumer(self, name: bytes) -> int:
-        """Forgets a consumer; what was pending for it is dropped. How many entries that were, -1 if there is no such consumer."""
+        """Deletes a consumer and drops its pending entries.
+
+        Returns the number of entries dropped, or -1 if the consumer does not exist.
+        """
         consumer = self.consumers.pop(name, None)
         if consumer is None:
             return -1

@@ -1,4 +1,7 @@
-"""The digest of a key (S13.9): a sum of 128-bit hashes over its converged state alone, so that order and layout do not matter."""
+"""The digest of a key (S13.9): a sum of 128-bit hashes over its converged state alone.
+
+A sum does not depend on the order of the elements or on the layout of the nodes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ MASK: Final = (1 << 128) - 1
 
 
 def of_stream(stream: Stream) -> int:
-    """The digest of one key, name included; 0 where nothing converged is held."""
+    """Returns the digest of one key, name included; 0 if the key has no converged state."""
     total = _contents(stream)
     if total == 0:
         return 0
@@ -27,7 +30,11 @@ def of_stream(stream: Stream) -> int:
 
 
 def _contents(stream: Stream) -> int:
-    """Sum over entries (dot, ID, fields), header, live creates with starts and acked spans, deadlines, configurations."""
+    """Sums the hashes of the converged state.
+
+    These are entries (dot, ID, fields), header, live creates with starts and acked spans,
+    deadlines and configurations.
+    """
     total = 0
     for log in stream.logs.values():
         total += log.digest_share()

@@ -1,7 +1,7 @@
 """Effects: the replicated form of writes (S1), and their bytes.
 
-An effect's dot is (origin of its block, counter); counters run on through a block, so they are not written. A vector inside an effect
-covers everything that its region has applied before it.
+An effect's dot is (origin of its block, counter). Counters run on through a block, so the bytes
+leave them out. A vector inside an effect covers everything that its region has applied before it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ CONFIGURE: Final = 13
 
 
 class AddRun:
-    """Adds of one region to one key, one after the other: one dot each. `data` is a packed node's (`crdt/node.py`)."""
+    """Consecutive adds of one region to one key; each add has its own dot.
+
+    `data` has the layout of a packed node (`crdt/node.py`); `base_counter` is the counter before
+    the first add. Raises ValueError if `data` is malformed, and its subclass Malformed if the run
+    is empty, has deleted entries or leaves counters out.
+    """
 
     def __init__(self, key: bytes, names: bytes, data: bytes, base_counter: int) -> None:
         self.key = key
@@ -54,7 +59,11 @@ class AddRun:
 
 
 class AddIdempotent:
-    """`XADD … IDMP pid iid` (S9): an add with its pair, when the adder recorded it, and what the adder had applied."""
+    """`XADD … IDMP pid iid` (S9): an add with its pair.
+
+    `recorded_ms` is the time at which the adder recorded the pair; `vector` covers the effects that
+    the adder had applied before it.
+    """
 
     def __init__(
         self,
@@ -78,7 +87,7 @@ class AddIdempotent:
 
 
 class RemoveEntries:
-    """XDEL (S5.1): the dots observed."""
+    """XDEL (S5.1): removes the entries with the dots observed."""
 
     def __init__(self, key: bytes, dots: list[Dot]) -> None:
         self.key = key
@@ -86,7 +95,10 @@ class RemoveEntries:
 
 
 class Trim:
-    """XTRIM (S5.2): a prefix of each region log; `drops_references`: DELREF."""
+    """XTRIM (S5.2): removes a prefix of each region log.
+
+    `prefix` maps region_id → highest counter removed; `drops_references` is the flag DELREF.
+    """
 
     def __init__(self, key: bytes, prefix: Vector, drops_references: bool) -> None:
         self.key = key
@@ -103,7 +115,7 @@ class Delete:
 
 
 class Flush:
-    """FLUSHALL (S5.4): as Delete, for every key, known here or not."""
+    """FLUSHALL (S5.4): as Delete, for every key, including keys that this region does not know."""
 
     def __init__(self, vector: Vector) -> None:
         self.vector = vector
@@ -118,7 +130,11 @@ class SetId:
 
 
 class CreateGroup:
-    """XGROUP CREATE (S6): one create. `start` None stands for `$`: the vector."""
+    """XGROUP CREATE (S6): one create.
+
+    The group starts at `start_id`, or, with `starts_at_vector` (`$`), at `vector`, which covers the
+    effects that the creator had applied.
+    """
 
     def __init__(
         self, key: bytes, group: bytes, start_id: int, starts_at_vector: bool, vector: Vector
@@ -142,7 +158,10 @@ class DestroyGroup:
 
 
 class Acknowledge:
-    """Coalesced acknowledgements (S8.1): spans per region log, under the creates that the issuer saw."""
+    """Coalesced acknowledgements (S8.1): spans per region log.
+
+    `creates` are the dots of the live creates that the issuer saw.
+    """
 
     def __init__(self, key: bytes, group: bytes, creates: list[Dot], spans: SpansByRegion) -> None:
         self.key = key
@@ -152,7 +171,10 @@ class Acknowledge:
 
 
 class SetDeadline:
-    """EXPIRE, PERSIST (S10.2): replaces the deadlines it saw; `at_ms` may be `stream.NEVER`."""
+    """EXPIRE, PERSIST (S10.2): a deadline that replaces those it saw (the dots in `replaces`).
+
+    `at_ms` is in ms since the epoch, or `stream.NEVER`.
+    """
 
     def __init__(self, key: bytes, at_ms: int, replaces: list[Dot]) -> None:
         self.key = key
@@ -161,7 +183,11 @@ class SetDeadline:
 
 
 class RemoveObserved:
-    """Expiry's removal (S10.3), the clean slate before a creating write (S10.5), the end of leftovers (S10.6): no delete-wins."""
+    """Observed-remove of a whole key, without delete-wins.
+
+    Three rules issue it: the removal by expiry (S10.3), the removal before a write that creates the
+    key (S10.5), and the removal of leftover deadlines and configurations (S10.6).
+    """
 
     def __init__(self, key: bytes, vector: Vector, with_deadlines: bool) -> None:
         self.key = key
@@ -170,7 +196,10 @@ class RemoveObserved:
 
 
 class Configure:
-    """XCFGSET (S9.4): replaces the configurations it saw, and clears the pairs that its vector covers."""
+    """XCFGSET (S9.4): a configuration that replaces those it saw (the dots in `replaces`).
+
+    It clears the pairs that `vector` covers.
+    """
 
     def __init__(
         self, key: bytes, duration_s: int, maxsize: int, replaces: list[Dot], vector: Vector
@@ -183,18 +212,29 @@ class Configure:
 
 
 Effect = Union[
-    AddRun, AddIdempotent, RemoveEntries, Trim, Delete, Flush, SetId, CreateGroup, DestroyGroup, Acknowledge, SetDeadline,
-    RemoveObserved, Configure,
-]  # fmt: skip
+    AddRun,
+    AddIdempotent,
+    RemoveEntries,
+    Trim,
+    Delete,
+    Flush,
+    SetId,
+    CreateGroup,
+    DestroyGroup,
+    Acknowledge,
+    SetDeadline,
+    RemoveObserved,
+    Configure,
+]
 
 
 def dots_of(effect: Effect) -> int:
-    """How many dots it takes."""
+    """Returns the number of dots that the effect has."""
     return effect.count if isinstance(effect, AddRun) else 1
 
 
 def put_effect(out: bytearray, effect: Effect) -> None:
-    """Writes one effect; the branches are in the order of the kinds."""
+    """Appends the bytes of one effect to `out`; the branches are in the order of the kinds."""
     if isinstance(effect, AddRun):
         put_run(out, effect.key, effect.names, effect.data)
     elif isinstance(effect, AddIdempotent):
@@ -273,7 +313,7 @@ def put_run(out: bytearray, key: bytes, names: bytes, data: bytes | bytearray) -
 
 
 def read_effect(reader: Reader, counter: int) -> Effect:
-    """Reads one effect, whose (first) counter is `counter`; Malformed if it is none."""
+    """Reads one effect, whose (first) counter is `counter`; raises Malformed if it is not valid."""
     kind = reader.varint()
     if kind == FLUSH:
         return Flush(reader.vector())

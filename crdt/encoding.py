@@ -1,4 +1,7 @@
-"""Bytes of numbers, strings, vectors: LEB128 varints, lengths before bytes, vectors ascending. Used on disk, on the wire, in nodes."""
+"""The bytes of numbers, strings, IDs, vectors and dots, on disk, on the wire and in nodes.
+
+Numbers are LEB128 varints. A length precedes bytes. Vectors ascend by region_id.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from anabranch.crdt.vector import Dot, Vector
 
 
 class Malformed(ValueError):
-    """Bytes that no writer of this version makes."""
+    """Bytes that no writer of this version produces."""
 
 
 def put_varint(out: bytearray, value: int) -> None:
@@ -41,7 +44,10 @@ def put_dots(out: bytearray, dots: list[Dot]) -> None:
 
 
 class Reader:
-    """Reads what the functions above wrote; Malformed when the bytes end early. Numbers are bounded to 140 bits."""
+    """Reads the bytes that the functions above write.
+
+    Raises Malformed when the bytes end early or when a number has more than 140 bits.
+    """
 
     def __init__(self, data: bytes, offset: int = 0) -> None:
         self.data = data
@@ -86,7 +92,10 @@ class Reader:
         return (ms << 64) | seq
 
     def count(self) -> int:
-        """A number of items that follow, each at least one byte: so it cannot promise more than there is."""
+        """Reads the number of items that follow; Malformed if it exceeds the bytes left.
+
+        Each item has at least one byte. So a malformed count cannot cause a long loop.
+        """
         number = self.varint()
         if number > len(self.data) - self.offset:
             raise Malformed("more items are promised than bytes are left")

@@ -1,19 +1,19 @@
-"""Errors of peers (STYLE 11): what a region refuses to merge, and why."""
+"""Errors of peers: the reasons for which a region refuses to merge."""
 
 from __future__ import annotations
 
 
 class PeerError(Exception):
-    """A peer broke the protocol. Its link is closed, and the text says why."""
+    """A peer broke the protocol. The text is the reason with which its link is closed."""
 
 
 class SyncGap(PeerError):
-    """A block does not follow what is applied of its region (S2.2)."""
+    """A block leaves out counters after the last one applied of its region (S2.2)."""
 
 
 class ChainForked(PeerError):
-    """One region's counters stand for two different contents (S13.5)."""
+    """The same counters of one region stand for two different contents (S13.5)."""
 
 
 class NotAMember(PeerError):
-    """An effect of a region that is no member (S1.1)."""
+    """An effect comes from a region that is not a member (S1.1)."""

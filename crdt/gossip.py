@@ -1,19 +1,19 @@
-"""What regions tell each other about each other.
+"""Reports that regions exchange about themselves and about third regions.
 
-Vectors for causal stability (S6.2), questions and answers of starts (S13.6) and of recoveries (S13.7).
-A question names the lives that the asker knows: before it is answered, all that came from a former
-life of a region and is not applied yet is dropped.
+They carry vectors for causal stability (S6.2), and the questions and answers of starts (S13.6) and
+recoveries (S13.7). A question names the lives that the asker knows. Before the receiver answers, it
+drops every message and block of a former life of a region that it has not applied yet.
 """
 
 from __future__ import annotations
 
 
 class Heard:
-    """The newest that is known of one region.
+    """The newest known report of one region.
 
-    `vector` is what that region has on disk, `clock_ms` the clock of the commit that it speaks of
-    (S10.2), `life` the number of its life (S1.3). `counts` is False before its start is over and in
-    recovery: then it counts for stability with nobody (S13.6).
+    `vector` is on that region's disk. `clock_ms` is the region's clock at the commit of `vector`
+    (S10.2). `life` is the number of its life (S1.3). `counts` is False during its start and in
+    recovery: no region then counts `vector` for stability (S13.6).
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Heard:
 
 
 class StartQuestion:
-    """Asking `number` of a start. `lives`: region_id → life, the asker's own included."""
+    """Question number `number` of a start. `lives`: region_id → life, the asker's own included."""
 
     def __init__(self, number: int, lives: dict[int, int]) -> None:
         self.number = number
@@ -35,10 +35,11 @@ class StartQuestion:
 
 
 class StartAnswer:
-    """What the answerer holds on disk, its life, and the clock of the commit of `vector`, in ms.
+    """The answer to a StartQuestion.
 
-    `collected`: all up to there was on every member's disk, the asker's included, when the answerer
-    collected for that (`Keyspace.collected`).
+    `vector` is on the answerer's disk, `clock_ms` is the clock of the commit of `vector`, `life` is
+    the answerer's life. `collected`: every effect up to this vector was on every member's disk, the
+    asker's included, when the answerer collected (`Keyspace.collected`).
     """
 
     def __init__(
@@ -57,9 +58,9 @@ class StartAnswer:
 
 
 class RecoveryQuestion:
-    """Asking `number` of a region in recovery, in its life `life`.
+    """Question number `number` of a region in recovery, asked in its life `life`.
 
-    `recovery` is the life in which the recovery began; `lives` as in `StartQuestion`.
+    `recovery` is the life in which the recovery began; `lives` is as in `StartQuestion`.
     """
 
     def __init__(
@@ -73,9 +74,10 @@ class RecoveryQuestion:
 
 
 class RecoveryAnswer:
-    """What `answerer` holds on disk, said to one asking, and the clock of the commit of `vector`, in ms.
+    """The answer of `answerer` to one RecoveryQuestion.
 
-    `recovery`: the life in which its own recovery began, 0 outside one.
+    `vector` is on the answerer's disk, `clock_ms` is the clock of the commit of `vector`.
+    `recovery` is the life in which the answerer's own recovery began, 0 outside recovery.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class RecoveryAnswer:
 
 
 class Gossip:
-    """One message's worth of what a region passes on."""
+    """The reports, questions and answers that a region passes on in one message."""
 
     def __init__(
         self, heard: list[Heard], questions: list[RecoveryQuestion], answers: list[RecoveryAnswer]
@@ -109,7 +111,7 @@ class Gossip:
 
 
 class PromisedAnswer:
-    """An answer that waits until the log is on disk up to `position` (S13.7)."""
+    """An answer that waits until the effect log is on disk up to `position` (S13.7)."""
 
     def __init__(self, answer: RecoveryAnswer, position: int) -> None:
         self.answer = answer

@@ -1,7 +1,8 @@
-"""Consumer groups, delete-wins (S6): a group is the set of its live creates, kept down by group tombstones.
+"""Consumer groups, which are delete-wins (S6): a group is the set of its live creates.
 
-A create survives exactly those destroys that its vector covers. Of a region's tombstones only the newest matters: a vector that
-covers it covers the older ones, and it is the last to become causally stable. So tombstones are vectors.
+Group tombstones remove creates. A create survives exactly those destroys that its vector covers. Of
+a region's tombstones only the newest matters: a vector that covers the newest covers the older
+ones, and the newest is the last to become causally stable. So tombstones are kept as vectors.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from anabranch.crdt.vector import Dot, Vector
 
 
 class Create:
-    """One create of a group: where it starts, and the acked spans announced under it. Its dot is its key in `Group.creates`."""
+    """One create of a group: its start, and the acked spans announced under it.
+
+    The dot of a create is its key in `Group.creates`.
+    """
 
     def __init__(self, start: Place) -> None:
         self.start = start
@@ -22,7 +26,7 @@ class Create:
 
 
 class Group:
-    """A consumer group: its live creates (replicated), and this region's local state."""
+    """A consumer group: its live creates (replicated), and the local state of this region."""
 
     def __init__(self, name: bytes) -> None:
         self.name = name
@@ -33,7 +37,7 @@ class Group:
         return sorted(self.creates)
 
     def acked(self, region_id: int) -> Spans:
-        """The union of the acked spans of the live creates (S8.3)."""
+        """Returns the union of the acked spans of the live creates (S8.3)."""
         if len(self.creates) == 1:
             for create in self.creates.values():
                 spans = create.acked.get(region_id)
@@ -49,7 +53,11 @@ class Group:
         return {region_id for create in self.creates.values() for region_id in create.acked}
 
     def is_above_floor(self, region_id: int, counter: int, entry_id: int) -> bool:
-        """Whether an entry is one that `>` may deliver here: above the floor, or without one above any live create's start (S6.3)."""
+        """Whether an entry lies where `XREADGROUP >` delivers in this region.
+
+        It must lie above the floor, or, where SETID set no floor, above the start of any live
+        create (S6.3). In either case it must lie above `raised_id`.
+        """
         delivery = self.delivery
         if entry_id <= delivery.raised_id:
             return False
@@ -60,11 +68,11 @@ class Group:
         )
 
     def start_counter(self, log: RegionLog) -> int:
-        """The counter of the log's last entry not above the group's start, 0 if none."""
+        """Returns the counter of the log's last entry not above the group's start, 0 if none."""
         return min(create.start.counter_in(log) for create in self.creates.values())
 
     def floor_counter(self, log: RegionLog) -> int:
-        """The counter of the log's last entry not above the floor, 0 if none."""
+        """Returns the counter of the log's last entry not above the floor, 0 if none."""
         delivery = self.delivery
         counter = (
             self.start_counter(log) if delivery.floor is None else delivery.floor.counter_in(log)
@@ -76,7 +84,10 @@ class Group:
         )
 
     def acknowledge(self, dots: list[Dot], spans: SpansByRegion, is_own: bool) -> bool:
-        """Applies an announcement (S8.2); whether anything of it was new. `is_own`: this region issues it, so nothing local changes."""
+        """Applies an announcement (S8.2); returns whether any part of it was new.
+
+        With `is_own` this region issues the announcement, and its local state does not change.
+        """
         named = [self.creates[dot] for dot in dots if dot in self.creates]
         changed = False
         for region_id in spans if named else []:
@@ -91,13 +102,13 @@ class Group:
         return changed
 
     def take_as_given(self, region_id: int, new: Spans) -> None:
-        """What was acknowledged elsewhere counts as given here and leaves the PELs (S8.2)."""
+        """Counts entries acknowledged elsewhere as given and takes them out of the PELs (S8.2)."""
         self.delivery.spans_given(region_id).union(new)
         self.delivery.unassign_covered(region_id, new)
 
 
 def is_buried(tombstones: list[Vector], vector: Vector) -> bool:
-    """Whether one of the tombstones is not covered by `vector`, so that a create with that vector dies (S6.1)."""
+    """Whether `vector` leaves a tombstone uncovered, so that its create dies (S6.1)."""
     for tombstone in tombstones:
         for region_id, counter in tombstone.items():
             if vector.get(region_id, 0) < counter:

@@ -1,11 +1,11 @@
-"""Idempotency pairs of one stream (S9): who added what under which (producer ID, idempotent ID).
+"""The idempotency pairs of one stream (S9): the add that each (producer ID, idempotent ID) made.
 
-A pair goes through two stages. While it is **answering**, it answers retries. A producer's oldest
-pairs above `maxsize` are **retired** (S9.3): they answer nobody, and still recognise conflicts until
-they are stable. Of each producer the retired pairs are those that this region has held longest, so
-they are the beginning of its order.
+A pair goes through two stages. An **answering** pair answers retries. A producer's oldest pairs
+above `maxsize` are **retired** (S9.3): they answer no retries, and still recognise conflicts until
+they are stable. The retired pairs of a producer are those that this region has held longest, so
+they stand at the beginning of its order.
 
-A region collects pairs by itself, so they are no part of the digest.
+A region collects pairs by itself, so they are not part of the digest.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from anabranch.crdt.vector import Dot, Vector, covers
 
 
 class Pair:
-    """One idempotent add.
+    """One idempotent add. All times are in ms since the epoch.
 
-    `recorded_ms` is the adder's clock, `vector` what the adder had applied, `held_ms` since when
-    this region knows of the pair.
+    `recorded_ms` is the time at which the adder recorded the pair; `vector` covers the effects that
+    the adder had applied; `held_ms` is the time since which this region has held the pair.
     """
 
     def __init__(
@@ -44,12 +44,15 @@ class Pair:
         self.is_retired = False
 
     def order(self) -> tuple[int, int]:
-        """Of a conflict the pair with the lowest of these wins (S9.2)."""
+        """Returns the sort key by which the lower pair of a conflict wins (S9.2)."""
         return (self.entry_id, self.dot[0])
 
 
 def is_conflict(one: Pair, other: Pair, duration_ms: int) -> bool:
-    """Two adds of one pair, neither having seen the other, recorded at most the duration apart (S9.2)."""
+    """Whether two adds of one pair are a conflict (S9.2).
+
+    Neither adder had seen the other add, and the two were recorded at most the duration apart.
+    """
     return (
         one.dot != other.dot
         and not covers(one.vector, *other.dot)
@@ -62,7 +65,7 @@ NO_LIMIT: Final = 1 << 62
 
 
 class PairLimits:
-    """Limits on the pairs of all streams of a region, and what they come to.
+    """Limits on the pairs of all streams of a region, and the counts that they bound.
 
     `maxsize`: answering pairs of one producer in a stream without a configuration (S9.4).
     `retired_max`: retired pairs of the region.
@@ -71,8 +74,9 @@ class PairLimits:
     def __init__(self) -> None:
         self.maxsize = 100
         self.retired_max = 100_000
-        self.retired = 0  # now
-        # Pairs forgotten above `retired_max`: each may leave a duplicate (S9.3).
+        # Present number of retired pairs of the region.
+        self.retired = 0
+        # Number of pairs forgotten above `retired_max`: each may leave a duplicate (S9.3).
         self.forgotten_early = 0
 
 
@@ -82,14 +86,15 @@ class Producer:
     def __init__(self) -> None:
         self.order: deque[Pair] = deque()
         self.by_iid: dict[bytes, list[Pair]] = {}
-        self.retired = 0  # that many at the beginning of the order
+        # Number of retired pairs: they stand at the beginning of the order.
+        self.retired = 0
 
     def add(self, pair: Pair) -> None:
         self.order.append(pair)
         self.by_iid.setdefault(pair.iid, []).append(pair)
 
     def forget_oldest(self) -> None:
-        """Drops the oldest pair, a retired one."""
+        """Drops the oldest pair, which must be retired."""
         pair = self.order.popleft()
         self.retired -= 1
         same = self.by_iid[pair.iid]
@@ -98,7 +103,7 @@ class Producer:
             del self.by_iid[pair.iid]
 
     def keep(self, kept: list[Pair]) -> None:
-        """Drops all other pairs."""
+        """Drops all pairs but `kept`."""
         self.order = deque(kept)
         self.retired = sum(1 for pair in kept if pair.is_retired)
         self.by_iid = {}
@@ -112,8 +117,9 @@ class Pairs:
     def __init__(self, limits: PairLimits) -> None:
         self.producers: dict[bytes, Producer] = {}
         self._limits: Final = limits
-        # What the last collection knew to be stable, and when the next pair may go by its age.
+        # The stable vector of the last collection.
         self._stable: Vector = {}
+        # The earliest time at which the age of a stable pair allows its collection.
         self._next_ms = 0
         self._duration_ms = 0
 
@@ -121,31 +127,31 @@ class Pairs:
         return bool(self.producers)
 
     def count(self) -> int:
-        """How many there are, the retired included."""
+        """Returns the number of pairs, retired ones included."""
         return sum(len(producer.order) for producer in self.producers.values())
 
     def count_answering(self) -> int:
-        """How many still answer retries."""
+        """Returns the number of pairs that answer retries."""
         return sum(len(one.order) - one.retired for one in self.producers.values())
 
     def count_answering_producers(self) -> int:
-        """How many producers have a pair that still answers."""
+        """Returns the number of producers that have an answering pair."""
         return sum(1 for one in self.producers.values() if len(one.order) > one.retired)
 
     def everything(self) -> list[Pair]:
-        """All pairs, a producer after the other."""
+        """Returns all pairs, one producer after the other."""
         return [pair for producer in self.producers.values() for pair in producer.order]
 
     def of(self, pid: bytes, iid: bytes) -> list[Pair]:
-        """All pairs of that name."""
+        """Returns all pairs with that producer ID and idempotent ID."""
         producer = self.producers.get(pid)
         return [] if producer is None else producer.by_iid.get(iid, [])
 
     def answer(self, pid: bytes, iid: bytes, now_ms: int, duration_ms: int) -> Optional[Pair]:
-        """The pair that answers a retry (S9.1), or None when it is a new add.
+        """Returns the pair that answers a retry (S9.1), or None when the command is a new add.
 
-        Of a conflict's two it is the winner while both are here, even when only the loser is held
-        for less than the duration, or when the winner is retired.
+        While both pairs of a conflict are here, the winner answers, even when only the loser is
+        held for less than the duration or when the winner is retired.
         """
         pairs = self.of(pid, iid)
         found: Optional[Pair] = None
@@ -161,7 +167,7 @@ class Pairs:
         return found
 
     def add(self, pair: Pair) -> None:
-        """Holds a pair from now on."""
+        """Adds a pair, as the newest of its producer."""
         self.producers.setdefault(pair.pid, Producer()).add(pair)
         if covers(self._stable, *pair.dot):
             self._next_ms = 0
@@ -169,7 +175,7 @@ class Pairs:
     def retire(self, pid: bytes, maxsize: int) -> None:
         """Retires a producer's oldest pairs above `maxsize` (S9.3).
 
-        Above the region's limit of retired pairs, this producer's oldest are forgotten, and counted.
+        Above the region's limit of retired pairs, the producer's oldest are forgotten and counted.
         """
         producer = self.producers.get(pid)
         if producer is None:
@@ -185,7 +191,7 @@ class Pairs:
             del self.producers[pid]
 
     def retire_first(self, pid: bytes, count: int) -> None:
-        """Retires the first `count` pairs of a producer: what a checkpoint says of it."""
+        """Retires the first `count` pairs of a producer, as a loaded checkpoint says."""
         producer = self.producers.get(pid)
         while producer is not None and producer.retired < min(count, len(producer.order)):
             self._retire_oldest(producer)
@@ -204,9 +210,13 @@ class Pairs:
         self._filter(lambda pair: not covers(vector, *pair.dot))
 
     def collect(self, stable: Vector, now_ms: int, duration_ms: int) -> int:
-        """Drops the pairs whose add is stable, once they answer no more (S9.2, S9.3); how many."""
+        """Drops the pairs whose add is stable and that answer no retries (S9.2, S9.3).
+
+        Returns the number of pairs dropped.
+        """
         if stable == self._stable and duration_ms == self._duration_ms and now_ms <= self._next_ms:
-            return 0  # nothing can go since the last look
+            # No pair has become collectable since the last call.
+            return 0
         before = self.count()
         next_ms = now_ms + duration_ms
 

@@ -1,4 +1,8 @@
-"""Entry IDs (S4): 128 bits, `ms << 64 | seq`, kept as one int so that comparing, adding one and sorting are plain arithmetic."""
+"""Entry IDs (S4).
+
+An entry ID has 128 bits, `ms << 64 | seq`, and is kept as one int. So comparing, sorting and
+adding 1 are plain arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,15 @@ from typing import Final, Optional
 
 MAX_HALF: Final = (1 << 64) - 1
 MAX_ID: Final = (1 << 128) - 1
-# Server-generated seqs are congruent to the region_id modulo this (S4.1), hence region_ids run to 999.
+# Server-generated seqs are congruent to the region_id modulo this number (S4.1). So the highest
+# region_id is 999.
 SEQ_STRIDE: Final = 1000
 
 STRICT: Final = "strict"
 SEMI_STRICT: Final = "semi-strict"
 LIBERAL: Final = "liberal"
 
-# What an XADD asks for.
+# The forms of XADD's ID argument: the values of `IdRequest.kind`.
 AUTO: Final = 0  # *
 MS_ONLY: Final = 1  # ms
 MS_AUTO_SEQ: Final = 2  # ms-*
@@ -21,7 +26,7 @@ FULL: Final = 3  # ms-seq
 
 
 class IdError(ValueError):
-    """An ID that cannot be given; the text is the client's error message."""
+    """An ID that is malformed or not allowed. The text is the client's error message."""
 
 
 ERR_INVALID: Final = "ERR Invalid stream ID specified as stream command argument"
@@ -54,7 +59,7 @@ def format_id(entry_id: int) -> bytes:
 
 
 def _half(text: bytes) -> int:
-    """An unsigned 64-bit number, or IdError."""
+    """Parses an unsigned 64-bit number; raises IdError otherwise."""
     if not text.isdigit() or len(text) > 40:
         raise IdError(ERR_INVALID)
     value = int(text)
@@ -64,7 +69,7 @@ def _half(text: bytes) -> int:
 
 
 def parse(text: bytes, missing_seq: int = 0) -> int:
-    """`ms-seq`, or `ms` with `missing_seq`; IdError with Redis's text otherwise (S4.5)."""
+    """Parses `ms-seq`, or `ms` with `missing_seq`; raises IdError with Redis's text (S4.5)."""
     dash = text.find(b"-")
     if dash < 0:
         return (_half(text) << 64) | missing_seq
@@ -72,7 +77,7 @@ def parse(text: bytes, missing_seq: int = 0) -> int:
 
 
 def parse_bound(text: bytes, missing_seq: int) -> int:
-    """As `parse`, with `-` the lowest and `+` the highest ID (XRANGE, XPENDING)."""
+    """As `parse`; also takes `-` (the lowest ID) and `+` (the highest), for XRANGE and XPENDING."""
     if text == b"-":
         return 0
     if text == b"+":
@@ -81,7 +86,7 @@ def parse_bound(text: bytes, missing_seq: int) -> int:
 
 
 class IdRequest:
-    """What an XADD asks for: `kind` is AUTO, MS_ONLY, MS_AUTO_SEQ or FULL."""
+    """XADD's ID argument: `kind` is AUTO, MS_ONLY, MS_AUTO_SEQ or FULL."""
 
     def __init__(self, kind: int, ms: int, seq: int) -> None:
         self.kind: Final = kind
@@ -93,7 +98,7 @@ ANY: Final = IdRequest(AUTO, 0, 0)
 
 
 def parse_request(text: bytes) -> IdRequest:
-    """XADD's ID argument; IdError if it is none."""
+    """Parses XADD's ID argument; raises IdError if it is malformed."""
     if text == b"*":
         return ANY
     dash = text.find(b"-")
@@ -106,13 +111,13 @@ def parse_request(text: bytes) -> IdRequest:
 
 
 def congruent_seq_above(seq: int, region_id: int) -> int:
-    """The smallest number above `seq` that is congruent to `region_id` modulo SEQ_STRIDE."""
+    """Returns the smallest number above `seq` that is congruent to `region_id` mod SEQ_STRIDE."""
     above = seq + 1
     return above + (region_id - above) % SEQ_STRIDE
 
 
 def _seq_in_ms(ms: int, region_id: int, last_id: int) -> Optional[int]:
-    """The congruent seq of `ms` that makes an ID above `last_id`, or None if that ms has none left."""
+    """Returns the lowest congruent seq that makes an ID of `ms` above `last_id`; None if none."""
     last_ms = last_id >> 64
     if ms < last_ms:
         return None
@@ -123,7 +128,7 @@ def _seq_in_ms(ms: int, region_id: int, last_id: int) -> Optional[int]:
 
 
 def generate(region_id: int, last_id: int, now_ms: int) -> int:
-    """The ID that `*` gives (S4.1); IdError when the space is exhausted."""
+    """Returns the ID for `*` (S4.1); raises IdError when the ID space is exhausted."""
     ms = max(now_ms, last_id >> 64)
     seq = _seq_in_ms(ms, region_id, last_id)
     if seq is None:
@@ -135,7 +140,11 @@ def generate(region_id: int, last_id: int, now_ms: int) -> int:
 
 
 def choose(request: IdRequest, mode: str, region_id: int, last_id: int, now_ms: int) -> int:
-    """The ID of a new entry (S4.1–4.3); IdError with the client's error text when `mode` or `last_id` forbids it."""
+    """Returns the ID of a new entry (S4.1–4.3).
+
+    `mode` is STRICT, SEMI_STRICT or LIBERAL; `last_id` is the stream's; `now_ms` is the engine's
+    clock. Raises IdError with the client's error text when `mode` or `last_id` forbids the ID.
+    """
     if request.kind == AUTO:
         return generate(region_id, last_id, now_ms)
     if last_id == MAX_ID:
@@ -163,7 +172,7 @@ def _above(entry_id: int, last_id: int) -> int:
 
 
 def _next_seq(ms: int, last_id: int) -> int:
-    """Redis's `ms-*`: the next seq of that ms."""
+    """Returns the ID that Redis gives for `ms-*`: the next seq of that ms."""
     last_ms = last_id >> 64
     if ms < last_ms or (ms == last_ms and last_id & MAX_HALF == MAX_HALF):
         raise IdError(ERR_TOO_SMALL)

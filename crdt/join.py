@@ -1,7 +1,10 @@
-"""Joining a snapshot into a keyspace (S11.3): state-based, without tombstones for entries (ORSWOT, Bieniusa et al. 2012).
+"""The join of a snapshot into a keyspace (S11.3).
 
-An element with a dot that only one side holds is new to the other if the other's vector does not cover the dot, else the other has
-removed it. The join is commutative, associative and idempotent, and equals having received the effects (pair records aside).
+The join is state-based and needs no tombstones for entries (ORSWOT, Bieniusa et al. 2012). Suppose
+that only one side holds an element with a dot. If the other side's vector does not cover the dot,
+the element is new to the other side; otherwise the other side has removed it. The join is
+commutative, associative and idempotent, and has the result of receiving the effects (pair records
+aside).
 """
 
 from __future__ import annotations
@@ -25,7 +28,11 @@ Value = TypeVar("Value")
 def join(
     keyspace: Keyspace, other: Keyspace, now_ms: int, skip_keys: Optional[dict[bytes, int]] = None
 ) -> None:
-    """Joins `other`, a read snapshot, into `keyspace` in one step. `other` is used up. `skip_keys`: as in `apply.apply_block`."""
+    """Joins `other`, a read snapshot, into `keyspace` in one step.
+
+    `keyspace` takes over parts of `other`, so the caller must not use `other` afterwards.
+    `skip_keys` is as in `apply.apply_block`; `now_ms` is the time from which joined pairs are held.
+    """
     for key in {**keyspace.keys, **other.keys}:
         if skip_keys is not None and skip_keys.get(key, 0) > keyspace.position:
             continue
@@ -91,7 +98,7 @@ def _join_stream(
 def join_dotted(
     ours: dict[Dot, Value], theirs: dict[Dot, Value], our_vector: Vector, their_vector: Vector
 ) -> dict[Dot, Value]:
-    """The rule itself, for elements that are a dot and a value."""
+    """Joins elements that are a dot and a value, by the rule of the module docstring."""
     result = {
         dot: value for dot, value in ours.items() if dot in theirs or not covers(their_vector, *dot)
     }
@@ -101,7 +108,7 @@ def join_dotted(
     return result
 
 
-# -- region logs -----------------------------------------------------------------------------------------------------
+# -- region logs
 
 
 def join_log(
@@ -111,7 +118,11 @@ def join_log(
     our_counter: int,
     their_counter: int,
 ) -> int:
-    """The same rule for a region log: by counters, a node at a time where the nodes are equal; how many entries came."""
+    """Joins a region log by the rule of `join_dotted`; equal nodes are compared as a whole.
+
+    `our_counter` and `their_counter` are the counters of `region_id` in the two vectors. Returns
+    the number of entries added.
+    """
     ours = stream.log(region_id)
     common = min(our_counter, their_counter)
     lowest = 0
@@ -131,7 +142,7 @@ def join_log(
 
 
 def _missing_in(theirs: RegionLog, ours: RegionLog, common: int) -> list[int]:
-    """The counters up to `common` that are present in `ours` and not in `theirs`."""
+    """Returns the counters up to `common` that are present in `ours` and not in `theirs`."""
     missing: list[int] = []
     cursor = LogCursor(theirs)
     for index in range(len(ours.rax.nodes)):
@@ -160,7 +171,10 @@ def _missing_in(theirs: RegionLog, ours: RegionLog, common: int) -> list[int]:
 
 
 def _append_above(ours: RegionLog, theirs: RegionLog, counter: int) -> int:
-    """Takes the entries of `theirs` above `counter`, whole nodes where it can; how many."""
+    """Takes the entries of `theirs` above `counter`, as whole nodes where possible.
+
+    Returns the number of entries taken.
+    """
     before = ours.length
     rax = theirs.rax
     for index in range(max(rax.index_by_counter(counter), 0), len(rax.nodes)):
@@ -178,7 +192,7 @@ def _append_above(ours: RegionLog, theirs: RegionLog, counter: int) -> int:
 
 
 def _count_late(keyspace: Keyspace, stream: Stream, region_id: int, our_counter: int) -> None:
-    """Counts the entries that came below what an XREAD had returned (S7.2)."""
+    """Counts the joined entries not above the highest ID that an XREAD had returned (S7.2)."""
     if stream.xread_high_id:
         cursor = LogCursor(stream.log(region_id))
         cursor.seek_counter(our_counter)
@@ -187,13 +201,17 @@ def _count_late(keyspace: Keyspace, stream: Stream, region_id: int, our_counter:
             cursor.step()
 
 
-# -- groups ----------------------------------------------------------------------------------------------------------
+# -- groups
 
 
 def _join_group(
     keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, name: bytes
 ) -> None:
-    """Creates by the dotted rule, and besides by the other side's tombstones that its own side's vector lacks; acked spans by union."""
+    """Joins a group: creates by `join_dotted`, acked spans by union.
+
+    A create that only one side holds also dies by a tombstone of the other side that its own side's
+    vector lacks.
+    """
     group = ours.groups.get(name) or Group(name)
     their_group = theirs.groups.get(name) or Group(name)
     acked_before = {region_id: group.acked(region_id).copy() for region_id in group.acked_regions()}
@@ -233,13 +251,16 @@ def _join_group(
             group.take_as_given(region_id, new)
 
 
-# -- idempotency -----------------------------------------------------------------------------------------------------
+# -- idempotency
 
 
 def _join_pairs(
     keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, now_ms: int
 ) -> None:
-    """Pairs differ from other elements, since a region collects them by itself: only a clear removes one (S11.3)."""
+    """Joins the pairs. Only a clear of the other side removes a pair of ours (S11.3).
+
+    A region collects pairs by itself, so the absence of a pair does not mean that it was removed.
+    """
     ours.pairs.clear(theirs.clears)
     ours.pairs.clear(other.flush_clears)
     for pair in theirs.pairs.everything():

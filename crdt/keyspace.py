@@ -1,6 +1,8 @@
-"""One region's replicated data: its keys, its version vector and chain values, and what FLUSHALL left.
+"""The replicated data of one region.
 
-`crdt/apply.py` changes it by effects, `crdt/local.py` by local records, `crdt/join.py` by snapshots.
+It consists of the keys, the version vector, the chain values, and the tombstone and clears that
+FLUSHALL left. `crdt/apply.py` changes it by effects, `crdt/local.py` by local records, and
+`crdt/join.py` by snapshots.
 """
 
 from __future__ import annotations
@@ -19,25 +21,27 @@ from anabranch.crdt.vector import Vector
 
 
 class Changes:
-    """What a step did that somebody may wait for; the engine empties it after each step.
+    """The changes of one step that a client or a part of the engine may wait for.
 
-    Keys stand in the order in which they changed, so that who wakes first is no matter of hashing.
+    The engine empties it after each step. Keys stand in the order in which they changed, so that
+    the order in which readers wake does not depend on hashing.
     """
 
     def __init__(self) -> None:
-        self.added_keys: dict[bytes, None] = {}  # entries came: readers may wake
-        self.changed_keys: dict[bytes, None] = {}  # anything a client could notice
-        self.gone_groups: list[
-            tuple[bytes, bytes]
-        ] = []  # (key, group): local state was dropped (S6.5)
-        self.pairs: list[
-            tuple[bytes, bytes, bytes]
-        ] = []  # (key, pid, iid) merged: conflicts may be here (S9.2)
-        self.deadlines: dict[bytes, None] = {}  # keys whose deadlines changed
+        # Keys that got entries: readers may wake.
+        self.added_keys: dict[bytes, None] = {}
+        # Keys with any change that a client could notice.
+        self.changed_keys: dict[bytes, None] = {}
+        # (key, group) of groups whose local state was dropped (S6.5).
+        self.gone_groups: list[tuple[bytes, bytes]] = []
+        # (key, pid, iid) of merged pairs, which may be in conflict (S9.2).
+        self.pairs: list[tuple[bytes, bytes, bytes]] = []
+        # Keys whose deadlines changed.
+        self.deadlines: dict[bytes, None] = {}
 
 
 class Keyspace:
-    """All state that effects speak of, and the local state that hangs on it."""
+    """The state that effects change, and the local state that belongs to its keys and groups."""
 
     def __init__(
         self, region_id: int, limits: NodeLimits, pair_limits: Optional[PairLimits] = None
@@ -47,28 +51,30 @@ class Keyspace:
         self.pair_limits: Final = pair_limits or PairLimits()
         self.keys: dict[bytes, Stream] = {}
         self.vector: Vector = {}
-        self.chains: dict[
-            int, bytes
-        ] = {}  # region_id → chain value after its newest block here (S13.5)
-        # FLUSHALL, for all keys, known here or not (S5.4): tombstone of all groups, joined vectors of the clears.
+        # region_id → chain value after its newest block here (S13.5).
+        self.chains: dict[int, bytes] = {}
+        # FLUSHALL, for all keys, known here or not (S5.4): the tombstone of all groups.
         self.flush_tombstone: Vector = {}
+        # The joined vectors of the FLUSHALLs, which clear pairs.
         self.flush_clears: Vector = {}
-        # All up to here was on every member's disk when a tombstone, clear or pair was dropped for that
-        # (S6.2), here or in a region whose snapshot was joined.
+        # Every effect up to this vector was on every member's disk when a tombstone, clear or pair
+        # was collected (S6.2), here or in a region whose snapshot was joined.
         self.collected: Vector = {}
         self.changes = Changes()
         self.change_count = 0
-        # Groups in which something may have become announceable (S8.1).
+        # (key, group) of groups whose acknowledgements may have become announceable (S8.1).
         self.acknowledgeable: dict[tuple[bytes, bytes], None] = {}
-        self.dirty: dict[
-            bytes, int
-        ] = {}  # key → position after which it changed since its last checkpoint
-        self.is_dirty = False  # flush state, vector
-        self.position = 0  # of the last row complete: what changes now is in later rows
-        # statistics
-        self.late_arrivals = 0  # S7.2
-        self._scan_order: Optional[SortedSet[tuple[int, bytes]]] = None  # made when first asked for
-        # digest cache
+        # Key → position after which it changed since its last checkpoint.
+        self.dirty: dict[bytes, int] = {}
+        # The flush state or the vector changed since the last checkpoint.
+        self.is_dirty = False
+        # Position of the last complete row of the effect log: present changes are in later rows.
+        self.position = 0
+        # Statistic: entries merged below the highest ID that an XREAD returned (S7.2).
+        self.late_arrivals = 0
+        # Built at the first call of `scan_order`.
+        self._scan_order: Optional[SortedSet[tuple[int, bytes]]] = None
+        # Digest cache: the sum of the shares of all keys not in `_undigested`.
         self._digest_total = 0
         self._undigested: set[bytes] = set()
 
@@ -79,15 +85,18 @@ class Keyspace:
         stream = self.keys.get(key)
         if stream is None:
             stream = self.keys[key] = Stream(key, self.limits, self.pair_limits)
-            self._undigested.add(
-                key
-            )  # even if the key is dirty already: it may have been, and then nothing was left of it
+            # The key is added even if it is dirty: an earlier stream of this name may have made it
+            # dirty and then been dropped.
+            self._undigested.add(key)
             if self._scan_order is not None:
                 self._scan_order.add((xxh3_64_intdigest(key), key))
         return stream
 
     def scan_order(self) -> SortedSet[tuple[int, bytes]]:
-        """(hash, key) of every key, ascending: an order that additions and removals elsewhere do not disturb (SCAN)."""
+        """Returns (hash, key) of every key, ascending, for SCAN.
+
+        Adding or removing a key does not change the order of the other keys.
+        """
         if self._scan_order is None:
             self._scan_order = SortedSet((xxh3_64_intdigest(key), key) for key in self.keys)
         return self._scan_order
@@ -98,7 +107,7 @@ class Keyspace:
         stream.change = self.change_count
 
     def touch(self, stream: Stream) -> None:
-        """Notes that anything of a key changed: for the checkpoint and the digest."""
+        """Notes that a key changed, for the checkpoint and the digest."""
         key = stream.key
         if key not in self.dirty:
             self.dirty[key] = self.position
@@ -108,12 +117,15 @@ class Keyspace:
         self._undigested.add(key)
 
     def touch_local(self, stream: Stream) -> None:
-        """Notes that local group state of a key changed: for the checkpoint alone, it is no part of the digest."""
+        """Notes that the local group state of a key changed, for the checkpoint.
+
+        Local group state is not part of the digest.
+        """
         if stream.key not in self.dirty:
             self.dirty[stream.key] = self.position
 
     def drop_if_empty(self, stream: Stream) -> None:
-        """Forgets a key of which nothing need be remembered."""
+        """Drops a key that holds no state."""
         if stream.is_empty() and self.keys.get(stream.key) is stream:
             self.touch(stream)
             del self.keys[stream.key]
@@ -124,13 +136,16 @@ class Keyspace:
         return self.chains.get(origin, NO_CHAIN)
 
     def mark_undigested(self, key: bytes) -> None:
-        """A key was loaded: the region's digest does not count it yet."""
+        """Notes that a key was loaded and that the region's digest does not include it yet."""
         self._undigested.add(key)
 
-    # -- digest ------------------------------------------------------------------------------------------------------
+    # -- digest
 
     def hash_some(self, entries_max: int) -> bool:
-        """Does about `entries_max` entries' worth of the work that the next digest needs; True when none is left but the summing up."""
+        """Hashes about `entries_max` changed entries for the next digest.
+
+        Returns True when all entries are hashed, so that only the summing up is left.
+        """
         for key in self._undigested:
             stream = self.keys.get(key)
             if stream is None:
@@ -144,7 +159,10 @@ class Keyspace:
         return True
 
     def digest(self) -> bytes:
-        """16 bytes over the converged state (S13.9): a function of the vector. Zeros where nothing is held."""
+        """Returns the digest of the converged state, 16 bytes (S13.9): a function of the vector.
+
+        The digest of an empty keyspace is zero.
+        """
         for key in self._undigested:
             stream = self.keys.get(key)
             if stream is not None and stream.share is None:

@@ -1,7 +1,8 @@
-"""Local records (S13.1): what changes local group state, without a dot and never sent, so that a restart finds it again.
+"""Local records (S13.1): changes of local group state, stored so that a restart can replay them.
 
-A command makes a record, applies it, and the record goes to the log: replay does what the command
-did. A record names the creates that were live when it arose, and is void when none of them is live.
+A local record has no dot and is never sent. A command makes a record, applies it, and the engine
+writes it to the log. Replay applies it again. A record names the creates that were live when it
+arose, and is void when none of them is live.
 
 Each kind is a class with its own fields. All kinds have one layout of bytes, in which a field that
 a kind does not have is empty or 0.
@@ -36,7 +37,7 @@ class EntryRef:
 
 
 def entry_of(pending: Pending) -> EntryRef:
-    """The entry that is pending."""
+    """Returns the reference of a pending entry."""
     return EntryRef(pending.region_id, pending.counter, pending.entry_id)
 
 
@@ -50,7 +51,7 @@ class Claim:
 
 
 class RecordHead:
-    """What every record begins with: the group, its creates that were live then, and the time in ms."""
+    """The beginning of every record: the group, its creates live at that time, the time in ms."""
 
     def __init__(self, key: bytes, group: bytes, creates: list[Dot], now_ms: int) -> None:
         self.key: Final = key
@@ -60,7 +61,7 @@ class RecordHead:
 
 
 class LocalRecord:
-    """One record. `may_announce`: it may make something announceable (S8.1)."""
+    """One record. `may_announce`: the record may make acknowledgements announceable (S8.1)."""
 
     kind: ClassVar[int] = 0
 
@@ -71,7 +72,7 @@ class LocalRecord:
         return True
 
     def change(self, delivery: Delivery) -> None:
-        """Does to a group's local state what the record says."""
+        """Changes the local state of the record's group."""
         raise NotImplementedError
 
     def put(self, out: bytearray) -> None:
@@ -90,7 +91,7 @@ class LocalRecord:
         entries_read: int = 0,
         no_ack: bool = False,
     ) -> None:
-        """The one layout of all kinds."""
+        """Writes the layout that all kinds share."""
         head = self.head
         out.append(self.kind)
         put_bytes(out, head.key)
@@ -114,9 +115,9 @@ class LocalRecord:
 
 
 class Delivered(LocalRecord):
-    """XREADGROUP `>`: spans are given, and unless NOACK their entries are pending for the consumer.
+    """XREADGROUP `>`: spans become given, and unless NOACK their entries pend for the consumer.
 
-    `entries_read` is what that statistic becomes.
+    `entries_read` is the new value of that statistic.
     """
 
     kind = 1
@@ -138,7 +139,7 @@ class Delivered(LocalRecord):
         self.no_ack: Final = no_ack
 
     def may_announce(self) -> bool:
-        """What was just delivered is pending, unless nobody is to acknowledge it."""
+        """Delivered entries are pending, unless the read was NOACK."""
         return self.no_ack
 
     def change(self, delivery: Delivery) -> None:
@@ -168,7 +169,7 @@ class Delivered(LocalRecord):
 
 
 class Removed(LocalRecord):
-    """XACK, or a pending entry that exists no more: entries leave the PELs."""
+    """XACK, or pending entries that were deleted: the entries leave the PELs."""
 
     kind = 2
 
@@ -185,7 +186,7 @@ class Removed(LocalRecord):
 
 
 class Claimed(LocalRecord):
-    """XCLAIM, XAUTOCLAIM, and XREADGROUP with an ID: entries are pending for that consumer from now on."""
+    """XCLAIM, XAUTOCLAIM, and XREADGROUP with an ID: entries become pending for the consumer."""
 
     kind = 3
 
@@ -215,7 +216,7 @@ class Claimed(LocalRecord):
 
 
 class ConsumerMade(LocalRecord):
-    """A consumer was made, by a command of its own or by its first read."""
+    """A consumer was created, by XGROUP CREATECONSUMER or by its first read."""
 
     kind = 4
 
@@ -247,9 +248,9 @@ class ConsumerDeleted(LocalRecord):
 
 
 class FloorSet(LocalRecord):
-    """XGROUP SETID: the floor, and of each region log the last entry not above it (S7.4).
+    """XGROUP SETID: the floor, and the last entry not above it in each region log (S7.4).
 
-    What is given beyond that entry is forgotten.
+    The given spans beyond that entry are forgotten.
     """
 
     kind = 6
@@ -279,7 +280,7 @@ class FloorSet(LocalRecord):
 
 
 class FloorRaised(LocalRecord):
-    """XCLAIM LASTID."""
+    """XCLAIM LASTID: raises the floor to an ID (S7.4)."""
 
     kind = 7
 
@@ -289,7 +290,8 @@ class FloorRaised(LocalRecord):
 
     def change(self, delivery: Delivery) -> None:
         delivery.raised_id = max(delivery.raised_id, self.last_id)
-        delivery.cursors.clear()  # they would begin below the raised floor
+        # The remembered cursors would begin below the raised floor.
+        delivery.cursors.clear()
 
     def put(self, out: bytearray) -> None:
         self._put(out, last_id=self.last_id)
@@ -301,7 +303,7 @@ def _put_entry(out: bytearray, entry: EntryRef) -> None:
     put_id(out, entry.entry_id)
 
 
-# -- applying, reading
+# -- applying and reading
 
 
 def apply_local(keyspace: Keyspace, record: LocalRecord) -> None:
@@ -320,7 +322,7 @@ def apply_local(keyspace: Keyspace, record: LocalRecord) -> None:
 
 
 def read_record(reader: Reader) -> LocalRecord:
-    """Reads one record; Malformed when it is of no known kind."""
+    """Reads one record; raises Malformed when its kind is unknown."""
     kind = reader.varint()
     key = reader.bytes_()
     group = reader.bytes_()
@@ -361,7 +363,7 @@ def read_record(reader: Reader) -> LocalRecord:
 
 
 def read_records(body: bytes) -> list[LocalRecord]:
-    """The records of one row."""
+    """Returns the records of one row of the log; raises Malformed when a record is not valid."""
     reader = Reader(body)
     records: list[LocalRecord] = []
     while not reader.at_end():

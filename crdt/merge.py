@@ -1,6 +1,7 @@
-"""The logical stream: the k-way merge of a stream's region logs by (entry ID, region_id) (S1, seed 5).
+"""The logical stream: the k-way merge of the region logs by (entry ID, region_id) (S1, seed 5).
 
-At most sixteen regions exist, so the least of the cursors is found by looking at each: no heap beats that at this size.
+A cluster has at most sixteen regions. So the merge finds the least cursor by looking at each one: a
+heap is not faster at this size.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ from anabranch.crdt.region_log import LogCursor, RegionLog, ReverseCursor
 
 
 class Entry:
-    """One entry as commands see it; its identity is (region_id, counter)."""
+    """One entry as commands see it; its identity is the dot (region_id, counter)."""
 
     def __init__(self, entry_id: int, region_id: int, counter: int, fields: list[bytes]) -> None:
         self.entry_id = entry_id
         self.region_id = region_id
         self.counter = counter
-        self.fields = fields  # field, value, field, value, …
+        # field, value, field, value, …
+        self.fields = fields
 
 
 def lowest(cursors: list[LogCursor]) -> Optional[LogCursor]:
-    """The cursor that stands on the least (ID, region_id), or None when all are at their end. `cursors` ascend by region_id."""
+    """Returns the cursor on the least (ID, region_id), or None when all are at their end.
+
+    `cursors` must ascend by region_id.
+    """
     best: Optional[LogCursor] = None
     for cursor in cursors:
         if cursor.valid and (
@@ -33,7 +38,10 @@ def lowest(cursors: list[LogCursor]) -> Optional[LogCursor]:
 
 
 def highest(cursors: list[ReverseCursor]) -> Optional[ReverseCursor]:
-    """The cursor that stands on the greatest (ID, region_id), or None. `cursors` ascend by region_id."""
+    """Returns the cursor on the greatest (ID, region_id), or None when all are at their end.
+
+    `cursors` must ascend by region_id.
+    """
     best: Optional[ReverseCursor] = None
     for cursor in cursors:
         if cursor.valid and (
@@ -52,7 +60,11 @@ def sorted_logs(logs: dict[int, RegionLog]) -> list[RegionLog]:
 
 
 def forward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> list[Entry]:
-    """Entries with start ≤ ID ≤ end, ascending; at least `count` if there are (below 0: all), never cut between equal IDs (S7.1)."""
+    """Returns the entries with start ≤ ID ≤ end, ascending.
+
+    Stops after `count` entries (below 0: no limit), but never between entries of one ID (S7.1). So
+    the result can be longer than `count`.
+    """
     cursors: list[LogCursor] = []
     for log in sorted_logs(logs):
         cursor = LogCursor(log)
@@ -70,7 +82,7 @@ def forward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> lis
 
 
 def backward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> list[Entry]:
-    """As `forward`, descending from `end` to `start`."""
+    """As `forward`, but descending from `end` to `start`."""
     cursors: list[ReverseCursor] = []
     for log in sorted_logs(logs):
         cursor = ReverseCursor(log)
@@ -98,7 +110,10 @@ def last_entry(logs: dict[int, RegionLog]) -> Optional[Entry]:
 
 
 def with_id(logs: dict[int, RegionLog], entry_id: int) -> list[tuple[int, int]]:
-    """The dots of all entries that bear the ID, ascending by region_id (more than one if duplicated, S5.1)."""
+    """Returns the dots of all entries that bear the ID, ascending by region_id.
+
+    There is more than one dot if regions duplicated the ID (S5.1).
+    """
     dots: list[tuple[int, int]] = []
     for log in sorted_logs(logs):
         counter = log.counter_of_id(entry_id)
@@ -108,7 +123,10 @@ def with_id(logs: dict[int, RegionLog], entry_id: int) -> list[tuple[int, int]]:
 
 
 def prefix_of_count(logs: dict[int, RegionLog], count: int) -> dict[int, int]:
-    """The first `count` entries of the logical stream as a prefix of each region log: region_id → highest counter (S5.2)."""
+    """Returns the first `count` entries of the logical stream as a prefix of each region log.
+
+    The result maps region_id → highest counter of the prefix (S5.2).
+    """
     prefix: dict[int, int] = {}
     cursors: list[LogCursor] = []
     for log in sorted_logs(logs):
@@ -125,7 +143,7 @@ def prefix_of_count(logs: dict[int, RegionLog], count: int) -> dict[int, int]:
 
 
 def prefix_below_id(logs: dict[int, RegionLog], entry_id: int) -> dict[int, int]:
-    """The entries with an ID below `entry_id` as a prefix of each region log."""
+    """Returns the entries with an ID below `entry_id` as a prefix of each region log."""
     prefix: dict[int, int] = {}
     if entry_id > 0:
         for log in logs.values():
@@ -136,7 +154,10 @@ def prefix_below_id(logs: dict[int, RegionLog], entry_id: int) -> dict[int, int]
 
 
 def whole_nodes(logs: dict[int, RegionLog], prefix: dict[int, int], limit: int) -> dict[int, int]:
-    """`prefix` rounded down to whole packed nodes, at most `limit` entries in all (0: no limit): what `~` may trim (S5.2)."""
+    """Rounds `prefix` down to whole packed nodes, which a trim with `~` may remove (S5.2).
+
+    The result covers at most `limit` entries in all; 0 means no limit.
+    """
     result: dict[int, int] = {}
     removed = 0
     for region_id in sorted(prefix):

@@ -1,15 +1,23 @@
-"""A packed node (S12.1): a run of entries of one region log in one buffer, IDs and counters as deltas, no Python object per entry.
+"""The packed node (S12.1): a run of entries of one region log in one buffer.
 
-    base_counter   names: [n, len name, len name, …]          the master fields, those of the entry that opened the node
-    ┌──────────────────────────────────────────────┬────
+IDs and counters are deltas, and an entry needs no Python object of its own.
+
+    base_counter
+    names: [n, len name, len name, …]    the master fields: those of the entry that opened the node
+    data:
+    ┌───────┬───────┬──────────────┬────────────┬────────┬─────────┬──────────────
     │ flags │ ms Δ? │ seq or seq Δ │ counter Δ? │ length │ payload │ next entry …
-    └──────────────────────────────────────────────┴────
-    flags   DELETED; SAME_NAMES: payload is the values [len value, …], else names then values; SAME_MS: no ms Δ, and seq is
-            a Δ; NEXT_COUNTER: no counter Δ, it is 1
+    └───────┴───────┴──────────────┴────────────┴────────┴─────────┴──────────────
 
-The Δ of the first entry are against ID 0-0 and `base_counter`: so the bytes of a run of adds in a block (`crdt/block.py`) and
-those of a node are the same, and a region that merges a run takes it as a node, or appends it by re-writing one entry's Δ.
-The payload is encoded once, for memory, disk and wire (S12.3).
+    DELETED         the entry is removed
+    SAME_NAMES      the payload is the values [len value, …]; without the flag, names then values
+    SAME_MS         there is no ms Δ, and the seq is a Δ
+    NEXT_COUNTER    there is no counter Δ: it is 1
+
+The deltas of the first entry are against ID 0-0 and `base_counter`. So a run of adds in a block
+(`crdt/block.py`) has the same bytes as a node. A region that merges a run takes it over as a node,
+or appends it and writes only the deltas of its first entry anew. The payload is encoded once, for
+memory, disk and wire (S12.3).
 """
 
 from __future__ import annotations
@@ -49,7 +57,7 @@ def encode_values(values: list[bytes]) -> bytes:
 def put_entry(
     out: bytearray, flags: int, ms_delta: int, seq: int, counter_delta: int, payload: bytes
 ) -> None:
-    """Appends one entry; `flags` may hold DELETED and SAME_NAMES, the others follow from the deltas."""
+    """Appends one entry. `flags` may hold DELETED and SAME_NAMES; the deltas set the others."""
     if ms_delta == 0:
         flags |= SAME_MS
     if counter_delta == 1:
@@ -65,20 +73,27 @@ def put_entry(
 
 
 class Scan:
-    """Walks a buffer of entries forward; after `step` returned True the attributes describe one entry, deleted ones included."""
+    """Walks a buffer of entries forward, deleted ones included.
+
+    After `step` returned True, the attributes describe one entry. `step` reads varints in place,
+    without calls, because every read and merge runs through it.
+    """
 
     def __init__(self, data: bytes | bytearray, base_counter: int) -> None:
         self.data = data
-        self.next = 0  # offset of the entry after the current one
-        self.start = 0  # offset of the current entry's flags
+        # Offset of the entry after the current one.
+        self.next = 0
+        # Offset of the current entry's flags.
+        self.start = 0
         self.flags = 0
         self.ms = 0
         self.seq = 0
         self.counter = base_counter
-        self.payload_start = 0  # payload is data[payload_start:next]
+        # The payload is data[payload_start:next].
+        self.payload_start = 0
 
     def step(self) -> bool:
-        """To the next entry; False at the end. Varints are read in place, without calls: every read and merge runs through here."""
+        """Moves to the next entry; returns False at the end."""
         data = self.data
         offset = self.next
         if offset >= len(data):
@@ -145,35 +160,42 @@ class Scan:
 
 
 class PackedNode:
-    """One packed node. Invariant: at least one entry is not deleted, else its log drops it."""
+    """One packed node. Invariant: at least one entry is live; otherwise its log drops the node."""
 
     def __init__(self, names: bytes, base_counter: int) -> None:
         self.names = names
         self.base_counter = base_counter
         self.data: bytearray = bytearray()
-        self.count = 0  # entries, deleted ones included
+        # Number of entries, deleted ones included.
+        self.count = 0
+        # Number of deleted entries.
         self.deleted = 0
-        # ID and counter of the last entry, deleted or not: what the next one's deltas are against.
+        # ID and counter of the last entry, deleted or not: the base of the next entry's deltas.
         self.last_ms = 0
         self.last_seq = 0
         self.last_counter = base_counter
-        # `data` is also held by a checkpoint or snapshot under way: copy before changing.
+        # A checkpoint or snapshot under way also holds `data`: copy before changing.
         self.is_shared = False
-        # Number under which a checkpoint stores it; 0: not stored yet.
+        # Number under which a checkpoint stores the node; 0: not stored yet.
         self.number = 0
-        self.is_unsaved = True  # changed since the last checkpoint, and in its log's `unsaved`
-        self.is_dropped = False  # no longer in its log
-        # Sum of the entries' hashes (S13.9) while its log counts it in, else None.
+        # The node changed since the last checkpoint, and is in the `unsaved` of its log.
+        self.is_unsaved = True
+        # The node is no longer in its log.
+        self.is_dropped = False
+        # Sum of the entries' hashes (S13.9) while its log's total includes it, else None.
         self.share: Optional[int] = None
 
     def before_change(self) -> None:
-        """Every change of `data` begins here; its log has called `RegionLog.changing` before."""
+        """Copies a shared `data`. Every change of `data` begins with this call.
+
+        Before it, the log of the node calls `RegionLog.changing`.
+        """
         if self.is_shared:
             self.data = bytearray(self.data)
             self.is_shared = False
 
     def append(self, ms: int, seq: int, counter: int, names: bytes, values: bytes) -> None:
-        """Adds one entry; its ID and counter must be above the last one's."""
+        """Adds one entry. Its ID and counter must be above those of the last entry."""
         self.before_change()
         flags = SAME_NAMES if names == self.names else 0
         payload = values if flags else names + values
@@ -193,7 +215,11 @@ class PackedNode:
     def append_run(
         self, first: Scan, data: bytes, count: int, last_ms: int, last_seq: int, last_counter: int
     ) -> None:
-        """Adds a whole run whose names are this node's: only the first entry's deltas are written anew, the rest is copied."""
+        """Adds a whole run whose names are those of this node.
+
+        Only the deltas of the first entry are written anew; the rest is copied. `first` stands on
+        the first entry of `data`.
+        """
         self.before_change()
         put_entry(
             self.data,
@@ -212,7 +238,7 @@ class PackedNode:
     def take_run(
         self, data: bytes, count: int, last_ms: int, last_seq: int, last_counter: int
     ) -> None:
-        """Becomes a run: the node is new, and `names` and `base_counter` are the run's."""
+        """Takes over the bytes of a run. The node is new, with the run's names and base_counter."""
         self.data = bytearray(data)
         self.count = count
         self.last_ms = last_ms
@@ -226,13 +252,13 @@ class PackedNode:
         return self.count - self.deleted
 
     def delete_at(self, start: int) -> None:
-        """Marks the entry at offset `start` deleted; it must not be already."""
+        """Marks the entry at offset `start` deleted. The entry must be live."""
         self.before_change()
         self.data[start] |= DELETED
         self.deleted += 1
 
     def rewritten(self) -> PackedNode:
-        """A node of the live entries alone."""
+        """Returns a node with only the live entries."""
         node = PackedNode(self.names, 0)
         scan = self.scan()
         while scan.step():
@@ -254,7 +280,7 @@ class PackedNode:
             self.append(scan.ms, scan.seq, scan.counter, payload[:split], payload[split:])
 
     def fields(self, scan: Scan) -> list[bytes]:
-        """Field, value, field, value, … of the entry that `scan` stands on, in the order in which they were given."""
+        """Returns field, value, field, value, … of the entry that `scan` stands on, as given."""
         if scan.flags & SAME_NAMES:
             return decode_fields(self.names, scan.payload())
         payload = scan.payload()
@@ -262,7 +288,10 @@ class PackedNode:
         return decode_fields(payload[:split], payload[split:])
 
     def hash_entries(self, region_id: int) -> int:
-        """Sum of the hashes of the live entries (dot, ID, fields), modulo 2**128: a function of the entries, not of their layout."""
+        """Returns the sum of the hashes of the live entries (dot, ID, fields), modulo 2**128.
+
+        The sum depends on the entries and not on their layout.
+        """
         total = 0
         names = self.names
         scan = self.scan()
@@ -296,7 +325,7 @@ def _varint_at(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def names_end(payload: bytes) -> int:
-    """Offset at which the names of a names-then-values payload end."""
+    """Returns the offset at which the names of a names-then-values payload end."""
     count, offset = _varint_at(payload, 0)
     for _ in range(count):
         length, offset = _varint_at(payload, offset)
@@ -305,7 +334,7 @@ def names_end(payload: bytes) -> int:
 
 
 def decode_fields(names: bytes, values: bytes) -> list[bytes]:
-    """Field, value, field, value, …"""
+    """Returns field, value, field, value, …"""
     count, name_offset = _varint_at(names, 0)
     value_offset = 0
     result: list[bytes] = []
@@ -320,9 +349,10 @@ def decode_fields(names: bytes, values: bytes) -> list[bytes]:
 
 
 def check_entries(names: bytes, data: bytes, base_counter: int) -> tuple[int, int, int, int, int]:
-    """Reads a run from outside to its end; ValueError if it is malformed or not ascending.
+    """Reads a run of entries to its end and checks it.
 
-    Returns (count, deleted, last ms, last seq, last counter).
+    Returns (count, deleted, last ms, last seq, last counter). Raises ValueError if the run is
+    malformed or its IDs do not ascend.
     """
     count = 0
     deleted = 0

@@ -1,6 +1,7 @@
-"""Pending entries lists (S1, seed 2): entries delivered to a group and not yet acknowledged, keyed by dot, found by ID.
+"""Pending entries lists (S1, seed 2): entries delivered to a group and not yet acknowledged.
 
-A stream keeps a PEL per region log (seed 5), ordered by (entry ID, counter); what takes IDs acts on every entry that bears one.
+Entries are keyed by dot and found by ID. A PEL has a part per region log (seed 5), ordered by
+(entry ID, counter). Commands that take an ID act on every entry that bears it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Pel:
         self.length = 0
 
     def add(self, pending: Pending) -> None:
-        """Adds or replaces."""
+        """Adds a pending entry, or replaces the one with its dot and ID."""
         entries = self.by_region.get(pending.region_id)
         if entries is None:
             entries = self.by_region[pending.region_id] = SortedDict()
@@ -63,7 +64,7 @@ class Pel:
         return None if entries is None else entries.get((entry_id, counter))
 
     def with_id(self, entry_id: int) -> list[Pending]:
-        """All that bear the ID, ascending by (region_id, counter)."""
+        """Returns all pending entries that bear the ID, ascending by (region_id, counter)."""
         found: list[Pending] = []
         for region_id in sorted(self.by_region):
             entries = self.by_region[region_id]
@@ -74,14 +75,17 @@ class Pel:
         return found
 
     def in_region(self, region_id: int, start: int, end: int) -> Iterator[Pending]:
-        """Those of one region log with start ≤ ID ≤ end, ascending."""
+        """Yields the pending entries of one region log with start ≤ ID ≤ end, ascending."""
         entries = self.by_region.get(region_id)
         if entries is not None:
             for key in entries.irange((start, 0), (end + 1, 0), (True, False)):
                 yield entries[key]
 
     def ascending(self, start: int, end: int) -> Iterator[Pending]:
-        """Those with start ≤ ID ≤ end, by (ID, region_id): the merge of the regions' PELs (S7.5)."""
+        """Yields the pending entries with start ≤ ID ≤ end, ascending by (ID, region_id).
+
+        This is the merge of the parts of all region logs (S7.5).
+        """
         heads: list[tuple[Pending, Iterator[Pending]]] = []
         for region_id in sorted(self.by_region):
             iterator = self.in_region(region_id, start, end)
@@ -109,7 +113,7 @@ class Pel:
         ]
 
     def covered_by(self, region_id: int, start: int, end: int) -> list[Pending]:
-        """Those of one region log whose counter lies in (start, end]."""
+        """Returns the pending entries of one region log whose counter lies in (start, end]."""
         entries = self.by_region.get(region_id)
         return (
             []
@@ -118,7 +122,7 @@ class Pel:
         )
 
     def bounds(self) -> Optional[tuple[int, int]]:
-        """(lowest, highest) entry ID, or None when empty."""
+        """Returns (lowest, highest) entry ID, or None when the list is empty."""
         lows = [entries.keys()[0][0] for entries in self.by_region.values() if entries]
         highs = [entries.keys()[-1][0] for entries in self.by_region.values() if entries]
         return (min(lows), max(highs)) if lows else None

@@ -1,6 +1,7 @@
-"""A place in every region log of a stream: where a group starts, or a floor that SETID set (S6.3, S6.4).
+"""A place in every region log of a stream: the start of a group, or a floor that SETID set.
 
-Only what a user gave as an ID is an ID; all else (`$`) is counters, because after an expiry an ID can come again and a counter cannot.
+(S6.3, S6.4.) A place is an entry ID only where a user gave an ID. Every other place (`$`) is a
+counter per region log, because an ID can recur after an expiry and a counter cannot.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from anabranch.crdt.vector import Vector
 
 
 class Place:
-    """Either an entry ID that applies to every region log, or a counter per region log (0 where none is named)."""
+    """Either one entry ID for every region log, or a counter per region log (0 where absent)."""
 
     def __init__(self, is_id: bool, entry_id: int, counters: Vector) -> None:
         self.is_id: Final = is_id
@@ -21,11 +22,14 @@ class Place:
         self.counters: Final = counters
 
     def is_below(self, region_id: int, counter: int, entry_id: int) -> bool:
-        """Whether that entry lies above this place."""
+        """Whether the entry with this dot and ID lies above this place."""
         return entry_id > self.entry_id if self.is_id else counter > self.counters.get(region_id, 0)
 
     def counter_in(self, log: RegionLog) -> int:
-        """The counter of the log's last entry not above this place, 0 if none (S8.1: never less)."""
+        """Returns the counter of the log's last entry not above this place, 0 if none.
+
+        A run of acknowledgements that begins here must not begin lower (S8.1).
+        """
         return (
             log.last_counter_not_above(self.entry_id)
             if self.is_id

@@ -1,7 +1,8 @@
-"""The ordered map of one region log: from 128-bit entry ID to packed node (S12.1).
+"""The ordered map of one region log, from 128-bit entry ID to packed node (S12.1).
 
-Nodes only come at the end and go mostly at the front, so sorted parallel arrays with binary search serve; a node holds a hundred
-entries, so even a log of a hundred million moves no more than a million pointers, and that only when a node goes.
+The map is a set of sorted parallel arrays with binary search. Nodes are added only at the end and
+removed mostly at the front. A node holds about 100 entries, so removing a node from a log of
+100 million entries moves at most a million pointers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from anabranch.crdt.node import PackedNode
 
 
 class Rax:
-    """Nodes ascending by first entry ID and, what is the same order, by first counter (S1, "Region log")."""
+    """The nodes, ascending by first entry ID and by first counter: both orders agree (S1)."""
 
     def __init__(self) -> None:
         self.first_ids: list[int] = []
@@ -20,11 +21,11 @@ class Rax:
         self.nodes: list[PackedNode] = []
 
     def index_by_id(self, entry_id: int) -> int:
-        """Index of the last node that begins at or below `entry_id`; -1 if all begin above."""
+        """Returns the index of the last node that begins at or below `entry_id`, or -1."""
         return bisect_right(self.first_ids, entry_id) - 1
 
     def index_by_counter(self, counter: int) -> int:
-        """Index of the last node that begins at or below `counter`; -1 if all begin above."""
+        """Returns the index of the last node that begins at or below `counter`, or -1."""
         return bisect_right(self.first_counters, counter) - 1
 
     def push(self, node: PackedNode, first_id: int, first_counter: int) -> None:
@@ -33,7 +34,7 @@ class Rax:
         self.first_counters.append(first_counter)
 
     def replace(self, index: int, node: PackedNode) -> None:
-        """Puts a rewritten node where its former self was."""
+        """Replaces the node at `index` by its rewritten form."""
         scan = node.scan()
         scan.step()
         self.nodes[index] = node

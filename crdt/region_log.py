@@ -1,6 +1,7 @@
-"""The entries of one stream added by one region, in that region's rax (S1, seed 5): appended at the end, removed anywhere.
+"""The region log: the entries of one stream that one region added, in a rax (S1, seed 5).
 
-Invariant: among the entries present, IDs and counters ascend together, so a prefix by one is a prefix by the other.
+Entries are appended at the end and removed anywhere. Invariant: among the entries present, IDs and
+counters ascend together, so a prefix by ID is a prefix by counter and the reverse.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from anabranch.crdt.rax import Rax
 
 
 class NodeLimits:
-    """When a packed node is full (S12.1); 0 means no limit. One object is shared by all logs, so a setting changes them all."""
+    """The size at which a packed node is full (S12.1), in entries and bytes; 0 means no limit.
+
+    All logs of a region share one object, so a change of the setting reaches all of them.
+    """
 
     def __init__(self, max_entries: int = 100, max_bytes: int = 4096) -> None:
         self.max_entries = max_entries
@@ -27,8 +31,8 @@ class RegionLog:
         self.limits = limits
         self.rax = Rax()
         self.length = 0
-        # Checkpoint bookkeeping: nodes changed since the last one, numbers of stored nodes that are no longer here, and the
-        # next number to give.
+        # Checkpoint bookkeeping: the nodes changed since the last checkpoint, the numbers of
+        # stored nodes that are no longer here, and the next number to give.
         self.unsaved: list[PackedNode] = []
         self.dropped_numbers: list[int] = []
         self.next_number = 1
@@ -36,10 +40,10 @@ class RegionLog:
         self.share_total = 0
         self.unhashed: list[PackedNode] = []
 
-    # -- bookkeeping of nodes ----------------------------------------------------------------------------------------
+    # -- bookkeeping of nodes
 
     def changing(self, node: PackedNode) -> None:
-        """Called before a node of this log changes."""
+        """Notes that a node of this log is about to change. Callers call this before the change."""
         if node.share is not None:
             self.share_total -= node.share
             node.share = None
@@ -49,25 +53,25 @@ class RegionLog:
             self.unsaved.append(node)
 
     def _adopt(self, node: PackedNode) -> None:
-        """A node that is new in this log."""
+        """Notes a node that is new in this log."""
         self.unhashed.append(node)
         self.unsaved.append(node)
 
     def _leave(self, node: PackedNode) -> None:
-        """A node that is replaced by another in this log."""
+        """Notes a node that another node replaces in this log."""
         node.is_dropped = True
         if node.share is not None:
             self.share_total -= node.share
             node.share = None
 
     def _forget(self, node: PackedNode) -> None:
-        """A node that is gone for good."""
+        """Notes a node that is removed and not replaced."""
         self._leave(node)
         if node.number:
             self.dropped_numbers.append(node.number)
 
     def push(self, node: PackedNode, first_id: int, first_counter: int) -> None:
-        """Puts a whole node, made elsewhere, at the end (a checkpoint or a snapshot being loaded)."""
+        """Puts a whole node at the end, as the load of a checkpoint or a snapshot does."""
         self.rax.push(node, first_id, first_counter)
         self.length += node.live()
         if node.share is None:
@@ -77,7 +81,7 @@ class RegionLog:
         if node.is_unsaved:
             self.unsaved.append(node)
 
-    # -- adding ------------------------------------------------------------------------------------------------------
+    # -- adding
 
     def _fits(self, node: PackedNode, entries: int, size: int) -> bool:
         limits = self.limits
@@ -86,12 +90,16 @@ class RegionLog:
         return not limits.max_bytes or len(node.data) + size <= limits.max_bytes
 
     def append(self, ms: int, seq: int, counter: int, names: bytes, values: bytes) -> bool:
-        """Adds an entry above all present ones in ID and counter. True when it opened a new node."""
+        """Adds an entry; returns True when the entry opened a new node.
+
+        Its ID and counter must be above those of all entries present.
+        """
         nodes = self.rax.nodes
         self.length += 1
         if nodes:
             node = nodes[-1]
-            # The last entry of the node may be a deleted one of a higher ID (after an expiry an ID can come again).
+            # The last entry of the node may be a deleted one of a higher ID, because an ID can
+            # recur after an expiry.
             ascends = ms > node.last_ms or (ms == node.last_ms and seq > node.last_seq)
             if ascends and self._fits(node, 1, len(values) + 4):
                 if node.share is not None or not node.is_unsaved:
@@ -114,7 +122,11 @@ class RegionLog:
         last_seq: int,
         last_counter: int,
     ) -> None:
-        """Adds a run of `count` entries encoded as in a node (`crdt/node.py`), a node at a time where it fits."""
+        """Adds a run of `count` entries that is encoded as in a node (`crdt/node.py`).
+
+        The run is appended to the last node or becomes a node by itself where the limits allow it;
+        otherwise its entries are added one by one.
+        """
         first = Scan(data, base_counter)
         first.step()
         nodes = self.rax.nodes
@@ -153,7 +165,8 @@ class RegionLog:
         if (limits.max_entries and count > limits.max_entries) or (
             limits.max_bytes and count > 1 and len(data) > limits.max_bytes
         ):
-            self._append_each(names, data, base_counter)  # cut by a region with other limits
+            # The region that cut the run has other limits.
+            self._append_each(names, data, base_counter)
             return
         node = PackedNode(names, base_counter)
         node.take_run(data, count, last_ms, last_seq, last_counter)
@@ -175,10 +188,13 @@ class RegionLog:
             split = names_end(payload)
             self.append(scan.ms, scan.seq, scan.counter, payload[:split], payload[split:])
 
-    # -- finding -----------------------------------------------------------------------------------------------------
+    # -- finding
 
     def _scan_to_counter(self, counter: int) -> tuple[int, Optional[Scan]]:
-        """(node index, scan standing on the present entry of that counter), or (-1, None)."""
+        """Finds the present entry with that counter.
+
+        Returns (node index, scan that stands on the entry), or (-1, None).
+        """
         index = self.rax.index_by_counter(counter)
         if index >= 0:
             scan = self.rax.nodes[index].scan()
@@ -191,29 +207,32 @@ class RegionLog:
         return self._scan_to_counter(counter)[0] >= 0
 
     def id_at(self, counter: int) -> int:
-        """The ID of the present entry with that counter; -1 if there is none."""
+        """Returns the ID of the present entry with that counter; -1 if there is none."""
         scan = self._scan_to_counter(counter)[1]
         return -1 if scan is None else scan.id()
 
     def fields_at(self, counter: int) -> Optional[list[bytes]]:
-        """Field, value, … of the present entry with that counter, or None."""
+        """Returns field, value, … of the present entry with that counter, or None."""
         index, scan = self._scan_to_counter(counter)
         return None if scan is None else self.rax.nodes[index].fields(scan)
 
     def counter_of_id(self, entry_id: int) -> int:
-        """The counter of the present entry with that ID; 0 if there is none (at most one region log entry bears an ID)."""
+        """Returns the counter of the present entry with that ID; 0 if there is none.
+
+        At most one entry of a region log bears an ID.
+        """
         cursor = LogCursor(self)
         cursor.seek_id(entry_id)
         return cursor.counter if cursor.valid and cursor.id() == entry_id else 0
 
     def last_counter_not_above(self, entry_id: int) -> int:
-        """The counter of the last present entry with an ID of at most `entry_id`; 0 if there is none."""
+        """Returns the counter of the last present entry with an ID ≤ `entry_id`; 0 if none."""
         cursor = ReverseCursor(self)
         cursor.seek_id(entry_id)
         return cursor.counter if cursor.valid else 0
 
     def last_counter_up_to(self, counter: int) -> int:
-        """The counter of the last present entry with a counter of at most `counter`; 0 if there is none."""
+        """Returns the counter of the last present entry with a counter ≤ `counter`; 0 if none."""
         rax = self.rax
         index = rax.index_by_counter(counter)
         while index >= 0:
@@ -228,7 +247,7 @@ class RegionLog:
         return 0
 
     def count_above(self, counter: int) -> int:
-        """How many entries present have a counter above `counter`."""
+        """Returns the number of entries present with a counter above `counter`."""
         rax = self.rax
         index = rax.index_by_counter(counter)
         total = 0
@@ -241,10 +260,10 @@ class RegionLog:
                     total += 1
         return total
 
-    # -- removing ----------------------------------------------------------------------------------------------------
+    # -- removing
 
     def remove(self, counter: int) -> int:
-        """Removes the entry with that counter; its ID, or -1 if it is not here."""
+        """Removes the entry with that counter; returns its ID, or -1 if it is not present."""
         index, scan = self._scan_to_counter(counter)
         if scan is None:
             return -1
@@ -256,7 +275,10 @@ class RegionLog:
         return scan.id()
 
     def remove_prefix(self, counter: int) -> tuple[int, int]:
-        """Removes every entry with a counter of at most `counter`; (how many, highest ID among them or -1)."""
+        """Removes every entry with a counter ≤ `counter`.
+
+        Returns (number of entries removed, highest ID among them or -1).
+        """
         rax = self.rax
         index = rax.index_by_counter(counter)
         if index < 0:
@@ -270,7 +292,8 @@ class RegionLog:
             while scan.step() and scan.counter <= counter:
                 if not scan.flags & DELETED:
                     partial.delete_at(scan.start)
-                    scan.data = partial.data  # the first change may have copied the buffer
+                    # The first change may have copied the buffer.
+                    scan.data = partial.data
                     removed += 1
                     highest = scan.id()
             if partial.live() == 0:
@@ -290,7 +313,7 @@ class RegionLog:
         return removed, highest
 
     def _highest_before(self, index: int) -> int:
-        """The highest ID present in the nodes before `index`."""
+        """Returns the highest ID present in the nodes before `index`."""
         highest = -1
         scan = self.rax.nodes[index - 1].scan()
         while scan.step():
@@ -299,7 +322,10 @@ class RegionLog:
         return highest
 
     def _tidy(self, index: int) -> None:
-        """Drops an empty node; rewrites one with more than half deleted, and glues it to a sparse neighbour (S12.2)."""
+        """Drops an empty node, or rewrites a node with more than half of its entries deleted.
+
+        A rewritten node is glued to a neighbour where both fit into one node (S12.2).
+        """
         rax = self.rax
         node = rax.nodes[index]
         if node.live() == 0:
@@ -327,7 +353,8 @@ class RegionLog:
         first = after.scan()
         first.step()
         if first.id() <= (node.last_ms << 64 | node.last_seq):
-            return  # a deleted entry of a higher ID stands at the end
+            # A deleted entry of a higher ID stands at the end of the first node.
+            return
         self.changing(node)
         scan = after.scan()
         while scan.step():
@@ -336,10 +363,10 @@ class RegionLog:
         self._forget(after)
         rax.drop(index + 1, index + 2)
 
-    # -- digest ------------------------------------------------------------------------------------------------------
+    # -- digest
 
     def hash_some(self, entries_max: int) -> int:
-        """Hashes changed nodes until about `entries_max` entries are hashed; how many were."""
+        """Hashes changed nodes until about `entries_max` entries are done; returns how many."""
         done = 0
         while self.unhashed and done < entries_max:
             node = self.unhashed.pop()
@@ -350,13 +377,16 @@ class RegionLog:
         return done
 
     def digest_share(self) -> int:
-        """Sum of the entries' hashes; only changed nodes are hashed again (S13.9)."""
+        """Returns the sum of the entries' hashes; only changed nodes are hashed again (S13.9)."""
         self.hash_some(1 << 62)
         return self.share_total & DIGEST_MASK
 
 
 class LogCursor:
-    """Walks the entries present of one region log upward; good until the log changes. `valid` says whether it stands on one."""
+    """Walks the present entries of one region log upward; usable until the log changes.
+
+    `valid` is True while the cursor stands on an entry.
+    """
 
     def __init__(self, log: RegionLog) -> None:
         self.log = log
@@ -375,7 +405,7 @@ class LogCursor:
         return self.log.rax.nodes[self._index].fields(self._scan)
 
     def seek_id(self, entry_id: int) -> None:
-        """Stands on the first entry with an ID of at least `entry_id`."""
+        """Moves to the first entry with an ID ≥ `entry_id`."""
         self._enter(max(self.log.rax.index_by_id(entry_id), 0))
         ms = entry_id >> 64
         seq = entry_id & 0xFFFFFFFFFFFFFFFF
@@ -383,7 +413,7 @@ class LogCursor:
             self.step()
 
     def seek_counter(self, counter: int) -> None:
-        """Stands on the first entry with a counter above `counter`."""
+        """Moves to the first entry with a counter above `counter`."""
         self._enter(max(self.log.rax.index_by_counter(counter), 0))
         while self.valid and self.counter <= counter:
             self.step()
@@ -399,7 +429,7 @@ class LogCursor:
             self.valid = False
 
     def step(self) -> None:
-        """To the next entry present; `valid` becomes False at the end."""
+        """Moves to the next present entry; `valid` becomes False at the end."""
         scan = self._scan
         while True:
             if scan.step():
@@ -419,7 +449,7 @@ class LogCursor:
 
 
 class ReverseCursor:
-    """Walks the entries present of one region log downward; good until the log changes."""
+    """Walks the present entries of one region log downward; usable until the log changes."""
 
     def __init__(self, log: RegionLog) -> None:
         self.log = log
@@ -430,7 +460,8 @@ class ReverseCursor:
         self.seq = 0
         self._index = -1
         self._at = -1
-        # (counter, ms, seq, flags, payload start, payload end) of the present entries of the node stood in
+        # (counter, ms, seq, flags, payload start, payload end) of the present entries of the node
+        # at `_index`.
         self._entries: list[tuple[int, int, int, int, int, int]] = []
 
     def id(self) -> int:
@@ -446,7 +477,7 @@ class ReverseCursor:
         return node.fields(scan)
 
     def seek_id(self, entry_id: int) -> None:
-        """Stands on the last entry with an ID of at most `entry_id`."""
+        """Moves to the last entry with an ID ≤ `entry_id`."""
         self._index = self.log.rax.index_by_id(entry_id) + 1
         self._at = 0
         self.valid = True

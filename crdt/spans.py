@@ -1,4 +1,7 @@
-"""Sets of counters of one region log as disjoint spans `(from, to]`; nearly always one span, whose end is a cursor (S1, S7.3)."""
+"""Sets of counters of one region log, as disjoint spans `(from, to]` (S1, S7.3).
+
+Such a set is nearly always one span. The end of that span then serves as a cursor.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ from bisect import bisect_left, bisect_right
 
 from anabranch.crdt.encoding import Malformed, Reader, put_id, put_varint
 
+# The end of a span whose entry ID is not known.
 UNKNOWN_ID = 0
 
 
 class Spans:
-    """Spans ascending, never touching: `(a, b]` and `(b, c]` become `(a, c]`. Each keeps the entry ID of its end (S7.6).
+    """A set of spans. They ascend and never touch: `(a, b]` and `(b, c]` become `(a, c]`.
 
-    The ID is a function of the end's dot, so equal sets have equal IDs, except that a piece cut out of a span may
-    have UNKNOWN_ID.
+    Each span keeps the entry ID of its end (S7.6). The ID is a function of the end's dot, so equal
+    sets have equal IDs, except that a piece cut out of a span may have UNKNOWN_ID.
     """
 
     def __init__(self) -> None:
@@ -32,7 +36,7 @@ class Spans:
         return other
 
     def add(self, start: int, end: int, end_id: int) -> None:
-        """Joins `(start, end]` in."""
+        """Adds the counters of `(start, end]`; `end_id` is the entry ID of `end`."""
         if end <= start:
             return
         low = bisect_left(self.ends, start)
@@ -55,12 +59,12 @@ class Spans:
         return index < len(self.ends) and self.starts[index] < counter
 
     def end_covering(self, counter: int) -> int:
-        """The end of the span that holds `counter`; 0 if none does."""
+        """Returns the end of the span that holds `counter`; 0 if no span holds it."""
         index = bisect_left(self.ends, counter)
         return self.ends[index] if index < len(self.ends) and self.starts[index] < counter else 0
 
     def truncate(self, counter: int, counter_id: int) -> None:
-        """Forgets everything above `counter`, whose entry ID is `counter_id`."""
+        """Removes the counters above `counter`, whose entry ID is `counter_id`."""
         index = bisect_left(self.ends, counter)
         if index < len(self.ends) and self.starts[index] < counter:
             if self.ends[index] > counter:
@@ -72,7 +76,7 @@ class Spans:
         del self.end_ids[index:]
 
     def minus(self, other: Spans) -> Spans:
-        """What is here and not in `other`."""
+        """Returns the counters of this set that `other` lacks."""
         result = Spans()
         for index in range(len(self.starts)):
             start = self.starts[index]
@@ -87,7 +91,7 @@ class Spans:
         return result
 
     def highest_end(self) -> tuple[int, int]:
-        """(counter, entry ID) of the last end; (0, 0) for the empty set."""
+        """Returns (counter, entry ID) of the last end; (0, 0) for the empty set."""
         return (self.ends[-1], self.end_ids[-1]) if self.ends else (0, 0)
 
     def equals(self, other: Spans) -> bool:

@@ -1,6 +1,7 @@
-"""State as bytes: the parts of a key for checkpoints (`region/storage`) and snapshots (S11), and packed nodes.
+"""The bytes of state: keys and packed nodes, in checkpoints (`region/storage`) and snapshots (S11).
 
-The converged part and what is kept until stable travel in snapshots; the local part is for the region's own disk alone.
+Snapshots carry the converged part of a key, and the part that is kept until causally stable. Only
+checkpoints, on the region's own disk, carry the local part.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ STATE_VERSION: Final = 2
 SNAPSHOT_VERSION: Final = 2
 
 
-# -- packed nodes ----------------------------------------------------------------------------------------------------
+# -- packed nodes
 
 
 class NodeImage:
-    """A packed node as it was at a cut: it shares the buffer until the node changes (`PackedNode.is_shared`)."""
+    """A packed node as it was at a cut.
+
+    The image shares the node's buffer until the node changes (`PackedNode.is_shared`).
+    """
 
     def __init__(self, region_id: int, node: PackedNode) -> None:
         node.is_shared = True
@@ -51,7 +55,10 @@ class NodeImage:
         return len(self.data) + len(self.names) + 64
 
     def encoded(self) -> bytes:
-        """A checksum, then what describes the node, then its buffer: so that it is read back without looking at each entry."""
+        """Returns a checksum, the attributes of the node, and its buffer.
+
+        With the attributes stored, `read_node` does not have to look at each entry.
+        """
         out = bytearray()
         put_varint(out, self.base_counter)
         put_varint(out, self.count)
@@ -66,7 +73,7 @@ class NodeImage:
 
 
 def read_node(body: bytes) -> PackedNode:
-    """The node that `NodeImage.encoded` wrote; Malformed if a bit of it changed."""
+    """Reads a node that `NodeImage.encoded` wrote; raises Malformed if a bit of it changed."""
     if xxh3_64_digest(body[8:]) != body[:8]:
         raise Malformed("a packed node's checksum is wrong")
     reader = Reader(body, 8)
@@ -93,11 +100,15 @@ def push_node(stream: Stream, region_id: int, node: PackedNode) -> None:
     stream.log(region_id).push(node, scan.id(), scan.counter)
 
 
-# -- a key -----------------------------------------------------------------------------------------------------------
+# -- a key
 
 
 def put_converged(out: bytearray, stream: Stream) -> None:
-    """All but the entries: header, creates, deadlines, configurations; tombstones, clears, pairs, touched."""
+    """Writes a key without its entries and its local part.
+
+    These are header, creates, deadlines and configurations (converged), then tombstones, clears,
+    `touched` and pairs (kept until stable).
+    """
     put_varint(out, STATE_VERSION)
     put_varint(out, len(stream.header))
     for region_id in sorted(stream.header):
@@ -151,7 +162,10 @@ def _put_until_stable(out: bytearray, stream: Stream) -> None:
 
 
 def read_converged(reader: Reader, stream: Stream) -> int:
-    """Reads what `put_converged` wrote into an empty stream; the version of what was read."""
+    """Reads the bytes of `put_converged` into an empty stream; returns their version.
+
+    Raises Malformed if the version is unknown or the bytes are not valid.
+    """
     version = reader.varint()
     if not 1 <= version <= STATE_VERSION:
         raise Malformed("state of an unknown version")
@@ -198,7 +212,7 @@ def _read_until_stable(reader: Reader, stream: Stream) -> None:
 
 
 def put_local(out: bytearray, stream: Stream) -> None:
-    """Local group state and statistics: for this region's own disk."""
+    """Writes local group state and statistics, for this region's own disk."""
     put_varint(out, stream.entries_added)
     put_id(out, stream.max_deleted_id)
     put_varint(out, stream.iids_added)
@@ -215,7 +229,7 @@ def put_local(out: bytearray, stream: Stream) -> None:
 
 
 def read_local(reader: Reader, stream: Stream, version: int = STATE_VERSION) -> None:
-    """Reads what `put_local` wrote; `version` is that of the converged part before it."""
+    """Reads the bytes of `put_local`; `version` is that of the converged part before them."""
     stream.entries_added = reader.varint()
     stream.max_deleted_id = reader.id_()
     stream.iids_added = reader.varint()
@@ -286,7 +300,7 @@ def _read_delivery(reader: Reader) -> Delivery:
     return delivery
 
 
-# -- snapshots -------------------------------------------------------------------------------------------------------
+# -- snapshots
 
 _HEAD: Final = 1
 _KEY: Final = 2
@@ -294,7 +308,10 @@ _NODE: Final = 3
 
 
 class SnapshotCut:
-    """A consistent cut of a keyspace (S11.2): encoded lazily, while the keyspace goes on. `position` is what must be on disk first."""
+    """A consistent cut of a keyspace (S11.2), encoded lazily while the keyspace changes.
+
+    `position` is the log position that must be on disk before the snapshot is sent.
+    """
 
     def __init__(self, keyspace: Keyspace, position: int) -> None:
         self.position = position
@@ -321,7 +338,8 @@ class SnapshotCut:
                 for node in log.rax.nodes
             ]
             self._keys.append((bytes(out), images))
-        # How many records follow: else a snapshot that lost its end would read as one in which all that is missing was removed.
+        # The number of records that follow. Without it, a snapshot that lost its end would read as
+        # one in which the missing elements were removed.
         put_varint(head, sum(1 + len(images) for _, images in self._keys))
         self._head = bytes(head)
 
@@ -336,7 +354,10 @@ class SnapshotCut:
                 yield bytes(out)
 
     def chunks(self, bytes_max: int) -> Iterator[bytes]:
-        """The snapshot in pieces of about `bytes_max` bytes (a larger record is a piece by itself)."""
+        """Yields the snapshot in pieces of about `bytes_max` bytes.
+
+        A larger record is a piece by itself.
+        """
         chunk = bytearray()
         for record in self._records():
             if chunk and len(chunk) + len(record) > bytes_max:
@@ -347,10 +368,14 @@ class SnapshotCut:
 
 
 def read_snapshot(chunks: list[bytes], limits: NodeLimits) -> Keyspace:
-    """The keyspace that was cut, without local state; Malformed if the chunks are not a whole snapshot."""
+    """Returns the keyspace that was cut, without local state.
+
+    Raises Malformed if the chunks are not a whole snapshot.
+    """
     keyspace = Keyspace(0, limits)
     stream: Optional[Stream] = None
-    awaited = -1  # records still to come; -1: the head is
+    # Number of records still to come; -1: the head has not come yet.
+    awaited = -1
     for chunk in chunks:
         reader = Reader(chunk)
         while not reader.at_end():

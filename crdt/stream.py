@@ -1,4 +1,7 @@
-"""The state of one key (S3): region logs, header, groups, tombstones, deadlines, idempotency, statistics."""
+"""The state of one key (S3).
+
+It consists of region logs, header, groups, tombstones, deadlines, idempotency pairs and statistics.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from anabranch.crdt.idempotency import PairLimits, Pairs
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.vector import Dot, Vector, covers, dot_order
 
-# A deadline of PERSIST: longer than any (S10.2).
+# The deadline that PERSIST sets: longer than any other (S10.2).
 NEVER: Final = (1 << 64) - 1
 
 
 class Stream:
-    """One stream key. Whether it exists for a client is `exists_at`; what it holds may outlive that."""
+    """One stream key. `exists_at` says whether a client sees it; its state may outlive that."""
 
     def __init__(
         self, key: bytes, limits: NodeLimits, pair_limits: Optional[PairLimits] = None
@@ -23,34 +26,42 @@ class Stream:
         self.limits = limits
         # -- converged state
         self.logs: dict[int, RegionLog] = {}
-        # region_id → (counter, entry ID) of its newest add or XSETID; observed-remove (S3)
+        # region_id → (counter, entry ID) of its newest add or XSETID; observed-remove (S3).
         self.header: dict[int, tuple[int, int]] = {}
         self.groups: dict[bytes, Group] = {}
-        self.deadlines: dict[Dot, int] = {}  # dot → ms since the epoch, or NEVER (S10.2)
-        self.configurations: dict[
-            Dot, tuple[int, int]
-        ] = {}  # dot → (duration in s, maxsize) (S9.4)
+        # dot → ms since the epoch, or NEVER (S10.2).
+        self.deadlines: dict[Dot, int] = {}
+        # dot → (duration in s, maxsize) (S9.4).
+        self.configurations: dict[Dot, tuple[int, int]] = {}
         # -- kept until causally stable
-        self.tombstones: dict[bytes, Vector] = {}  # group name → destroys (S6.1)
-        self.tombstone_of_all: Vector = {}  # DELs: for all names
-        self.clears: Vector = {}  # joined vectors of what cleared pairs (S11.3)
+        # Group name → the dots of its newest destroys, as a vector (S6.1).
+        self.tombstones: dict[bytes, Vector] = {}
+        # The dots of the newest DELs, which destroy the groups of all names.
+        self.tombstone_of_all: Vector = {}
+        # Joined vectors of the effects that cleared pairs (S11.3).
+        self.clears: Vector = {}
         self.pairs = Pairs(pair_limits or PairLimits())
-        self.touched: Vector = {}  # newest effect on this key per region
+        # region_id → counter of its newest effect on this key.
+        self.touched: Vector = {}
         # -- local statistics (S3.4)
         self.entries_added = 0
         self.max_deleted_id = 0
         self.iids_added = 0
         self.iids_duplicates = 0
         # -- volatile
-        self.change = 0  # number of the last change that clients could notice (WATCH)
-        self.xread_high_id = 0  # highest ID that any XREAD here has returned (S7.2)
-        self.stored_number = 0  # under which its checkpoint stores it; 0: not stored yet
-        self.share: Optional[int] = None  # cached digest
+        # Number of the last change that clients could notice (WATCH).
+        self.change = 0
+        # Highest ID that any XREAD in this region has returned (S7.2).
+        self.xread_high_id = 0
+        # Number under which a checkpoint stores the key; 0: not stored yet.
+        self.stored_number = 0
+        # Cached digest; None: to be computed.
+        self.share: Optional[int] = None
 
-    # -- existence ---------------------------------------------------------------------------------------------------
+    # -- existence
 
     def last_id(self) -> int:
-        """The highest ID in the header (S3.2); 0 without one."""
+        """Returns the highest ID in the header (S3.2); 0 if the header is empty."""
         highest = 0
         for _, entry_id in self.header.values():
             if entry_id > highest:
@@ -64,7 +75,10 @@ class Stream:
         return total
 
     def winning_deadline(self) -> Optional[tuple[Dot, int]]:
-        """(dot, deadline): the longest, on a tie of the highest dot (S10.2); None without deadlines."""
+        """Returns (dot, deadline) of the longest deadline, on a tie of the highest dot (S10.2).
+
+        Returns None without deadlines.
+        """
         best: Optional[Dot] = None
         for dot, at_ms in self.deadlines.items():
             if best is None or (at_ms, dot_order(dot)) > (self.deadlines[best], dot_order(best)):
@@ -72,7 +86,7 @@ class Stream:
         return None if best is None else (best, self.deadlines[best])
 
     def is_hidden(self, clock_ms: int) -> bool:
-        """Whether a deadline has passed (S10.2)."""
+        """Whether the winning deadline has passed (S10.2)."""
         if not self.deadlines:
             return False
         winner = self.winning_deadline()
@@ -88,7 +102,10 @@ class Stream:
         )
 
     def has_leftovers(self) -> bool:
-        """Whether anything of it is held that a write creating the key must remove first; tombstones and clears do not count (S10.5)."""
+        """Whether a write that creates the key must first remove state of the key (S10.5).
+
+        Tombstones and clears do not count.
+        """
         return bool(
             self.header
             or self.groups
@@ -99,18 +116,18 @@ class Stream:
         )
 
     def is_empty(self) -> bool:
-        """Whether nothing at all need be remembered of the key."""
+        """Whether the key holds no state at all, so that the keyspace can drop it."""
         return not (self.has_leftovers() or self.tombstones or self.tombstone_of_all or self.clears)
 
     def forget_statistics(self) -> None:
-        """A key that is created anew begins to count anew."""
+        """Resets the statistics, because a key that is created anew counts from 0."""
         self.entries_added = 0
         self.max_deleted_id = 0
         self.iids_added = 0
         self.iids_duplicates = 0
         self.xread_high_id = 0
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- parts
 
     def log(self, region_id: int) -> RegionLog:
         log = self.logs.get(region_id)
@@ -119,7 +136,7 @@ class Stream:
         return log
 
     def configuration(self) -> Optional[tuple[int, int]]:
-        """(duration in s, maxsize) of the highest dot (S9.4); None when never set."""
+        """Returns (duration in s, maxsize) of the highest dot (S9.4); None when never set."""
         return (
             self.configurations[max(self.configurations, key=dot_order)]
             if self.configurations
@@ -127,7 +144,7 @@ class Stream:
         )
 
     def tombstones_of(self, name: bytes) -> list[Vector]:
-        """The tombstones of this key that bear on a group name."""
+        """Returns the tombstones of this key that apply to a group name."""
         named = self.tombstones.get(name)
         return [self.tombstone_of_all] if named is None else [named, self.tombstone_of_all]
 
@@ -137,14 +154,14 @@ class Stream:
             group = self.groups[name] = Group(name)
         return group
 
-    # -- removal, used by effects and joins alike --------------------------------------------------------------------
+    # -- removal, used by effects and joins alike
 
     def note_deleted(self, entry_id: int) -> None:
         if entry_id > self.max_deleted_id:
             self.max_deleted_id = entry_id
 
     def remove_prefix(self, region_id: int, counter: int) -> int:
-        """Removes a prefix of a region log; how many entries."""
+        """Removes a prefix of a region log; returns the number of entries removed."""
         log = self.logs.get(region_id)
         if log is None:
             return 0
@@ -157,7 +174,10 @@ class Stream:
         return entry_id >= 0
 
     def remove_observed(self, vector: Vector) -> None:
-        """Observed-remove of entries, header and idempotency by vector: what DEL, FLUSHALL and expiry have in common (S5.4, S10.3)."""
+        """Observed-remove of entries, header, configurations and pairs, by vector.
+
+        DEL, FLUSHALL and expiry share this part (S5.4, S10.3).
+        """
         for region_id, counter in vector.items():
             self.remove_prefix(region_id, counter)
         self.header = {
@@ -176,7 +196,10 @@ class Stream:
         group.delivery.cursors.clear()
 
     def drop_creates(self, name: bytes, dots: list[Dot]) -> bool:
-        """Removes live creates; True when none is left, so that the group and its local state are gone (S6.5)."""
+        """Removes live creates of a group.
+
+        Returns True when no create is left: the group is then removed with its local state (S6.5).
+        """
         group = self.groups[name]
         for dot in dots:
             del group.creates[dot]

@@ -1,6 +1,8 @@
-"""What `XREADGROUP … >` would still deliver (S7.3): the entries above each floor that are not given, merged in ID order.
+"""The entries that `XREADGROUP … >` would still deliver (S7.3).
 
-It never skips, whatever arrives late. Given is nearly always one span per log, so finding the next entry is a cursor's step.
+These are the entries above each floor that are not given, merged in ID order. Late arrivals are
+never skipped. The given entries of a log are nearly always one span, so finding the next entry is
+one step of a cursor.
 """
 
 from __future__ import annotations
@@ -29,16 +31,17 @@ class UndeliveredCursor:
         if self.cursor.valid and not group.is_above_floor(
             log.region_id, self.cursor.counter, self.cursor.id()
         ):
-            # The floor is an ID, and entries arrived below it since the memo was made (S6.3).
+            # The floor is an ID, and entries arrived below it after the memo was made (S6.3).
             self._reached = group.floor_counter(log)
             self.cursor.seek_counter(self._reached)
         self._skip_given()
-        # Counter of the entry present before the one stood on, 0 if none: where the span of this one begins.
+        # Counter of the present entry before the current one, 0 if none: the span of the current
+        # entry begins there.
         self.previous = log.last_counter_up_to(self.cursor.counter - 1) if self.cursor.valid else 0
         group.delivery.cursors[log.region_id] = self._reached
 
     def _skip_given(self) -> bool:
-        """Moves on to an entry that is not given; whether it moved."""
+        """Moves to the next entry that is not given; returns whether the cursor moved."""
         cursor = self.cursor
         moved = False
         while cursor.valid:
@@ -57,7 +60,7 @@ class UndeliveredCursor:
             self.previous = self.log.last_counter_up_to(self.cursor.counter - 1)
 
     def count(self) -> int:
-        """How many there are from here on."""
+        """Returns the number of undelivered entries from the current one on."""
         total = 0
         while self.cursor.valid:
             if not self._given.ends or self.cursor.counter > self._given.ends[-1]:
@@ -68,7 +71,7 @@ class UndeliveredCursor:
 
 
 class Handout:
-    """What one read takes: the entries, and the spans that they add to what is given."""
+    """The result of one read: the entries, and the spans that the read adds to the given ones."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -76,7 +79,11 @@ class Handout:
 
 
 def take(stream: Stream, group: Group, count: int) -> Handout:
-    """The next entries, at least `count` if there are (0: all), never cut between equal IDs; nothing is changed but the cursors' memo."""
+    """Returns the next entries to deliver. Changes only the memo of the cursors.
+
+    Stops after `count` entries (0: no limit), but never between entries of one ID (S7.1). So the
+    result can be longer than `count`.
+    """
     handout = Handout()
     cursors = [UndeliveredCursor(group, log) for log in sorted_logs(stream.logs)]
     entries = handout.entries
@@ -104,7 +111,7 @@ def _lowest(cursors: list[UndeliveredCursor]) -> Optional[UndeliveredCursor]:
 
 
 def exists(stream: Stream, group: Group) -> bool:
-    """Whether anything is left to deliver."""
+    """Whether an entry is left to deliver."""
     return any(
         log.length > 0 and UndeliveredCursor(group, log).cursor.valid
         for log in stream.logs.values()
@@ -112,12 +119,12 @@ def exists(stream: Stream, group: Group) -> bool:
 
 
 def lag(stream: Stream, group: Group) -> int:
-    """How many entries `>` would still deliver (S7.6)."""
+    """Returns the number of entries that `>` would still deliver (S7.6)."""
     return sum(UndeliveredCursor(group, log).count() for log in stream.logs.values())
 
 
 def last_delivered_id(stream: Stream, group: Group) -> int:
-    """The highest end of what is given, or the floor where that is higher (S7.6)."""
+    """Returns the highest end of the given spans, or the floor if that is higher (S7.6)."""
     delivery = group.delivery
     highest = 0
     for region_id, spans in delivery.given.items():
@@ -130,7 +137,7 @@ def last_delivered_id(stream: Stream, group: Group) -> int:
 
 
 def _floor_id(stream: Stream, group: Group) -> int:
-    """The floor as an entry ID; where it is counters, the highest entry not above it."""
+    """Returns the floor as an entry ID; for counters, the ID of the highest entry not above."""
     delivery = group.delivery
     places = (
         [create.start for create in group.creates.values()]

@@ -1,11 +1,16 @@
-"""Version vectors: region_id → highest counter applied, counters above 0 only (S1). Absent means 0."""
+"""Version vectors and dots (S1).
+
+A version vector maps region_id → highest counter applied. It holds only counters above 0: an
+absent region counts as 0.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 Vector = dict[int, int]
-Dot = tuple[int, int]  # (region_id, counter)
+# (region_id, counter)
+Dot = tuple[int, int]
 
 
 def covers(vector: Vector, region_id: int, counter: int) -> bool:
@@ -31,7 +36,10 @@ def joined(one: Vector, other: Vector) -> Vector:
 
 
 def minimum(vectors: Iterable[Vector]) -> Vector:
-    """The component-wise minimum: what all of them cover; empty for no vectors."""
+    """Returns the component-wise minimum, which covers the dots that every vector covers.
+
+    The minimum of no vectors is the empty vector.
+    """
     result: Vector | None = None
     for vector in vectors:
         if result is None:
@@ -47,5 +55,5 @@ def minimum(vectors: Iterable[Vector]) -> Vector:
 
 
 def dot_order(dot: Dot) -> Dot:
-    """Sort key: dots compare by (counter, region_id) (S1)."""
+    """Returns the sort key of a dot: dots compare by (counter, region_id) (S1)."""
     return (dot[1], dot[0])

@@ -1,7 +1,11 @@
-"""Writes what docs/ derives from tables: `settings.md` from `region.config` and `region.engine.settings`, the tables inside `commands.md`
-from `region.engine.registry`, the one inside `semantics.md` from `sim.rules.table`.
+"""Writes the parts of docs/ that derive from tables in the code.
 
-``python docs/generate.py`` writes, ``--check`` only says whether anything is out of date (exit code 1).
+`settings.md` derives from `region.config` and `region.engine.settings`, the tables inside
+`commands.md` from `region.engine.registry`, and the table inside `semantics.md` from
+`sim.rules.table`.
+
+``python docs/generate.py`` writes the pages. With ``--check`` it only reports pages that are out of
+date; the exit code is then 1 if there is any.
 """
 
 from __future__ import annotations
@@ -40,28 +44,37 @@ def _range(setting: settings.Setting) -> str:
 
 
 def settings_page() -> str:
-    """The text of settings.md."""
+    """Returns the text of settings.md."""
     lines = [
         "# Settings",
         "",
-        "<!-- Written by docs/generate.py; change region/engine/settings.py and region/config.py, then run `make docs`. -->",
+        (
+            "<!-- Written by docs/generate.py; change region/engine/settings.py and "
+            "region/config.py, then run `make docs`. -->"
+        ),
         "",
-        "Every option has one name in four spellings: the flag `--crdt-sync-interval-ms`, the environment variable",
-        f"`{ENVIRONMENT_PREFIX}CRDT_SYNC_INTERVAL_MS`, the key `crdt-sync-interval-ms` in the TOML file of `--config`",
-        f"(or of `{ENVIRONMENT_PREFIX}CONFIG`), and, for settings, the name that `CONFIG GET` and `CONFIG SET` take. Flags win over the",
-        "environment, the environment over the file, the file over defaults. `CONFIG SET` lasts until the region ends. A key of the file",
-        "that does not exist is an error, which names the nearest that does.",
+        "Every option has one name in four spellings: the flag `--crdt-sync-interval-ms`, the",
+        f"environment variable `{ENVIRONMENT_PREFIX}CRDT_SYNC_INTERVAL_MS`, the key",
+        (
+            "`crdt-sync-interval-ms` in the TOML file of `--config` "
+            f"(or of `{ENVIRONMENT_PREFIX}CONFIG`),\n"
+            "and, for settings, the name that `CONFIG GET` and `CONFIG SET` take. A flag\n"
+            "overrides the environment, the environment overrides the file, and the file\n"
+            "overrides the default."
+        ),
+        "A value set by `CONFIG SET` lasts until the region stops. An unknown key in the file is",
+        "an error, and the error names the nearest known key.",
         "",
-        "## Who a region is",
+        "## Identity of a region",
         "",
         "| option | means |",
         "|---|---|",
         *(f"| `{name}` | {text} |" for name, text in IDENTITY.items()),
         "",
-        "In TOML, `members` may be a table (`{us = 1, eu = 2}`) and `peers` is a list. In the environment, `ANABRANCH_PEER` takes all,",
-        "with commas between them.",
+        "In TOML, `members` may be a table (`{us = 1, eu = 2}`) and `peers` is a list. In the",
+        "environment, `ANABRANCH_PEER` takes all peers, separated by commas.",
         "",
-        "## How it behaves",
+        "## Behaviour of a region",
         "",
         *(f"`{alias}` is short for `{name}`." for alias, name in ALIASES.items()),
         "",
@@ -71,7 +84,8 @@ def settings_page() -> str:
     for one in settings.ALL:
         runtime = "yes" if one.mutable else "no"
         lines.append(
-            f"| `{one.name}` | {_value(one, one.default)} | {_range(one)} | {runtime} | {one.text} |"
+            f"| `{one.name}` | {_value(one, one.default)} | {_range(one)} "
+            f"| {runtime} | {one.text} |"
         )
     lines += [
         "",
@@ -102,7 +116,7 @@ def _command_rows(command: Command[EngineState]) -> list[str]:
 
 
 def commands_page() -> str:
-    """The text of commands.md: the present one, its tables written anew."""
+    """Returns the text of commands.md: the present page with its tables written anew."""
     before, _, rest = (DOCS / "commands.md").read_text(encoding="utf-8").partition(BEGIN)
     commands = sorted(registry.commands().values(), key=lambda command: command.name)
     lines = [BEGIN]
@@ -119,7 +133,10 @@ def commands_page() -> str:
 
 
 def semantics_page() -> str:
-    """The text of semantics.md: the present one, the table of what a simulated run counts written anew."""
+    """Returns the text of semantics.md: the present page with its table written anew.
+
+    The table says what a simulated run counts for each rule.
+    """
     before, _, rest = (DOCS / "semantics.md").read_text(encoding="utf-8").partition(BEGIN)
     rows = [
         f"| {rule} | {text[0].upper()}{text[1:]}. |"
@@ -135,7 +152,7 @@ PAGES = {"settings.md": settings_page, "commands.md": commands_page, "semantics.
 
 
 def main(arguments: list[str]) -> int:
-    """Writes, or with ``--check`` compares; the exit code."""
+    """Writes the pages, or with ``--check`` compares them; returns the exit code."""
     outdated = [
         name
         for name, page in PAGES.items()

@@ -1,5 +1,29 @@
 """One region: a deterministic engine, and the server, storage and settings around it.
 
-Read in this order: `engine` (decisions), `storage` (rows and SQL), `resp` (the client protocol),
-`server`, `database` and `process` (the outer ring).
+The engine makes all decisions about data. The driver and its parts decide, without I/O, in which
+order the region commits, replies and ships. The process, the server and the database perform
+that on asyncio.
+
+Reading order:
+
+- `engine`: deterministic decisions about data, commands in, replies and effects out.
+- `storage`: database rows and SQL, without I/O.
+- `resp`: the client protocol, requests in, encoded replies out.
+- `clock`: the clock that is injected into a region.
+- `work`: the value that a step of the driver returns.
+- `driver`: the order in which a region commits, replies, ships, merges and stops.
+- `disk_schedule`: the order of commits and checkpoint slices.
+- `checkpoints`: when a checkpoint is due, and its steps.
+- `effect_log`: size, retention and in-memory tail of the effect log on disk.
+- `clients`: all client connections of a region.
+- `client_connection`: one client connection, bytes in, bytes out.
+- `held_replies`: the queue of replies that wait for a commit.
+- `config`: the configuration from flags, environment and TOML file.
+- `starting`: the load from disk that makes a driver.
+- `database`: the SQLite connections, through aiosqlite.
+- `server`: the client sockets on asyncio.
+- `http`: the HTTP server of /metrics and /health.
+- `process_facts`: memory, CPU and system facts of the process for INFO.
+- `system_clock`: the machine's clock.
+- `process`: the asyncio process that performs the work of the driver.
 """

@@ -1,7 +1,7 @@
-"""Checkpoints as steps (S13.1): when one is due, and what is to be read and written, in which order. Sans-IO.
+"""Checkpoints as steps (S13.1): when a checkpoint is due, and what it reads and writes. Sans-IO.
 
-Between any two steps commits may come, the region may stop, and a step may fail. Then what was
-captured stays captured, and the next call of `steps` goes on with it.
+Between two steps the region may commit or stop, and a step may fail. The checkpointer then keeps
+what it captured, and the next call of `steps` continues from there.
 """
 
 from __future__ import annotations
@@ -16,42 +16,45 @@ from anabranch.region.storage.checkpoint import Checkpointer
 from anabranch.region.storage.log import OldRow, ReadOldest
 from anabranch.region.storage.schema import Statement
 
-# Rows that one step of retention looks at.
+# Rows that one step of retention reads.
 _OLDEST_ROWS: Final = 2000
 
 
 @dataclass(frozen=True)
 class UntilCommitted:
-    """Go on when the rows up to `position` are on disk."""
+    """A step: continue when the rows up to `position` are on disk."""
 
     position: int
 
 
 @dataclass(frozen=True)
 class Write:
-    """Run these in one transaction."""
+    """A step: run the statements in one transaction, then continue."""
 
     statements: list[Statement]
 
 
 Step = Union[UntilCommitted, Write, ReadOldest]
-# What a step is answered with: rows for `ReadOldest`, nothing else.
+# The generator is sent the rows that answer `ReadOldest`, and an empty list after other steps.
 Steps = Generator[Step, Sequence[OldRow], None]
 
 
 class Checkpoints:
-    """The checkpoints of one region, one after the other. Times are steady ones, in ms."""
+    """The checkpoints of one region, one after the other. Times are steady times in ms."""
 
     def __init__(self, engine: Engine, checkpointer: Checkpointer, log: EffectLog) -> None:
         self._engine: Final = engine
         self._checkpointer: Final = checkpointer
         self._log: Final = log
-        # The log's size when the last one began, without what was dropped since.
+        # Bytes of the log when the last checkpoint began, without those dropped since.
         self._log_bytes = log.size.bytes
         self._began_ms = 0
 
     def is_due(self, steady_ms: int) -> bool:
-        """Whether keys changed, and time or log says that one should begin; never while commits fail."""
+        """Whether to begin a checkpoint: state changed, and enough time passed or log was written.
+
+        Never while commits fail.
+        """
         state = self._engine.state
         keyspace = state.keyspace
         if state.disk.error:
@@ -63,14 +66,15 @@ class Checkpoints:
         return steady_ms - self._began_ms >= state.settings.integer("crdt-checkpoint-interval-ms")
 
     def grown_bytes(self) -> int:
-        """By how much the log has grown since the last checkpoint began."""
+        """Bytes by which the log has grown since the last checkpoint began."""
         return self._log.size.bytes - self._log_bytes
 
     def steps(self, steady_ms: int) -> Steps:
-        """One whole checkpoint, in slices between commits. Each step is done before the next is asked for.
+        """The steps of one whole checkpoint, whose slices are written between commits.
 
-        Keys are captured at a position that the keyspace reflects exactly: the open block is closed
-        and they are captured in one step, with nothing in between.
+        The caller completes each step before it asks for the next. Keys are captured at a position
+        that the keyspace reflects exactly: the open block is closed and the keys are captured in
+        one step, with nothing in between.
         """
         engine, checkpointer = self._engine, self._checkpointer
         keyspace, journal = engine.state.keyspace, engine.state.journal
@@ -95,7 +99,10 @@ class Checkpoints:
         yield from self._retain(replay_from)
 
     def _retain(self, up_to: int) -> Steps:
-        """Drops the oldest rows, at most those that a start does not need, while the log is too large (S14)."""
+        """Drops the oldest rows while the log is too large (S14).
+
+        A start needs the rows after position `up_to`, so none of these is dropped.
+        """
         while self._log.is_too_large():
             oldest = yield ReadOldest(up_to, _OLDEST_ROWS)
             dropped = self._log.drop(oldest)
@@ -104,5 +111,5 @@ class Checkpoints:
             statements, gone = dropped
             yield Write(statements)
             self._log.dropped(gone)
-            # It had not grown by that since the checkpoint began.
+            # The dropped rows must not count against the growth since the checkpoint began.
             self._log_bytes -= gone.bytes

@@ -2,20 +2,20 @@
 
 Theory of operation
 -------------------
-Bytes go into the connection's parser. A **turn** executes what is parsed and collects all replies.
-A turn ends early, and goes on in a later one, when it has lasted `TURN_MS` or made a good deal of
-output: one client's pipeline starves nobody.
+Bytes go into the connection's parser. A **turn** executes the parsed commands and collects their
+replies. A turn stops early, and a later turn continues, when it has lasted `TURN_MS` or produced
+much output, so that the pipeline of one client does not starve the others.
 
 A connection executes nothing while its session waits (the answer comes through `answer`), while a
 turn is due, or while too much output is unsent. Its input then stays in the parser. Above
-``client-query-buffer-limit`` nothing more is to be read. A single request above that limit could
-never be read to its end, so its client is disconnected.
+``client-query-buffer-limit`` the transport stops reading. A single request above that limit could
+never be read completely, so its client is disconnected.
 
-Replies whose effects must first be on disk (``appendfsync always``, S13.2) are held. What a
-connection says after a held reply is held as well, so its replies leave in order.
+Replies whose effects must first be on disk (``appendfsync always``, S13.2) are held. Every reply
+after a held reply is held as well, so that replies leave in order.
 
-After each call the transport performs what the connection asks for: `take_output`, `wants_turn`,
-`is_reading`, `ending`.
+After each call the transport performs the requests of the connection: `take_output`,
+`wants_turn`, `is_reading`, `ending`.
 """
 
 from __future__ import annotations
@@ -35,27 +35,29 @@ log = logging.getLogger(__name__)
 
 TURN_MS: Final = 2
 TURN_PIECES: Final = 8192
-# Commands between two readings of the clock. One whose reply may be large counts for all of them.
+# Commands between two readings of the clock. After a reply that may be large, a list, the clock is
+# read at once.
 CLOCK_COMMANDS: Final = 32
 LARGE_REPLY_BYTES: Final = 4 << 10
 TURN_LARGE_BYTES: Final = 1 << 20
-# A client whose unsent replies exceed this has no more of its commands executed until they fall
-# below the second figure.
+# While the unsent replies of a client exceed the first limit, its commands are not executed, until
+# the unsent bytes fall below the second.
 OUTPUT_HIGH_BYTES: Final = 16 << 20
 OUTPUT_LOW_BYTES: Final = 4 << 20
-# After output up to this size nobody asks how much is unsent: the socket takes it.
+# After output up to this size the transport need not report how much is unsent: the socket takes
+# that much.
 SMALL_OUTPUT_BYTES: Final = 16 << 10
-# How long a closing connection may take to send what it still has to.
+# How long a closing connection may take to send its remaining output.
 CLOSE_PATIENCE_MS: Final = 5000
 
-# How a connection stands: it is open; it closes once all output is sent; it closes at once.
+# States of a connection: open; closes once all output is sent; closes at once.
 OPEN: Final = 0
 CLOSING: Final = 1
 ABORTED: Final = 2
 
 
 class EngineDoors(Protocol):
-    """What client connections ask of the engine."""
+    """The methods of the engine that client connections use."""
 
     @property
     def committed_position(self) -> int: ...
@@ -70,7 +72,10 @@ class EngineDoors(Protocol):
 
 
 class ClientLimits:
-    """Copies of the settings that connections need; `turn_pieces` bounds the replies of one turn."""
+    """Copies of the settings that connections need, in bytes.
+
+    `turn_pieces` bounds the encoded pieces of replies in one turn.
+    """
 
     def __init__(self, settings: Settings, turn_pieces: int = TURN_PIECES) -> None:
         self._settings: Final = settings
@@ -82,7 +87,7 @@ class ClientLimits:
         self.refresh()
 
     def refresh(self) -> None:
-        """Takes the values in force."""
+        """Copies the current values if a setting changed."""
         settings = self._settings
         if self._seen != settings.changes:
             self._seen = settings.changes
@@ -92,7 +97,7 @@ class ClientLimits:
 
 
 class ClientCounters:
-    """What INFO shows of all clients, since the start."""
+    """Counters of all clients since the start, for INFO."""
 
     def __init__(self) -> None:
         self.connections_received = 0
@@ -107,10 +112,10 @@ class ClientCounters:
 
 
 class ClientShare:
-    """What all connections of a region share.
+    """State that all connections of a region share.
 
-    `by_session`: those whose clients the engine knows. `closing`: those that still send their last
-    output.
+    `by_session` holds the connections that have a session in the engine. `closing` holds those
+    that still send their last output.
     """
 
     def __init__(
@@ -126,7 +131,10 @@ class ClientShare:
 
 
 class ClientConnection:
-    """One client, from admission to the end. `session` is None once the engine knows that the client is gone."""
+    """One client connection, from admission to its end.
+
+    `session` is None before the admission, and again once the engine has closed the session.
+    """
 
     def __init__(self, share: ClientShare) -> None:
         self._share: Final = share
@@ -136,40 +144,40 @@ class ClientConnection:
         self._counters: Final = share.counters
         self._parser: Final = RequestParser(share.limits.argument_bytes_max)
         self.session: Optional[Session] = None
-        # -- what the transport performs
+        # -- requests to the transport
         self.wants_turn = False
         self.is_reading = True
         self.ending = OPEN
         self._output: list[bytes] = []
-        # After the newest output the transport is to say how much is unsent.
+        # After it wrote the newest output, the transport is to report how much is unsent.
         self.measures_output = False
-        # -- what the transport has told
+        # -- reports of the transport
         self._output_full = False
         self._input_ended = False
-        # -- how it stands
-        # Nothing more is executed; the connection closes when its held replies have left.
+        # -- state
+        # No more commands are executed; the connection closes when its held replies have left.
         self._finishing = False
         self._held_replies = 0
         self._held_bytes = 0
-        # A closing connection is given up at this steady time (ms).
+        # Steady time (ms) at which a closing connection is aborted.
         self.patience_ends_ms = 0
-        # The replies of the turn under way tell of the region's state.
+        # A reply of the current turn depends on the region's state.
         self._reflects = False
 
     def admit(self, session: Session) -> None:
-        """The engine knows the client: it may speak."""
+        """The engine made a session for the client: its commands may be executed."""
         self.session = session
         self._share.by_session[session.session_id] = self
 
     def reject(self, text: bytes) -> None:
-        """The client is turned away with an error."""
+        """Sends the client an error and closes the connection."""
         self._say(b"-ERR " + text + b"\r\n")
         self.close()
 
-    # -- what the transport tells
+    # -- reports of the transport
 
     def received(self, data: bytes) -> None:
-        """Takes bytes, and executes what they complete."""
+        """Takes bytes, and executes the commands that they complete."""
         self._counters.net_input_bytes += len(data)
         if self._finishing:
             return
@@ -180,12 +188,16 @@ class ClientConnection:
             self._stop_reading()
 
     def turn(self) -> None:
-        """The turn that `wants_turn` asked for."""
+        """Runs the turn that `wants_turn` requested."""
         self.wants_turn = False
         self._turn()
 
     def input_ended(self) -> None:
-        """The client sends no more. What it has sent is still answered; one that waits for an answer is taken to be gone."""
+        """The client has ended its output.
+
+        Commands already received are still answered. A client that waits for a blocked command
+        counts as gone.
+        """
         self._input_ended = True
         self._settle()
 
@@ -204,18 +216,18 @@ class ClientConnection:
         self._go_on()
 
     def measure(self) -> None:
-        """The transport is to say how much is unsent."""
+        """Makes the transport report how much output is unsent."""
         self.measures_output = True
 
     def unsent(self, size: int) -> None:
-        """The transport holds that many bytes of output."""
+        """The transport holds `size` bytes of unsent output."""
         self.measures_output = False
         self._measured(self._held_bytes + size)
 
-    # -- what the transport takes
+    # -- output for the transport
 
     def take_output(self) -> bytes:
-        """Bytes to write now; empty when there are none."""
+        """Bytes to write now; empty if there are none."""
         output = self._output
         if not output:
             return b""
@@ -249,7 +261,10 @@ class ClientConnection:
         self._settle()
 
     def _execute(self, session: Session, out: list[bytes]) -> bool:
-        """Executes a turn's measure of commands, appending their replies to `out`; True if there may be more to execute at once."""
+        """Executes commands up to the limits of a turn, appending their replies to `out`.
+
+        Returns True if more commands may be executed at once, in a further turn.
+        """
         now_ms = self._clock.now_ms()
         end_ms = now_ms + TURN_MS
         session.active_ms = now_ms
@@ -290,16 +305,16 @@ class ClientConnection:
             self._counters.protocol_errors += 1
             out.append(encode_error("ERR " + error.text))
         except Exception:
-            # A fault of ours, never the client's: its connection ends, the region goes on, and INFO
-            # counts it.
-            log.exception("a command of client %s failed inside", session.address)
+            # A bug of the region, not an error of the client. The connection is closed, INFO counts
+            # the error, and the region continues.
+            log.exception("a command of client %s failed with an internal error", session.address)
             self._counters.internal_errors += 1
             out.append(encode_error("ERR internal error; the connection is closed"))
         self._finishing = True
         return False
 
     def answer(self, reply: Reply) -> None:
-        """Sends the answer of a command that had waited; the commands behind it go on."""
+        """Sends the reply of a command that had waited; the commands after it continue."""
         session = self.session
         if session is None:
             return
@@ -313,14 +328,14 @@ class ClientConnection:
         self._go_on()
 
     def _go_on(self) -> None:
-        """After something that had kept commands waiting: asks for a turn, if there is cause for one."""
+        """Requests a turn if commands may now be executed or the connection may now close."""
         if self._finishing or self._input_ended or self._parser.buffered() > 0:
             self.wants_turn = True
 
     # -- sending
 
     def _send(self, session: Session, data: bytes) -> None:
-        """Sends replies, or holds them until what they reflect is on disk."""
+        """Sends replies, or holds them until the state that they reflect is on disk."""
         position = self._engine.reply_position() if self._reflects else 0
         if must_wait(position, self._engine.committed_position, self._held_replies):
             self._share.held.hold(position, self, data)
@@ -335,7 +350,7 @@ class ClientConnection:
             self._output.append(data)
 
     def release(self, data: bytes) -> None:
-        """Sends replies that were held: they are on disk now."""
+        """Sends a held reply whose commit is now on disk."""
         self._held_replies -= 1
         self._held_bytes -= len(data)
         self._say(data)
@@ -343,7 +358,7 @@ class ClientConnection:
             self._go_on()
 
     def _measured(self, size: int) -> None:
-        """So many bytes of output wait: above ``client-output-limit`` the client is disconnected."""
+        """Notes `size` unsent bytes; above ``client-output-limit`` the client is disconnected."""
         session = self.session
         if session is None:
             return
@@ -359,7 +374,7 @@ class ClientConnection:
     # -- reading and closing
 
     def _settle(self) -> None:
-        """After every event: reads on or not, closes or not."""
+        """Decides after every event whether to read on and whether to close."""
         session = self.session
         if session is None:
             return
@@ -386,12 +401,12 @@ class ClientConnection:
             self.is_reading = False
 
     def finish(self) -> None:
-        """Executes nothing more, and closes once the replies that wait for the disk have left."""
+        """Executes no more commands, and closes once the held replies have left."""
         self._finishing = True
         self._settle()
 
     def close(self) -> None:
-        """Closes once all output has been sent, or after a few seconds."""
+        """Closes once all output has been sent, or after `CLOSE_PATIENCE_MS`."""
         self._finishing = True
         self._leave()
         if self.ending == OPEN:
@@ -411,7 +426,7 @@ class ClientConnection:
         self._share.closing.pop(self, None)
 
     def _leave(self) -> None:
-        """Tells the engine that the client is gone, once."""
+        """Ends the session in the engine, once."""
         session, self.session = self.session, None
         if session is not None:
             del self._share.by_session[session.session_id]
@@ -419,5 +434,8 @@ class ClientConnection:
 
 
 def _reflects(reply: Reply) -> bool:
-    """Whether a reply tells of the region's state: all do but the refusal of a write while the disk fails (S13.4)."""
+    """Whether a reply depends on the region's state.
+
+    All do, except the refusal of a write while the disk fails (S13.4).
+    """
     return not (isinstance(reply, ErrorReply) and reply.reflects_nothing)

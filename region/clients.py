@@ -1,4 +1,4 @@
-"""All client connections of a region, sans-IO: who is admitted, whose replies wait for the disk, who is idle."""
+"""All client connections of a region, sans-IO: admission, replies held for the disk, timeouts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HOUSEKEEPING_MS: Final = 1000
 
 
 class Clients:
-    """The connections by session, and those that close. `turn_pieces`: see `ClientLimits`."""
+    """The client connections of one region. `turn_pieces`: see `ClientLimits`."""
 
     def __init__(
         self, engine: EngineDoors, clock: Clock, settings: Settings, turn_pieces: int = TURN_PIECES
@@ -27,12 +27,12 @@ class Clients:
         self._clock: Final = clock
         self._settings: Final = settings
         self._share: Final = ClientShare(engine, clock, settings, turn_pieces)
-        # Connections that something else than their own transport has moved, each once.
+        # Connections that were changed by a call that did not come from their own transport.
         self._touched: dict[ClientConnection, None] = {}
         self._housekeeping_due_ms = 0
 
     def connect(self, address: str, local_address: str) -> ClientConnection:
-        """A client has connected. Above ``maxclients`` it is turned away."""
+        """Makes the connection of a new client. Above ``maxclients`` the client is rejected."""
         connection = ClientConnection(self._share)
         counters = self._share.counters
         if len(self._share.by_session) >= self._settings.integer("maxclients"):
@@ -44,29 +44,32 @@ class Clients:
         connection.admit(session)
         return connection
 
-    # -- what the driver does
+    # -- calls of the driver
 
     def answer(self, late: LateReply) -> None:
-        """Gives a client the answer that its command had waited for."""
+        """Sends a client the reply of a command that had waited."""
         connection = self._share.by_session.get(late.session.session_id)
         if connection is not None:
             connection.answer(late.reply)
             self._touch(connection)
 
     def released(self, position: int) -> None:
-        """Rows up to a position are on disk: the replies that waited for them leave."""
+        """Rows up to `position` are on disk: sends the replies that waited for them."""
         for connection, data in self._share.held.released(position):
             connection.release(data)
             self._touch(connection)
 
     def commit_failed(self) -> None:
-        """Disconnects every client that waits for a commit: it is never told that its write failed (S13.4)."""
+        """Disconnects every client that waits for a commit.
+
+        The commit is retried, so no client may be told that its write failed (S13.4).
+        """
         for connection in self._share.held.dropped():
             connection.abort()
             self._touch(connection)
 
     def close_session(self, session_id: int) -> bool:
-        """Disconnects one client (CLIENT KILL); False if there is none of that number."""
+        """Disconnects one client (CLIENT KILL); False if no connection has that session."""
         connection = self._share.by_session.get(session_id)
         if connection is None:
             return False
@@ -75,13 +78,16 @@ class Clients:
         return True
 
     def finish_all(self) -> None:
-        """Nothing more is executed. Each connection closes once the replies that wait for the disk have left."""
+        """Finishes all connections.
+
+        They execute no more commands, and close once the replies that wait for the disk have left.
+        """
         for connection in list(self._share.by_session.values()):
             connection.finish()
             self._touch(connection)
 
     def tick(self) -> None:
-        """Once a second: idle clients, and connections that do not get rid of their last output."""
+        """Once a second, closes idle clients and aborts connections that take too long to close."""
         steady_ms = self._clock.steady_ms()
         if steady_ms < self._housekeeping_due_ms:
             return
@@ -105,7 +111,7 @@ class Clients:
                 self._touch(connection)
 
     def take_touched(self) -> list[ClientConnection]:
-        """Connections whose transports have something to perform since the last call."""
+        """The connections whose transports have requests to perform, since the last call."""
         touched = list(self._touched)
         self._touched.clear()
         return touched
@@ -118,7 +124,7 @@ class Clients:
         return bool(self._share.closing)
 
     def figures(self) -> dict[str, int]:
-        """What INFO shows, by the names of its fields."""
+        """The figures for INFO, by field name."""
         counters = self._share.counters
         return {
             "connected_clients": len(self._share.by_session),

@@ -1,4 +1,4 @@
-"""The time that is injected into a region: wall-clock time, and time that never runs back."""
+"""The clock that is injected into a region: wall-clock time, and time that never runs back."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The process gives the region the machine's clock, the simulator a simulated one."""
+    """The clock of a region: the machine's in the process, a virtual one in the simulator."""
 
     def now_ms(self) -> int:
         """Wall-clock time, ms since the epoch. It may run back."""
 
     def steady_ms(self) -> int:
-        """Time that never runs back, ms since some moment."""
+        """Steady time, which never runs back, ms since an arbitrary moment."""
 
     def steady_us(self) -> int:
-        """The same in µs, for measuring how long a turn took."""
+        """Steady time in µs, for measuring how long a turn took."""

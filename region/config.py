@@ -1,8 +1,11 @@
-"""One region's configuration: flags before environment (``ANABRANCH_…``) before TOML file before defaults.
+"""One region's configuration, from flags, environment, a TOML file and defaults.
 
-Every option has one name, in four spellings: flag ``--crdt-sync-interval-ms``, environment
-``ANABRANCH_CRDT_SYNC_INTERVAL_MS``, TOML key ``crdt-sync-interval-ms`` (or with underscores), and, for settings, ``CONFIG GET``'s. Who the
-region is comes from IDENTITY below, how it behaves from `region.engine.settings`.
+Flags override environment variables (``ANABRANCH_…``), which override the TOML file, which
+overrides the defaults. Every option has one name, in four spellings: flag
+``--crdt-sync-interval-ms``, environment ``ANABRANCH_CRDT_SYNC_INTERVAL_MS``, TOML key
+``crdt-sync-interval-ms`` (or with underscores), and, for settings, the name in ``CONFIG GET``.
+The options that identify a region are in IDENTITY below, those that change its behaviour in
+`region.engine.settings`.
 """
 
 from __future__ import annotations
@@ -22,20 +25,27 @@ ENVIRONMENT_PREFIX: Final = "ANABRANCH_"
 # Short names of settings.
 ALIASES: Final = {"id-mode": "crdt-xadd-id-uniqueness-mode"}
 
-# Options that say who a region is, with what they mean. `peer` may be given several times (a list in TOML, commas in the environment).
+# The options that identify a region: name → description. `peer` may be given several times (a
+# list in TOML, separated by commas in the environment).
 IDENTITY: Final = {
     "cluster": "Name of the cluster; regions of another cluster are refused.",
-    "members": "All regions and their ids, the same in every region: us=1,eu=2,ap=3. Counts at the first start only.",
+    "members": (
+        "All regions and their ids, the same in every region: us=1,eu=2,ap=3. "
+        "Used at the first start only."
+    ),
     "name": "Name of this region, one of the members.",
     "resp": "HOST:PORT where Redis clients connect.",
     "sync": "HOST:PORT where other regions connect.",
-    "http": "HOST:PORT that serves /metrics and /health; without it, nothing does.",
-    "peer": "NAME@HOST:PORT of a region to receive from; one for each.",
+    "http": "HOST:PORT that serves /metrics and /health; if not given, neither is served.",
+    "peer": "NAME@HOST:PORT of a region to receive from; give one for each such region.",
     "data": "Directory of this region's data.",
-    "restored": "This region's files were put back from a backup: recover from the peers before writing (S13.7).",
+    "restored": (
+        "This region's files were restored from a backup: "
+        "recover from the peers before writing (S13.7)."
+    ),
 }
 
-# Variables of the prefix that configure no region.
+# Environment variables that have the prefix but configure the build, not a region.
 _FOREIGN_ENVIRONMENT: Final = frozenset(
     {"ANABRANCH_PURE", "ANABRANCH_NO_COMPILE", "ANABRANCH_OPT_LEVEL"}
 )
@@ -44,7 +54,7 @@ _FALSE: Final = frozenset({"0", "no", "false", "off", ""})
 
 
 class ConfigError(Exception):
-    """A mistake in the configuration; the text says where it is and what would be right."""
+    """A mistake in the configuration. The text names its source and the expected form."""
 
 
 class Address:
@@ -68,7 +78,7 @@ class Address:
 
 
 class RegionConfig:
-    """What `region.process.run` needs to serve one region."""
+    """The configuration with which `region.process.run` serves one region."""
 
     def __init__(
         self,
@@ -93,17 +103,17 @@ class RegionConfig:
         self.resp: Final = resp
         self.sync: Final = sync
         self.http: Final = http
-        # Name of a region to receive from → where it is dialled.
+        # Name of a region to receive from → address to dial.
         self.peers: Final = peers
         self.data: Final = data
         self.restored: Final = restored
         self.settings: Final = settings
-        # Things that look like mistakes and stop nothing; to be printed once.
+        # Likely mistakes that do not prevent the start. The caller prints each once.
         self.warnings: Final = warnings or []
 
 
 def parse_address(text: str, where: str) -> Address:
-    """``HOST:PORT`` or ``[IPV6]:PORT``; ConfigError names `where` it was written."""
+    """Parses ``HOST:PORT`` or ``[IPV6]:PORT``. `where` is the source named by ConfigError."""
     host, colon, port = text.strip().rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not colon or not bare or (":" in bare and bare == host):
@@ -114,12 +124,12 @@ def parse_address(text: str, where: str) -> Address:
 
 
 def valid_name(name: str) -> bool:
-    """Region names are short words of letters, digits, ``-``, ``_`` and ``.``."""
+    """Whether a name has 1 to 64 ASCII letters, digits, ``-``, ``_`` or ``.``."""
     return 0 < len(name) <= 64 and name.isascii() and all(c.isalnum() or c in "-_." for c in name)
 
 
 def parse_members(text: str, where: str = "members") -> dict[str, int]:
-    """``us=1,eu=2,ap=3`` → name → region_id, by the rules of S1."""
+    """Parses ``us=1,eu=2,ap=3`` into name → region_id by the rules of S1; ConfigError if wrong."""
     members: dict[str, int] = {}
     for part in (part.strip() for part in text.split(",")):
         name, equals, number = part.partition("=")
@@ -140,7 +150,8 @@ def _add_member(members: dict[str, int], name: str, region_id: int, where: str) 
     for other, taken in members.items():
         if taken == region_id:
             raise ConfigError(
-                f"{where}: '{other}' and '{name}' have the same id {region_id}; each region needs its own"
+                f"{where}: '{other}' and '{name}' have the same id {region_id}; "
+                "each region needs its own"
             )
     members[name] = region_id
 
@@ -154,7 +165,7 @@ def _limited(members: dict[str, int], where: str) -> dict[str, int]:
 
 
 class Found:
-    """One option's value with the place it came from, for error messages."""
+    """One option's value with its source, which error messages name."""
 
     def __init__(self, value: Any, where: str) -> None:
         self.value = value
@@ -164,10 +175,13 @@ class Found:
 def load(
     flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None = None
 ) -> RegionConfig:
-    """The configuration that these sources make together.
+    """Merges the sources into one configuration.
 
-    `flags` maps option names to text (a list for ``peer``, a bool for ``restored``); None means not given. `file` is a TOML
-    file; without it, ``ANABRANCH_CONFIG`` may name one. Raises ConfigError.
+    `flags` maps option names to text (a list for ``peer``, a bool for ``restored``); None means
+    not given. `file` is a TOML file; if it is None, ``ANABRANCH_CONFIG`` may name one.
+
+    Raises:
+        ConfigError: An option is missing, unknown or wrong, or the file cannot be read.
     """
     found: dict[str, Found] = {}
     warnings: list[str] = []
@@ -183,12 +197,17 @@ def load(
 
 
 def known_options() -> list[str]:
-    """Names of all options, as they are flagged."""
+    """Names of all options, as flags without the leading dashes."""
     return [*IDENTITY, *ALIASES, *BY_NAME]
 
 
 def read_file(file: Path) -> dict[str, Found]:
-    """Options of a TOML file; ConfigError for what cannot be read, and for keys that do not exist, with the nearest that does."""
+    """The options of a TOML file, by name.
+
+    Raises:
+        ConfigError: The file cannot be read or parsed, or has an unknown key (the error names the
+            nearest known key).
+    """
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -239,7 +258,8 @@ def _build(found: dict[str, Found], warnings: list[str]) -> RegionConfig:
     cluster = _text(found, "cluster")
     if not valid_name(cluster):
         raise ConfigError(
-            f"{found['cluster'].where}: a cluster's name has 1 to 64 letters, digits, '-', '_' or '.', not '{cluster}'"
+            f"{found['cluster'].where}: a cluster's name has 1 to 64 letters, digits, "
+            f"'-', '_' or '.', not '{cluster}'"
         )
     members = _members(found)
     name = _text(found, "name")
@@ -300,7 +320,8 @@ def _members(found: dict[str, Found]) -> dict[str, int]:
                 or isinstance(region_id, bool)
             ):
                 raise ConfigError(
-                    f"{where} must look like {{us = 1, eu = 2, ap = 3}}; '{name} = {region_id!r}' does not"
+                    f"{where} must look like {{us = 1, eu = 2, ap = 3}}; "
+                    f"'{name} = {region_id!r}' does not"
                 )
             _add_member(members, name, region_id, where)
         return _limited(members, where)

@@ -1,6 +1,7 @@
-"""The connection to SQLite, through aiosqlite (S13.1): runs what `region.storage` says. It decides nothing.
+"""The connections to SQLite, through aiosqlite (S13.1): they run the SQL of `region.storage`.
 
-One connection writes, crossing to its thread once a transaction; one reads.
+This module makes no decisions. One connection writes and one reads. The writer passes consecutive
+statements of equal SQL to the thread of aiosqlite in one call (`_grouped`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _READ_ROWS: Final = 512
 
 
 class SqlConnection(Protocol):
-    """What is used of an aiosqlite connection; sqlite3's errors say what fails."""
+    """The methods of an aiosqlite connection that are used here; they raise `sqlite3.Error`."""
 
     async def execute_fetchall(self, sql: str, parameters: Any = ()) -> Iterable[Any]: ...
 
@@ -41,7 +42,7 @@ class SqlConnection(Protocol):
 
 
 Connect = Callable[[Path, bool], Awaitable[SqlConnection]]
-"""(file, for reading only) → a connection that begins no transaction by itself."""
+"""(file, read only) → a connection that begins no transaction by itself."""
 
 
 async def _connect(path: Path, reads_only: bool) -> SqlConnection:
@@ -53,7 +54,11 @@ async def _connect(path: Path, reads_only: bool) -> SqlConnection:
 
 
 class Database:
-    """One region's database; `StorageError` when it cannot be opened or holds what it cannot hold. `connect`: how files are opened."""
+    """One region's database.
+
+    Methods raise `StorageError` when the file cannot be opened, read or written, or when its
+    contents are invalid. `connect` opens a connection; the simulator passes its own.
+    """
 
     def __init__(self, directory: Path, connect: Connect = _connect) -> None:
         self.path: Final = directory / FILE_NAME
@@ -62,10 +67,10 @@ class Database:
         self._writer: Optional[SqlConnection] = None
         self._reader: Optional[SqlConnection] = None
 
-    # -- opening -----------------------------------------------------------------------------------------------------
+    # -- opening
 
     async def open(self) -> dict[str, bytes]:
-        """Opens or creates the file; its meta rows, empty for a new one."""
+        """Opens or creates the file. Returns its meta rows, none for a new file."""
         try:
             self._writer = await self._connect(self.path, False)
             for pragma in schema.PRAGMAS:
@@ -86,7 +91,10 @@ class Database:
         limits: NodeLimits,
         pair_limits: PairLimits,
     ) -> Stored:
-        """State as of the last commit: checkpoint and log."""
+        """Loads the state as of the last commit, from the checkpoint and the log after it.
+
+        `meta` is the result of `open`, `members` are the ids of all members.
+        """
         try:
             stored = loading.begin(meta, region_id, limits, pair_limits)
             await self._load_keys(stored)
@@ -112,7 +120,8 @@ class Database:
                 "SELECT body FROM part WHERE number = ? AND cut = ? ORDER BY part", (number, cut)
             )
             rows = await self._read(
-                "SELECT region, node, body FROM node WHERE number = ? AND cut <= ? ORDER BY region, node, cut",
+                "SELECT region, node, body FROM node WHERE number = ? AND cut <= ? "
+                "ORDER BY region, node, cut",
                 (number, cut),
             )
             newest: dict[tuple[int, int], Optional[bytes]] = {
@@ -126,7 +135,10 @@ class Database:
             loading.load_key(stored, key, number, cut, position, [part for (part,) in parts], nodes)
 
     async def _drop_unfinished(self, stored: Stored) -> None:
-        """Drops the rows that a checkpoint wrote and a stop kept from becoming valid: a later one may give their numbers again."""
+        """Deletes the rows of a checkpoint that a stop interrupted before they became valid.
+
+        A later checkpoint may use their cut numbers again.
+        """
         statements: list[schema.Statement] = []
         for table in ("part", "node"):
             for number, cut in await self._read(
@@ -166,10 +178,14 @@ class Database:
                 await connection.close()
         self._reader = self._writer = None
 
-    # -- writing -----------------------------------------------------------------------------------------------------
+    # -- writing
 
     async def write(self, statements: Sequence[schema.Statement]) -> None:
-        """Runs the statements in one transaction; StorageError when it fails, and then nothing of it is there."""
+        """Runs the statements in one transaction.
+
+        Raises:
+            StorageError: The transaction failed, and none of its statements took effect.
+        """
         writer = self._writer
         assert writer is not None
         try:
@@ -198,7 +214,7 @@ class Database:
         return await reader.execute_fetchall(sql, parameters)
 
     async def answer(self, request: Request | ReadOldest) -> Any:
-        """What answers a question to the log; the class of the question says what that is."""
+        """Answers a request to the log. The class of the request decides the type of the answer."""
         if isinstance(request, ReadLog):
             return await self.rows_after(request.position, request.bytes_max)
         if isinstance(request, Locate):
@@ -210,7 +226,10 @@ class Database:
         return await self.first_fork(request)
 
     async def rows_after(self, position: int, bytes_max: int) -> list[BlockRow]:
-        """Block rows after a position, ascending, about `bytes_max` bytes; at least one if there is any."""
+        """Block rows after a position, ascending, up to `bytes_max` bytes of bodies.
+
+        The first row is returned even if it is larger.
+        """
         found: list[BlockRow] = []
         size = 0
         for columns in await self._read(log.BLOCKS_AFTER, (position, _READ_ROWS)):
@@ -222,13 +241,13 @@ class Database:
         return found
 
     async def position_before_lacking(self, vector: Vector) -> Optional[int]:
-        """The position before the first block that `vector` lacks; None when it lacks none."""
+        """The position before the first block that `vector` lacks; None if it lacks no block."""
         found = await self._read(*log.first_lacking(vector, self._members))
         before = next(iter(found))[0]
         return None if before is None else int(before)
 
     async def block_with(self, origin: int, counter: int) -> Optional[Block]:
-        """The block that holds that dot; None when the log has it no longer."""
+        """The block that holds the dot (origin, counter); None if the log no longer has it."""
         for columns in await self._read(log.BLOCK_WITH, (origin, counter)):
             block = log.read_block_row(columns).block
             if block.first <= counter:
@@ -236,7 +255,10 @@ class Database:
         return None
 
     async def first_fork(self, request: CheckChains) -> int:
-        """The first region whose chain value differs here, 0 for none. What the log does not know counts as equal."""
+        """The first region whose chain value differs here; 0 if none does.
+
+        A chain value at a counter that the log does not have counts as equal.
+        """
         for origin, chain in sorted(request.chains.items()):
             for (known,) in await self._read(log.CHAIN_AT, (origin, request.vector[origin])):
                 if known != chain:
@@ -244,12 +266,12 @@ class Database:
         return 0
 
     async def oldest_rows(self, up_to: int, count: int) -> list[OldRow]:
-        """The oldest rows, ascending, none beyond a position."""
+        """Up to `count` of the oldest rows, ascending, none after position `up_to`."""
         return [OldRow(*columns) for columns in await self._read(log.OLDEST, (up_to, count))]
 
 
 def _grouped(statements: Sequence[schema.Statement]) -> list[tuple[str, list[tuple[object, ...]]]]:
-    """Statements of one text that follow each other, together: each group is one call to the database's thread."""
+    """Groups consecutive statements of equal SQL: each group is one call to aiosqlite's thread."""
     groups: list[tuple[str, list[tuple[object, ...]]]] = []
     for sql, parameters in statements:
         if groups and groups[-1][0] == sql:

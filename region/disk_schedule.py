@@ -1,7 +1,8 @@
-"""Which transaction is next: commits, and the slices of checkpoints, in turns. Sans-IO; a part of the driver.
+"""The order of transactions: commits and slices of checkpoints alternate. Sans-IO.
 
-One transaction is out at a time. A commit that failed is tried again until it succeeds (S13.4). A
-checkpoint that failed is given up: what it captured stays captured, and the next one goes on with it.
+A part of the driver. One transaction is out at a time. A commit that failed is retried until it
+succeeds (S13.4). A checkpoint that failed is given up: the checkpointer keeps what it captured, and
+the next checkpoint continues with it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from anabranch.region.work import DiskTransaction
 
 
 class DiskSchedule:
-    """Transactions of one region. Times are steady ones, in ms."""
+    """The transactions of one region. Times are steady times in ms."""
 
     def __init__(
         self, engine: Engine, log: EffectLog, checkpoints: Checkpoints, retry_after_ms: int
@@ -27,22 +28,25 @@ class DiskSchedule:
         self._checkpoints: Final = checkpoints
         self._retry_after_ms: Final = retry_after_ms
         self._out: Optional[DiskTransaction] = None
-        # A commit that failed, and when it is tried again (steady ms).
+        # A commit that failed, and the steady time (ms) of its next attempt.
         self._failed: Optional[DiskTransaction] = None
         self._retry_ms = 0
         self._steady_ms = 0
-        # The checkpoint under way, the step that it waits for, and whether a read for it is out.
+        # The checkpoint under way, the step whose completion it awaits, and whether a read for it
+        # is out.
         self._steps: Optional[Steps] = None
         self._step: Optional[Step] = None
         self._is_reading = False
         self._begins_after_ms = 0
         self._checkpoint_is_next = False
-        # By how much the log had grown when the checkpoint began, and those that ended.
+        # Bytes by which the log had grown when the current checkpoint began, and the sum for the
+        # checkpoints that ended since the last `take_burst`.
         self._grown_bytes = 0
         self._burst_bytes = 0
         # -- the end
         self._is_stopping = False
-        self._is_last = False  # the checkpoint under way is the last one
+        # The checkpoint under way is the last before the stop.
+        self._is_last = False
         self._last_is_done = False
         self._gave_up = False
 
@@ -68,7 +72,7 @@ class DiskSchedule:
             self._advance([])
 
     def failed(self, transaction: DiskTransaction, steady_ms: int) -> None:
-        """A transaction failed: a commit is kept, a checkpoint is given up with it."""
+        """A transaction failed: keeps a commit for a retry, and gives up the checkpoint."""
         assert transaction is self._out
         self._out = None
         if transaction.commit is not None:
@@ -78,26 +82,26 @@ class DiskSchedule:
         self._gave_up = self._is_stopping
 
     def drop_checkpoint(self, steady_ms: int) -> None:
-        """What was captured stays captured; a later checkpoint goes on with it."""
+        """Gives up the checkpoint under way; a later one continues with what it captured."""
         self._steps = self._step = None
         self._is_reading = False
         self._begins_after_ms = steady_ms + self._retry_after_ms
         self._gave_up = self._is_stopping
 
     def read(self, rows: Any) -> None:
-        """The checkpoint's question is answered."""
+        """The log has answered the read of the checkpoint with `rows`."""
         if self._is_reading:
             self._is_reading = False
             self._advance(rows)
 
     def stop(self) -> None:
-        """Everything is to get to the disk, and into a checkpoint."""
+        """Begins the stop: all state is to be committed, and then checkpointed."""
         self._is_stopping = True
 
-    # -- what to do
+    # -- the next action
 
     def next_transaction(self, now_ms: int) -> Optional[DiskTransaction]:
-        """The transaction to write now; None while one is out, or when there is none."""
+        """The transaction to write now; None if one is already out or none waits."""
         if self._out is None:
             self._out = self._choose(now_ms)
             return self._out
@@ -126,14 +130,14 @@ class DiskSchedule:
         return self._engine.take_commit(now_ms) if self._engine.wants_commit(now_ms) else None
 
     def next_read(self) -> Optional[ReadOldest]:
-        """A question of the checkpoint; None when it has none."""
+        """A read for the checkpoint; None if none waits."""
         if self._is_reading or not isinstance(self._step, ReadOldest):
             return None
         self._is_reading = True
         return self._step
 
     def _look_at_checkpoint(self) -> None:
-        """Goes on when the commit that the checkpoint waits for is on disk, or has it made."""
+        """Continues the checkpoint if the commit it awaits is on disk; otherwise requests it."""
         while isinstance(self._step, UntilCommitted):
             if self._engine.committed_position < self._step.position:
                 self._engine.want_commit()
@@ -141,10 +145,10 @@ class DiskSchedule:
             self._advance([])
 
     def _advance(self, rows: Any) -> None:
-        """The step is done: on to the next one."""
+        """The current step of the checkpoint is done: takes the next one."""
         assert self._steps is not None
         try:
-            # A generator that has not begun takes None alone.
+            # A generator that has not begun accepts only `next`, not a value.
             self._step = next(self._steps) if self._step is None else self._steps.send(rows)
         except StopIteration:
             self._steps = self._step = None
@@ -152,14 +156,14 @@ class DiskSchedule:
             self._last_is_done = self._is_last
 
     def take_burst(self) -> int:
-        """By how many bytes the log had grown before the checkpoints that ended since the last call."""
+        """Bytes of log covered by the checkpoints that ended since the last call."""
         burst, self._burst_bytes = self._burst_bytes, 0
         return burst
 
     # -- the end
 
     def _look_at_end(self) -> None:
-        """First everything into commits, then a last checkpoint of all that changed."""
+        """Requests a commit of everything, then begins a last checkpoint of all changes."""
         if not self._engine.is_all_in_commits():
             self._engine.want_commit()
         elif self._steps is None and not self._last_is_done:
@@ -167,7 +171,7 @@ class DiskSchedule:
             self._begin()
 
     def has_stopped(self) -> bool:
-        """Whether all is on disk and in a checkpoint, or cannot get there."""
+        """Whether all state is on disk and in a checkpoint, or a write failed during the stop."""
         if self._gave_up:
             return True
         return (

@@ -1,24 +1,26 @@
-"""The driver: it alone decides in which order a region does things. Sans-IO.
+"""The driver: it alone decides the order of a region's actions. Sans-IO.
 
 Theory of operation
 -------------------
-Inside are the engine (decisions about data), the client connections, the hub (all links with peers)
-and the checkpoints. Events come in: a tick, bytes of a client, a message of a peer, a transaction
-that was written or failed, an answer of the log. After events for which `is_step_due` holds, `step`
-hands out one value, `Work`, with everything that is to be done: answers, a transaction, reads,
-dials, hang-ups, notes. Whoever performs it (the process on asyncio, the simulator on virtual time)
-reports each thing back, and decides nothing.
+The driver contains the engine (decisions about data), the client connections, the hub (all links
+with peers) and the checkpoints. Its inputs are events: a tick, bytes of a client, a message of a
+peer, a transaction that was written or failed, an answer of the log. After each event the caller
+asks `is_step_due`, and if so calls `step`. A step returns one value, `Work`, with all actions to
+perform: client output, a transaction, reads, dials, hang-ups, notes. The caller (the process on
+asyncio, the simulator on virtual time) performs them, reports the result of each, and decides
+nothing.
 
-The orders that matter:
+Rules of order:
 
-1. A reply leaves, and a row is shipped, only after `written` has told of its commit (S13.2, S13.3):
-   the engine first, then clients that waited, then whoever ships.
-2. One transaction at a time. A commit and a checkpoint's slice that both wait go in turns.
+1. A reply leaves, and a row is shipped, only after `written` reports its commit (S13.2, S13.3):
+   the engine hears of the commit first, then the clients that wait, then the hub, which ships.
+2. One transaction is out at a time. When a commit and a slice of a checkpoint both wait, they
+   alternate.
 3. A key is captured in the step that closed the open block (`checkpoints`).
-4. A commit that failed is tried again until it succeeds (S13.4). A checkpoint is never cut off
-   between what it captured and what is written of it: a later one goes on with it.
-5. At most `MERGE_BYTES` are merged in a turn. After a long turn merging rests as long as the turn
-   took, so that clients keep half of the time while a region catches up.
+4. A commit that failed is retried until it succeeds (S13.4). A checkpoint that failed loses none
+   of what it captured: a later checkpoint writes it.
+5. A turn merges at most `TurnLimits.merge_bytes`. After a long turn, merging rests as long as the
+   turn took, so that clients keep half of the time while a region catches up.
 """
 
 from __future__ import annotations
@@ -43,12 +45,16 @@ from anabranch.region.work import DiskTransaction, LogRead, Note, Work
 from anabranch.sync.hub import Hub
 from anabranch.sync.messages import Message
 
-# After a checkpoint of more log than this, free memory is given back to the system.
+# After a checkpoint that covers more log than this, free memory is returned to the system.
 _BURST_BYTES: Final = 1 << 20
 
 
 class TurnLimits:
-    """What bounds a turn, and how long a failed write rests. The simulator takes smaller ones."""
+    """Limits of a turn, and the delay before a failed write is retried.
+
+    The simulator uses smaller values. `merge_bytes` bounds the bytes merged in a turn,
+    `turn_pieces` the replies executed in a turn of one client.
+    """
 
     def __init__(
         self,
@@ -67,7 +73,7 @@ class TurnLimits:
 
 
 class Driver:
-    """One region's order of things. `clients` takes connections, `hub` knows all links."""
+    """The driver of one region. `clients` holds the client connections, `hub` all links."""
 
     def __init__(
         self,
@@ -89,7 +95,7 @@ class Driver:
         )
         self._step_wanted = True
         self._merge_planned = False
-        # Something was merged in the last turn: headers on other links may be covered by it.
+        # The last turn merged blocks: they may cover headers that wait on other links (S2.3).
         self._merge_again = False
         self._merge_rest_us = 0
         self._notes: list[Note] = []
@@ -105,7 +111,7 @@ class Driver:
     # -- time
 
     def tick(self) -> None:
-        """Everything that time brings. Call it every few milliseconds."""
+        """Does the periodic work of all parts. Call it every few milliseconds."""
         now_ms = self._clock.now_ms()
         self.engine.tick(now_ms)
         if not self._is_stopping:
@@ -116,7 +122,7 @@ class Driver:
         self._step_wanted = True
 
     def _look_at_state(self) -> None:
-        """Tells the operator of what must never be, and of another state of the region."""
+        """Logs new divergences and changes of the region's lifecycle state."""
         state = self.engine.state
         divergences = state.replication.divergences
         if divergences > self._divergences_told:
@@ -141,7 +147,7 @@ class Driver:
     # -- peers
 
     def dialled(self, peer: int) -> Optional[int]:
-        """A dial succeeded: the connection's number; None when it is not wanted any more."""
+        """A dial succeeded. Returns the connection's number; None if it is no longer wanted."""
         self._step_wanted = True
         return self.hub.dial_opened(peer, self._clock.now_ms())
 
@@ -151,17 +157,17 @@ class Driver:
         self.hub.dial_failed(peer, text, self._clock.now_ms())
 
     def accepted(self) -> int:
-        """A peer has dialled this region: the connection's number."""
+        """A peer has dialled this region. Returns the connection's number."""
         self._step_wanted = True
         return self.hub.accepted(self._clock.now_ms())
 
     def received(self, connection: int, message: Message) -> None:
-        """A message of a peer, in order."""
+        """A message of a peer has arrived. Call it in the order of arrival."""
         self._step_wanted = True
         self.hub.received(connection, message, self._clock.now_ms())
 
     def malformed(self, connection: int, error: PeerError) -> None:
-        """A peer sent what is no message."""
+        """A peer sent bytes that are not a valid message."""
         self._step_wanted = True
         self.hub.malformed(connection, error, self._clock.now_ms())
 
@@ -171,26 +177,29 @@ class Driver:
         self.hub.closed(connection, text, self._clock.now_ms())
 
     def next_message(self, connection: int) -> Optional[Message]:
-        """What to send next to a peer, when the transport has room; None when nothing waits. Ask again after every step."""
+        """The next message to a peer; None if none waits.
+
+        Call it when the transport has room, and again after every step.
+        """
         message = self.hub.next_message(connection, self._clock.now_ms())
         if message is not None:
             self._step_wanted = True
         return message
 
     def sent(self, size: int) -> None:
-        """So many bytes went to peers."""
+        """Counts `size` bytes sent to peers."""
         self.hub.sent(size)
 
     def compression(self) -> str:
-        """How messages to peers are compressed."""
+        """The compression of messages to peers (setting ``crdt-compression``)."""
         return self.settings.text("crdt-compression")
 
     def is_over(self, connection: int) -> bool:
-        """Whether a peer's connection is to be closed now that nothing more waits."""
+        """Whether to close a peer's connection, given that `next_message` returned None."""
         return self.hub.finished(connection)
 
     def merge(self) -> None:
-        """A turn of merging: `Work.merge_in_ms` has asked for it."""
+        """Runs the turn of merging that `Work.merge_in_ms` requested."""
         self._merge_planned = False
         self._merge_rest_us = 0
         if self._is_stopping:
@@ -206,7 +215,11 @@ class Driver:
     # -- the disk
 
     def written(self, transaction: DiskTransaction) -> None:
-        """A transaction is on disk. After a commit: the engine first, then clients that waited, then whoever ships (S13.2, S13.3)."""
+        """A transaction is on disk.
+
+        After a commit the engine hears of it first, then the clients that wait, then the hub, which
+        ships (S13.2, S13.3).
+        """
         self._step_wanted = True
         commit = transaction.commit
         if commit is not None:
@@ -218,7 +231,7 @@ class Driver:
         self._disk.written(transaction)
 
     def failed(self, transaction: DiskTransaction, error: str) -> None:
-        """A transaction failed, and nothing of it is on disk."""
+        """A transaction failed: none of its statements took effect."""
         self._step_wanted = True
         if transaction.commit is not None:
             if not self.engine.state.disk.error:
@@ -236,7 +249,7 @@ class Driver:
         self._disk.failed(transaction, self._clock.steady_ms())
 
     def read(self, read: LogRead, result: Any) -> None:
-        """The log has answered; the class of the request says with what."""
+        """The log has answered. The class of the request decides the type of `result`."""
         self._step_wanted = True
         if isinstance(read.request, ReadOldest):
             self._disk.read(result)
@@ -253,14 +266,14 @@ class Driver:
         else:
             self.hub.closed(read.connection, text, self._clock.now_ms())
 
-    # -- what is to be done
+    # -- steps
 
     def is_step_due(self) -> bool:
-        """Whether `step` is to be called before the next tick. It is asked after every event, so it is cheap."""
+        """Whether to call `step` before the next tick. Cheap, because it runs after every event."""
         return self._step_wanted or self.engine.needs_turn()
 
     def step(self) -> Work:
-        """What is to be done now."""
+        """The work to perform now."""
         self._step_wanted = False
         work = Work()
         engine = self.engine
@@ -300,10 +313,10 @@ class Driver:
     # -- the end
 
     def stop(self) -> None:
-        """The region is to end: no peers any more, and clients are heard no more.
+        """Begins the end of the region: peers and further client commands are ignored.
 
-        What is not on disk yet is written and checkpointed, and the replies that wait for it leave.
-        Then a step says `Work.has_stopped`.
+        The driver writes and checkpoints all state that is not on disk yet, and sends the replies
+        that wait for it. Then a step returns `Work.has_stopped`.
         """
         self._is_stopping = True
         self._step_wanted = True
@@ -313,10 +326,10 @@ class Driver:
     # -- figures
 
     def figures(self) -> dict[str, int]:
-        """What INFO and /metrics show of clients, log and sync, by the names of INFO's fields."""
+        """The figures of clients, log and sync for INFO and /metrics, by INFO field name."""
         sync = {f"crdt_sync_{name}": count for name, count in self.hub.counts.items()}
         return {**self.clients.figures(), **self.log.figures(), **sync}
 
     def connect(self, address: str, local_address: str) -> ClientConnection:
-        """A client has connected."""
+        """Makes the connection of a client that has connected; see `Clients.connect`."""
         return self.clients.connect(address, local_address)

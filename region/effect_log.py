@@ -1,7 +1,7 @@
-"""What is known of the effect log on disk: how large it is, and its end in memory. Sans-IO.
+"""The effect log on disk, as known in memory: its size, its retention and its newest rows. Sans-IO.
 
-The driver tells it of every commit that ended. When the log is larger than it may be (S14), it says
-which of the oldest rows go.
+The driver reports every commit that is on disk. When the log exceeds its limits (S14), `drop`
+chooses the oldest rows to delete.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anabranch.sync.log_tail import LogTail
 
 
 class EffectLog:
-    """`size` is that of the whole log; `tail` serves the peers that keep up."""
+    """`size` is the size of the whole log. `tail` holds its newest rows, for peers that keep up."""
 
     def __init__(
         self, position: int, floor: Vector, size: LogSize, settings: Settings, tail_bytes_max: int
@@ -30,10 +30,10 @@ class EffectLog:
         self._settings: Final = settings
 
     def statements(self, commit: Commit) -> list[Statement]:
-        """What writes a commit.
+        """The statements that write a commit.
 
-        After a snapshot the log no longer reaches back beyond it (S11.2). Its floor rises at once,
-        before the rows are on disk: whoever reads them as soon as they are is told so.
+        After a snapshot the log no longer reaches back beyond it (S11.2). The floor rises at once,
+        before the rows are on disk, so that a read that follows the write sees the new floor.
         """
         statements = log.commit_statements(commit)
         snapshots = [row for row in commit.rows if isinstance(row, SnapshotRow)]
@@ -44,7 +44,7 @@ class EffectLog:
         return statements
 
     def committed(self, commit: Commit) -> None:
-        """A commit is on disk."""
+        """A commit is on disk: counts its rows and extends the tail."""
         for row in commit.rows:
             self.size.rows += 1
             self.size.bytes += len(log.body_of(row))
@@ -68,10 +68,11 @@ class EffectLog:
         return size.bytes > self._settings.integer("crdt-log-max-bytes")
 
     def drop(self, oldest: Sequence[OldRow]) -> Optional[tuple[list[Statement], LogSize]]:
-        """What drops as many of the oldest rows as need be, and their size; None when none need be.
+        """The statements that delete the oldest rows of a log over its limits, and their size.
 
-        The log's floor rises at once, before the rows are gone: an answer that was read meanwhile
-        then does not count. `dropped` follows when they are gone.
+        None if no row need be deleted. The floor of the log rises at once, before the rows are
+        deleted, which invalidates answers that are read meanwhile. Call `dropped` with the size
+        when the rows are deleted.
         """
         floor: Vector = {}
         last = 0
@@ -97,13 +98,13 @@ class EffectLog:
         return [delete, _floor_statement(self.tail.floor)], gone
 
     def dropped(self, gone: LogSize) -> None:
-        """What `drop` said is gone."""
+        """The rows that `drop` chose are deleted; `gone` is their size."""
         self.size.rows -= gone.rows
         self.size.bytes -= gone.bytes
         self.size.effects -= gone.effects
 
     def figures(self) -> dict[str, int]:
-        """For INFO."""
+        """The figures for INFO, by field name."""
         return {
             "crdt_log_rows": self.size.rows,
             "crdt_log_bytes": self.size.bytes,

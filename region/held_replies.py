@@ -1,6 +1,6 @@
-"""Replies that wait for the disk (``appendfsync always``, S13.2), in the order in which they were made.
+"""Replies that wait for the disk (``appendfsync always``, S13.2), in order of their execution.
 
-Sans-IO. Positions never fall along the queue, so it is emptied from its front.
+Sans-IO. Positions never decrease along the queue, so replies leave from its front.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Receiver = TypeVar("Receiver")
 
 
 class HeldReplies(Generic[Receiver]):
-    """`Receiver` is whoever a reply is for. Replies are encoded already."""
+    """The queue of held replies, which are encoded. `Receiver` is the type of their addressees."""
 
     def __init__(self) -> None:
         self._queue: Final[deque[tuple[int, Receiver, bytes]]] = deque()
@@ -22,12 +22,12 @@ class HeldReplies(Generic[Receiver]):
         return len(self._queue)
 
     def hold(self, position: int, receiver: Receiver, data: bytes) -> None:
-        """Keeps a reply until `position` is committed, and all that were held before it have left."""
+        """Holds a reply until `position` is committed and all replies held before it have left."""
         self._position = max(self._position, position)
         self._queue.append((self._position, receiver, data))
 
     def released(self, position: int) -> list[tuple[Receiver, bytes]]:
-        """What may leave now that rows up to `position` are on disk, in order."""
+        """Removes and returns, in order, the replies that may leave: `position` is on disk."""
         queue = self._queue
         free: list[tuple[Receiver, bytes]] = []
         while queue and queue[0][0] <= position:
@@ -36,12 +36,19 @@ class HeldReplies(Generic[Receiver]):
         return free
 
     def dropped(self) -> list[Receiver]:
-        """The commit failed: nothing of what waits is ever said (S13.4). Who had waited, once for each reply."""
+        """Drops all held replies because a commit failed (S13.4).
+
+        Returns the receivers, once for each reply.
+        """
         waiting = [receiver for _, receiver, _ in self._queue]
         self._queue.clear()
         return waiting
 
 
 def must_wait(position: int, committed_position: int, held_before: int) -> bool:
-    """Whether a reply must be held: for its commit (`position`; 0: for none), or behind `held_before` replies to the same client."""
+    """Whether a reply must be held.
+
+    `position` is the position that it must wait for, 0 for none. `held_before` is the number of
+    held replies to the same client: a reply never overtakes them.
+    """
     return held_before > 0 or position > committed_position

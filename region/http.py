@@ -1,7 +1,8 @@
 """`/metrics` for Prometheus and `/health` for load balancers: a tiny HTTP/1.1 server on asyncio.
 
-It takes GET and HEAD, answers, and closes. Every request is bounded: 8 KiB of head, 5 seconds, 64 connections at once; what is
-above that is refused or dropped, so nothing that speaks to it can make the region grow.
+It answers one GET or HEAD request per connection, then closes. Requests are bounded to 8 KiB of
+head and 5 seconds, on at most 64 connections at once. Requests and connections above these bounds
+are refused or dropped, so that HTTP clients cannot exhaust the region's memory.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ CONNECTIONS_MAX: Final = 64
 
 # One metric: name, help, type ("gauge" or "counter"), and its samples as (labels, value).
 Figure: TypeAlias = tuple[str, str, str, list[tuple[dict[str, str], float]]]
-# State of the region, and what else /health shows beside it (values that JSON knows).
+# State of the region, and the further fields of /health (values that JSON can represent).
 Health: TypeAlias = tuple[str, dict[str, Any]]
 
-# A region in recovery serves reads and acknowledgements, but takes no writes (S13.8): balancers should send writers elsewhere.
+# A region in recovery serves reads and acknowledgements but refuses writes (S13.8), so it counts as
+# unhealthy: load balancers should send writers to other regions.
 _HEALTHY: Final = frozenset({"serving"})
 _REASONS: Final = {
     200: "OK",
@@ -54,7 +56,7 @@ class _Figures(Collector):
 
 
 class HttpServer:
-    """Serves one region's figures and health; `start` listens, `close` ends it."""
+    """Serves one region's figures and health. `start` listens, `close` ends the server."""
 
     def __init__(
         self, figures: Callable[[], Iterable[Figure]], health: Callable[[], Health]
@@ -66,12 +68,12 @@ class HttpServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Listens; returns the port (chosen by the system if `port` is 0). OSError if it cannot."""
+        """Listens, and returns the port; port 0 lets the system choose. OSError if it fails."""
         self._server = await asyncio.start_server(self._connected, host, port, limit=HEAD_BYTES_MAX)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Stops listening, and ends what is still open."""
+        """Stops listening, and ends the open connections."""
         if self._server is not None:
             self._server.close()
         for task in list(self._tasks):
@@ -91,7 +93,7 @@ class HttpServer:
                 writer.write(await self._answer(reader))
                 await writer.drain()
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # Whoever asked is gone or too slow; nobody waits for an answer.
+            pass  # The client is gone or too slow: it gets no answer.
         finally:
             self._tasks.discard(task)
             writer.close()
@@ -128,7 +130,10 @@ class HttpServer:
 def _response(
     status: int, kind: str, body: bytes, headers: str = "", *, head_only: bool = False
 ) -> bytes:
-    head = f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{headers}"
+    head = (
+        f"HTTP/1.1 {status} {_REASONS[status]}\r\n"
+        f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n{headers}"
+    )
     return f"{head}Cache-Control: no-store\r\nConnection: close\r\n\r\n".encode() + (
         b"" if head_only else body
     )

@@ -1,7 +1,8 @@
-"""One region's process, on asyncio: it performs what the driver hands out, and decides nothing.
+"""One region's process, on asyncio: it performs the work that the driver returns.
 
-Whatever calls the driver (a client's bytes, a peer's message, a tick, the end of a write) is followed
-by `stepped`: one step for all that happens in this round of the loop, if one is due.
+The process makes no decisions. After each call of the driver (bytes of a client, a message of a
+peer, a tick, the end of a write) it calls `stepped`, which plans at most one step of the driver
+for all events of the current iteration of the event loop.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ _log: Final = logging.getLogger("anabranch.region")
 
 
 class RegionFailed(Exception):
-    """Something that must never end has failed: an error of the program's own."""
+    """The region ended because of an error in the program itself."""
 
 
 class Region:
-    """A running region. `run` below makes, starts and stops it."""
+    """A running region. `run` below creates, starts and stops it."""
 
     def __init__(self, config: RegionConfig, driver: Driver, database: Database) -> None:
         self.config: Final = config
@@ -67,7 +68,11 @@ class Region:
     # -- start and stop
 
     async def start(self) -> None:
-        """Opens the doors: clients, peers, figures. OSError when an address is taken."""
+        """Listens for clients, peers and HTTP requests.
+
+        Raises:
+            OSError: An address is taken or cannot be bound.
+        """
         config = self.config
         await self.server.start(config.resp.host, config.resp.port)
         self._facts["tcp_port"] = str(self.server.port)
@@ -92,7 +97,7 @@ class Region:
         )
 
     async def stop(self) -> None:
-        """Closes the doors, lets the driver bring everything to the disk, and ends."""
+        """Stops listening, lets the driver write everything to disk, and closes the database."""
         self.server.stop_listening()
         await self.sync.stop()
         if self._http is not None:
@@ -108,7 +113,10 @@ class Region:
         await self.database.close()
 
     def fail(self, error: BaseException) -> None:
-        """Something that must never end has failed. The process ends as if it were killed, rather than go on without it."""
+        """Ends the process after an error in a part that the region cannot do without.
+
+        Nothing more is written or sent: the disk is left as after a kill.
+        """
         _log.critical("region %s ends: %r", self.driver.engine.name, error, exc_info=error)
         self.failure = error
         self.stop_wanted.set()
@@ -126,7 +134,10 @@ class Region:
         return self.driver.connect(address, local_address)
 
     def stepped(self) -> None:
-        """The driver was called: a step follows in this round of the loop, if one is due before the next tick."""
+        """Plans a step in this iteration of the loop, if one is due before the next tick.
+
+        Call it after each call of the driver.
+        """
         if not self._step_planned and self.driver.is_step_due():
             self._step_planned = True
             self._loop.call_soon(self._step)
@@ -140,7 +151,7 @@ class Region:
                 self.fail(error)
 
     def _perform(self, work: Work) -> None:
-        """Does what a step asks for."""
+        """Performs the work that a step returned."""
         for note in work.notes:
             _log.log(note.level, "%s", note.text)
         self.server.perform(work.clients)
@@ -157,7 +168,7 @@ class Region:
             self.stop_wanted.set()
         if work.has_stopped:
             self._has_stopped.set()
-        if work.sleep_ms:  # DEBUG SLEEP stops everything, as it says
+        if work.sleep_ms:  # DEBUG SLEEP blocks the whole process, as in Redis.
             time.sleep(work.sleep_ms / 1000)
 
     def _merge(self) -> None:
@@ -168,13 +179,13 @@ class Region:
         self.stepped()
 
     def _tick(self) -> None:
-        """Every few milliseconds: the driver's tick, and now and then what only the process knows."""
+        """Runs every `_TICK_S`: ticks the driver, and updates the process facts once a second."""
         if self.failure is not None:
             return
         self._ticker = self._loop.call_later(_TICK_S, self._tick)
-        if self._loop.time() >= self._facts_due_s:
-            self._tell_facts()
         try:
+            if self._loop.time() >= self._facts_due_s:
+                self._tell_facts()
             self.driver.tick()
         except Exception as error:
             self.fail(error)
@@ -213,19 +224,19 @@ class Region:
     # -- figures
 
     def _tell_facts(self) -> None:
-        """Hands the engine what only the process knows, for INFO and /metrics."""
+        """Gives the engine the facts that only the process knows, for INFO and /metrics."""
         self._facts_due_s = self._loop.time() + _FACTS_S
         self._facts.update(process_facts.changing())
         self._facts.update({name: str(value) for name, value in self.driver.figures().items()})
         self.driver.engine.tell_process_facts(self._facts)
 
     def metrics(self) -> list[Figure]:
-        """For /metrics."""
+        """The figures for /metrics."""
         self._tell_facts()
         return figures(self.driver.engine.state)
 
     def health(self) -> Health:
-        """For /health."""
+        """The state and details for /health."""
         return health(self.driver.engine.state)
 
 
@@ -237,14 +248,20 @@ def _version() -> str:
 
 
 async def run(config: RegionConfig) -> None:
-    """Serves a region until it is cancelled, or a client says SHUTDOWN. StorageError, OSError and RegionFailed say what is wrong."""
+    """Serves a region until the task is cancelled or a client sends SHUTDOWN.
+
+    Raises:
+        StorageError: The database cannot be opened or read, or belongs to another region.
+        OSError: An address is taken or cannot be bound.
+        RegionFailed: The region ended because of an error in the program itself.
+    """
     database = Database(config.data)
     region: Optional[Region] = None
     try:
         driver = await starting.start(config, database, SystemClock())
         region = Region(config, driver, database)
-        # What a start has made stays: the collector need not walk it again and again while clients
-        # wait.
+        # The objects made by the start live as long as the process. `freeze` keeps the garbage
+        # collector from walking them while clients wait.
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)

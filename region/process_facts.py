@@ -1,4 +1,4 @@
-"""What only the process knows of itself, under INFO's field names: memory, CPU, network, sync, the log on disk."""
+"""Facts about the operating system process, by INFO field name: memory, CPU and system."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import sys
 from typing import Any, Final
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
-_trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)  # None: another C library
+# None: the C library is not glibc.
+_trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 def resident_bytes() -> int:
-    """VmRSS of this process."""
+    """Resident memory (VmRSS) of this process in bytes."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * _PAGE_BYTES
@@ -23,13 +24,16 @@ def resident_bytes() -> int:
 
 
 def give_back_memory() -> None:
-    """Lets the C library return to the system what is free: after a burst of writes, that is what had waited for the disk."""
+    """Makes the C library return free memory to the system.
+
+    After a burst of writes this is the memory of the rows that had waited for the disk.
+    """
     if _trim is not None:
         _trim(0)
 
 
 def fixed() -> dict[str, str]:
-    """What does not change."""
+    """The facts that do not change."""
     return {
         "os": f"{platform.system()} {platform.release()} {platform.machine()}",
         "process_id": str(os.getpid()),
@@ -40,7 +44,7 @@ def fixed() -> dict[str, str]:
 
 
 def changing() -> dict[str, str]:
-    """What is read anew now and then."""
+    """The facts that change, read now."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     rss = resident_bytes()

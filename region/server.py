@@ -1,4 +1,8 @@
-"""The sockets of clients, on asyncio: they carry bytes between a transport and its `ClientConnection`, and decide nothing."""
+"""The client sockets, on asyncio.
+
+A `ClientTransport` carries bytes between an asyncio transport and its `ClientConnection`, and
+makes no decisions.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +24,23 @@ BACKLOG: Final = 511
 
 
 class ServedRegion(Protocol):
-    """What the server asks of the process."""
+    """The methods of the process that the server uses."""
 
     @property
     def settings(self) -> Settings: ...
 
     def connect(self, address: str, local_address: str) -> ClientConnection:
-        """A client has connected."""
+        """Makes the connection of a client that has connected."""
 
     def stepped(self) -> None:
-        """A connection was called: a step may be due."""
+        """Plans a step if one is due. The server calls it after each call of a connection."""
 
 
 class ClientTransport:
-    """What asyncio calls a protocol. uvloop and asyncio go by its methods; it has no base class, so that it compiles."""
+    """The asyncio protocol of one client.
+
+    It has no base class, so that mypyc can compile it; asyncio and uvloop need only the methods.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server: Final = server
@@ -42,10 +49,10 @@ class ClientTransport:
         self._is_reading = True
         self._turn_planned = False
 
-    # -- what the loop calls
+    # -- callbacks of the event loop
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Lets the region take the client in, or turn it away."""
+        """Asks the region for a connection, which admits or rejects the client."""
         server = self._server
         self._transport = transport
         transport.set_write_buffer_limits(OUTPUT_HIGH_BYTES, OUTPUT_LOW_BYTES)
@@ -66,7 +73,7 @@ class ClientTransport:
             self._server.region.stepped()
 
     def eof_received(self) -> bool:
-        """Whether the transport is to stay open."""
+        """Handles the end of the client's input; returns whether the transport stays open."""
         connection = self._connection
         if connection is None:
             return False
@@ -92,10 +99,10 @@ class ClientTransport:
             self._connection.output_has_room()
             self.perform()
 
-    # -- what the connection asks for
+    # -- requests of the connection
 
     def perform(self) -> None:
-        """Does what the connection asks for."""
+        """Writes output, pauses or resumes reading, closes and plans a turn, as requested."""
         connection, transport = self._connection, self._transport
         if connection is None or transport is None:
             return
@@ -128,7 +135,7 @@ class ClientTransport:
 
 
 class Server:
-    """Listens for clients. `transports`: the open ones, by their connections."""
+    """Listens for clients. `transports` maps each open connection to its transport."""
 
     def __init__(self, region: ServedRegion) -> None:
         self.region: Final = region
@@ -138,9 +145,13 @@ class Server:
         self._listener: Optional[asyncio.Server] = None
 
     async def start(self, host: str, port: int) -> None:
-        """Listens on `host`:`port` (0: any free one, see `port`); OSError if that is not possible."""
-        # Any: asyncio has a tuple of sockets and uvloop a list, and compiled code would insist on
-        # the one that typeshed names.
+        """Listens on `host`:`port`. For port 0 the system chooses; `self.port` has the result.
+
+        Raises:
+            OSError: The address is taken or cannot be bound.
+        """
+        # Any: `sockets` is a tuple in asyncio and a list in uvloop, and compiled code would check
+        # for the type that typeshed declares.
         listener: Any = await self.loop.create_server(
             self._new_transport,  # type: ignore[arg-type]
             host,
@@ -154,20 +165,20 @@ class Server:
         return ClientTransport(self)
 
     def perform(self, connections: list[ClientConnection]) -> None:
-        """Does what these connections ask for."""
+        """Performs the requests of these connections."""
         for connection in connections:
             transport = self.transports.get(connection)
             if transport is not None:
                 transport.perform()
 
     def stop_listening(self) -> None:
-        """Takes no more clients. Those that are here stay."""
+        """Accepts no more clients. Open connections stay open."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
 
     async def close(self, patience_s: float = 1.0) -> None:
-        """Waits until every connection has sent its last output, at most so long, and ends the rest."""
+        """Waits up to `patience_s` for connections to send their output, then aborts the rest."""
         self.stop_listening()
         deadline_s = self.loop.time() + patience_s
         while self.transports and self.loop.time() < deadline_s:
@@ -178,14 +189,14 @@ class Server:
 
 
 def _format_address(name: object) -> str:
-    """``host:port``, or ``[host]:port`` for IPv6, as CLIENT LIST shows it."""
+    """``host:port``, or ``[host]:port`` for IPv6, as in CLIENT LIST."""
     if not isinstance(name, tuple) or len(name) < 2:
         return ""
     return f"[{name[0]}]:{name[1]}" if ":" in str(name[0]) else f"{name[0]}:{name[1]}"
 
 
 def _set_socket_options(transport: asyncio.Transport, keepalive_s: int) -> None:
-    """No delay for small replies, and probes that find out about clients that vanished."""
+    """Sends small replies without delay, and probes idle clients to find dead connections."""
     sock = transport.get_extra_info("socket")
     if sock is None:
         return

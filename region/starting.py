@@ -1,4 +1,7 @@
-"""A region's start: what is on its disk, its new life, its engine (S1.3, S13.6 to S13.8)."""
+"""A region's start: loads its state from disk, begins a new life, makes the engine (S1.3, S13.6).
+
+Recovery after a restore: S13.7. Lost members: S13.8.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
+from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.state import EngineState
 from anabranch.region.storage import loading, schema
 from anabranch.region.storage.checkpoint import Checkpointer
@@ -42,7 +46,7 @@ def _first_meta(config: RegionConfig) -> dict[str, bytes]:
 
 
 def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member]:
-    """The members on disk: those given count at the first start only (S1.1)."""
+    """The members on disk. The configured members count at the first start only (S1.1)."""
     members: list[Member] = []
     try:
         lost = {int(text) for text in meta.get("lost", b"").decode().split(",") if text}
@@ -53,20 +57,53 @@ def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member
         raise StorageError(f"the members on disk are damaged: {error!r}") from error
     if {member.name: member.region_id for member in members} != config.members:
         _log.warning(
-            "members are %s, as at the first start; what --members says now does not count",
+            "members are %s, as stored at the first start; the different --members is ignored",
             meta["members"].decode(),
         )
     return members
 
 
 def _peers(config: RegionConfig, members: list[Member]) -> dict[str, int]:
-    """Name → region_id of whom this region receives from; StorageError for a name that is no other member's."""
+    """The peers that this region receives from: name → region_id.
+
+    Raises:
+        StorageError: A configured peer is not another member of the cluster.
+    """
     ids = {one.name: one.region_id for one in members if one.region_id != config.region_id}
     for name in config.peers:
         if name not in ids:
             names = ", ".join(sorted(ids))
-            raise StorageError(f"peer '{name}' is no other member of the cluster: {names}")
+            raise StorageError(f"peer '{name}' is not one of the other members: {names}")
     return {name: ids[name] for name in config.peers}
+
+
+def _limits(settings: Settings) -> tuple[NodeLimits, PairLimits]:
+    """The limits of nodes and of pairs while the log is replayed."""
+    node_limits = NodeLimits(
+        settings.integer("stream-node-max-entries"), settings.integer("stream-node-max-bytes")
+    )
+    pair_limits = PairLimits()
+    pair_limits.maxsize = settings.integer("stream-idmp-maxsize")
+    # Replay does not collect stable pairs, so it may hold more retired pairs than the region held
+    # before. The configured limit applies from the first command on.
+    pair_limits.retired_max = NO_LIMIT
+    return node_limits, pair_limits
+
+
+async def _begin_life(
+    config: RegionConfig, database: Database, stored: loading.Stored, now_ms: int
+) -> tuple[int, int]:
+    """Writes the new life (S1.3) and the recovery, 0 if there is none (S13.7); returns both."""
+    life = max(now_ms, stored.number("life") + 1)
+    recovery = stored.number("recovery")
+    if config.restored:
+        # The backup may have been taken during a recovery. A new number keeps the peers from
+        # taking this recovery for that one (S13.7).
+        recovery = life
+    await database.write(
+        [schema.meta("life", b"%d" % life), schema.meta("recovery", b"%d" % recovery)]
+    )
+    return life, recovery
 
 
 async def start(
@@ -76,10 +113,15 @@ async def start(
     limits: Optional[TurnLimits] = None,
     make_engine: Callable[[EngineState], Engine] = Engine,
 ) -> Driver:
-    """Loads everything and begins a new life, which is on disk before anybody hears of it.
+    """Loads the region from disk and begins a new life (S1.3).
 
-    `make_engine` makes the engine: the simulator watches it. StorageError when the files are not
-    right.
+    The number of the life is on disk before this function returns, hence before any peer can hear
+    of it. `make_engine` creates the engine; the simulator passes a function of its own to observe
+    the engine.
+
+    Raises:
+        StorageError: The database cannot be opened or read, is damaged, or belongs to another
+            region.
     """
     meta = await database.open()
     if not meta:
@@ -90,26 +132,11 @@ async def start(
     if config.region_id not in [member.region_id for member in members]:
         raise StorageError(f"region {config.region_id} is none of the members on disk")
     settings = config.settings
-    node_limits = NodeLimits(
-        settings.integer("stream-node-max-entries"), settings.integer("stream-node-max-bytes")
-    )
-    pair_limits = PairLimits()
-    pair_limits.maxsize = settings.integer("stream-idmp-maxsize")
-    # Replay collects nothing, so for a moment there may be more retired pairs than there ever were.
-    # The region's own limit counts from the first command on.
-    pair_limits.retired_max = NO_LIMIT
     region_ids = [member.region_id for member in members]
+    node_limits, pair_limits = _limits(settings)
     stored = await database.load(meta, config.region_id, region_ids, node_limits, pair_limits)
     engine_clock = EngineClock(max(clock.now_ms(), stored.clock_ms))
-    life = max(engine_clock.now_ms, stored.number("life") + 1)
-    recovery = stored.number("recovery")
-    if config.restored:
-        # Another recovery than the one in which the backup may have been taken: others must not
-        # take it for that (S13.7).
-        recovery = life
-    await database.write(
-        [schema.meta("life", b"%d" % life), schema.meta("recovery", b"%d" % recovery)]
-    )
+    life, recovery = await _begin_life(config, database, stored, engine_clock.now_ms)
     patience_ms = settings.integer("crdt-start-patience-ms")
     state = EngineState(
         Members(config.cluster, config.region_id, config.name, members),
@@ -117,7 +144,7 @@ async def start(
         stored.keyspace,
         Journal(stored.keyspace, stored.position, engine_clock),
         Lifecycle(config.region_id, life, recovery, engine_clock, patience_ms),
-        stored.clock_ms,  # what this start read is in no commit yet (S10.2)
+        stored.clock_ms,  # The clock of the last commit; the clock just read is in none (S10.2).
         registry.commands(),
     )
     engine = make_engine(state)

@@ -1,4 +1,7 @@
-"""What a step of the driver hands out: one value, which the process and the simulator perform alike (etcd-io/raft's `Ready`)."""
+"""The value that a step of the driver returns, performed by the process or the simulator.
+
+The idea is `Ready` of etcd-io/raft.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ from anabranch.sync.log_requests import Request
 class DiskTransaction:
     """Statements to run in one transaction; report `Driver.written` or `Driver.failed`.
 
-    At most one is out at a time. `commit`: what is on disk once it is written; None for a slice of a
-    checkpoint.
+    At most one transaction is out at a time. `commit` is the commit that it writes; None for a
+    slice of a checkpoint.
     """
 
     def __init__(self, statements: Sequence[Statement], commit: Optional[Commit] = None) -> None:
@@ -25,9 +28,9 @@ class DiskTransaction:
 
 
 class LogRead:
-    """A question to the log on disk; report `Driver.read` or `Driver.cannot_read`.
+    """A read of the log on disk; report `Driver.read` or `Driver.cannot_read`.
 
-    `connection` is the number of the peer's connection that it is for; 0: the checkpoint asks.
+    `connection` is the number of the peer connection that needs the answer, 0 for the checkpoint.
     """
 
     def __init__(self, connection: int, request: Union[Request, ReadOldest]) -> None:
@@ -36,7 +39,7 @@ class LogRead:
 
 
 class Note:
-    """A line for the operator's log. `level`: as in `logging`."""
+    """A line for the operator's log, with a `level` of `logging`."""
 
     def __init__(self, level: int, text: str) -> None:
         self.level: Final = level
@@ -44,25 +47,26 @@ class Note:
 
 
 class Work:
-    """Everything that is to be done now."""
+    """All actions that are to be performed now."""
 
     def __init__(self) -> None:
-        # Client connections that have something for their transports.
+        # Client connections that have requests to their transports.
         self.clients: list[ClientConnection] = []
         self.transaction: Optional[DiskTransaction] = None
         self.reads: list[LogRead] = []
         # Peers to dial: report `Driver.dialled` or `Driver.dial_failed`.
         self.dials: list[int] = []
-        # Peers' connections to close at once, whatever they still carry.
+        # Peer connections to close at once, without sending their remaining messages.
         self.hang_ups: list[int] = []
         self.notes: list[Note] = []
-        # Call `Driver.merge` after so many ms; None: nothing is to be merged, or it is planned.
+        # Call `Driver.merge` after so many ms; None: nothing waits to be merged, or a merge is
+        # already planned.
         self.merge_in_ms: Optional[float] = None
-        # DEBUG SLEEP: everything stops for so long.
+        # DEBUG SLEEP: block the whole process for so many ms.
         self.sleep_ms = 0
-        # A burst of writes is on disk: memory may be given back to the system.
+        # A burst of writes is on disk: return free memory to the system.
         self.gives_back_memory = False
-        # A client said SHUTDOWN: the region is to be stopped.
+        # A client sent SHUTDOWN: stop the region.
         self.stop_wanted = False
-        # After `Driver.stop`: all is on disk, or cannot get there.
+        # After `Driver.stop`: all state is on disk, or a write failed.
         self.has_stopped = False

@@ -1,12 +1,28 @@
-"""What studies anabranch from outside: scenarios, and a deterministic simulator that attacks the real engine, sync and storage.
+"""Tests of anabranch from outside: scenario files, and a deterministic simulator with judges.
 
-Read in this order:
+The simulator runs the real engine, sync and storage on simulated time, network and disks.
 
-1. `plan`: a run as a value. `draw`: a plan from a seed. `load`: the clients. `world`: real regions on simulated time, network and disks.
-2. `history`: what judges see. `oracle`: naive definitions of what must be there. `checkers`: the judges, a file for each invariant.
-   `rules`: which rules of the semantics a run exercises.
-3. `run`: one seed, from the first start to the verdict. `sweep`, `tally`, `simulate`: many seeds, in processes, and what they came to.
-   `replay`: a run for people. `script`, `shrink`, `story`: a failure made small, and written down as a scenario file. `ci`: what every
-   change is attacked with.
-4. `scenario`: Markdown tables of commands and replies, in virtual time or live. `mutants`: is a bug that is planted found?
+Reading order:
+
+- `plan`: a run as a value: regions, settings, clients and faults.
+- `draw`: the plan that a seed draws.
+- `load`: the simulated clients.
+- `world`: real regions on simulated time, network and disks.
+- `history`: the events of a run that judges receive, and the base class of the judges.
+- `oracle`: naive definitions of the state that regions must reach.
+- `checkers`: the judges, one file for each invariant.
+- `rules`: counts which rules of the semantics a run exercises.
+- `run`: one seed, from the first start to the verdict.
+- `seeds`: the seeds that failed once, and the seeds that a commit chooses.
+- `sweep`: many seeds in several processes.
+- `tally`: the sums over many seeds, and the closing table.
+- `shrink`: a failing plan reduced by delta debugging.
+- `script`: a run as a fixed list of commands, recorded from a plan.
+- `story`: a failure reduced and written as a scenario file.
+- `replay`: a run printed for people.
+- `simulate`: a sweep with progress, table and stories, as the command line runs it.
+- `hashes`: prints the trace hashes of seeds.
+- `ci`: the seeds that CI runs for each commit.
+- `scenario`: Markdown tables of commands and replies, run in virtual time or live.
+- `mutants`: bugs put in on purpose, to measure whether the tests find them.
 """

@@ -1,7 +1,9 @@
-"""What CI runs of the simulator (`python -m sim.ci`): seeds that the commit chooses, those that ever failed, and some seeds several times.
+"""The simulator as CI runs it (`python -m sim.ci`).
 
-Every commit explores seeds of its own. The 50 seeds that are run several times must live the same life in each process: under different
-hash seeds, and in the interpreted and the compiled build where there are both.
+It runs the seeds that failed once, seeds that the commit chooses (so every commit explores other
+seeds), and some seeds in several processes. The latter (50 by default) must leave equal traces in
+each process: under different hash seeds, and in the interpreted and the compiled build if both are
+there.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from anabranch.sim.sweep import Task
 
 
 def main(arguments: Optional[list[str]] = None) -> int:
-    """Runs it all; the exit status: 0 when nothing failed."""
+    """Runs all parts; the exit status is 0 when no seed failed."""
     parser = argparse.ArgumentParser(
         prog="python -m sim.ci", description="The simulator as CI runs it."
     )
@@ -32,7 +34,9 @@ def main(arguments: Optional[list[str]] = None) -> int:
         "--twice", type=int, default=50, help="how many seeds are run in several processes"
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--text", default="", help="what chooses the seeds, instead of the commit")
+    parser.add_argument(
+        "--text", default="", help="text that chooses the seeds, instead of the commit"
+    )
     parser.add_argument("--stories", type=Path, default=Path("simulated"))
     asked = parser.parse_args(arguments)
     console = Console()
@@ -51,7 +55,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
 
 
 def commit() -> str:
-    """The name of the commit that is checked out here, or of the day where there is no git."""
+    """The name of the commit that is checked out here, or the date where there is no git."""
     try:
         return subprocess.run(
             ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True
@@ -61,7 +65,7 @@ def commit() -> str:
 
 
 def same_traces(seeds: range, console: Console) -> bool:
-    """Whether seeds leave the same traces in several processes at once."""
+    """Whether each seed leaves the same trace in several processes at once."""
     processes = {
         f"hash seed {number}": _hashes(seeds, {"PYTHONHASHSEED": number}) for number in ("1", "2")
     }

@@ -1,7 +1,8 @@
-"""A plan from a seed: which regions, links, limits, clients, rates and faults a run has (swarm testing, Groce et al. 2012).
+"""Draws the plan of a seed: regions, links, limits, clients, rates and faults.
 
-Every seed leaves most things out and does the rest a lot: a bug that needs many trims and no DEL is found by the seeds that draw it so.
-Limits are tiny, so that rare paths are walked all the time.
+This is swarm testing (Groce et al. 2012): every seed leaves most features out and uses the others
+heavily. A bug that needs many trims and no DEL is found by the seeds that draw that combination.
+Limits are tiny, so that rare paths run often.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan, Step
 
 KEYS: Final = (b"orders", b"jobs", b"events")
 
-# How often a seed has each kind of client at all, and how many of them at most.
+# kind → (share of the seeds that have clients of this kind, how many such clients at most)
 CLIENTS: Final[dict[str, tuple[float, int]]] = {
     "producer": (0.95, 3),
     "idempotent-producer": (0.35, 2),
@@ -35,15 +36,15 @@ CLIENTS: Final[dict[str, tuple[float, int]]] = {
     "transactor": (0.35, 2),
     "synchronous-writer": (0.15, 1),
 }
-# Kinds that change much with one command act less often.
+# Kinds whose commands change much act less often.
 RARE: Final = frozenset(
     {"deleter", "renamer", "last-id-keeper", "administrator", "configurer", "pair-configurer"}
 )
 
 ACTS_PER_COMMAND: Final = 0.89
-"""Some acts of clients are several commands (pipelines, transactions), some none (a client that waits does not act)."""
+"""Acts per command: an act can be several commands (a pipeline); a client that waits skips acts."""
 
-# How often a seed has each kind of fault at all, how many times it strikes at most, and for how long (ms, least and most).
+# kind → (share of the seeds that have it, strikes at most, least duration in ms, most in ms)
 FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {
     "cut": (0.3, 3, 50, 1500),
     "one-way cut": (0.2, 2, 50, 1500),
@@ -76,7 +77,7 @@ FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {
 }
 
 
-# A backup put back that nobody tells the region of; drawn by `restores` alone.
+# A backup is put back and the region is not told; only the argument `restores` draws it.
 FORGOTTEN_RESTORE: Final = "forgotten restore"
 
 
@@ -89,8 +90,8 @@ def draw_plan(
 ) -> Plan:
     """The plan of a seed.
 
-    `faults`: the kinds allowed; None: all; ValueError for a kind that does not exist. `restores`:
-    all regions dial each other, and every second fault is a backup put back unsaid (S13.6).
+    `faults`: the kinds allowed; None: all. ValueError for a kind that does not exist. `restores`:
+    all regions dial each other, and every second fault is a forgotten restore (S13.6).
     """
     unknown = sorted(set(faults or ()) - set(FAULTS))
     if unknown:
@@ -125,7 +126,7 @@ def draw_plan(
 
 
 def _with_restores(plan: Plan) -> Plan:
-    """The same plan in a mesh, with a forgotten restore for each fault; about half of them come in groups."""
+    """The plan in a mesh, with as many forgotten restores as faults; about half come in groups."""
     draw = Random((plan.seed << 16) + 2)
     found: list[Fault] = []
     while len(found) < max(2, len(plan.faults())):
@@ -152,7 +153,7 @@ def _mesh(regions: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
 
 def _clients(draw: Random, regions: tuple[int, ...], mirrors: bool) -> tuple[ClientPlan, ...]:
-    """`mirrors`: producers publish one feed (`sim.load.producers`)."""
+    """The clients of a plan. `mirrors`: the producers publish one feed (`sim.load.producers`)."""
     keys = KEYS[: draw.choice([1, 1, 2, 3])]
     kinds: list[str] = []
     for kind, (share, most) in CLIENTS.items():
@@ -175,7 +176,7 @@ def _clients(draw: Random, regions: tuple[int, ...], mirrors: bool) -> tuple[Cli
 
 
 def _intents(draw: Random, clients: tuple[ClientPlan, ...], ops: int, load_ms: int) -> list[Intent]:
-    """Each client has a rate of its own; some act in bursts."""
+    """The acts of the clients. Each client has its own rate; some plans have bursts."""
     weights = [draw.choice([1, 2, 4, 8]) * (0.3 if one.kind in RARE else 1.0) for one in clients]
     bursts = draw.choice([1, 1, 5])
     intents: list[Intent] = []
@@ -193,7 +194,7 @@ def _faults(
     draw: Random, regions: tuple[int, ...], load_ms: int, allowed: Optional[Collection[str]]
 ) -> list[Fault]:
     found: list[Fault] = []
-    quiet = draw.random() < 0.1  # some runs have none
+    quiet = draw.random() < 0.1  # a tenth of the runs have no faults
     for kind, (share, most, least_ms, most_ms) in FAULTS.items():
         has = draw.random() < share
         for _ in range(draw.randint(1, most)):
@@ -209,7 +210,10 @@ def _faults(
 
 
 def _links(draw: Random, regions: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Who dials whom: mostly a mesh, at times a line, a one-way ring, or a star; always so that everything gets everywhere."""
+    """Pairs (dialling, dialled): mostly a mesh, at times a line, a one-way ring or a star.
+
+    In each of these shapes every effect reaches every region.
+    """
     shape = draw.choice(["mesh", "mesh", "mesh", "line", "ring", "star"])
     if shape == "line":
         pairs = [(a, a + 1) for a in regions[:-1]] + [(a + 1, a) for a in regions[:-1]]
@@ -223,7 +227,7 @@ def _links(draw: Random, regions: tuple[int, ...]) -> tuple[tuple[int, int], ...
 
 
 def _settings(draw: Random, regions: tuple[int, ...], mirrors: bool) -> dict[int, dict[str, str]]:
-    """Settings that all regions share, and those that each has for itself."""
+    """The settings of each region: some are drawn once for all regions, others for each region."""
     pick = draw.choice
     modes = (
         ["semi-strict", "liberal"] if mirrors else ["strict", "strict", "semi-strict", "liberal"]

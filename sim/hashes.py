@@ -1,4 +1,7 @@
-"""Trace hashes of seeds, one a line: two processes that print the same have lived the same. `python -m sim.hashes FIRST:END`."""
+"""Prints the trace hashes of seeds, one a line: `python -m sim.hashes FIRST:END`.
+
+Two processes that print the same hash for a seed have run it identically.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from anabranch.sim.seeds import in_range
 
 
 def hashes(seeds: Iterable[int], regions: int = 3, ops: int = 300) -> Iterator[tuple[int, str]]:
-    """(seed, trace hash) of each seed, in this process."""
+    """Yields (seed, trace hash) of each seed, run in this process."""
     for seed in seeds:
         yield seed, run_seed(seed, regions, ops).trace_hash
         gc.collect()

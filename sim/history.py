@@ -1,7 +1,8 @@
-"""What a run of the simulator leaves for the judges: what clients said and saw, what vectors showed, what went over the wire.
+"""The history of a run as the judges receive it: commands, replies, vectors and wire blocks.
 
-Nothing here is the engine's own: a judge sees commands and replies, version vectors (`CRDT.VECTOR`), digests (`CRDT.DIGEST`), and the
-blocks that a region has put on its disk for its peers, which are the wire contract.
+Nothing here is a value of the engine: a judge sees commands and replies, version vectors
+(`CRDT.VECTOR`), digests (`CRDT.DIGEST`), and the blocks that a region has put on its disk for its
+peers. The blocks are the wire contract.
 """
 
 from __future__ import annotations
@@ -22,23 +23,56 @@ Words = tuple[bytes, ...]
 class Operation:
     """One command of one client, from sending to its answer.
 
-    `number` runs through the whole run, in the order in which the regions executed them. `start` says in which start of the region's
-    process it ran. `at_ms` is true (virtual) time, `clock_ms` what the region's own clock read. `before` and `after` are the region's
-    vector just before and after the step that executed it; `after` is None while the command waits (blocked, or the start is not over).
-    A transaction is one operation: argv is EXEC alone, and `queued` holds its commands; `reply` then is EXEC's. `watched` are the numbers
-    of the WATCHes under which it runs, in their order: those of its connection that nothing has ended.
-    `reply` is what the region computed, None until then; `answered_ms` is when the client had it, None if it never did.
+    - `number`: counts all operations of a run, in the order in which the regions executed them.
+    - `start`: the number of the region's process start in which the command ran.
+    - `argv`, `queued`: a transaction is one operation: argv is EXEC alone, `queued` holds the
+      commands of the transaction, and `reply` is EXEC's.
+    - `watched`: the numbers of the WATCHes under which the command runs, in their order: those of
+      its connection that nothing has ended.
+    - `at_ms`: true (virtual) time. `clock_ms`: the time that the region's own clock read.
+    - `before`, `after`: the region's vector just before and just after the step that executed the
+      command. `after` is None while the command waits (blocked, or the start is not over).
+    - `always`: appendfsync always was in force, so an answer means that the command is on disk.
+    - `reply`: the reply that the region computed, None until then.
+    - `waited`: the command ran in a later step than the one in which it arrived; `before` and
+      `after` are then both the vector after that later step.
+    - `answered_ms`: the time at which the client had the reply, None if it never had.
+    - `lost`: the client will never have the reply: its connection is lost, or the process is dead.
     """
 
     __slots__ = (
-        "after", "always", "answered_ms", "argv", "at_ms", "before", "client", "clock_ms", "has_reply", "lost", "number", "queued",
-        "region", "reply", "start", "waited", "watched",
-    )  # fmt: skip
+        "after",
+        "always",
+        "answered_ms",
+        "argv",
+        "at_ms",
+        "before",
+        "client",
+        "clock_ms",
+        "has_reply",
+        "lost",
+        "number",
+        "queued",
+        "region",
+        "reply",
+        "start",
+        "waited",
+        "watched",
+    )
 
     def __init__(
-        self, number: int, client: int, region: int, start: int, argv: Words, queued: tuple[Words, ...], at_ms: int, clock_ms: int,
-        before: Vector, always: bool,
-    ) -> None:  # fmt: skip
+        self,
+        number: int,
+        client: int,
+        region: int,
+        start: int,
+        argv: Words,
+        queued: tuple[Words, ...],
+        at_ms: int,
+        clock_ms: int,
+        before: Vector,
+        always: bool,
+    ) -> None:
         self.number = number
         self.client = client
         self.region = region
@@ -50,27 +84,31 @@ class Operation:
         self.clock_ms = clock_ms
         self.before = before
         self.after: Optional[Vector] = None
-        self.always = always  # appendfsync always was in force: an answer says that it is on disk
+        self.always = always
         self.reply: Reply = None
         self.has_reply = False
-        self.waited = False  # it ran in a later step than it came: `before` and `after` are then the vector after that step
+        self.waited = False
         self.answered_ms: Optional[int] = None
-        self.lost = False  # the client will never know: connection lost, process dead
+        self.lost = False
 
     def commands(self) -> tuple[Words, ...]:
-        """The command, or those of the transaction."""
+        """The command alone, or the commands of the transaction."""
         return self.queued or (self.argv,)
 
     def effects(self) -> tuple[int, int]:
-        """(first, last) counter that this region issued in the step; first > last when none. Only once `after` is there."""
+        """(first, last) counter that the region issued in the step; first > last if it issued none.
+
+        Call it only once `after` is set.
+        """
         assert self.after is not None
         return self.before.get(self.region, 0) + 1, self.after.get(self.region, 0)
 
 
 class Began:
-    """A region's process has started. `how`: first, clean, kill, power, backup. `vector` is what it found on its disk.
+    """A region's process has started.
 
-    `patience_ms`: how long this start waits for the others at most (S13.6).
+    `how`: first, clean, kill, power or backup. `vector`: the vector that the process found on its
+    disk. `patience_ms`: how long this start waits for the other members at most (S13.6).
     """
 
     __slots__ = ("at_ms", "how", "life", "patience_ms", "region", "start", "vector")
@@ -95,9 +133,11 @@ class Began:
 
 
 class Stopped:
-    """A region's process has ended. `on_disk` is the vector of its last commit that it knew to be on disk.
+    """A region's process has ended.
 
-    `how`: clean, kill, power, backup, end (the run is over), or gone: for good, and what only it held is lost (S13.8).
+    `on_disk`: the vector of the last commit that the process knew to be on disk. `how`: clean,
+    kill, power, backup, end (the run is over), or gone: the region is gone for good, and effects
+    that only it held are lost (S13.8).
     """
 
     __slots__ = ("at_ms", "how", "on_disk", "region", "start")
@@ -111,7 +151,7 @@ class Stopped:
 
 
 class Committed:
-    """A commit is on the disk of a region. `blocks`: those that the region itself issued, in order."""
+    """A commit is on the disk of a region. `blocks`: those that the region issued, in order."""
 
     __slots__ = ("at_ms", "blocks", "region", "start", "vector")
 
@@ -126,12 +166,17 @@ class Committed:
 
 
 class Moved:
-    """A step other than a command changed a region's vector. `clock_ms` is the region's clock then: the highest that it has read.
+    """A step other than a command changed a region's vector.
 
-    `learned`: effects of its own came back to it from peers (S13.7); such a step issues none.
+    `clock_ms`: the region's clock then, the highest time that the region has read. `learned`:
+    effects of the region came back to it from peers (S13.7); such a step issues none.
 
-    `how`: "merge" (blocks of a peer, and what they made it issue, S9.2), "join" (a snapshot, likewise), "tick" (what it issued by itself),
-    "waited" (commands ran that had waited for the end of the start: their operations follow, with `waited` set, and issued this).
+    `how`:
+    - "merge": blocks of a peer, and the effects that the region issued because of them (S9.2).
+    - "join": a snapshot, likewise.
+    - "tick": effects that the region issued without a command.
+    - "waited": commands that had waited for the end of the start ran and issued these effects;
+      their operations follow, with `waited` set.
     """
 
     __slots__ = ("after", "at_ms", "before", "clock_ms", "how", "learned", "region", "start")
@@ -158,7 +203,7 @@ class Moved:
 
 
 class Shown:
-    """What a region shows at one moment, through commands: its vector and digest."""
+    """The vector and the digest that a region shows through commands at one moment."""
 
     __slots__ = ("at_ms", "digest", "region", "vector")
 
@@ -170,12 +215,16 @@ class Shown:
 
 
 Ask = Callable[[int, Words], Reply]
-"""(region_id, command) → its reply, without the command being part of the history. For reading commands only."""
+"""(region_id, reading command) → reply. The command is not part of the history."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a judge knows beforehand. `settings`: by region_id, every setting's value as text. `shared`: what judges of one run share."""
+    """The facts that a judge knows beforehand.
+
+    `settings`: region_id → every setting's value as text. `shared`: values that the judges of one
+    run share.
+    """
 
     seed: int
     regions: tuple[int, ...]
@@ -187,7 +236,11 @@ class Setup:
 
 @dataclass(frozen=True)
 class End:
-    """After healing. `converged_ms`: how long convergence took, None if it did not come within `bound_ms`."""
+    """The end of a run, after healing.
+
+    `converged_ms`: how long convergence took, None if it did not come within `bound_ms`. `why_not`:
+    the reason in that case.
+    """
 
     converged_ms: Optional[int]
     bound_ms: int
@@ -197,7 +250,7 @@ class End:
 
 
 class Violation(NamedTuple):
-    """An invariant does not hold. `checker` is its file's name."""
+    """An invariant does not hold. `checker` is the name of the judge's file."""
 
     checker: str
     at_ms: int
@@ -211,18 +264,18 @@ class Violation(NamedTuple):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Checker:
-    """Base of the judges: each overrides the events that it looks at, and calls `fail`."""
+    """Base class of the judges: a judge overrides the events that it looks at, and calls `fail`."""
 
     name: ClassVar[str] = ""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.violations: list[Violation] = []
-        self.on_first: Optional[Callable[[], None]] = (
-            None  # called at the first violation; the shrinker ends the run so
-        )
+        # Called at the first violation; the shrinker ends the run with it.
+        self.on_first: Optional[Callable[[], None]] = None
 
     def fail(self, at_ms: int, region: int, text: str) -> None:
+        """Records a violation."""
         self.violations.append(Violation(self.name, at_ms, region, text))
         if self.on_first is not None and len(self.violations) == 1:
             self.on_first()
@@ -231,16 +284,16 @@ class Checker:
         """A process has started."""
 
     def stopped(self, event: Stopped) -> None:
-        """A process has ended: what it had not on disk is gone."""
+        """A process has ended: everything that it had not on disk is gone."""
 
     def executed(self, operation: Operation) -> None:
-        """A region has computed a reply (its client may not have it yet, or ever)."""
+        """A region has computed a reply. The client may receive it later, or never."""
 
     def answered(self, operation: Operation) -> None:
         """The client has the reply."""
 
     def lost(self, operation: Operation) -> None:
-        """The client will never have the reply; whether the command was executed it cannot know."""
+        """The client will never have the reply; it cannot know whether the command was executed."""
 
     def moved(self, event: Moved) -> None:
         """A region's vector moved without a command."""
@@ -249,10 +302,10 @@ class Checker:
         """A commit is on disk."""
 
     def shown(self, shown: dict[int, Shown]) -> None:
-        """Every running region's vector and digest at one moment; called now and then, faults or not."""
+        """Vector and digest of every running region at one moment; called during faults, too."""
 
     def healed(self, at_ms: int) -> None:
-        """Faults and load are over; convergence must come."""
+        """Faults and load are over; the regions must converge now."""
 
     def finish(self, end: End) -> None:
         """The run is over."""

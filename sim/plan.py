@@ -1,7 +1,10 @@
-"""A run as a value: everything that a seed decides beforehand. `sim.draw` makes it, the shrinker takes parts of it away.
+"""A run as a value: everything that a seed decides beforehand.
 
-Whatever is decided only while a run goes on (which entry a consumer acknowledges, how late a message is) comes from a `Random` of its own:
-each step has its `draw`, each link its own stream. So taking one step away changes as little as possible of the others.
+`sim.draw` makes a plan; `sim.shrink` removes parts of it.
+
+Decisions that fall only during a run (which entry a consumer acknowledges, how late a message is)
+come from a separate `Random`: each step has its `draw`, each link has its own stream. So removing
+one step changes the other steps as little as possible.
 """
 
 from __future__ import annotations
@@ -12,7 +15,11 @@ from typing import Union
 
 @dataclass(frozen=True)
 class Intent:
-    """A client is to do something at `at_ms`. What it does follows from its kind, what it knows then, and `draw` (64 bits)."""
+    """A client acts at `at_ms`.
+
+    The act follows from the client's kind, from what the client knows then, and from `draw` (64
+    bits).
+    """
 
     at_ms: int
     client: int
@@ -21,7 +28,10 @@ class Intent:
 
 @dataclass(frozen=True)
 class Fault:
-    """Something goes wrong at `at_ms` and, if it is a state, ends after `duration_ms`. `regions` are those that it strikes."""
+    """A fault begins at `at_ms`; if it is a state, it ends after `duration_ms`.
+
+    `regions` are the region_ids that it strikes.
+    """
 
     at_ms: int
     kind: str
@@ -35,7 +45,11 @@ Step = Union[Intent, Fault]
 
 @dataclass(frozen=True)
 class ClientPlan:
-    """One simulated client. `kind` names a class of `sim.load`; `home` is the region_id it prefers; `keys` those that it uses."""
+    """One simulated client.
+
+    `kind` names a class of `sim.load`; `home` is the region_id that the client prefers; `keys` are
+    the keys that it uses.
+    """
 
     number: int
     kind: str
@@ -46,11 +60,13 @@ class ClientPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run. Times are virtual ms since its beginning.
+    """One run. Times are virtual ms since the beginning of the run.
 
-    `settings`: by region_id, name → value. `links`: (who dials, whom). `load_ms`: how long clients and faults act. `tick_ms`: how often a
-    region's loop looks at the time. `delay_ms`: least and most that a message takes. `loss`: of answers to clients, 0 to 1. `traits`: free
-    words that the world looks for (`encoded`: messages travel as bytes).
+    `settings`: region_id → setting name → value. `links`: pairs (dialling region, dialled region).
+    `load_ms`: how long clients and faults act. `tick_ms`: the interval at which a region's loop
+    looks at the time. `delay_ms`: the least and the most that a message takes. `loss`: the share of
+    answers to clients that are lost, 0 to 1. `traits`: free words that the world looks for
+    (`encoded`: messages travel as bytes).
     """
 
     seed: int
@@ -73,5 +89,5 @@ class Plan:
         return [step for step in self.steps if isinstance(step, Fault)]
 
     def with_steps(self, steps: tuple[Step, ...]) -> Plan:
-        """The same run with fewer steps."""
+        """The same run with only these steps."""
         return replace(self, steps=steps)

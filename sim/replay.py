@@ -1,7 +1,7 @@
-"""A run told to people: who did, said, heard, wrote and lost what, a line each, in virtual ms since the beginning.
+"""Prints a run for people: one line for each event, with virtual ms since the beginning.
 
-What the trace says is told as it comes; what clients met (who sent a command, who has its answer, who never will) is seen by a judge that
-finds no fault.
+Most lines come from the trace. A judge that reports no violations adds the events of clients:
+commands sent, answers received, answers lost.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ COLOURS: Final = (
 )
 SHOWN_MAX: Final = 300
 """Characters of a reply that are shown."""
-# Faults that strike two regions, and those that strike all or none; any other strikes the first that it names.
+# Faults that strike two regions, and faults that strike all regions or none; any other fault
+# strikes the first region that it names.
 PAIRS: Final = frozenset(
     {"cut", "one-way cut", "flapping", "slow link", "reset", "half-open", "link down"}
 )
@@ -57,11 +58,11 @@ Line = tuple[int, int, str]
 
 
 def replay(plan: Plan, judges: Sequence[type[Checker]], tell: Callable[[Line], None]) -> Result:
-    """Runs a plan and tells each line as it happens; what the run came to."""
+    """Runs a plan and passes each line to `tell` as the event happens; returns the result."""
     narrator = _Narrator(tell)
 
     class Listener(Checker):
-        """Tells what clients meet."""
+        """Passes the events of clients to the narrator."""
 
         name = "listener"
 
@@ -78,15 +79,22 @@ def replay(plan: Plan, judges: Sequence[type[Checker]], tell: Callable[[Line], N
 
 
 def describe(plan: Plan) -> list[str]:
-    """What a plan decided beforehand: a line for each thing."""
-    scale = f"{len(plan.regions)} regions, {len(plan.intents())} acts of {len(plan.clients)} clients and {len(plan.faults())} faults"
+    """The decisions of a plan, one line each."""
+    scale = (
+        f"{len(plan.regions)} regions, {len(plan.intents())} acts of {len(plan.clients)} clients"
+        f" and {len(plan.faults())} faults"
+    )
     lines = [
-        f"seed {plan.seed}: {scale} in {plan.load_ms} ms; messages take {plan.delay_ms[0]} to {plan.delay_ms[1]} ms",
+        (
+            f"seed {plan.seed}: {scale} in {plan.load_ms} ms;"
+            f" messages take {plan.delay_ms[0]} to {plan.delay_ms[1]} ms"
+        ),
         "links: "
         + ", ".join(f"{name_of(one)} hears {name_of(other)}" for one, other in plan.links),
     ]
     lines += [
-        f"client {one.number}: {one.kind} at {name_of(one.home)}, keys {' '.join(key.decode() for key in one.keys)}"
+        f"client {one.number}: {one.kind} at {name_of(one.home)},"
+        f" keys {' '.join(key.decode() for key in one.keys)}"
         for one in plan.clients
     ]
     names = sorted({name for values in plan.settings.values() for name in values})
@@ -127,7 +135,7 @@ def show(plan: Plan, judges: Sequence[type[Checker]], console: Console) -> Resul
 
 
 def as_text(line: Line) -> Text:
-    """A line in the colour of its region."""
+    """A line as coloured text; each region has its colour."""
     at_ms, region, words = line
     text = Text(f"{at_ms:>7} ", style="dim")
     if not region:
@@ -143,27 +151,27 @@ def name_of(region: int) -> str:
 
 
 def relative(text: str) -> str:
-    """A violation's text, its time counted from the beginning."""
+    """A violation's text with its time counted from the beginning of the run."""
     return re.sub(
         r" at (\d{13}) ms", lambda found: f" at {int(found[1]) - EPOCH_MS} ms", text, count=1
     )
 
 
 def counters(vector: Vector) -> str:
-    """A vector for people."""
+    """A vector as text, such as ``{us:3 eu:1}``."""
     return "{" + " ".join(f"{name_of(region)}:{vector[region]}" for region in sorted(vector)) + "}"
 
 
 class _Narrator:
-    """Puts lines of the trace into words."""
+    """Turns lines of the trace into sentences."""
 
     def __init__(self, tell: Callable[[Line], None]) -> None:
         self._tell = tell
         self._at_ms = 0
-        self._executed_ms: dict[int, int] = {}  # by operation that has no answer yet
+        self._executed_ms: dict[int, int] = {}  # operation number → ms, while it has no answer
 
     def line(self, line: tuple[Any, ...]) -> None:
-        """A line of the trace."""
+        """Tells a line of the trace."""
         at_ms, region, what, *details = line
         self._at_ms = at_ms
         words = _words(what, details)
@@ -171,7 +179,7 @@ class _Narrator:
             self._tell((at_ms, region, words))
 
     def executed(self, operation: Operation) -> None:
-        """Who sent the command, and the reply that the region computed."""
+        """Tells which client sent the command, and the reply that the region computed."""
         self._executed_ms[operation.number] = self._at_ms
         first, last = operation.effects()
         issued = (
@@ -191,7 +199,7 @@ class _Narrator:
         )
 
     def answered(self, operation: Operation) -> None:
-        """Told only when it took its time: it had to wait for the disk."""
+        """Tells of an answer only if it came later than the execution: it waited for the disk."""
         began_ms = self._executed_ms.pop(operation.number, self._at_ms)
         now_ms = (operation.answered_ms or 0) - EPOCH_MS
         if now_ms > began_ms:
@@ -204,20 +212,23 @@ class _Narrator:
             )
 
     def lost(self, operation: Operation) -> None:
-        """The client never learns what became of it."""
+        """Tells that the client will never have the answer."""
         known = "" if operation.number in self._executed_ms else ", which was not executed"
         self._executed_ms.pop(operation.number, None)
         self._tell(
             (
                 self._at_ms,
                 operation.region,
-                f"client {operation.client} will never have the answer to {short(operation)}{known}",
+                (
+                    f"client {operation.client} will never have the answer to"
+                    f" {short(operation)}{known}"
+                ),
             )
         )
 
 
 def shown_command(operation: Operation) -> str:
-    """The command, or all of a transaction."""
+    """The command, or all commands of a transaction."""
     if operation.queued:
         return "MULTI; " + "; ".join(words(argv) for argv in operation.queued) + "; EXEC"
     return words(operation.argv)
@@ -229,7 +240,7 @@ def short(operation: Operation) -> str:
 
 
 def words(argv: Sequence[bytes]) -> str:
-    """Words as one would type them."""
+    """Words as a person would type them."""
     return " ".join(_word(word) for word in argv)
 
 
@@ -248,7 +259,7 @@ def _word(word: bytes) -> str:
 
 
 def shown_reply(reply: Any) -> str:
-    """A plain reply, in brackets where it is a list."""
+    """A plain reply as text; lists in brackets."""
     text = _reply(reply)
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
 
@@ -266,9 +277,13 @@ def _reply(reply: Any) -> str:
 
 
 _ENDS: Final = {
-    "kill": "is killed", "power": "loses power", "clean": "stops cleanly", "backup": "stops, to start from an old backup",
-    "gone": "is gone for good", "end": "",
-}  # fmt: skip
+    "kill": "is killed",
+    "power": "loses power",
+    "clean": "stops cleanly",
+    "backup": "stops, to start from an old backup",
+    "gone": "is gone for good",
+    "end": "",
+}
 _MOVES: Final = {
     "merge": "merges",
     "join": "joins a snapshot:",
@@ -278,14 +293,17 @@ _MOVES: Final = {
 
 
 def _words(what: str, details: list[Any]) -> str:
-    """What a line of the trace says; "" for those that are told otherwise."""
+    """A line of the trace as a sentence; "" for lines that the narrator tells in another way."""
     if what in _MOVES:
         return f"{_MOVES[what]} {_moved(details[0], details[1])}"
     if what == "stops":
         return _ENDS.get(details[0], f"stops: {details[0]}")
     if what == "starts":
         how, life, vector = details
-        return f"starts ({'the first time' if how == 'first' else f'after: {how}'}), life {life}, with {counters(vector)} on its disk"
+        return (
+            f"starts ({'the first time' if how == 'first' else f'after: {how}'}), life {life},"
+            f" with {counters(vector)} on its disk"
+        )
     if what == "commits":
         return f"commits up to row {details[0]}: {counters(details[1])} is on its disk"
     if what in ("connects", "disconnected", "sends", "hears", "never hears"):
@@ -331,7 +349,7 @@ def _traffic(what: str, details: list[Any]) -> str:
         return f"connects to {peer}"
     if what == "disconnected":
         return f"is disconnected from {peer}: {details[1]}"
-    if what == "hears":  # the whole message was told when it was sent
+    if what == "hears":  # the line of the sender has shown the whole message
         return f"hears {details[1]} from {peer}"
     if details[1] is None:
         return ""
@@ -343,7 +361,7 @@ def _traffic(what: str, details: list[Any]) -> str:
 
 
 def _message(message: Any) -> str:
-    """A message and what matters of it."""
+    """A message's name and its main contents."""
     name = type(message).__name__
     if isinstance(message, bytes):
         return "a message"
@@ -363,6 +381,6 @@ def _message(message: Any) -> str:
 
 
 def _item(item: Block | Header | Part) -> str:
-    """The effects that a block, a header or a part of a block stands for."""
+    """The effects of a block, a header or a part of a block: region name and counters."""
     span = f"{item.first}" if item.first == item.last else f"{item.first}…{item.last}"
     return f"{name_of(item.origin)} {span}" + (" (header)" if isinstance(item, Header) else "")

@@ -1,4 +1,8 @@
-"""One seed, from the first start to the verdict: a safety phase with load and faults, healing, convergence within a bound, judgement."""
+"""Runs one seed, from the first start to the verdict.
+
+The phases of a run: a safety phase with load and faults, healing, convergence within a bound, and
+the judges' last look.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +23,18 @@ from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.world import World
 
 _BOUND_MS: Final = 20_000
-_BOUND_MS_PER_COMMAND: Final = (
-    60  # a line of regions with a window of one block passes them on one by one
-)
+# A line of regions with a window of one block passes the blocks on one by one.
+_BOUND_MS_PER_COMMAND: Final = 60
 _LOOK_MS: Final = 25
 _QUIET_LOOKS: Final = 4
 
 
 @dataclass
 class Result:
-    """What a seed came to. `counters`: how often each thing happened; `virtual_ms`: how long the world lived."""
+    """The result of a run.
+
+    `counters`: how often each event happened; `virtual_ms`: the length of the run in virtual time.
+    """
 
     seed: int
     violations: list[Violation]
@@ -38,7 +44,7 @@ class Result:
 
 
 def bound_ms(plan: Plan) -> int:
-    """Virtual time within which all regions must be level after healing."""
+    """Virtual time, in ms, within which all regions must be level after healing."""
     return _BOUND_MS + _BOUND_MS_PER_COMMAND * len(plan.intents())
 
 
@@ -54,12 +60,16 @@ def run_plan(
     judges: Sequence[type[Checker]] = ALL,
     tell: Optional[Callable[[tuple[Any, ...]], None]] = None,
 ) -> Result:
-    """Runs a plan; an exception of the code under test is a violation like any other. Rules and conflicts are counted besides."""
+    """Runs a plan.
+
+    An exception of the code under test is a violation like any other. Rules and conflicts are
+    counted besides. `tell` receives each line of the trace.
+    """
     return run_world(new_world(plan, [*judges, Witness], tell))
 
 
 def run_world(world: World) -> Result:
-    """Runs a world that has not begun, and closes it."""
+    """Runs a world that has not begun, and closes the world."""
     witnesses = [judge for judge in world.judges if isinstance(judge, Witness)]
     for witness in witnesses:
         witness.watch(world)
@@ -89,7 +99,7 @@ def run_world(world: World) -> Result:
 
 
 def conclude(world: World) -> None:
-    """What follows the safety phase: healing, convergence, groups read to their ends, and the judges' last look."""
+    """Ends a run: heals, waits for convergence, reads groups to their ends, asks the judges."""
     world.note(0, "heals")
     faults.heal(world)
     for judge in world.judges:
@@ -107,7 +117,10 @@ def conclude(world: World) -> None:
 
 
 def _converge(world: World) -> Optional[int]:
-    """Lets time pass until all regions are level and stay so; how long that took, None if it took too long."""
+    """Lets time pass until all regions are level and stay level.
+
+    Returns how long that took in virtual ms, or None if it took longer than the bound.
+    """
     began_ms = world.scheduler.now_ms
     until_ms = began_ms + bound_ms(world.plan)
     quiet = 0

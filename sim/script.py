@@ -1,7 +1,10 @@
-"""A run as fixed commands: what clients sent, when, to whom, with no client that reacts. From a plan by recording it; made small like one.
+"""A run as fixed commands: which client sends which command when, to which region.
 
-An ID that a region generated is another one as soon as anything before it has changed. So commands that name one, name the XADD whose
-answer it was: what they send is what that XADD has returned in the run at hand.
+No client reacts. A script is recorded from a plan and reduced like a plan.
+
+An ID that a region generates changes as soon as anything before it has changed. So a command that
+contains such an ID refers to the XADD that returned it, and is sent with the ID that this XADD has
+returned in the present run.
 """
 
 from __future__ import annotations
@@ -33,9 +36,10 @@ from anabranch.sim.world.world import World
 
 @dataclass(frozen=True)
 class Command:
-    """What a client sends at `at_ms`: one command, or a whole transaction.
+    """One command, or a whole transaction, that a client sends at `at_ms` (ms since the beginning).
 
-    `post`: commands of one client with the same number go in one pipeline. `anew`: on a new connection, for it has given up the former one.
+    `post`: commands of one client with the same number go in one pipeline. `anew`: on a new
+    connection, because the client has given up the former one.
     """
 
     at_ms: int
@@ -51,9 +55,10 @@ Act = Union[Command, Fault]
 
 @dataclass(frozen=True)
 class Script:
-    """`plan` has the world and the faults; its clients do nothing by themselves.
+    """A world and its fixed commands.
 
-    `made`: token of an XADD → the IDs that it returned, one each time that it was executed.
+    `plan` has the world and the faults; its clients do nothing by themselves. `made`: token of an
+    XADD → the IDs that it returned, one for each execution.
     """
 
     plan: Plan
@@ -61,7 +66,7 @@ class Script:
     made: dict[bytes, list[bytes]] = field(default_factory=dict)
 
     def acts(self) -> list[Act]:
-        """Commands and faults by time, commands first where it is the same, as in plans."""
+        """Commands and faults by time; at equal times commands come first, as in plans."""
         return sorted([*self.commands, *self.plan.faults()], key=lambda act: act.at_ms)
 
     def with_acts(self, acts: Sequence[Act]) -> Script:
@@ -74,19 +79,19 @@ class Script:
         )
 
     def size(self) -> int:
-        """How many commands it has; those of a transaction count each."""
+        """The number of commands; those of a transaction count each."""
         return sum(len(command.commands) for command in self.commands)
 
 
 def record(plan: Plan, judges: Sequence[type[Checker]]) -> tuple[Script, Result]:
-    """Runs a plan and notes what its clients send, and the IDs that they are given."""
+    """Runs a plan; records what its clients send, and the IDs that regions generate for them."""
     commands: list[Command] = []
     made: dict[bytes, list[bytes]] = {}
-    gave_up: set[int] = set()  # clients, until they send again
+    gave_up: set[int] = set()  # client numbers, until they send again
     posts = 0
 
     class Recorder(Checker):
-        """Notes IDs."""
+        """Records the generated IDs."""
 
         name = "recorder"
 
@@ -111,7 +116,7 @@ def record(plan: Plan, judges: Sequence[type[Checker]]) -> tuple[Script, Result]
 
 
 def _units(pipeline: Sequence[Words]) -> list[tuple[Words, ...]]:
-    """A pipeline's commands, each alone, and its transactions, each whole."""
+    """The units of a pipeline: each command alone, each transaction whole."""
     units: list[tuple[Words, ...]] = []
     begun: list[Words] = []
     for words in pipeline:
@@ -127,7 +132,7 @@ def _units(pipeline: Sequence[Words]) -> list[tuple[Words, ...]]:
 
 
 def ids_made(operation: Operation) -> dict[bytes, bytes]:
-    """By token, the IDs that the region generated for a command, or for those of a transaction."""
+    """token → ID that the region generated, for a command or for the commands of a transaction."""
     replies = (
         operation.reply
         if operation.queued and isinstance(operation.reply, list)
@@ -142,7 +147,10 @@ def ids_made(operation: Operation) -> dict[bytes, bytes]:
 
 
 def token_of(words: Words) -> Optional[bytes]:
-    """The token of an XADD whose ID the region generates (`sim.load`: field t, another value in each); None for anything else."""
+    """The token of an XADD whose ID the region generates; None for any other command.
+
+    The token is the value of field t, another one in each XADD of `sim.load`.
+    """
     if words[0].upper() != b"XADD" or b"*" not in words[2:] or b"t" not in words[:-1]:
         return None
     return words[words.index(b"t") + 1]
@@ -153,7 +161,7 @@ def run_script(
     judges: Sequence[type[Checker]],
     tell: Optional[Callable[[tuple[Any, ...]], None]] = None,
 ) -> Result:
-    """Runs a script, healing, convergence and verdict included. `tell`: as of `sim.run.run_plan`."""
+    """Runs a script, healing, convergence and verdict included. `tell`: see `sim.run.run_plan`."""
     return run_world(world_of(script, judges, tell))
 
 
@@ -162,11 +170,11 @@ def world_of(
     judges: Sequence[type[Checker]],
     tell: Optional[Callable[[tuple[Any, ...]], None]] = None,
 ) -> World:
-    """A world that has not begun, in which the script will be played."""
+    """A world that has not begun, with the script in its schedule."""
     ids = _Ids(script.made)
 
     class Reader(Checker):
-        """Learns IDs as soon as regions have made them."""
+        """Learns each ID as soon as a region has generated it."""
 
         name = "reader"
 
@@ -181,7 +189,7 @@ def world_of(
 def shrink_script(
     script: Script, violation: Violation, judges: Sequence[type[Checker]], budget: Budget
 ) -> Script:
-    """The smallest script found that fails in the same way (`sim.shrink.failure`). `violation` is the script's own."""
+    """The smallest script found that fails like `violation`, a violation of `script` itself."""
     wanted = failure(violation)
     trial = _trial(script, violation, judges)
     rolls = 0
@@ -192,7 +200,9 @@ def shrink_script(
             rolled = replace(smaller, plan=replace(smaller.plan, seed=smaller.plan.seed + roll))
             if not budget.take():
                 return False
-            if trial.fails(lambda judges, rolled=rolled: world_of(rolled, judges)):  # type: ignore[misc]
+            if trial.fails(
+                lambda judges, rolled=rolled: world_of(rolled, judges)  # type: ignore[misc]
+            ):
                 script = rolled
                 return True
         return False
@@ -238,7 +248,7 @@ def shrink_script(
 
 
 def _trial(script: Script, violation: Violation, judges: Sequence[type[Checker]]) -> Trial:
-    """A trial with the one judge that found the violation, or with all if that one alone does not."""
+    """A trial with the judge that found the violation, or with all judges if it needs them."""
     wanted = failure(violation)
     before_healing = violation.at_ms < EPOCH_MS + script.plan.load_ms
     alone = [judge for judge in judges if judge.name == violation.checker]
@@ -255,7 +265,7 @@ def _with_command(script: Script, place: int, command: Command) -> Script:
 
 
 def is_failure(violations: Sequence[Violation], wanted: str) -> bool:
-    """Whether one of them is of this kind."""
+    """Whether one of the violations is of the kind `wanted`."""
     return any(failure(violation) == wanted for violation in violations)
 
 
@@ -279,27 +289,27 @@ def _shorter(command: Command) -> list[Command]:
 
 
 class _Ids:
-    """IDs of the run at hand for recorded ones: `now` is for all clients together."""
+    """Maps recorded IDs to the IDs of the present run, for all clients together."""
 
     def __init__(self, made: dict[bytes, list[bytes]]) -> None:
         self._to_come = {token: list(reversed(ids)) for token, ids in made.items()}
         self._now: dict[bytes, bytes] = {}
 
     def learn(self, operation: Operation) -> None:
-        """An XADD returns its ID."""
+        """Call it when an XADD has returned its ID."""
         for token, entry_id in ids_made(operation).items():
             if self._to_come.get(token):
                 self._now[self._to_come[token].pop()] = entry_id
 
     def now(self, word: bytes) -> bytes:
-        """A word of a command as it is to be sent."""
+        """The word of a command to send for this recorded word."""
         if word[:1] == b"(":
             return b"(" + self._now.get(word[1:], word[1:])
         return self._now.get(word, word)
 
 
 class _Scripted(Client):
-    """Sends what it is told, and nothing else."""
+    """A client that sends only the commands of the script."""
 
     def __init__(self, plan: ClientPlan) -> None:
         super().__init__(plan, (plan.home,), lambda _: "strict")
@@ -318,14 +328,18 @@ class _Scripted(Client):
 
 
 def _prepare(world: World, script: Script, ids: _Ids) -> None:
-    """Puts scripted clients in the place of those that the plan made, and their commands and the faults into the schedule."""
+    """Replaces the plan's clients by scripted ones, and schedules the acts of the script."""
     for plan in script.plan.clients:
         world.clients[plan.number] = _Scripted(plan)
     world.scheduler.at(EPOCH_MS, _schedule, world, script, ids)
 
 
 def _schedule(world: World, script: Script, ids: _Ids) -> None:
-    """Called when the regions have been started, so that steps stand where a plan's steps do among what happens at the same time."""
+    """Schedules the acts of the script.
+
+    It runs after the regions have been started, so that acts have the same order among events of
+    one moment as the steps of a plan.
+    """
     pipelines: list[list[Command]] = []
     for act in script.acts():
         if isinstance(act, Fault):
@@ -338,7 +352,7 @@ def _schedule(world: World, script: Script, ids: _Ids) -> None:
 
 
 def _send(world: World, pipeline: list[Command], ids: _Ids) -> None:
-    """One client sends what it sends at one moment."""
+    """Sends the commands that one client sends at one moment."""
     first = pipeline[0]
     client = world.clients[first.client]
     client.region = first.region

@@ -1,7 +1,8 @@
-"""A failing run made small: delta debugging (Zeller and Hildebrandt, 2002) over what a plan consists of.
+"""Reduces a failing run by delta debugging (Zeller and Hildebrandt, 2002) over the parts of a plan.
 
-A smaller plan counts only if it fails in the same way: the same judge says so, or the same kind of exception ends the run. All steps go in
-one order that follows from the plan, so the result does too, as long as attempts and not seconds end the search.
+A smaller plan counts only if it fails in the same way: the same judge reports a violation, or the
+same kind of exception ends the run. The order of the steps follows from the plan, so the result
+does, too, as long as the number of attempts and not the time ends the search.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from anabranch.sim.world.world import World
 
 ATTEMPTS_MAX: Final = 4000
 SECONDS_MAX: Final = 120.0
-# Judges of what must come in time: settings that are times stay as they are, or a slower cluster would pass for the failure.
+# Judges of deadlines: settings that are times stay unchanged for them, because a slower cluster
+# would fail in the same way.
 PUNCTUAL: Final = frozenset({"liveness"})
-# A failure that hangs on the exact order of things is often lost with the step that was taken away, because all that is drawn later comes
-# out otherwise. So what is left is tried with so many other draws, too: first while large parts are taken away (an eighth or more each),
-# and again if more than so many commands are left.
+# A failure that depends on the exact order of events is often lost when a step is removed, because
+# all later draws come out differently. So each smaller plan is also tried with ROLLS other seeds:
+# first while large parts are removed (an eighth or more each: COARSE), and again if more than SMALL
+# commands are left.
 ROLLS: Final = 4
 SMALL: Final = 12
 COARSE: Final = 8
@@ -34,7 +37,7 @@ T = TypeVar("T")
 
 
 class Budget:
-    """How much may be tried."""
+    """The attempts and the seconds that a search may take."""
 
     def __init__(self, attempts_max: int = ATTEMPTS_MAX, seconds_max: float = SECONDS_MAX) -> None:
         self.attempts = 0
@@ -50,9 +53,10 @@ class Budget:
 
 
 def ddmin(items: Sequence[T], fails: Callable[[list[T]], bool], parts_max: int = 0) -> list[T]:
-    """A part of `items`, in their order, that still fails and from which no single item can be taken away. `items` fails itself.
+    """A part of `items` that fails and from which no single item can be removed; keeps the order.
 
-    `parts_max`: no smaller part than that of so many is tried; 0: down to single items.
+    `items` itself fails. `parts_max`: the search divides into at most so many
+    parts; 0: down to single items.
     """
     left = list(items)
     if not left or fails([]):
@@ -60,7 +64,7 @@ def ddmin(items: Sequence[T], fails: Callable[[list[T]], bool], parts_max: int =
     parts = 2
     while len(left) > 1:
         size = -(-len(left) // parts)
-        # From the end: what came last is most often of no consequence.
+        # From the end: the last items are most often irrelevant.
         for start in range((len(left) - 1) // size * size, -1, -size):
             without = left[:start] + left[start + size :]
             if without and fails(without):
@@ -75,13 +79,13 @@ def ddmin(items: Sequence[T], fails: Callable[[list[T]], bool], parts_max: int =
 
 
 class _Found(BaseException):
-    """What was looked for has happened: the rest of the run does not matter."""
+    """Ends a run as soon as the failure that the trial looks for has happened."""
 
 
 class Trial:
-    """Tries whether runs fail as one did (`wanted`: see `failure`), and no longer than it takes to see it.
+    """Tries whether runs fail in the way `wanted` (see `failure`), and stops a run at the failure.
 
-    `before_healing`: the violation is one of the safety phase, so that nothing after it is run.
+    `before_healing`: the violation belongs to the safety phase, so nothing after that phase is run.
     """
 
     def __init__(self, wanted: str, judges: Sequence[type[Checker]], before_healing: bool) -> None:
@@ -90,7 +94,7 @@ class Trial:
         self.judges = list(judges)
 
     def fails(self, make: Callable[[list[type[Checker]]], World]) -> bool:
-        """Whether the world that `make` gives for these judges fails so."""
+        """Whether the world that `make` returns for these judges fails in the way `wanted`."""
         world = make(self.judges)
         for judge in world.judges:
             if judge.name == self.wanted:
@@ -106,11 +110,11 @@ class Trial:
         return any(failure(violation) == self.wanted for violation in violations)
 
     def fails_plan(self, plan: Plan) -> bool:
-        """Whether a plan fails so."""
+        """Whether a plan fails in the way `wanted`."""
         return self.fails(lambda judges: new_world(plan, judges))
 
     def _safety(self, world: World) -> list[Violation]:
-        """The safety phase alone; what is not found out by a judge."""
+        """Runs the safety phase alone; returns the violations that no judge reports."""
         try:
             world.begin()
             world.scheduler.run_until(EPOCH_MS + world.plan.load_ms)
@@ -126,7 +130,10 @@ def _stop() -> None:
 
 
 def failure(violation: Violation) -> str:
-    """What must stay the same: the judge; of what no judge found, also the beginning of the text, without numbers."""
+    """The kind of a failure: the judge's name.
+
+    For a violation that no judge reports: the beginning of its text, without numbers.
+    """
     if violation.checker != "world":
         return violation.checker
     return "world: " + re.sub(r"\d+", "N", violation.text.partition(":")[0])
@@ -138,12 +145,15 @@ def shrink(
     judges: Sequence[type[Checker]],
     budget: Optional[Budget] = None,
 ) -> Plan:
-    """The smallest plan found that fails as `plan` first did. `violations` are those of `plan`."""
+    """The smallest plan found that fails like the first violation of `plan`.
+
+    `violations` are those of `plan`.
+    """
     return _Shrinker(plan, violations[0], judges, budget or Budget()).shrink()
 
 
 class _Shrinker:
-    """`plan` is the smallest so far."""
+    """The search. `plan` is the smallest plan so far."""
 
     def __init__(
         self, plan: Plan, violation: Violation, judges: Sequence[type[Checker]], budget: Budget
@@ -156,11 +166,14 @@ class _Shrinker:
         self.before_healing = violation.at_ms < EPOCH_MS + plan.load_ms
         guilty = [judge for judge in judges if judge.name == violation.checker]
         self.trial = Trial(self.failure, guilty, self.before_healing)
-        if not self.trial.fails_plan(plan):  # other judges' questions have a part in it
+        if not self.trial.fails_plan(plan):  # it fails only with the questions of other judges
             self.trial = Trial(self.failure, judges, self.before_healing)
 
     def shrink(self) -> Plan:
-        """The world first, for a simple one changes least when a step goes; then steps; then all again, since by then more can go."""
+        """Reduces the world first, then the steps, then both again until nothing can be removed.
+
+        In a simple world, removing a step changes least.
+        """
         self._end_early()
         self.rolls = ROLLS
         self._clients()
@@ -188,7 +201,7 @@ class _Shrinker:
         self._intents()
 
     def _try(self, plan: Plan) -> bool:
-        """Takes a plan if it fails as well, with its own draws or others."""
+        """Keeps a plan if it fails in the same way, with its own seed or another one."""
         for roll in range(1 + self.rolls):
             rolled = replace(plan, seed=plan.seed + roll)
             if not self.budget.take():
@@ -199,7 +212,7 @@ class _Shrinker:
         return False
 
     def _end_early(self) -> None:
-        """Nothing after the violation matters, if it came before healing; and no time is needed after the last step."""
+        """Removes the steps after the violation, and the time after the last step."""
         steps = tuple(
             step for step in self.plan.steps if step.at_ms <= self.violation.at_ms - EPOCH_MS
         )
@@ -231,7 +244,7 @@ class _Shrinker:
         )
 
     def _simplify(self) -> None:
-        """One simple world for all that can be had so."""
+        """Makes the world simple in each respect in which it still fails."""
         for simpler in simpler_worlds(self.plan):
             self._try(simpler(self.plan))
         if self.plan.links != _mesh(self.plan.regions):
@@ -246,19 +259,19 @@ class _Shrinker:
             )
 
     def _regions(self) -> None:
-        """Regions are taken away, the last first; their clients go, or move."""
+        """Removes regions, the last first; their clients are removed or move to another region."""
         for region in sorted(self.plan.regions, reverse=True):
             if len(self.plan.regions) > 2:
                 left = tuple(each for each in self.plan.regions if each != region)
                 any(self._try(_with_regions(self.plan, left, home)) for home in (0, *left))
 
     def _settings(self) -> None:
-        """Settings go back to their defaults."""
+        """Sets settings back to their defaults."""
         names = settings_to_drop(self.plan, self.failure)
         ddmin(names, lambda left: self._try(without_settings(self.plan, set(names) - set(left))))
 
     def _shorten(self) -> None:
-        """Faults that last shorter."""
+        """Shortens faults."""
         for place, step in enumerate(self.plan.steps):
             while isinstance(step, Fault) and step.duration_ms > 1:
                 step = replace(step, duration_ms=step.duration_ms // 2)
@@ -275,13 +288,13 @@ def _end_ms(step: Step) -> int:
 
 
 def _with_steps(plan: Plan, steps: Sequence[Step]) -> Plan:
-    """The plan with these of its steps, in its order."""
+    """The plan with only these steps, in the plan's order."""
     kept = {id(step) for step in steps}
     return plan.with_steps(tuple(step for step in plan.steps if id(step) in kept))
 
 
 def _with_clients(plan: Plan, clients: Sequence[ClientPlan]) -> Plan:
-    """The plan with these clients alone, and what they do."""
+    """The plan with only these clients and their acts."""
     numbers = {client.number for client in clients}
     steps = tuple(
         step for step in plan.steps if not isinstance(step, Intent) or step.client in numbers
@@ -290,7 +303,10 @@ def _with_clients(plan: Plan, clients: Sequence[ClientPlan]) -> Plan:
 
 
 def _with_regions(plan: Plan, regions: tuple[int, ...], home: int) -> Plan:
-    """The plan with fewer regions, each linked with each. Clients and faults of those that go move to `home`, or go, too (0)."""
+    """The plan with fewer regions, in a mesh.
+
+    Clients and faults of removed regions move to `home`, or are removed if `home` is 0.
+    """
     clients = [
         client if client.home in regions else replace(client, home=home)
         for client in plan.clients
@@ -323,7 +339,7 @@ def _with_regions(plan: Plan, regions: tuple[int, ...], home: int) -> Plan:
 
 
 def simpler_worlds(plan: Plan) -> list[Callable[[Plan], Plan]]:
-    """What may be taken from the plan's world, one thing at a time."""
+    """Functions that each simplify one property of the plan's world."""
     ways: list[Callable[[Plan], Plan]] = []
     if plan.traits:
         ways.append(lambda one: replace(one, traits=frozenset()))
@@ -337,13 +353,16 @@ def simpler_worlds(plan: Plan) -> list[Callable[[Plan], Plan]]:
 
 
 def settings_to_drop(plan: Plan, wanted: str) -> list[str]:
-    """Names of the settings that may go back to their defaults while a plan fails in this way (`failure`)."""
+    """Names of the settings that may go back to their defaults while a plan fails in this way.
+
+    `wanted`: see `failure`.
+    """
     names = sorted({name for values in plan.settings.values() for name in values})
     return [name for name in names if not (wanted in PUNCTUAL and name.endswith("-ms"))]
 
 
 def without_settings(plan: Plan, names: set[str]) -> Plan:
-    """The plan with these settings at their defaults."""
+    """The plan with the named settings at their defaults."""
     left = {
         region: {name: value for name, value in values.items() if name not in names}
         for region, values in plan.settings.items()

@@ -1,4 +1,7 @@
-"""A sweep for people: progress, the closing table, and a story for each new kind of failure. `cli.simulate` and `sim.ci` call it."""
+"""A sweep for people: progress, the closing table, and a story for each new kind of failure.
+
+`cli.simulate` and `sim.ci` call this module.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from anabranch.sim.sweep import LIMIT_S, Died, Task, in_processes, sweep
 from anabranch.sim.tally import Tally, known_names, show
 
 STORIES_MAX: Final = 3
-"""Stories of one sweep: the first seed of so many kinds of failure is made small."""
+"""Stories of one sweep: this many kinds of failure are reduced, each by its first seed."""
 SHOWN_MAX: Final = 5
 """Violations of one seed that are shown."""
 _PLAIN_EVERY_S: Final = 10.0
@@ -29,7 +32,12 @@ _PLAIN_EVERY_S: Final = 10.0
 
 @dataclass(frozen=True)
 class Asked:
-    """How a sweep is done. `shrink_s`: seconds for making one failure small, 0: none is; `stories`: where they are written."""
+    """The options of a sweep.
+
+    `limit_s`: seconds after which a seed counts as hanging. `minutes`: when the sweep ends; None:
+    when the seeds end. `shrink_s`: seconds for reducing one failure; 0: no failure is reduced.
+    `stories`: the directory of the stories.
+    """
 
     task: Task = field(default_factory=Task)
     jobs: int = 1
@@ -40,7 +48,10 @@ class Asked:
 
 
 def run(seeds: Iterable[int], total: Optional[int], asked: Asked, console: Console) -> Tally:
-    """Sweeps the seeds, tells of each failure at once, prints the table, then writes stories. `total`: how many seeds, if known."""
+    """Runs the seeds, prints each failure at once, prints the table, then writes stories.
+
+    `total`: the number of seeds, if it is known.
+    """
     tally = sweep_shown(seeds, total, asked, console)
     show(tally, console, known_names())
     if tally.failed and asked.shrink_s > 0:
@@ -58,7 +69,7 @@ def run(seeds: Iterable[int], total: Optional[int], asked: Asked, console: Conso
 
 
 def run_failed(asked: Asked, console: Console, path: Path = seeds_module.FILE) -> bool:
-    """Runs every seed of the list of those that failed once, each with its own regions and operations; whether all pass."""
+    """Runs every seed that failed once, with its own regions and operations; whether all pass."""
     passes = True
     by_scale: dict[tuple[int, int, bool], list[int]] = {}
     for one in seeds_module.failed(path):
@@ -79,7 +90,7 @@ def run_failed(asked: Asked, console: Console, path: Path = seeds_module.FILE) -
 def sweep_shown(
     seeds: Iterable[int], total: Optional[int], asked: Asked, console: Console
 ) -> Tally:
-    """The sums of a sweep, with its progress shown and its failures told as they come."""
+    """Runs the seeds, shows the progress, and prints each failure as it comes; returns the sums."""
     tally = Tally()
     progress = _Progress(tally, total, console)
     until_s = time.monotonic() + 60 * asked.minutes if asked.minutes is not None else None
@@ -93,7 +104,7 @@ def sweep_shown(
 
 
 def options_of(task: Task) -> str:
-    """The command line's options of a task, as far as they are not the usual ones; " --regions 5", say."""
+    """The command-line options of a task that differ from the defaults, such as " --regions 5"."""
     usual = Task()
     words = [
         f" --regions {task.regions}" if task.regions != usual.regions else "",
@@ -118,25 +129,25 @@ def _tell(result: Result, task: Task, console: Console) -> None:
 
 
 def write_stories(failed: list[Result], asked: Asked, console: Console) -> None:
-    """Makes the first seed of each kind of failure small, and writes what is left of it as a scenario file."""
+    """Reduces the first seed of each kind of failure, and writes each result as a scenario file."""
     first: dict[str, int] = {}
     for result in sorted(failed, key=lambda one: one.seed):
         kind = failure(result.violations[0])
-        if kind not in ("crash", "hang"):  # such a seed is not run here
+        if kind not in ("crash", "hang"):  # such a seed would crash or hang this process, too
             first.setdefault(kind, result.seed)
     for kind in list(first)[STORIES_MAX:]:
         del first[kind]
     kinds = {seed: kind for kind, seed in first.items()}
     if kinds:
         console.print(
-            f"making {len(kinds)} failure{'s' if len(kinds) > 1 else ''} small …", highlight=False
+            f"reducing {len(kinds)} failure{'s' if len(kinds) > 1 else ''} …", highlight=False
         )
     for seed, story in in_processes(
         kinds, Shrinking(asked.task, asked.shrink_s), asked.jobs, 3 * asked.shrink_s + asked.limit_s
     ):
         if isinstance(story, Died):
             console.print(
-                Text(f"seed {seed} ({kinds[seed]}) could not be made small: {story.text}"),
+                Text(f"seed {seed} ({kinds[seed]}) could not be reduced: {story.text}"),
                 soft_wrap=True,
             )
         else:
@@ -151,13 +162,16 @@ def _write_story(seed: int, kind: str, story: Story, directory: Path, console: C
     path = directory / f"{name}-{seed}.md"
     directory.mkdir(parents=True, exist_ok=True)
     path.write_text(story.text, encoding="utf-8")
-    size = f"left are {story.commands} of {story.commands_before} commands, {story.faults} of {story.faults_before} faults"
+    size = (
+        f"reduced to {story.commands} of {story.commands_before} commands,"
+        f" {story.faults} of {story.faults_before} faults"
+    )
     console.print(Text(f"seed {seed} ({kind}): {size}; {story.remark}"), soft_wrap=True)
     console.print(Text(f"  anabranch scenario run {path}"), soft_wrap=True)
 
 
 class _Progress:
-    """How far the sweep is: a bar in a terminal, else a line now and then."""
+    """The progress of a sweep: a bar in a terminal, otherwise a line every ten seconds."""
 
     def __init__(self, tally: Tally, total: Optional[int], console: Console) -> None:
         self._tally = tally
@@ -189,7 +203,7 @@ class _Progress:
         self._console.print(self._speed(), highlight=False)
 
     def moved(self) -> None:
-        """One more seed is done."""
+        """Call it when one more seed is done."""
         if self._bar is not None:
             self._bar.update(self._row, completed=self._tally.seeds, speed=self._speed())
         elif time.monotonic() - self._said_s >= _PLAIN_EVERY_S:
@@ -206,7 +220,7 @@ class _Progress:
         )
 
     def _speed(self) -> str:
-        """Seeds a second, and how much faster than the clock virtual time runs."""
+        """Seeds per second, and simulated hours per hour of wall time."""
         passed_s = max(time.monotonic() - self._began_s, 0.001)
         hours = self._tally.virtual_ms / 1000 / passed_s
         return f"{self._tally.seeds / passed_s:.1f} seeds/s, {hours:.0f} simulated hours per hour"

@@ -1,4 +1,8 @@
-"""A failure told as a scenario file: the seed's plan made small, its commands written down, those made small again, and the file tried."""
+"""A failure written as a scenario file.
+
+The seed's plan is reduced, its commands are recorded, the recorded commands are reduced in turn,
+and the file is run to see whether it fails by itself.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,10 @@ from anabranch.sim.sweep import Task
 
 @dataclass(frozen=True)
 class Story:
-    """What became of a failure. `text`: the file, empty if there is none; `remark`: what one should know of it."""
+    """The result of reducing a failure.
+
+    `text`: the scenario file, empty if there is none; `remark`: a sentence for the reader.
+    """
 
     remark: str
     text: str = ""
@@ -32,7 +39,10 @@ class Story:
 
 @dataclass(frozen=True)
 class Shrinking:
-    """Makes the failure of a seed small, two thirds of `seconds` for its plan, the rest for its commands. Travels to workers."""
+    """Reduces the failure of a seed.
+
+    Two thirds of `seconds` are for its plan, the rest for its commands. Workers receive it pickled.
+    """
 
     task: Task
     seconds: float
@@ -52,7 +62,7 @@ class Shrinking:
             None,
         )
         if violation is None:
-            return Story("it fails only while its clients react, so that no file tells it")
+            return Story("it fails only while its clients react, so no scenario file can repeat it")
         script = shrink_script(script, violation, judges, Budget(seconds_max=self.seconds / 3))
         text, fails = told(script, wanted, judges, seed)
         remark = "the file fails in the same way" if fails else "the file ALONE does not fail"
@@ -69,24 +79,25 @@ class Shrinking:
 def told(
     script: Script, wanted: str, judges: Sequence[type[Checker]], seed: int
 ) -> tuple[str, bool]:
-    """The scenario file of a script that fails in this way (`sim.shrink.failure`), and whether the file does when it is run."""
+    """The scenario file of a script, and whether the file fails in the same way when it is run.
+
+    `wanted`: the way in which the script fails (`sim.shrink.failure`).
+    """
     notes = Notes()
     found = run_script(script, [*judges, notes.judge], notes.tell).violations
     violation = next((each for each in found if failure(each) == wanted), None)
     what = relative(str(violation)) if violation is not None else wanted
-    prose = f"What is left of seed {seed}. The judges said:\n\n    {what}"
+    prose = f"Reduced from seed {seed}. The judges report:\n\n    {what}"
     title = f"Seed {seed}: {wanted}"
     text = write_story(script.plan, notes.told, title, prose)
     if file_fails(text, wanted, judges):
         return text, True
-    prose += (
-        "\n\nThe seed fails so. This file alone, run in virtual time, does not: replay the seed."
-    )
+    prose += "\n\nThe seed fails so. This file alone, run in virtual time, passes: replay the seed."
     return write_story(script.plan, notes.told, title, prose), False
 
 
 def file_fails(text: str, wanted: str, judges: Sequence[type[Checker]]) -> bool:
-    """Whether a scenario file, run in virtual time, fails in this way."""
+    """Whether a scenario file, run in virtual time, fails in the way `wanted`."""
     try:
         _, violations = run_virtually(parse(text, "story"), judges)
     except ScenarioError:

@@ -1,6 +1,7 @@
-"""Many seeds in several processes: nothing that a seed does can hang the sweep, or end it unseen.
+"""Many seeds in several processes, so that a seed can neither hang the sweep nor end it unseen.
 
-Each worker has one seed at a time, so that whoever waits knows which seed killed a worker or kept it too long.
+Each worker has one seed at a time, so the parent process knows which seed killed a worker or kept
+it too long.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from anabranch.sim.plan import Plan
 from anabranch.sim.run import Result, run_plan
 
 LIMIT_S: Final = 120.0
-"""Wall-clock seconds after which a seed counts as hanging; it takes a fraction of one."""
+"""Wall-clock seconds after which a seed counts as hanging; a seed takes a fraction of a second."""
 _LOOK_S: Final = 1.0
 
 T = TypeVar("T")
@@ -30,7 +31,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Task:
-    """What is done with each seed. `faults`: the kinds allowed, None: all. `restores`: see `draw_plan`. `judges`: None: all."""
+    """The way to run a seed.
+
+    `faults`: the kinds allowed; None: all. `restores`: see `draw_plan`. `judges`: None: all.
+    """
 
     regions: int = 3
     ops: int = 300
@@ -39,11 +43,11 @@ class Task:
     judges: Optional[tuple[type[Checker], ...]] = None
 
     def plan(self, seed: int) -> Plan:
-        """What the seed draws."""
+        """The plan that the seed draws."""
         return draw_plan(seed, self.regions, self.ops, self.faults, self.restores)
 
     def judged_by(self) -> tuple[type[Checker], ...]:
-        """All judges, unless some were named."""
+        """The judges given, or all judges."""
         return tuple(ALL) if self.judges is None else self.judges
 
     def __call__(self, seed: int) -> Result:
@@ -52,9 +56,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Died:
-    """A worker gave no result: it ended, or had to be ended."""
+    """A worker gave no result: it ended, or the parent ended it."""
 
-    checker: str  # "crash" or "hang"
+    # "crash" or "hang"
+    checker: str
     text: str
 
 
@@ -65,7 +70,10 @@ def sweep(
     limit_s: float = LIMIT_S,
     until_s: Optional[float] = None,
 ) -> Iterator[Result]:
-    """The result of each seed, as they come. A seed whose worker died or hung has that as its violation."""
+    """The result of each seed, in the order of completion.
+
+    A seed whose worker died or hung has a violation that says so.
+    """
     for seed, result in in_processes(seeds, task, jobs, limit_s, until_s):
         if isinstance(result, Died):
             yield Result(seed, [Violation(result.checker, 0, 0, result.text)], "", 0)
@@ -80,7 +88,10 @@ def in_processes(
     limit_s: float,
     until_s: Optional[float] = None,
 ) -> Iterator[tuple[int, Union[T, Died]]]:
-    """(number, task(number)) as they are done, in `jobs` processes. `until_s` (monotonic time): no more is begun then."""
+    """Yields (number, task(number)) in the order of completion, computed in `jobs` processes.
+
+    `until_s` (monotonic time): no further task begins after that time.
+    """
     waiting = iter(numbers)
     workers: list[_Worker[T]] = []
     try:
@@ -115,10 +126,14 @@ def in_processes(
 
 
 class _Worker(Generic[T]):
-    """One process. `number`: what it works on, None when it is idle. `others`: connections that are not for it to keep open."""
+    """One worker process.
+
+    `number`: the number that it works on, None when it is idle. `others`: connections of other
+    workers, which this process must close.
+    """
 
     def __init__(self, task: Callable[[int], T], others: list[Connection[Any, Any]]) -> None:
-        # A fork has all that is imported; a process that begins anew takes a second for it.
+        # A forked process has all modules imported; a new process takes a second to import them.
         context = get_context("fork") if sys.platform == "linux" else get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.number: Optional[int] = None
@@ -129,16 +144,16 @@ class _Worker(Generic[T]):
         theirs.close()
 
     def give(self, number: int) -> None:
-        """Lets it work on a number."""
+        """Gives the worker a number to work on."""
         self.number = number
         self._since_s = time.monotonic()
         try:
             self.connection.send(number)
-        except OSError:  # it is dead: `take` says so
+        except OSError:  # the worker is dead; `take` reports it
             pass
 
     def take(self, limit_s: float) -> Union[T, Died, None]:
-        """The result, if there is one by now; `Died` if there will be none: the worker is gone then."""
+        """The result, None if there is none yet, or `Died` if the worker has ended without one."""
         try:
             if self.connection.poll():
                 result: T = self.connection.recv()
@@ -153,7 +168,7 @@ class _Worker(Generic[T]):
         return None
 
     def end(self) -> None:
-        """The process ends at once."""
+        """Ends the process at once."""
         self._process.kill()
         self._process.join()
         self.connection.close()
@@ -170,9 +185,12 @@ def _work(
     task: Callable[[int], Any],
     inherited: list[Connection[Any, Any]],
 ) -> None:
-    """A worker's life. Rubbish is collected after each seed and not within: what was imported is left out of it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it ends it
-    for other in inherited:  # else nobody would hear of the end of whoever gives out the work
+    """The main loop of a worker.
+
+    Garbage is collected only after each seed; imported objects are excluded from collection.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends the worker
+    for other in inherited:  # an open copy would hide from a worker that the parent has ended
         other.close()
     gc.collect()
     gc.freeze()

@@ -15,33 +15,33 @@ from anabranch.sim.rules.table import NOT_SIMULATED, RULES
 from anabranch.sim.run import Result
 
 RARE_PERCENT: Final = 1.0
-"""A fault or rule that fewer seeds exercise is named at the end of the table."""
+"""A fault or rule that fewer seeds exercise is named below the table."""
 SECTIONS: Final = (
     ("fault", "Faults injected"),
     ("conflict", "Conflicts met"),
     ("rule", "Rules exercised"),
-    ("error", "Errors that clients were told"),
+    ("error", "Errors returned to clients"),
     ("message", "Messages between regions"),
     ("question", "Questions to the logs"),
     ("figure", "Figures of the regions"),
     ("sync", "Figures of sync"),
     ("", "Other"),
 )
-"""(what stands before the colon in a counter's name, heading)."""
+"""(part of a counter's name before the colon, heading)."""
 
 
 class Tally:
-    """What seeds came to, together. Adding results in another order gives the same."""
+    """The sums over many seeds. The order in which results are added does not matter."""
 
     def __init__(self) -> None:
         self.seeds = 0
         self.virtual_ms = 0
         self.times: Counter[str] = Counter()
-        self.in_seeds: Counter[str] = Counter()  # how many seeds had it at all
+        self.in_seeds: Counter[str] = Counter()  # counter name → number of seeds that counted it
         self.failed: list[Result] = []
 
     def add(self, result: Result) -> None:
-        """Counts one seed."""
+        """Adds the result of one seed."""
         self.seeds += 1
         self.virtual_ms += result.virtual_ms
         for name, count in result.counters.items():
@@ -52,11 +52,14 @@ class Tally:
             self.failed.append(result)
 
     def percent(self, name: str) -> float:
-        """In how many seeds out of a hundred something happened."""
+        """The percentage of the seeds that counted `name` at least once."""
         return 100.0 * self.in_seeds[name] / self.seeds if self.seeds else 0.0
 
     def names(self, section: str, known: Sequence[str] = ()) -> list[str]:
-        """The counters of a section: those that must be there, in their order, then others by name. "": those without one."""
+        """The counters of a section: those of `known`, in their order, then others by name.
+
+        Section "" has the counters without a known prefix.
+        """
         prefixes = {prefix for prefix, _ in SECTIONS if prefix}
         found = sorted(
             name
@@ -67,7 +70,7 @@ class Tally:
         return expected + [name for name in found if name not in expected]
 
     def rare(self, known: dict[str, Sequence[str]]) -> list[str]:
-        """Faults and rules that less than 1 % of the seeds exercised. `known`: by section, what must be there."""
+        """Faults and rules that under 1 % of the seeds exercised. `known`: see `known_names`."""
         names = [
             name
             for section in ("fault", "rule")
@@ -76,7 +79,7 @@ class Tally:
         return [name for name in names if self.percent(name) < RARE_PERCENT]
 
     def as_json(self) -> dict[str, Any]:
-        """The sums for machines; failed seeds by number."""
+        """The sums as JSON; failed seeds by number, with their violations."""
         return {
             "seeds": self.seeds,
             "virtual_ms": self.virtual_ms,
@@ -92,7 +95,7 @@ class Tally:
 
 
 def known_names() -> dict[str, Sequence[str]]:
-    """What a table shows even if it never happened: every kind of fault, conflict and rule."""
+    """section → names that a table shows even at zero: every kind of fault, conflict and rule."""
     return {
         "fault": (*FAULTS, "answer lost"),
         "conflict": CONFLICTS,
@@ -101,7 +104,7 @@ def known_names() -> dict[str, Sequence[str]]:
 
 
 def show(tally: Tally, console: Console, known: dict[str, Sequence[str]]) -> None:
-    """Prints the closing table, and which faults and rules were rare."""
+    """Prints the closing table, and the names of rare faults and rules."""
     for section, heading in SECTIONS:
         names = tally.names(section, known.get(section, ()))
         if names:

@@ -1,10 +1,33 @@
-"""Anti-entropy between regions (S2). Read in this order:
+"""Anti-entropy between regions (S2).
 
-1. `messages`: what two regions say to each other. `parts`, `codec`: the same as bytes (proto/, generated into `wire`). `doors`: what
-   is expected of the region that is served.
-2. `handshake`: who may talk to whom. `receiver`: one link that was dialled. `sender`: one link that was accepted. `puller`: when to
-   ask whom for a snapshot; `snapshots`: serving them. `attesting`: saying what is on disk. `links`, `switchboard`: connections.
-   `hub`: all links of one region, and its decisions across them. Nothing up to here knows sockets, clocks or event loops: the
-   simulator drives the hub as it is.
-3. `carrier`: messages over gRPC. `manager`: carries values between hub, carrier, engine and database.
+A link has one direction: the region that dialled receives. The modules up to `hub` use no sockets,
+clocks or event loops, and the simulator drives the hub unchanged. `carrier` and `manager` connect
+the hub to gRPC and asyncio.
+
+Reading order:
+
+- `messages`: the messages between two regions, as plain values.
+- `fields`: the conversion of parts of messages to and from protobuf.
+- `codec`: the conversion of messages to and from bytes.
+- `wire`: the protobuf modules that are generated from proto/.
+- `generate`: the script that writes the modules in `wire`.
+- `interfaces`: the interface of the region that sync serves.
+- `handshake`: the checks of Hello and Welcome, and the limits of a link.
+- `receiver`: the state machine of one link that this region dialled.
+- `log_requests`: the questions that senders ask of the effect log on disk.
+- `log_tail`: the end of the committed effect log, in memory.
+- `log_reader`: the position of one sender in the effect log.
+- `bodies`: the block bodies that a peer asked for.
+- `sender`: the state machine of one link that a peer dialled.
+- `puller`: the decision when to ask which peer for a snapshot.
+- `links`: connections, and the links that this region dials.
+- `snapshots`: serving snapshots to peers.
+- `announcer`: attestations, and the times at which they are sent.
+- `start_asking`: the questions and answers of a start.
+- `work`: the tasks that the hub hands to the driver.
+- `switchboard`: the base of the hub: connections open, close and fail.
+- `opening`: the handshakes of all connections, between `switchboard` and `hub`.
+- `hub`: all links of one region, and the decisions across them.
+- `carrier`: messages over gRPC.
+- `manager`: links on asyncio and gRPC, which carry values between the driver and the carrier.
 """

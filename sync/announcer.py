@@ -1,4 +1,4 @@
-"""Saying what is on disk (S2.4): attestations that wait for their commit, and when to make the next one. Sans-IO."""
+"""Announcements of the state on disk (S2.4): attestations and the times to make them. Sans-IO."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from anabranch.sync.interfaces import Attestation, Engine, Settings
 class Announcer:
     """One announcement at a time, for all links: acknowledgements up, and heartbeats down.
 
-    `dirty`: something was merged that no acknowledgement speaks of. Acknowledgements come at most every `crdt-sync-interval-ms`: each needs
-    a commit.
+    `dirty`: effects were merged that no acknowledgement covers yet. Acknowledgements come at most
+    every `crdt-sync-interval-ms`, because each needs a commit.
     """
 
     def __init__(self, settings: Settings, now_ms: int) -> None:
@@ -24,7 +24,10 @@ class Announcer:
         self._last_ms = now_ms
 
     def begin(self, engine: Engine, now_ms: int, steady_ms: int) -> None:
-        """Asks for an attestation when one is due and none is under way. `steady_ms` never runs back, `now_ms` may."""
+        """Asks the engine for an attestation when one is due and none waits for its commit.
+
+        `steady_ms` never runs back; `now_ms` may.
+        """
         if self._pending is not None:
             return
         beat = steady_ms >= self._beat_ms
@@ -41,7 +44,10 @@ class Announcer:
         self._pending_beat = beat
 
     def finished(self, position: int) -> Optional[tuple[Attestation, bool]]:
-        """The attestation that is on disk now, and whether it is to be a heartbeat."""
+        """Returns the attestation that is now on disk, and whether a heartbeat announces it.
+
+        `position` is the committed log position. Returns None when no attestation is on disk.
+        """
         if self._pending is None or self._pending.position > position:
             return None
         result = (self._pending, self._pending_beat)
@@ -50,7 +56,7 @@ class Announcer:
 
 
 def own_gossip(engine: Engine, attestation: Attestation) -> Gossip:
-    """What the engine passes on, with this region's own part from an attestation that is on disk."""
+    """Returns the engine's gossip, with this region's own report from an attestation on disk."""
     gossip = engine.gossip()
     own = Heard(
         engine.region_id,
@@ -67,7 +73,10 @@ def own_gossip(engine: Engine, attestation: Attestation) -> Gossip:
 
 
 class SteadyClock:
-    """Time for patience and intervals: it goes forward with the region's clock, and stands while that runs back."""
+    """A clock for timeouts and intervals, in ms from 0.
+
+    It advances with the region's clock and stands still while that clock runs back.
+    """
 
     def __init__(self, now_ms: int) -> None:
         self._last_ms = now_ms

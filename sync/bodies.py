@@ -1,4 +1,4 @@
-"""Bodies that a peer asked for (S2.3): which to read, and what waits to be sent of them. Sans-IO."""
+"""The block bodies that a peer asked for (S2.3): those to read, and those to send. Sans-IO."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anabranch.sync.log_requests import ReadBlock
 
 
 def parts_of(block: Block, part_bytes: int, asked: bool) -> Iterator[m.Part]:
-    """A block larger than a message, in pieces."""
+    """Yields a block larger than a message in pieces of `part_bytes` bytes."""
     for offset in range(0, len(block.body), part_bytes):
         data = block.body[offset : offset + part_bytes]
         yield m.Part(
@@ -23,34 +23,38 @@ def parts_of(block: Block, part_bytes: int, asked: bool) -> Iterator[m.Part]:
 
 
 class Bodies:
-    """Serves one peer's requests, one block after the other; `part_bytes`: a larger block goes in parts."""
+    """Serves the body requests of one peer, one block after the other.
+
+    A block of more than `part_bytes` bytes goes in parts.
+    """
 
     def __init__(self, part_bytes: int) -> None:
         self._part_bytes: Final = part_bytes
         self._dots: deque[Dot] = deque()
-        # Dots asked for that the log did not hold. The peer does not ask again.
+        # Requested dots that the log did not hold. The peer does not ask again, so they are kept.
         self._unanswered: deque[Dot] = deque()
         self._reading: Optional[ReadBlock] = None
         self._block: Optional[Block] = None
         self._parts: Optional[Iterator[m.Part]] = None
 
     def ask(self, dots: Iterable[Dot], dots_max: int) -> None:
-        """The peer asks for blocks; PeerError when it has more than `dots_max` requests open."""
+        """Adds a request of the peer; PeerError when more than `dots_max` dots are open."""
         self._dots.extend(dots)
         if len(self._dots) + len(self._unanswered) > dots_max:
             raise PeerError("too many bodies asked for at once")
 
     def request(self) -> Optional[ReadBlock]:
-        """The next question to the log; None while one is out or a block waits to be sent."""
+        """Returns the next question to the log; None while one is open or a block waits."""
         if not self._dots or self._reading or self._block or self._parts:
             return None
         self._reading = ReadBlock(*self._dots.popleft())
         return self._reading
 
     def answered(self, block: Optional[Block], acknowledged: Vector) -> bool:
-        """Answers `request`; False when the log holds the block no longer, and the peer has not got it elsewhere.
+        """Takes the answer to `request`; `acknowledged` is the vector on the peer's disk.
 
-        All that is asked for is then kept in mind until `ask_again`.
+        Returns False when the log no longer holds the block and the peer lacks it. All open dots
+        are then kept until `ask_again`.
         """
         asked, self._reading = self._reading, None
         assert asked is not None
@@ -68,13 +72,13 @@ class Bodies:
         return False
 
     def ask_again(self, acknowledged: Vector) -> None:
-        """The log reaches back once more: what it did not hold is looked for again, if the peer still lacks it."""
+        """Reopens the unanswered dots that the peer still lacks: the log reaches back again."""
         lacking = [dot for dot in self._unanswered if not covers(acknowledged, *dot)]
         self._dots.extendleft(reversed(lacking))
         self._unanswered.clear()
 
     def next_message(self) -> Optional[m.Down]:
-        """What to send next; None when nothing waits."""
+        """Returns the next message to send; None when no message waits."""
         if self._block is not None:
             block, self._block = self._block, None
             return m.Body(block)
@@ -86,7 +90,7 @@ class Bodies:
         return None
 
     def drop(self) -> None:
-        """Nothing more is served."""
+        """Drops all requests."""
         self._dots.clear()
         self._unanswered.clear()
         self._block = self._parts = None

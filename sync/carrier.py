@@ -1,6 +1,7 @@
-"""Messages over gRPC (one bidirectional stream per link): bytes in, bytes out. It knows nothing of what they say.
+"""Messages over gRPC, one bidirectional stream per link: bytes in, bytes out.
 
-Channels and servers read no proxies from the environment, share no sockets, and notice a dead peer by keepalive.
+This module does not read the contents of messages. Channels and servers take no proxies from the
+environment, share no sockets, and notice a dead peer by keepalive.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ METHOD: Final = "/anabranch.sync.v1.Sync/Link"
 _KEEPALIVE_MS: Final = 5000
 _KEEPALIVE_TIMEOUT_MS: Final = 5000
 _DIAL_TIMEOUT_S: Final = 5.0
-_FAREWELL_S: Final = 1.0  # how long a dialler waits for its last words to be read
+# Time for which a closing side waits until its last messages are read.
+_FAREWELL_S: Final = 1.0
 
 _OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -36,23 +38,26 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
 
 
 class ConnectionLost(Exception):
-    """The transport failed, or the peer could not be reached; the text is for people."""
+    """The transport failed, or the peer could not be reached; the text is for the operator."""
 
 
 class PeerStream(Protocol):
-    """One connection, both ways."""
+    """One connection, in both directions."""
 
     async def send(self, data: bytes) -> None:
-        """Returns when the transport has room for more; ConnectionLost when it is gone."""
+        """Sends; returns when the transport has room for more. ConnectionLost when it failed."""
 
     async def receive(self) -> Optional[bytes]:
-        """The next message; None when the other side ended the stream; ConnectionLost when the transport is gone."""
+        """Returns the next message; None when the other side ended the stream.
+
+        Raises ConnectionLost when the transport failed.
+        """
 
     async def finish(self) -> None:
-        """Ends the stream after what was sent."""
+        """Ends the stream after the messages already sent."""
 
     async def close(self) -> None:
-        """Ends it now, whatever is still on its way."""
+        """Ends the stream at once, without waiting for messages in flight."""
 
 
 class DialledStream:
@@ -80,7 +85,8 @@ class DialledStream:
             await self._call.done_writing()
             await asyncio.wait_for(self._call.code(), _FAREWELL_S)
         except (grpc.RpcError, asyncio.InvalidStateError, TimeoutError):
-            pass  # it is being closed anyway
+            # The stream is about to be closed, so a failure changes nothing.
+            pass
 
     async def close(self) -> None:
         self._call.cancel()
@@ -107,10 +113,10 @@ class AcceptedStream:
         return None if data is grpc.aio.EOF else bytes(data)
 
     async def finish(self) -> None:
-        """Returning from the handler ends the stream."""
+        """Does nothing: the return of the handler ends the stream."""
 
     async def close(self) -> None:
-        """Likewise."""
+        """Does nothing: the return of the handler ends the stream."""
 
 
 def _why(error: BaseException) -> str:
@@ -120,7 +126,7 @@ def _why(error: BaseException) -> str:
 
 
 async def dial(address: str) -> DialledStream:
-    """Opens a stream to `address` (HOST:PORT); ConnectionLost when nobody answers there."""
+    """Opens a stream to `address` (HOST:PORT); ConnectionLost when the peer does not answer."""
     channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
     try:
         async with asyncio.timeout(_DIAL_TIMEOUT_S):
@@ -139,7 +145,7 @@ async def dial(address: str) -> DialledStream:
 
 
 class Listener:
-    """Accepts links; `serve` runs once per connection, and its return ends it."""
+    """Accepts links. `serve` runs once per connection; its return ends the connection."""
 
     def __init__(self, listen: str, serve: Callable[[PeerStream], Awaitable[None]]) -> None:
         self._listen = listen
@@ -147,7 +153,7 @@ class Listener:
         self._server: Optional[grpc.aio.Server] = None
 
     async def start(self) -> int:
-        """Listens and returns the port; RuntimeError when the address is taken."""
+        """Listens and returns the port; RuntimeError when the address is in use."""
 
         async def link(_: Any, context: Any) -> None:
             await self._serve(AcceptedStream(context))

@@ -1,6 +1,8 @@
-"""Messages ⇄ bytes (proto/anabranch/sync/v1). Whatever comes in is checked: `PeerError` for anything malformed.
+"""The conversion of messages to and from bytes (proto/anabranch/sync/v1).
 
-A message never exceeds `MESSAGE_BYTES_MAX`, packed or unpacked, whatever the settings of either side: that is part of the wire contract.
+Decoding checks every field and raises PeerError for a malformed message. A message never exceeds
+`MESSAGE_BYTES_MAX`, packed or unpacked, under any settings of either side. This limit is part of
+the wire contract.
 """
 
 from __future__ import annotations
@@ -23,17 +25,18 @@ ITEMS_MAX: Final = 1 << 18
 
 
 def encode(message: m.Message, is_dialler: bool, compression: str = "zstd") -> bytes:
-    """The bytes of a message of the dialler, or of the side that was dialled."""
+    """Returns the bytes of a message of the dialler, or of the side that was dialled."""
+    # The hub makes only Up messages for the dialler and only Down messages for the other side.
     if is_dialler:
-        return encode_up(message)  # type: ignore[arg-type]  # the hub makes no others for it
+        return encode_up(message)  # type: ignore[arg-type]
     return encode_down(message, compression)  # type: ignore[arg-type]
 
 
-# ---- Up
+# -- up
 
 
 def encode_up(message: m.Up) -> bytes:
-    """The bytes of one message of the dialler."""
+    """Returns the bytes of one message of the dialler."""
     up = wire.Up()
     if isinstance(message, m.Hello):
         up.hello.CopyFrom(_put_hello(message))
@@ -59,7 +62,10 @@ def encode_up(message: m.Up) -> bytes:
 
 
 def decode_up(data: bytes) -> m.Up:
-    """One message of the dialler; PeerError when malformed, LinkRefused for a version not spoken here."""
+    """Returns one message of the dialler.
+
+    Raises PeerError when it is malformed, LinkRefused for a protocol version not supported here.
+    """
     up = wire.Up()
     return _UP[_parse(up, data)](up)
 
@@ -72,9 +78,15 @@ def _get_acknowledgement(up: wire.Up) -> m.VectorAcknowledgement:
 
 def _put_hello(message: m.Hello) -> wire.Hello:
     hello = wire.Hello(
-        version=message.version, cluster=message.cluster, region_id=message.region_id, name=message.name,
-        dialled=message.dialled, life=message.life, direct=sorted(message.direct), window_bytes=message.window_bytes,
-    )  # fmt: skip
+        version=message.version,
+        cluster=message.cluster,
+        region_id=message.region_id,
+        name=message.name,
+        dialled=message.dialled,
+        life=message.life,
+        direct=sorted(message.direct),
+        window_bytes=message.window_bytes,
+    )
     fields.put_members(hello.members, message.members)
     fields.put_vector(hello.vector, message.vector)
     fields.put_chains(hello.chains, message.vector, message.chains)
@@ -85,15 +97,22 @@ def _get_hello(hello: wire.Hello) -> m.Hello:
     _check_version(hello.version)
     vector = fields.get_vector(hello.vector)
     return m.Hello(
-        version=hello.version, cluster=fields.text(hello.cluster), members=fields.get_members(hello.members),
+        version=hello.version,
+        cluster=fields.text(hello.cluster),
+        members=fields.get_members(hello.members),
         region_id=fields.region(hello.region_id),
-        name=fields.text(hello.name), dialled=fields.region(hello.dialled), life=fields.counter(hello.life, 0), vector=vector,
-        chains=fields.get_chains(hello.chains, vector), direct=_get_regions(hello.direct), window_bytes=fields.counter(hello.window_bytes),
-    )  # fmt: skip
+        name=fields.text(hello.name),
+        dialled=fields.region(hello.dialled),
+        life=fields.counter(hello.life, 0),
+        vector=vector,
+        chains=fields.get_chains(hello.chains, vector),
+        direct=_get_regions(hello.direct),
+        window_bytes=fields.counter(hello.window_bytes),
+    )
 
 
 def _check_version(version: int) -> None:
-    """First of all: a later version may mean something else by every other field."""
+    """Checks the version before any other field, because a version may redefine every field."""
     if version != m.VERSION:
         raise m.LinkRefused(
             "version", f"the peer speaks protocol version {version}, this region speaks {m.VERSION}"
@@ -121,11 +140,11 @@ _UP: Final[dict[str, Callable[[wire.Up], m.Up]]] = {
 }
 
 
-# ---- Down
+# -- down
 
 
 def encode_down(message: m.Down, compression: str = "zstd") -> bytes:
-    """The bytes of one message of the sender; `compression` is that of `crdt-compression`."""
+    """Returns the bytes of one message of the sender; `compression` is from `crdt-compression`."""
     down = wire.Down()
     if isinstance(message, m.Batch):
         down.batch.items.CopyFrom(fields.pack(_batch_items(message.items), compression))
@@ -136,10 +155,16 @@ def encode_down(message: m.Down, compression: str = "zstd") -> bytes:
     elif isinstance(message, m.Part):
         down.part.CopyFrom(
             wire.Part(
-                origin=message.origin, first=message.first, last=message.last, chain=message.chain, body_bytes=message.body_bytes,
-                offset=message.offset, data=fields.pack(message.data, compression), asked=message.asked,
+                origin=message.origin,
+                first=message.first,
+                last=message.last,
+                chain=message.chain,
+                body_bytes=message.body_bytes,
+                offset=message.offset,
+                data=fields.pack(message.data, compression),
+                asked=message.asked,
             )
-        )  # fmt: skip
+        )
     elif isinstance(message, m.Body):
         down.body.block.CopyFrom(
             fields.pack(fields.put_block(message.block).SerializeToString(), compression)
@@ -206,7 +231,10 @@ def _put_snapshot(
 
 
 def decode_down(data: bytes) -> m.Down:
-    """One message of the sender; PeerError when malformed, LinkRefused for a version not spoken here."""
+    """Returns one message of the sender.
+
+    Raises PeerError when it is malformed, LinkRefused for a protocol version not supported here.
+    """
     down = wire.Down()
     return _DOWN[_parse(down, data)](down)
 
@@ -264,10 +292,15 @@ def _get_welcome(down: wire.Down) -> m.Welcome:
     _check_version(welcome.version)
     vector = fields.get_vector(welcome.vector)
     return m.Welcome(
-        version=welcome.version, cluster=fields.text(welcome.cluster), members=fields.get_members(welcome.members),
-        region_id=fields.region(welcome.region_id), name=fields.text(welcome.name), life=fields.counter(welcome.life, 0), vector=vector,
+        version=welcome.version,
+        cluster=fields.text(welcome.cluster),
+        members=fields.get_members(welcome.members),
+        region_id=fields.region(welcome.region_id),
+        name=fields.text(welcome.name),
+        life=fields.counter(welcome.life, 0),
+        vector=vector,
         chains=fields.get_chains(welcome.chains, vector),
-    )  # fmt: skip
+    )
 
 
 def _get_snapshot_begin(down: wire.Down) -> m.SnapshotBegin:
@@ -316,7 +349,7 @@ _DOWN: Final[dict[str, Callable[[wire.Down], m.Down]]] = {
 }
 
 
-# ---- Parsing
+# -- parsing
 
 
 def _parse(target: Any, data: bytes) -> str:

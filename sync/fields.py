@@ -1,4 +1,8 @@
-"""Pieces of messages ⇄ protobuf, with the checks of what comes in: vectors, chains, members, blocks, gossip, packed bytes."""
+"""The conversion of parts of messages to and from protobuf.
+
+These parts are vectors, chains, members, blocks, gossip and packed bytes. A `get_` function checks
+its input and raises PeerError when a part is malformed.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +30,15 @@ REGION_ID_MAX: Final = 999
 COUNTER_MAX: Final = (1 << 63) - 1
 TEXT_MAX: Final = 1024
 GOSSIP_MAX: Final = 4096
-PACK_FROM_BYTES: Final = 256  # smaller payloads gain nothing
+# Smaller payloads are not compressed: they gain nothing.
+PACK_FROM_BYTES: Final = 256
 CHAIN_BYTES: Final = 16
 
 _compressor = zstandard.ZstdCompressor(level=1)
 _decompressor = zstandard.ZstdDecompressor()
 
 
-# ---- Checks of what comes in
+# -- checks of incoming values
 
 
 def region(region_id: int) -> int:
@@ -66,7 +71,7 @@ def span(first: int, last: int) -> tuple[int, int]:
     return first, last
 
 
-# ---- Parts, both ways
+# -- parts, in both directions
 
 
 def put_vector(counters: Any, vector: Vector) -> None:
@@ -127,7 +132,7 @@ def unpack(packed: wire.Packed) -> bytes:
     raw = packed.payload
     if packed.compression == wire.ZSTD:
         try:
-            # The size that the frame itself names is what gets allocated: check it first.
+            # The decompressor allocates the size that the frame names, so check that size first.
             if zstandard.frame_content_size(raw) != packed.raw_bytes:
                 raise PeerError("malformed: a packed payload of another size")
             raw = _decompressor.decompress(raw, max_output_size=packed.raw_bytes)

@@ -1,4 +1,7 @@
-"""Writes sync/wire/sync_pb2.py (and .pyi) from proto/. Run as a script by the build; it imports nothing of ours."""
+"""Writes sync/wire/sync_pb2.py and sync_pb2.pyi from proto/.
+
+The build runs this module as a script, so it imports no other module of anabranch.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _TARGET = _HERE / "wire"
 
 
 def generate() -> list[Path]:
-    """Generates and returns the files written; RuntimeError when the compiler refuses. The folder `proto` is never a package."""
+    """Generates the modules and returns the files written; RuntimeError when protoc fails."""
     from grpc_tools import protoc
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -42,7 +45,7 @@ def generate() -> list[Path]:
 def is_current() -> bool:
     """Whether the generated module exists and is not older than its source."""
     module = _TARGET / "sync_pb2.py"
-    # An installed package has the stubs and no source: they were written when it was built.
+    # An installed package has no source: its modules were written when it was built.
     return module.exists() and (
         not _SOURCE.exists() or module.stat().st_mtime >= _SOURCE.stat().st_mtime
     )

@@ -1,4 +1,4 @@
-"""Who may talk to whom: the checks of Hello and Welcome, and what a link may use up."""
+"""The checks of Hello and Welcome, and the limits of a link."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Optional
 from anabranch.sync.interfaces import Engine, Settings
 from anabranch.sync.messages import VERSION, Hello, Refusal, Welcome
 
-# Whatever the settings say, a message stays well below codec.MESSAGE_BYTES_MAX.
+# Limits the settings, so that a message stays well below fields.MESSAGE_BYTES_MAX.
 _BATCH_BYTES_MAX = 8 << 20
-# Bytes of a block received in parts, as a multiple of the largest unit: effects may be longer than the commands that made them.
+# Limit on a block received in parts, as a multiple of the largest unit: effects can be longer than
+# the commands that issued them.
 _STAGED_FACTOR = 16
 
 
 class LinkLimits:
-    """What one link may use up, read from the settings when the link opens (S14)."""
+    """The limits of one link, read from the settings when the link opens (S14)."""
 
     def __init__(self, settings: Settings) -> None:
         self.batch_bytes = min(settings.integer("crdt-batch-max-bytes"), _BATCH_BYTES_MAX)
@@ -25,7 +26,7 @@ class LinkLimits:
 
 
 class Identity:
-    """Who this region says it is."""
+    """The identity that this region sends in a Hello or Welcome."""
 
     def __init__(self, cluster: str, region_id: int, name: str, members: dict[int, str]) -> None:
         self.cluster = cluster
@@ -40,7 +41,7 @@ class Identity:
 
 
 def refuse_hello(own: Identity, hello: Hello) -> Optional[Refusal]:
-    """Why whoever said this Hello must be turned away; None when it may receive from here."""
+    """Returns the refusal for the sender of a Hello; None when it may receive from this region."""
     common = _refuse(own, hello)
     if common is not None:
         return common
@@ -53,7 +54,10 @@ def refuse_hello(own: Identity, hello: Hello) -> Optional[Refusal]:
 
 
 def refuse_welcome(own: Identity, welcome: Welcome, dialled: int) -> Optional[Refusal]:
-    """Why this region must not receive from whoever said this Welcome; None when it may."""
+    """Returns the refusal for the sender of a Welcome; None when this region may receive from it.
+
+    `dialled` is the region_id that this region meant to reach.
+    """
     common = _refuse(own, welcome)
     if common is not None:
         return common
@@ -66,7 +70,10 @@ def refuse_welcome(own: Identity, welcome: Welcome, dialled: int) -> Optional[Re
 
 
 def _refuse(own: Identity, peer: Hello | Welcome) -> Optional[Refusal]:
-    """The checks of both sides. The tables of members must be equal: they change by effects only (S1.1)."""
+    """Makes the checks that both sides share.
+
+    The tables of members must be equal, because they change by effects only (S1.1).
+    """
     if peer.version != VERSION:
         return Refusal(
             "version",
@@ -81,7 +88,8 @@ def _refuse(own: Identity, peer: Hello | Welcome) -> Optional[Refusal]:
     if own.members.get(peer.region_id) != peer.name:
         return Refusal(
             "not-a-member",
-            f"{_named(peer.region_id, peer.name)} is no member for {own.name}: {_table(own.members)}",
+            f"{_named(peer.region_id, peer.name)} is not a member; "
+            f"{own.name} has {_table(own.members)}",
         )
     if peer.members != own.members:
         return Refusal(

@@ -1,10 +1,10 @@
-"""All links of one region and the decisions across them. Sans-IO; a part of the driver.
+"""All links of one region, and the decisions across them. Sans-IO; a part of the driver.
 
 In: connections that opened, messages, commits, answers of the log, ticks. Out: messages
-(`next_message`), and all else that is to be done (`take_work`).
+(`next_message`) and all other tasks (`take_work`).
 
-The hub is three classes, each of which builds on the one before: `Switchboard` (connections),
-`Opening` (handshakes), `Hub` (everything that is said on open links).
+The hub is three classes, each derived from the one before: `Switchboard` (connections), `Opening`
+(handshakes), `Hub` (messages on open links).
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from anabranch.sync.receiver import Progress, Receiver, Staged
 from anabranch.sync.sender import Sender
 from anabranch.sync.work import HubWork
 
-# A connection is taken for dead after crdt-link-silence-ms without a message, yet never before so many heartbeats are missing.
+# A connection is taken for dead after crdt-link-silence-ms without a message, but not before this
+# number of heartbeats is missing.
 _SILENCE_HEARTBEATS = 50
 
 
 class Hub(Opening):
-    """`peers`: the regions that this one receives from."""
+    """All links of one region. `peers`: the regions from which this one receives."""
 
     def __init__(
         self, engine: Engine, settings: Settings, peers: Iterable[int], tail: LogTail, now_ms: int
@@ -39,17 +40,18 @@ class Hub(Opening):
         super().__init__(engine, settings, peers, tail, now_ms)
         self._announcer = Announcer(settings, 0)
         self._snapshot_number = 0
-        self._poked = False  # something that headers may wait for came by other ways than a merge
+        # A join brought blocks that waiting headers may stand for.
+        self._poked = False
         self._merge_turn = 0
 
     def _detach(self, connection: PeerConnection) -> None:
         super()._detach(connection)
         self._direct_changed()
 
-    # ---- Messages
+    # -- messages
 
     def received(self, number: int, message: m.Message, now_ms: int) -> None:
-        """One message of a connection, in order."""
+        """Takes one message of a connection. The caller keeps their order."""
         self.obey(now_ms)
         connection = self._connections.get(number)
         if connection is None or connection.finishing:
@@ -112,7 +114,7 @@ class Hub(Opening):
             self._came(connection, event, now_ms)
 
     def _came(self, connection: PeerConnection, event: object, now_ms: int) -> None:
-        """Messages that go both ways."""
+        """Handles the messages that go in both directions."""
         if isinstance(event, StartQuestion):
             self.engine.hear_lives(event.lives, now_ms)
             self._peer_lives(connection, event.lives.get(connection.peer, 0), now_ms)
@@ -127,19 +129,22 @@ class Hub(Opening):
     def _hear(self, connection: PeerConnection, gossip: Gossip, now_ms: int) -> None:
         """Takes in gossip.
 
-        The engine may promise an answer to a recovery's question here, of what is applied by now.
-        All that came from former lives is dropped in the same step (S13.7).
+        The engine may promise an answer to a recovery question here. The answer covers the effects
+        applied by now. The same step drops all data of former lives (S13.7).
         """
         self.engine.hear(gossip, now_ms)
         self._peer_lives(connection, _life_of(connection.peer, gossip), now_ms)
 
     def _peer_lives(self, connection: PeerConnection, life: int, now_ms: int) -> None:
-        """The connected process names its own life: a recovery may have begun another since its handshake."""
+        """Takes the life that the connected peer reports of itself.
+
+        A recovery may have begun a later life of the peer since the handshake.
+        """
         connection.life = max(connection.life, life)
         self._drop_former_lives(now_ms)
 
     def _refused(self, connection: PeerConnection, refusal: m.Refusal, now_ms: int) -> None:
-        """The peer closes the link and says why."""
+        """Handles a refusal: the peer closes the link for the reason given."""
         self._drop(connection)
         self._show_refusal(
             connection,
@@ -148,10 +153,10 @@ class Hub(Opening):
             now_ms,
         )
 
-    # ---- Saying what is on disk
+    # -- announcing the state on disk
 
     def _say_what_is_on_disk(self) -> None:
-        """Says all that waited for a commit that is on disk by now (S2.4)."""
+        """Sends every announcement and answer that waited for a commit now on disk (S2.4)."""
         position = self.engine.committed_position
         finished = self._announcer.finished(position)
         if finished is not None:
@@ -168,11 +173,11 @@ class Hub(Opening):
                 if connection.sender is not None and connection.sender.open:
                     connection.sender.heartbeat(heartbeat)
 
-    # ---- Merging
+    # -- merging
 
     @property
     def wants_merge(self) -> bool:
-        """Whether `merge_some` has something to do."""
+        """Whether `merge_some` has work."""
         return self._poked or any(
             link.connection is not None
             and link.connection.receiver is not None
@@ -181,7 +186,10 @@ class Hub(Opening):
         )
 
     def merge_some(self, bytes_max: int, now_ms: int) -> bool:
-        """Merges about `bytes_max` of what came, links in turn; True when it is to be called again."""
+        """Merges about `bytes_max` bytes of received blocks, one link after the other.
+
+        Returns True when it merged blocks, so that the caller has to call it again.
+        """
         self.obey(now_ms)
         self._poked = False
         links = list(self.links.values())
@@ -217,11 +225,14 @@ class Hub(Opening):
             self._say_what_is_on_disk()
 
     def _join(self, connection: PeerConnection, staged: Staged, now_ms: int) -> None:
-        """Joins a staged snapshot in one step (S11.2), unless all of it came another way meanwhile."""
+        """Joins a staged snapshot in one step (S11.2), unless this region holds all of it by now.
+
+        Raises ChainForked when a chain value of the snapshot differs from this region's.
+        """
         for region_id, chain in staged.chains.items():
             same_place = self.engine.disk_vector.get(region_id) == staged.vector.get(region_id)
             if same_place and self.engine.disk_chains.get(region_id, chain) != chain:
-                raise ChainForked(f"the snapshot has another past of region {region_id}")
+                raise ChainForked(f"the snapshot has a different history of region {region_id}")
         if not includes(self.engine.vector, staged.vector):
             self.engine.join(staged.chunks, connection.peer, now_ms)
             self.counts["snapshots_joined"] += 1
@@ -233,16 +244,16 @@ class Hub(Opening):
         self._announcer.dirty = True
         self._poked = True
 
-    # ---- Time and commits
+    # -- time and commits
 
     def committed(self, now_ms: int) -> None:
-        """A commit is on disk, and the tail of the log knows of it."""
+        """Notes that a commit is on disk. The caller has told the tail of the log before."""
         self.obey(now_ms)
         self._say_what_is_on_disk()
         self._announce(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Everything that time brings: call it every few milliseconds."""
+        """Does everything that depends on time. The driver calls it every few milliseconds."""
         steady_ms = self._steady.at(now_ms)
         self.obey(now_ms)
         for link in self.links.values():
@@ -275,7 +286,7 @@ class Hub(Opening):
         if stalled is not None:
             connection = self.links[stalled].connection
             assert connection is not None
-            self.closed(connection.number, "its snapshot came to a stop", now_ms)
+            self.closed(connection.number, "no further chunk of its snapshot came", now_ms)
         peer = self._puller.decide(self.engine.vector, steady_ms, patience_ms)
         connection = self.links[peer].connection if peer is not None else None
         if connection is not None and connection.receiver is not None:
@@ -283,14 +294,17 @@ class Hub(Opening):
             connection.receiver.ask_snapshot(self._snapshot_number)
 
     def obey(self, now_ms: int) -> None:
-        """What CRDT.LINK asked for, before anything else is taken in or said: DOWN holds from its reply on."""
+        """Carries out CRDT.LINK requests, before any message is taken in or sent.
+
+        So DOWN is in force from its reply on.
+        """
         for request in self.engine.take_link_requests():
             self._link_request(
                 request.peer, request.action.upper(), request.delay_ms, self._steady.at(now_ms)
             )
 
     def _link_request(self, peer: int, action: str, delay_ms: int, steady_ms: int) -> None:
-        """CRDT.LINK peer UP | DOWN | DELAY ms."""
+        """Carries out one `CRDT.LINK peer UP | DOWN | DELAY ms`."""
         link = self.links.get(peer)
         if link is None:
             return
@@ -308,10 +322,10 @@ class Hub(Opening):
             link.delay_ms = delay_ms
             self._direct_changed()
 
-    # ---- What the driver takes
+    # -- output for the driver
 
     def ask_for_start(self) -> None:
-        """Asks peers what a start must know (S13.6). Call it after other events."""
+        """Asks peers the questions of a start (S13.6). The driver calls it after other events."""
         self.start_asking.ask(self._connections.values())
 
     def next_message(self, number: int, now_ms: int) -> Optional[m.Message]:
@@ -319,7 +333,7 @@ class Hub(Opening):
         return super().next_message(number, now_ms)
 
     def take_work(self) -> HubWork:
-        """Everything that is to be done by now."""
+        """Returns the tasks that arose since the last call."""
         work, self._work = self._work, HubWork()
         for connection in self.sending.values():
             sender = connection.sender
@@ -328,14 +342,17 @@ class Hub(Opening):
         return work
 
     def answered(self, number: int, request: Request, result: Any, now_ms: int) -> None:
-        """`result` answers `request`; what it is, the request's class says."""
+        """Takes the result of a request; the class of the request defines the result."""
         connection = self._connections.get(number)
         if connection is None or connection.finishing:
             return
         if isinstance(request, CheckChains):
             if result:
                 counter = request.vector.get(result, 0)
-                text = f"region {result} has two different histories up to {counter}: this link stays closed (S13.5)"
+                text = (
+                    f"region {result} has two different histories up to {counter}: "
+                    "this link stays closed (S13.5)"
+                )
                 self._refuse(connection, m.Refusal("forked", text), now_ms)
             else:
                 self._chains_fit(connection, now_ms)
@@ -352,7 +369,7 @@ class Hub(Opening):
 
 
 def _life_of(peer: int, gossip: Gossip) -> int:
-    """The life that a peer names as its own in what it passes on, 0 for none."""
+    """Returns the life that a peer reports of itself in its gossip; 0 if it reports none."""
     lives = [heard.life for heard in gossip.heard if heard.region_id == peer]
     lives += [question.life for question in gossip.questions if question.asker == peer]
     return max(lives, default=0)

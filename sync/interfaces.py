@@ -1,4 +1,7 @@
-"""What sync expects of the region that it serves (docs/architecture.md): exactly the doors it uses, so that tests can stand in for them."""
+"""The interface of the region that sync serves (docs/architecture.md).
+
+It names exactly the attributes and methods that sync uses, so that tests can replace them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class Member(Protocol):
 
 
 class Row(Protocol):
-    """A block's row of the effect log."""
+    """The row of a block in the effect log."""
 
     @property
     def position(self) -> int: ...
@@ -36,7 +39,7 @@ class Row(Protocol):
 
 
 class Attestation(Protocol):
-    """What may be said once `position` is on disk (S2.4)."""
+    """The state that this region may announce once `position` is on disk (S2.4)."""
 
     @property
     def vector(self) -> Vector: ...
@@ -53,7 +56,7 @@ class Attestation(Protocol):
 
 
 class SnapshotCut(Protocol):
-    """A consistent cut (S11.2), to be sent once `position` is on disk."""
+    """A consistent cut (S11.2), which may be sent once `position` is on disk."""
 
     @property
     def position(self) -> int: ...
@@ -65,7 +68,7 @@ class SnapshotCut(Protocol):
 
 
 class LinkRequest(Protocol):
-    """CRDT.LINK: `action` is UP, DOWN or DELAY."""
+    """A request by CRDT.LINK: `action` is UP, DOWN or DELAY; `peer` is a region_id."""
 
     @property
     def peer(self) -> int: ...
@@ -76,7 +79,10 @@ class LinkRequest(Protocol):
 
 
 class Engine(Protocol):
-    """The decisions of the region."""
+    """The engine of the region: its identity, its state, and the decisions that sync asks for.
+
+    `region.engine.engine.Engine` documents each method.
+    """
 
     @property
     def cluster(self) -> str: ...

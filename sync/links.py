@@ -1,4 +1,4 @@
-"""The links of one region, as the hub keeps them: those it dials, with back-off and CRDT.LINK, and those it accepted. Sans-IO."""
+"""Connections, and the links that this region dials, with back-off and CRDT.LINK. Sans-IO."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from anabranch.sync.sender import Sender
 
 
 class PeerConnection:
-    """One connection; `number` names it to the carrier. It has a receiver (dialled) or a sender (accepted).
+    """One connection, with a receiver if this region dialled, or a sender if it accepted.
 
-    `peer` is 0 until an accepted one has said Hello. `finishing`: when nothing waits to be said any more, it closes.
+    `number` is the number by which the driver and the carrier name it. `peer` is 0 until an
+    accepted connection has received a Hello. `finishing`: the connection closes once its last
+    messages are sent.
     """
 
     def __init__(
@@ -32,26 +34,30 @@ class PeerConnection:
         self.peer = receiver.peer if receiver is not None else 0
         self.heard_ms = now_ms
         self.finishing = False
-        self.checked = False  # the chains of the other side fit ours
-        self.greeting: Optional[Union[Hello, Welcome]] = None  # of the other side
-        self.life = 0  # of the other side, as it said itself on this connection; 0: not yet
-        self.asked = 0  # the newest asking of this region's start that was said here
+        # The chain values of the other side agree with ours.
+        self.checked = False
+        # The Hello or Welcome of the other side.
+        self.greeting: Optional[Union[Hello, Welcome]] = None
+        # The life of the other side, as reported by itself on this connection; 0: not reported yet.
+        self.life = 0
+        # Number of the newest start question of this region that was sent here.
+        self.asked = 0
 
     @property
     def is_open(self) -> bool:
-        """Whether the handshake is over, and the connection is not about to close."""
+        """Whether the handshake is complete and the connection is not finishing."""
         session = self.receiver or self.sender
         assert session is not None
         return session.open
 
     def say(self, message: Union[StartQuestion, StartAnswer]) -> None:
-        """Sends a message that may go in both directions."""
+        """Queues a message of a kind that goes in both directions."""
         session = self.receiver or self.sender
         assert session is not None
         session.say(message)
 
     def next_message(self) -> Optional[Message]:
-        """The next message to send; None when nothing waits."""
+        """Returns the next message to send; None when no message waits."""
         if self.receiver is not None:
             return self.receiver.next_message()
         assert self.sender is not None
@@ -59,10 +65,10 @@ class PeerConnection:
 
 
 class Link:
-    """What receives from one peer: the dialler's side.
+    """The link over which this region receives from one peer: the dialler's side.
 
-    `state` is what CRDT.PEERS shows: up, down (by CRDT.LINK), connecting, refused, forked. `wanted`: not DOWN. A forked link stays
-    closed until CRDT.LINK UP (S13.5).
+    `state` is shown by CRDT.PEERS: up, down (by CRDT.LINK), connecting, refused, forked. `wanted`
+    is False after CRDT.LINK DOWN. A forked link stays closed until CRDT.LINK UP (S13.5).
     """
 
     def __init__(self, peer: int, pause_min_ms: int, pause_max_ms: int, now_ms: int) -> None:
@@ -75,7 +81,8 @@ class Link:
         self.dialling = False
         self.connection: Optional[PeerConnection] = None
         self.delay_ms = 0
-        self.delayed: deque[tuple[int, Message]] = deque()  # (due, message): CRDT.LINK … DELAY
+        # (due time in ms, message), for CRDT.LINK … DELAY.
+        self.delayed: deque[tuple[int, Message]] = deque()
         self._pause_ms = pause_min_ms
         self._dial_ms = now_ms
 
@@ -88,12 +95,12 @@ class Link:
         self._dial_ms = now_ms
 
     def back_off(self, now_ms: int) -> None:
-        """Exponential, from crdt-reconnect-min-ms to crdt-reconnect-max-ms."""
+        """Delays the next dial: the pause doubles, up to crdt-reconnect-max-ms."""
         self._dial_ms = now_ms + self._pause_ms
         self._pause_ms = min(2 * self._pause_ms, self.pause_max_ms)
 
     def back_off_longest(self, now_ms: int) -> None:
-        """After a refusal: somebody has to change something first."""
+        """Delays the next dial by the longest pause: after a refusal an operator has to act."""
         self._pause_ms = self.pause_max_ms
         self._dial_ms = now_ms + self._pause_ms
 
@@ -101,14 +108,14 @@ class Link:
         self._pause_ms = self.pause_min_ms
 
     def hold(self, message: Message, now_ms: int) -> bool:
-        """Keeps a message for the delay in force; False when it may be processed at once. Order is kept."""
+        """Keeps a message for the delay in force, in order; False: process the message at once."""
         if not self.delay_ms and not self.delayed:
             return False
         self.delayed.append((now_ms + self.delay_ms, message))
         return True
 
     def due(self, now_ms: int) -> Optional[Message]:
-        """The next message whose delay is over."""
+        """Returns the next message whose delay is over; None if there is none."""
         if self.delayed and (self.delay_ms == 0 or self.delayed[0][0] <= now_ms):
             return self.delayed.popleft()[1]
         return None

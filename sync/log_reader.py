@@ -1,8 +1,9 @@
-"""The place of one sender in the log: rows in log order, from the tail in memory where that reaches back, else from the disk. Sans-IO.
+"""The position of one sender in the effect log, and the rows that follow it. Sans-IO.
 
-At most one question about the order is out at a time. The log may be cut off at any time, by
-retention or by a snapshot that this region joined (S11.2), so each answer counts only if the log
-still reaches back to what the peer was sent.
+Rows come in log order, from the tail in memory if the tail reaches back far enough, else from the
+disk. At most one question to the log on disk is open at a time. Retention, or a snapshot that this
+region joined (S11.2), may cut off the log at any time. So an answer counts only if the log still
+reaches back to the vector that the peer was sent.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from anabranch.sync.log_tail import LogTail
 
 
 class LogReader:
-    """`cursor`: the position up to which the log was read. `reads`: questions asked for rows."""
+    """Reads the log for one sender.
+
+    `cursor`: the position up to which the log was read. `reads`: the number of ReadLog questions.
+    """
 
     def __init__(self, tail: LogTail, batch_bytes: int) -> None:
         self.cursor = 0
@@ -31,16 +35,16 @@ class LogReader:
         self._locate_again = False
 
     def locate(self) -> None:
-        """The place is to be looked up, now or when the question that is out is answered."""
+        """Looks the position up anew, at once or when the open question is answered."""
         self._locate_again = True
 
     def leave(self) -> None:
-        """The place is lost: the log does not reach back."""
+        """Gives the position up, because the log does not reach back."""
         self._rows.clear()
         self.is_located = False
 
     def next_row(self) -> Optional[Row]:
-        """The next row, which `step` moves beyond; None when none is at hand."""
+        """Returns the next row without moving; None when no row is in memory."""
         if not self._rows and self.is_located and self._asking is None:
             found = self._tail.rows_after(self.cursor, self._batch_bytes)
             if found is not None:
@@ -50,16 +54,16 @@ class LogReader:
         return self._rows[0] if self._rows else None
 
     def step(self) -> None:
-        """The next row is done with."""
+        """Moves beyond the next row."""
         self.cursor = self._rows.popleft().position
 
     def request(
         self, lacking: Vector, sent: Vector, wants_rows: bool
     ) -> Optional[Union[Locate, ReadLog]]:
-        """The next question; None when there is none now.
+        """Returns the next question, or the open one; None when there is none.
 
-        `lacking`: a place is looked for from which all that this vector lacks follows. `sent`: what
-        the peer was sent. `wants_rows`: there is room for more.
+        `lacking`: a position is looked up after which every block that this vector lacks follows.
+        `sent`: the vector that the peer was sent. `wants_rows`: the window has room for more rows.
         """
         if self._asking is not None:
             return None
@@ -75,7 +79,7 @@ class LogReader:
         return self._asking
 
     def located(self, request: Locate, position: Optional[int]) -> bool:
-        """Answers Locate; False when the log does not reach back."""
+        """Takes the answer to Locate; returns False when the log does not reach back."""
         self._asking = None
         if not self._tail.reaches_back(request.vector):
             self.leave()
@@ -85,7 +89,7 @@ class LogReader:
         return True
 
     def rows_read(self, request: ReadLog, rows: Sequence[Row]) -> bool:
-        """Answers ReadLog; False when the log does not reach back."""
+        """Takes the answer to ReadLog; returns False when the log does not reach back."""
         self._asking = None
         if not self._tail.reaches_back(request.vector):
             self.leave()

@@ -1,4 +1,7 @@
-"""What senders ask of the log on disk, as values. Each class says what answers it."""
+"""The questions that senders ask of the effect log on disk, as values.
+
+The docstring of each class defines the answer.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ from anabranch.crdt.vector import Vector
 
 @dataclass(frozen=True)
 class Locate:
-    """A position after which lies every block that `vector` lacks; None when it lacks none of the log.
+    """Asks for a position after which every block follows that `vector` lacks.
 
-    The log is committed up to `committed` when this is asked.
+    The answer is None when `vector` lacks no block of the log. `committed` is the position up to
+    which the log is committed at the time of the question.
     """
 
     vector: Vector
@@ -21,10 +25,11 @@ class Locate:
 
 @dataclass(frozen=True)
 class ReadLog:
-    """Block rows after `position`, ascending, about `bytes_max` bytes of them, at least one if there is any.
+    """Asks for the block rows after `position`, ascending, about `bytes_max` bytes of them.
 
-    The log is committed up to `committed` when this is asked: no rows then means none up to there.
-    What is read counts only if the log still reaches back to `vector` afterwards.
+    The answer has at least one row if there is any. `committed` is the position up to which the log
+    is committed at the time of the question: an answer without rows says that there are none up to
+    it. The answer counts only if the log still reaches back to `vector` afterwards.
     """
 
     position: int
@@ -35,7 +40,7 @@ class ReadLog:
 
 @dataclass(frozen=True)
 class ReadBlock:
-    """The block that holds a dot; None when the log has it no longer."""
+    """Asks for the block that holds a dot; the answer is None when the log no longer has it."""
 
     origin: int
     counter: int
@@ -43,9 +48,10 @@ class ReadBlock:
 
 @dataclass(frozen=True)
 class CheckChains:
-    """The first of the regions in `chains` whose chain value at `vector` differs from this log's, 0 for none (S13.5).
+    """Asks for the first region whose value in `chains` differs from this log's (S13.5).
 
-    What the log does not know counts as equal.
+    `chains` holds the chain values at `vector`. The answer is 0 when none differs. A value that the
+    log does not know counts as equal.
     """
 
     vector: Vector

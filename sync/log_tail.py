@@ -1,7 +1,8 @@
-"""The end of the committed log, in memory: a peer that keeps up is shipped from here, and costs no read.
+"""The end of the committed effect log, in memory.
 
-The driver tells it of every commit, in the order of the log. It also keeps the log's floor: what a
-peer must hold for the log to reach back to what it lacks (S2.6).
+Senders serve a peer that keeps up from the tail, without reading the disk. The driver reports every
+commit to the tail, in the order of the log. The tail also keeps the floor of the log: the vector
+that a peer must hold for the log to reach back to the blocks that the peer lacks (S2.6).
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from typing import Final, Optional
 from anabranch.crdt.vector import Vector, includes, raise_to
 from anabranch.sync.interfaces import Row
 
-# What a row takes beside its block's body.
+# Memory of a row in addition to the body of its block.
 _ROW_OVERHEAD_BYTES: Final = 200
-# Dropped rows that may stand at the beginning of the lists before they are cleared away.
+# Most dropped rows at the beginning of the lists before the lists are cut.
 _DROPPED_MAX: Final = 512
 
 
 class LogTail:
-    """`position`: up to which the log is on disk. It holds about `bytes_max` bytes of blocks."""
+    """The last rows of the log, about `bytes_max` bytes of blocks.
+
+    `position` is the position up to which the log is on disk.
+    """
 
     def __init__(self, position: int, floor: Vector, bytes_max: int) -> None:
         self.position = position
@@ -30,12 +34,13 @@ class LogTail:
         self._base = position
         self._rows: list[Row] = []
         self._positions: list[int] = []
-        self._first = 0  # rows before this index are dropped
+        # Rows before this index are dropped.
+        self._first = 0
 
-    # -- what the driver tells
+    # -- reports of the driver
 
     def append(self, row: Row) -> None:
-        """A block row is on disk."""
+        """Adds a block row that is on disk."""
         self._rows.append(row)
         self._positions.append(row.position)
         self.bytes += _size(row)
@@ -43,23 +48,23 @@ class LogTail:
             self._drop_first()
 
     def raise_floor(self, vector: Vector) -> None:
-        """The log no longer reaches back to what a peer lacks that does not hold all of `vector`."""
+        """Raises the floor: a peer must hold all of `vector` for the log to reach back."""
         raise_to(self.floor, vector)
 
     def restart(self, position: int) -> None:
-        """A snapshot was joined at that position: nothing before it is served from here (S11.2)."""
+        """Drops all rows, because a snapshot was joined at `position` (S11.2)."""
         self._rows, self._positions, self._first = [], [], 0
         self.bytes = 0
         self._base = position
 
     def cut_off(self, position: int, floor: Vector) -> None:
-        """Retention drops the rows up to a position: the log's floor rises before they are gone."""
+        """Drops the rows up to a position, before retention deletes them; the floor rises first."""
         self.raise_floor(floor)
         while self._first < len(self._rows) and self._positions[self._first] <= position:
             self._drop_first()
 
     def committed(self, position: int) -> None:
-        """Everything up to a position is on disk."""
+        """Notes that the log is on disk up to a position."""
         self.position = position
 
     def _drop_first(self) -> None:
@@ -71,18 +76,21 @@ class LogTail:
             del self._positions[: self._first]
             self._first = 0
 
-    # -- what senders ask
+    # -- queries of the senders
 
     def reaches_back(self, vector: Vector) -> bool:
         """Whether the log on disk holds every block that `vector` lacks."""
         return includes(vector, self.floor)
 
     def holds_all_after(self, position: int) -> bool:
-        """Whether every block row after a position is here."""
+        """Whether the tail holds every block row after a position."""
         return position >= self._base
 
     def rows_after(self, position: int, bytes_max: int) -> Optional[list[Row]]:
-        """Block rows after a position, about `bytes_max` bytes of them; None when the tail does not reach back so far."""
+        """Returns the block rows after a position, about `bytes_max` bytes of them.
+
+        Returns None when the tail does not reach back to the position.
+        """
         if position < self._base:
             return None
         index = bisect_right(self._positions, position, self._first)

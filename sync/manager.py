@@ -1,4 +1,7 @@
-"""The links of one region, on asyncio and gRPC: dials, accepts, and carries messages. It decides nothing."""
+"""The links of one region on asyncio and gRPC: dials, accepts, and carries messages.
+
+The driver makes all decisions.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _log: Final = logging.getLogger("anabranch.sync")
 
 
 class Driver(Protocol):
-    """Who decides. See `region.driver.Driver`."""
+    """The part that decides, as sync uses it. See `region.driver.Driver`."""
 
     def dialled(self, peer: int) -> Optional[int]: ...
     def dial_failed(self, peer: int, text: str) -> None: ...
@@ -31,17 +34,17 @@ class Driver(Protocol):
 
 
 class ServedRegion(Protocol):
-    """The process that this serves."""
+    """The region process that the manager serves."""
 
     @property
     def driver(self) -> Driver: ...
 
     def stepped(self) -> None:
-        """The driver was called: a step may be due."""
+        """Notes that the driver was called, so that a step may be due."""
 
 
 class _Carried:
-    """A connection with its tasks. `may_send` is set when there may be something to send."""
+    """A connection with its tasks. `may_send` is set when a message may wait to be sent."""
 
     def __init__(self, stream: PeerStream, is_dialled: bool) -> None:
         self.stream: Final = stream
@@ -51,7 +54,11 @@ class _Carried:
 
 
 class SyncManager:
-    """`listen`: HOST:PORT (port 0: the system picks, see `port`). `addresses`: region_id → HOST:PORT of the peers to dial."""
+    """Carries all links of a region.
+
+    `listen` is HOST:PORT; with port 0 the system picks one, which `port` then holds. `addresses`
+    maps region_id → HOST:PORT of the peers to dial.
+    """
 
     def __init__(self, region: ServedRegion, listen: str, addresses: dict[int, str]) -> None:
         self.port = 0
@@ -64,12 +71,12 @@ class SyncManager:
         self._running = False
 
     async def start(self) -> None:
-        """Listens; RuntimeError when the address is taken."""
+        """Listens; RuntimeError when the address is in use."""
         self._running = True
         self.port = await self._listener.start()
 
     async def stop(self) -> None:
-        """Closes every link. Nothing of sync runs afterwards."""
+        """Closes every link. No task of sync runs afterwards."""
         self._running = False
         for carried in self._carried.values():
             for task in carried.tasks:
@@ -80,7 +87,7 @@ class SyncManager:
         await self._listener.stop()
 
     def perform(self, dials: Sequence[int], hang_ups: Sequence[int]) -> None:
-        """Does what a step of the driver asks for, and lets every connection send what it has."""
+        """Dials and hangs up as a step of the driver asks, and wakes every connection to send."""
         for peer in dials:
             self._spawn(self._dial(peer))
         for number in hang_ups:
@@ -105,7 +112,8 @@ class SyncManager:
     async def _dial(self, peer: int) -> None:
         try:
             stream = await dial(self.addresses[peer])
-        except Exception as error:  # a link that waits for the end of its dial would wait for ever
+        # Every error is reported to the driver: a link whose dial never ended would wait for ever.
+        except Exception as error:
             if not isinstance(error, ConnectionLost):
                 _log.error("a dial failed", exc_info=error)
             self._driver.dial_failed(peer, str(error))
@@ -162,7 +170,11 @@ class SyncManager:
             self._region.stepped()
 
     async def _write(self, number: int, carried: _Carried) -> None:
-        """Takes a message only when the transport has room for it: what waits for a slow peer stays on the disk."""
+        """Sends the messages of one connection.
+
+        It takes a message only when the transport has room, so that the blocks for a slow peer stay
+        on disk.
+        """
         driver = self._driver
         while True:
             message = driver.next_message(number)

@@ -1,6 +1,6 @@
-"""What two regions say to each other: plain values, independent of how they travel. `codec` turns them into bytes.
+"""The messages between two regions, as plain values; `codec` converts them to bytes.
 
-Every vector in a message speaks of the sender's disk (S2.4).
+Every vector in a message covers only effects that are on the sender's disk (S2.4).
 """
 
 from __future__ import annotations
@@ -15,16 +15,26 @@ from anabranch.crdt.vector import Dot, Vector
 
 VERSION: Final = 2
 
-# Why a side closes a link. The words appear in states, logs and on the wire (enum Reason).
+# Reasons for which a side closes a link. The words appear in states, logs and on the wire (enum
+# Reason).
 REASONS: Final = (
-    "version", "cluster", "members", "duplicate", "region", "not-a-member", "forked", "gap", "malformed", "superseded",
-)  # fmt: skip
-# Bytes that one item is charged for against the window beside its body: a bound for headers too.
+    "version",
+    "cluster",
+    "members",
+    "duplicate",
+    "region",
+    "not-a-member",
+    "forked",
+    "gap",
+    "malformed",
+    "superseded",
+)
+# Bytes that an item counts against the window in addition to its body: this bounds headers, too.
 ITEM_CHARGE: Final = 128
 
 
 class LinkRefused(PeerError):
-    """A peer that must not be talked to; `reason` is one of `REASONS`."""
+    """The link to a peer must close; `reason` is one of `REASONS`."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -33,7 +43,7 @@ class LinkRefused(PeerError):
         self.text = text
 
 
-# ---- Handshake
+# -- Handshake
 
 
 @dataclass(slots=True)
@@ -42,15 +52,20 @@ class Hello:
 
     version: int
     cluster: str
-    members: dict[int, str]  # region_id → name
+    # region_id → name
+    members: dict[int, str]
     region_id: int
     name: str
-    dialled: int  # region_id that the dialler means to reach
+    # The region_id that the dialler means to reach.
+    dialled: int
     life: int
     vector: Vector
-    chains: dict[int, bytes]  # region_id → chain value at `vector` (S13.5)
-    direct: frozenset[int]  # regions that the dialler receives directly (S2.3)
-    window_bytes: int  # what the dialler is ready to hold unread
+    # region_id → chain value at `vector` (S13.5).
+    chains: dict[int, bytes]
+    # The regions from which the dialler receives directly (S2.3).
+    direct: frozenset[int]
+    # The bytes of items that the dialler is ready to hold unread.
+    window_bytes: int
 
 
 @dataclass(slots=True)
@@ -75,12 +90,15 @@ class Refusal:
     text: str
 
 
-# ---- Up: from the dialler, who receives
+# -- up: from the dialler, which receives
 
 
 @dataclass(slots=True)
 class VectorAcknowledgement:
-    """What the dialler has on its disk, and whom it receives directly now. Gossip comes with some."""
+    """The vector on the dialler's disk, and the regions from which it now receives directly.
+
+    `gossip` is None in most acknowledgements.
+    """
 
     vector: Vector
     direct: frozenset[int]
@@ -96,17 +114,17 @@ class BodyRequest:
 
 @dataclass(slots=True)
 class SnapshotRequest:
-    """Asks for a snapshot (S11.1); what answers it bears `number`."""
+    """Asks for a snapshot (S11.1); the messages of the snapshot carry `number`."""
 
     number: int
 
 
-# ---- Down: from the sender
+# -- down: from the sender
 
 
 @dataclass(slots=True)
 class Header:
-    """Stands in the log's order for a block that the receiver gets from its origin itself (S2.3)."""
+    """Stands for a block that the receiver gets directly from its origin (S2.3), in log order."""
 
     origin: int
     first: int
@@ -134,7 +152,7 @@ class Body:
 
 @dataclass(slots=True)
 class Part:
-    """A piece of a block larger than a message (S1.4): `data` at `offset` of a body of `body_bytes`."""
+    """A piece of a block larger than a message (S1.4): `data` at `offset` (bytes) of the body."""
 
     origin: int
     first: int
@@ -143,12 +161,16 @@ class Part:
     body_bytes: int
     offset: int
     data: bytes
-    asked: bool  # answers a BodyRequest; otherwise it stands in the log's order
+    # True: the part answers a BodyRequest. False: it stands in log order.
+    asked: bool
 
 
 @dataclass(slots=True)
 class HoldingBack:
-    """The log does not reach back to what the receiver lacks (S2.6), or does again. `vector`: what the sender has."""
+    """The sender holds back, because its log does not reach back to what the receiver lacks (S2.6).
+
+    With `holding` False the sender ships again. `vector` is on the sender's disk.
+    """
 
     holding: bool
     vector: Vector
@@ -165,7 +187,7 @@ class SnapshotBegin:
 
 @dataclass(slots=True)
 class SnapshotChunk:
-    """Chunk `index`, from 0."""
+    """One chunk of a snapshot; `index` counts from 0."""
 
     number: int
     index: int
@@ -174,7 +196,7 @@ class SnapshotChunk:
 
 @dataclass(slots=True)
 class SnapshotEnd:
-    """All `chunks` were sent."""
+    """The end of a snapshot of `chunks` chunks."""
 
     number: int
     chunks: int
@@ -182,9 +204,10 @@ class SnapshotEnd:
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Every `crdt-heartbeat-interval-ms`. `digest` (16 bytes, or empty) is that of exactly `vector`.
+    """Sent every `crdt-heartbeat-interval-ms`.
 
-    The gossip holds the sender's own vector, clock, life and whether it counts, beside what it heard of others.
+    `digest` (16 bytes, or empty) is the digest at exactly `vector`. The gossip holds the sender's
+    own vector, clock, life and whether it counts, and the newest reports of other regions.
     """
 
     vector: Vector
@@ -213,5 +236,8 @@ Message = Union[Up, Down]
 
 
 def charge_of(item: Item) -> int:
-    """Bytes that an item counts against the window. A header counts as little as it weighs: its body is asked for separately."""
+    """Returns the bytes that an item counts against the window.
+
+    A header counts without its body, because the receiver asks for the body separately.
+    """
     return ITEM_CHARGE if isinstance(item, Header) else ITEM_CHARGE + len(item.body)

@@ -1,8 +1,9 @@
-"""How a connection opens: Hello, chains compared (S13.5), Welcome. Sans-IO; `hub` builds on it.
+"""The handshake of a connection: Hello, comparison of chains (S13.5), Welcome. Sans-IO.
 
-The dialler says Hello as soon as the connection stands. The region that was dialled checks it,
-compares chains, and says Welcome; then the dialler does the same with that. Before anything is said
-on a new connection of a peer, the former one of that direction is closed and forgotten (S2.2).
+The dialler sends Hello as soon as the connection is up. The region that was dialled checks the
+Hello, compares chain values, and sends Welcome. The dialler checks the Welcome in the same way.
+Before any message is sent on a new connection of a peer, the former connection of that direction is
+closed and dropped (S2.2). `hub` builds on this module.
 """
 
 from __future__ import annotations
@@ -112,9 +113,10 @@ class Opening(Switchboard):
             self._check_chains(connection, welcome.vector, welcome.chains, now_ms)
 
     def _outlived(self, connection: PeerConnection, receiver: Receiver, now_ms: int) -> None:
-        """The Welcome is of a life that is over, or the peer does not know of its later life yet.
+        """Handles a Welcome of a life below the newest one that this region knows of the peer.
 
-        The peer is told what this region knows, and the link is dialled again (S1.3).
+        Either that life is over, or the peer does not know of its later life yet. This region sends
+        its gossip to the peer and dials again (S1.3).
         """
         link = self.links[connection.peer]
         self._detach(connection)
@@ -132,7 +134,7 @@ class Opening(Switchboard):
     def _check_chains(
         self, connection: PeerConnection, vector: Vector, chains: dict[int, bytes], now_ms: int
     ) -> None:
-        """Has those chain values compared that this region's own log reaches up to (S13.5)."""
+        """Requests the comparison of the chain values that this region's log reaches (S13.5)."""
         disk_vector = self.engine.disk_vector
         comparable = {
             region_id: chain
@@ -145,7 +147,7 @@ class Opening(Switchboard):
             self._chains_fit(connection, now_ms)
 
     def _chains_fit(self, connection: PeerConnection, now_ms: int) -> None:
-        """The other side has the same past: what it holds counts, and the link opens."""
+        """Opens the link, because the chains agree; the vector of the other side now counts."""
         greeting = connection.greeting
         assert greeting is not None
         self.engine.peer_holds(connection.peer, greeting.vector, now_ms)
@@ -161,9 +163,10 @@ class Opening(Switchboard):
     # -- receiving directly
 
     def _direct_changed(self) -> None:
-        """Tells peers which regions this one receives from directly (S2.3).
+        """Tells peers from which regions this one receives directly (S2.3).
 
-        A link that holds back does not count, nor one that is late on purpose.
+        A link whose peer holds back does not count, nor a link that CRDT.LINK delays for longer
+        than crdt-body-patience-ms.
         """
         patience_ms = self.settings.integer("crdt-body-patience-ms")
         direct = set()
@@ -175,7 +178,7 @@ class Opening(Switchboard):
             self._acknowledge(None)
 
     def _acknowledge(self, gossip: Optional[Gossip]) -> None:
-        """Tells peers what is on disk here (S2.4)."""
+        """Sends peers the vector on this region's disk (S2.4)."""
         for _, receiver in self._open_receivers():
             receiver.acknowledge(self.engine.disk_vector, self._direct, gossip)
 

@@ -1,8 +1,10 @@
-"""When to ask whom for a snapshot (S11.1). Sans-IO; it decides across links, from one peer at a time.
+"""The decision when to ask which peer for a snapshot (S11.1). Sans-IO.
 
-A peer that holds back names what it has. That is the target: while this region comes nearer to it over other links, nothing is asked for;
-when for `crdt-snapshot-patience-ms` it does not, or when it holds nothing at all yet, a snapshot is. The target stands still
-until it is reached, so that the steady writes of some third region, which bring this one no nearer, cannot put it off for ever.
+The puller decides across all links and pulls from one peer at a time. A peer that holds back
+reports its vector, which becomes the target. While other links bring this region nearer to the
+target, the puller does not ask. It asks when they have not done so for `crdt-snapshot-patience-ms`,
+or when this region holds no effects at all. The target stays fixed until it is reached. So the
+steady writes of a third region, which bring this region no nearer, cannot delay the pull for ever.
 """
 
 from __future__ import annotations
@@ -11,12 +13,17 @@ from typing import Optional
 
 from anabranch.crdt.vector import Vector, includes
 
-# A pull without a chunk for so many patiences is given up: its peer may be sending one to somebody else.
+# A pull without a chunk for this many times the patience is given up. The factor is above 1 because
+# the peer may first have to send a snapshot to another region.
 _STALLED_PATIENCES = 4
 
 
 class _Holder:
-    """A link whose peer holds back."""
+    """A link whose peer holds back.
+
+    `lacking`: the number of effects that this region lacks of `target`; -1: not counted yet.
+    `nearer_ms`: the last time at which `lacking` changed.
+    """
 
     def __init__(self, target: Vector, now_ms: int) -> None:
         self.target = dict(target)
@@ -25,7 +32,7 @@ class _Holder:
 
 
 class Puller:
-    """`pulling`: the peer that was asked, None when nobody is."""
+    """The holders, and the pull under way. `pulling`: the peer that was asked, None without one."""
 
     def __init__(self) -> None:
         self.pulling: Optional[int] = None
@@ -40,13 +47,17 @@ class Puller:
         self._holders.pop(peer, None)
 
     def closed(self, peer: int) -> None:
-        """The link is gone, and with it a pull over it."""
+        """Notes that the link to a peer closed; this ends a pull over the link."""
         self._holders.pop(peer, None)
         if self.pulling == peer:
             self.pulling = None
 
     def heard(self, peer: int, vector: Vector, applied: Vector, now_ms: int) -> None:
-        """A heartbeat of a peer: a target that was reached while it still holds back moves on."""
+        """Takes the vector of a peer's heartbeat.
+
+        If this region has reached the target and the peer still holds back, the vector becomes the
+        new target.
+        """
         holder = self._holders.get(peer)
         if (
             holder is not None
@@ -56,17 +67,17 @@ class Puller:
             self._holders[peer] = _Holder(vector, now_ms)
 
     def progress(self, now_ms: int) -> None:
-        """A chunk came."""
+        """Notes that a message of the snapshot came."""
         self._progress_ms = now_ms
 
     def joined(self, now_ms: int) -> None:
-        """The snapshot was joined, or was no longer needed."""
+        """Notes that the snapshot was joined or was no longer needed."""
         self.pulling = None
         for holder in self._holders.values():
             holder.nearer_ms = now_ms
 
     def stalled(self, now_ms: int, patience_ms: int) -> Optional[int]:
-        """The peer whose pull has come to a stop; its link is to be closed."""
+        """Returns the peer whose pull has stalled, None without one; its link is to be closed."""
         if self.pulling is not None and now_ms - self._progress_ms > _STALLED_PATIENCES * max(
             patience_ms, 1
         ):
@@ -74,7 +85,7 @@ class Puller:
         return None
 
     def decide(self, applied: Vector, now_ms: int, patience_ms: int) -> Optional[int]:
-        """The peer to ask for a snapshot now, None for nobody."""
+        """Returns the peer to ask for a snapshot now; None when no pull is due."""
         due = []
         for peer, holder in self._holders.items():
             lacking = sum(
@@ -89,7 +100,7 @@ class Puller:
                 due.append(peer)
         if not due or self.pulling is not None:
             return None
-        # Round robin: who failed last time comes last.
+        # Round robin: the peer that was asked last comes last.
         chosen = min(due, key=lambda peer: (peer <= self._last_asked, peer))
         self._last_asked = self.pulling = chosen
         self._progress_ms = now_ms

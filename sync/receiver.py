@@ -1,12 +1,14 @@
-"""One link that this region dialled: it receives (S2). Sans-IO.
+"""One link that this region dialled, over which it receives (S2). Sans-IO.
 
-In: messages of the peer, ticks, what this region has applied and what it has on disk. Out: messages up (`next_message`), blocks to
-merge (`take`), events for the hub (`received`).
+In: messages of the peer, ticks, the vector applied here and the vector on disk. Out: messages up
+(`next_message`), blocks to merge (`take`), events for the hub (`received`).
 
-Items wait in `_unread` in the peer's log order. `take` hands out blocks until it meets a header of a block that is not applied here:
-there reading stops (S2.3), until another link has brought that block, or its body, asked for, has come. Bodies travel outside
-the order and outside the window, so that a full window can never keep back what would empty it. What waits is bounded by the window:
-the peer may send only so much beyond what it knows to be on this region's disk, and more is a protocol error.
+Items wait in `_unread` in the peer's log order. `take` hands out blocks until it reaches a header
+whose block is not applied here. Reading stops there (S2.3) until another link has brought that
+block, or until its body has come on request. Bodies travel outside the log order and outside the
+window, so a full window cannot hold back the body that would empty it. The window bounds the unread
+items: the peer may send only that many bytes beyond the vector that it knows to be on this region's
+disk. More is a protocol error.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from anabranch.crdt.vector import Dot, Vector, raise_to
 from anabranch.sync import messages as m
 from anabranch.sync.handshake import LinkLimits
 
+# Most dots in one BodyRequest.
 BODIES_ASKED_MAX = 256
 
 
@@ -36,7 +39,7 @@ class Staged:
 
 
 class Progress:
-    """A chunk of the snapshot came."""
+    """A message of a snapshot came."""
 
 
 Event = Union[
@@ -52,14 +55,22 @@ class _Stage:
         self.body = bytearray()
 
     def add(self, part: m.Part) -> Optional[Block]:
-        """The block, when `part` was its last; PeerError when it is not the next part of this block."""
+        """Adds a part; returns the block when the part was the last one, else None.
+
+        Raises PeerError when `part` is not the next part of this block.
+        """
         head = self.head
         same = (part.origin, part.first, part.last, part.chain, part.body_bytes) == (
-            head.origin, head.first, head.last, head.chain, head.body_bytes,
-        )  # fmt: skip
+            head.origin,
+            head.first,
+            head.last,
+            head.chain,
+            head.body_bytes,
+        )
         if not same or part.offset != len(self.body):
             raise PeerError(
-                f"malformed: a part at {part.offset} of block {part.origin}:{part.last} does not follow"
+                f"malformed: a part at {part.offset} of block {part.origin}:{part.last} "
+                "does not follow"
             )
         self.body += part.data
         if len(self.body) < head.body_bytes:
@@ -74,9 +85,10 @@ class _Stage:
 
 
 class Receiver:
-    """State machine of one dialled link. A connection has its own: nothing of a former one survives (S2.2).
+    """State machine of one dialled link.
 
-    `welcomed`: the peer said Welcome. `open`: and its chains fit ours, so that blocks are handed out.
+    Each connection has its own, so no state of a former connection survives (S2.2). `welcomed`: the
+    peer sent Welcome. `open`: in addition the chains agree, so that `take` hands out blocks.
     """
 
     def __init__(self, peer: int, limits: LinkLimits) -> None:
@@ -86,22 +98,27 @@ class Receiver:
         self.open = False
         self.holding_back = False
         self._out: deque[m.Up] = deque()
-        self._acknowledge: Optional[m.VectorAcknowledgement] = None  # the newest only
+        # The newest acknowledgement only.
+        self._acknowledge: Optional[m.VectorAcknowledgement] = None
         self._direct: frozenset[int] = frozenset()
-        self._applied: Vector = {}  # as last heard of; what is covered by it needs no place in the window
+        # This region's vector, as last reported by the caller: an item that it covers needs no
+        # place in the window.
+        self._applied: Vector = {}
         self._unread: deque[m.Item] = deque()
         self._unread_charge = 0
-        self._bodies: dict[
-            Dot, Block
-        ] = {}  # by (origin, last): bodies that came for headers in `_unread`
+        # (origin, last) → a body that came for a header in `_unread`.
+        self._bodies: dict[Dot, Block] = {}
+        # (origin, last) of bodies that were requested and have not come.
         self._asked: dict[Dot, None] = {}
+        # (origin, last) of the header where reading stopped.
         self._stuck_at: Optional[Dot] = None
         self._stuck_since_ms = 0
-        self._stages: dict[bool, _Stage] = {}  # by `asked`
+        # `Part.asked` → the block that arrives in such parts.
+        self._stages: dict[bool, _Stage] = {}
         self._snapshot_number = 0
         self._snapshot: Optional[Staged] = None
 
-    # ---- What is said
+    # -- sending
 
     def greet(self, hello: m.Hello) -> None:
         self._direct = hello.direct
@@ -109,19 +126,22 @@ class Receiver:
         self._out.append(hello)
 
     def refuse(self, refusal: m.Refusal) -> None:
-        """The last word: nothing else waits any more."""
+        """Queues the last message and drops all other waiting messages."""
         self.open = False
         self._out.clear()
         self._acknowledge = None
         self._out.append(refusal)
 
     def part(self, vector: Vector, gossip: Gossip) -> None:
-        """The last word to a side that is to hear the gossip, and nothing else any more."""
+        """Queues the last message, an acknowledgement that carries gossip, and closes the link."""
         self.open = False
         self._out.append(m.VectorAcknowledgement(dict(vector), frozenset(), gossip))
 
     def acknowledge(self, vector: Vector, direct: frozenset[int], gossip: Optional[Gossip]) -> None:
-        """Says what is on disk here (S2.4). Gossip of one that was not said yet is not lost."""
+        """Queues an acknowledgement of the vector on disk here (S2.4).
+
+        It replaces an acknowledgement that was not sent yet, and keeps the gossip of that one.
+        """
         if gossip is None and self._acknowledge is not None:
             gossip = self._acknowledge.gossip
         self._direct = direct
@@ -129,7 +149,7 @@ class Receiver:
         self._acknowledge = m.VectorAcknowledgement(dict(vector), direct, gossip)
 
     def say(self, message: Union[StartQuestion, StartAnswer]) -> None:
-        """Asks or answers for a start (S13.6)."""
+        """Queues a question or an answer of a start (S13.6)."""
         self._out.append(message)
 
     def ask_snapshot(self, number: int) -> None:
@@ -138,7 +158,7 @@ class Receiver:
         self._out.append(m.SnapshotRequest(number))
 
     def next_message(self) -> Optional[m.Up]:
-        """What to send next; None when nothing waits."""
+        """Returns the next message to send; None when no message waits."""
         if self._out:
             return self._out.popleft()
         if self._acknowledge is not None and self.open:
@@ -146,7 +166,7 @@ class Receiver:
             return message
         return None
 
-    # ---- What is heard
+    # -- receiving
 
     def received(self, message: m.Message) -> list[Event]:
         """Takes one message of the peer; PeerError when it breaks the protocol."""
@@ -188,7 +208,11 @@ class Receiver:
         self._unread_charge += charge
 
     def _drop_covered(self) -> None:
-        """Blocks that came by other links were acknowledged, and no longer count for the peer: nor may they here."""
+        """Drops the items that this region has applied by now.
+
+        This region acknowledged the blocks that came over other links, so the peer no longer counts
+        them against the window. They must not count here either.
+        """
         kept = [item for item in self._unread if self._applied.get(item.origin, 0) < item.last]
         self._unread = deque(kept)
         self._unread_charge = sum(m.charge_of(item) for item in kept)
@@ -201,7 +225,7 @@ class Receiver:
     def _stage(self, part: m.Part) -> None:
         if part.body_bytes > self.limits.block_bytes:
             raise PeerError(
-                f"a block of {part.body_bytes} bytes; {self.limits.block_bytes} are taken"
+                f"a block of {part.body_bytes} bytes; the limit is {self.limits.block_bytes}"
             )
         if part.asked:
             self._expect(part.origin, part.last)
@@ -216,7 +240,10 @@ class Receiver:
             self._enqueue(block)
 
     def _expect(self, origin: int, last: int) -> None:
-        """PeerError unless that body was asked for. One that came another way since is on nobody's list any more."""
+        """Raises PeerError unless that body was requested.
+
+        A block that came over another link after the request is no longer in `_asked`, and passes.
+        """
         if (origin, last) not in self._asked and self._applied.get(origin, 0) < last:
             raise PeerError(f"a body of {origin}:{last} that was not asked for")
 
@@ -233,9 +260,10 @@ class Receiver:
                 self._snapshot = Staged(message.number, message.vector, message.chains)
             return [Progress()]
         if not isinstance(message, (m.SnapshotChunk, m.SnapshotEnd)):
-            raise PeerError(f"{type(message).__name__} came down")
+            raise PeerError(f"{type(message).__name__} is not a message of a sender")
+        # A message with another number belongs to a request that was given up.
         if message.number != self._snapshot_number:
-            return []  # of a request that was given up
+            return []
         staged = self._snapshot
         if staged is None:
             raise PeerError("a snapshot's chunk before its beginning")
@@ -251,18 +279,19 @@ class Receiver:
             return [Progress()]
         if message.chunks != len(staged.chunks):
             raise PeerError(
-                f"a snapshot of {message.chunks} chunks of which {len(staged.chunks)} came"
+                f"a snapshot of {message.chunks} chunks ended after {len(staged.chunks)}"
             )
         self._snapshot = None
         self._snapshot_number = 0
         return [staged]
 
-    # ---- What is handed out
+    # -- handing out blocks
 
     def take(self, applied: Vector, bytes_max: int, now_ms: int) -> list[Block]:
-        """The next blocks to merge, about `bytes_max` of bodies (one at least), up to a header not covered yet (S2.3).
+        """Returns the next blocks to merge, up to a header that is not covered yet (S2.3).
 
-        `applied` is this region's vector; the caller merges what it gets before it asks again.
+        The bodies have about `bytes_max` bytes in all; at least one block is returned if one waits.
+        `applied` is this region's vector. The caller merges the blocks before the next call.
         """
         self._applied = dict(applied)
         if not self.open:
@@ -302,7 +331,7 @@ class Receiver:
 
     @property
     def ready(self) -> bool:
-        """Whether `take` is worth calling for what came, not for what other links brought."""
+        """Whether items of this link can be handed out, leaving blocks of other links aside."""
         return (
             self.open
             and bool(self._unread)
@@ -310,7 +339,7 @@ class Receiver:
         )
 
     def tick(self, now_ms: int) -> None:
-        """Asks for bodies once patience is over, or at once when nobody else is to bring them (S2.3)."""
+        """Requests bodies after the patience, or at once if no direct link brings them (S2.3)."""
         if (
             self._stuck_at is None
             or self._stuck_at in self._asked
@@ -329,7 +358,11 @@ class Receiver:
         self._out.append(m.BodyRequest(dots))
 
     def _worth_asking(self, late_origin: int) -> list[Dot]:
-        """The header where reading stopped, and those behind it that are in the same position: one round trip for all."""
+        """Returns the dots of the bodies to request, all in one round trip.
+
+        These are the header where reading stopped, later headers of its origin, and headers of
+        origins from which this region does not receive directly.
+        """
         dots: list[Dot] = []
         size = 0
         for item in self._unread:

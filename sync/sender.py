@@ -1,15 +1,15 @@
-"""One link that a peer dialled: this region sends (S2). Sans-IO.
+"""One link that a peer dialled, over which this region sends (S2). Sans-IO.
 
-In: messages of the peer, answers to what it asked of the log, commits. Out: messages down
-(`next_message`), questions to the log (`request`), events for the hub (`received`).
+In: messages of the peer, answers of the log, commits. Out: messages down (`next_message`),
+questions to the log (`request`), events for the hub (`received`).
 
-Its place is a cursor in the log's positions (`log_reader`). Committed rows are shipped in log order;
-blocks that the peer has, or was sent, are skipped by vector. Only what the peer has on disk leaves
-the window. A message is made when the transport is ready to take one, so a slow peer costs one batch
-of rows and nothing more, and one that is gone costs nothing.
+The sender keeps a cursor in the positions of the log (`log_reader`). It ships committed rows in log
+order and skips, by vector, the blocks that the peer has or was sent. A block leaves the window when
+the peer has it on disk. A message is made only when the transport is ready to take it. So a slow
+peer costs the memory of one batch of rows, and a peer that is gone costs none.
 
-When the log does not reach back to what the peer was sent, the sender holds back until the peer's
-vector grows.
+When the log does not reach back to the vector that the peer was sent, the sender holds back until
+the vector on the peer's disk grows.
 """
 
 from __future__ import annotations
@@ -37,11 +37,15 @@ Event = Union[
 
 
 class Unacknowledged:
-    """Bytes sent that the peer is not known to have on disk, by origin: links bring them in different orders."""
+    """The bytes sent that the peer is not known to have on disk.
+
+    They are kept by origin, because the peer acknowledges blocks of different origins in any order.
+    """
 
     def __init__(self) -> None:
         self.bytes = 0
-        self._sent: dict[int, deque[tuple[int, int]]] = {}  # origin → (last, charge), ascending
+        # origin → (last, charge), ascending.
+        self._sent: dict[int, deque[tuple[int, int]]] = {}
 
     def add(self, origin: int, last: int, charge: int) -> None:
         self._sent.setdefault(origin, deque()).append((last, charge))
@@ -55,9 +59,11 @@ class Unacknowledged:
 
 
 class Sender:
-    """State machine of one accepted link. A connection has its own: nothing of a former one survives (S2.2).
+    """State machine of one accepted link.
 
-    `acknowledged` is what the peer has on disk. `_sent` is that and what it was sent besides.
+    Each connection has its own, so no state of a former connection survives (S2.2). `acknowledged`
+    is the vector on the peer's disk. `_sent` covers that vector and the blocks that the peer was
+    sent.
     """
 
     def __init__(self, own: int, limits: LinkLimits, tail: LogTail) -> None:
@@ -74,12 +80,13 @@ class Sender:
         self._peer_has_own = False
         self._window = limits.window_bytes
         self._out: deque[m.Down] = deque()
-        self._heartbeat: Optional[m.Heartbeat] = None  # the newest only
+        # The newest heartbeat only.
+        self._heartbeat: Optional[m.Heartbeat] = None
         self._parts: Optional[Iterator[m.Part]] = None
         self._bodies: Final = Bodies(limits.batch_bytes)
         self._snapshot: Optional[Iterator[m.Down]] = None
 
-    # -- what is heard
+    # -- receiving
 
     def received(self, message: m.Message) -> list[Event]:
         """Takes one message of the peer; PeerError when it breaks the protocol."""
@@ -100,7 +107,7 @@ class Sender:
             return []
         if isinstance(message, (m.SnapshotRequest, StartQuestion, StartAnswer)):
             return [message]
-        raise PeerError(f"{type(message).__name__} came up")
+        raise PeerError(f"{type(message).__name__} is not a message of a dialler")
 
     def _acknowledge(self, message: m.VectorAcknowledgement) -> None:
         if not includes(message.vector, self.acknowledged):
@@ -113,16 +120,17 @@ class Sender:
         if grown and self.holding_back:
             self.log.locate()
 
-    # -- what is told by this region
+    # -- calls of the hub
 
     def welcome(self, welcome: m.Welcome) -> None:
-        """Opens: the Hello was taken, its chains fit, and `welcome` is on disk."""
+        """Opens the link. The Hello is accepted, the chains agree, and `welcome` is on disk."""
         assert self.hello is not None
         self.open = True
         self.acknowledged = dict(self.hello.vector)
         self._sent = dict(self.hello.vector)
         self._direct = self.hello.direct
-        # Its own blocks the peer has, unless a restore took some of them: then it needs them whole.
+        # The peer has its own blocks, unless a restore took some of them. Then it needs their
+        # bodies, not headers.
         self._peer_has_own = self.hello.vector.get(self._peer, 0) >= welcome.vector.get(
             self._peer, 0
         )
@@ -131,7 +139,7 @@ class Sender:
         self._out.append(welcome)
 
     def refuse(self, refusal: m.Refusal) -> None:
-        """The last word: nothing else waits any more."""
+        """Queues the last message and drops all other waiting messages."""
         self.open = False
         self._out.clear()
         self._heartbeat = self._parts = self._snapshot = None
@@ -140,30 +148,30 @@ class Sender:
         self._out.append(refusal)
 
     def say(self, message: Union[StartQuestion, StartAnswer]) -> None:
-        """Asks or answers for a start (S13.6)."""
+        """Queues a question or an answer of a start (S13.6)."""
         self._out.append(message)
 
     def heartbeat(self, message: m.Heartbeat) -> None:
-        """Replaces a heartbeat that was not sent yet."""
+        """Queues a heartbeat; it replaces one that was not sent yet."""
         self._heartbeat = message
 
-    # -- what is asked of the log
+    # -- questions to the log
 
     def request(self) -> Optional[Request]:
-        """The next question about the log; None when there is none now."""
+        """Returns the next question to the log; None when there is none now."""
         if not self.open:
             return None
         body = self._bodies.request()
         if body is not None:
             return body
-        # A peer that stands before a header whose body is gone here needs more than what was sent:
-        # all that it has not on disk.
+        # While the sender holds back, the peer may wait at a header whose body is gone here. The
+        # peer then needs every block that is not on its disk, not only those that were not sent.
         lacking = self.acknowledged if self.holding_back else self._sent
         has_room = not self.holding_back and self.unacknowledged.bytes < self._window
         return self.log.request(lacking, self._sent, has_room)
 
     def located(self, request: Locate, position: Optional[int], disk_vector: Vector) -> None:
-        """Answers Locate."""
+        """Takes the answer to Locate."""
         if not self.log.located(request, position):
             self._hold_back(disk_vector)
         elif self.holding_back:
@@ -172,12 +180,15 @@ class Sender:
             self._bodies.ask_again(self.acknowledged)
 
     def rows_read(self, request: ReadLog, rows: Sequence[Row], disk_vector: Vector) -> None:
-        """Answers ReadLog."""
+        """Takes the answer to ReadLog."""
         if not self.log.rows_read(request, rows):
             self._hold_back(disk_vector)
 
     def block_read(self, block: Optional[Block], disk_vector: Vector) -> None:
-        """Answers ReadBlock. A peer that stands still for want of a body that is gone: the log is too short for it."""
+        """Takes the answer to ReadBlock.
+
+        A peer that waits for a body that is gone cannot go on: the log is too short for that peer.
+        """
         if not self._bodies.answered(block, self.acknowledged):
             self._hold_back(disk_vector)
 
@@ -192,7 +203,7 @@ class Sender:
     def send_snapshot(
         self, number: int, vector: Vector, chains: dict[int, bytes], chunks: Iterator[bytes]
     ) -> None:
-        """Sends a cut that is on disk (S11.2). A chunk is made when there is room for it on the wire."""
+        """Sends a cut that is on disk (S11.2). Each chunk is made when the transport has room."""
 
         def run() -> Iterator[m.Down]:
             yield m.SnapshotBegin(number, dict(vector), dict(chains))
@@ -207,10 +218,10 @@ class Sender:
     def sending_snapshot(self) -> bool:
         return self._snapshot is not None
 
-    # -- what is said
+    # -- sending
 
     def next_message(self) -> Optional[m.Down]:
-        """What to send next; None when nothing waits, or the window is full."""
+        """Returns the next message to send; None when no message waits or the window is full."""
         if self._out:
             return self._out.popleft()
         if not self.open:
@@ -242,8 +253,8 @@ class Sender:
                 self.log.step()
                 continue
             charge = m.charge_of(item)
-            # Something goes out even through a window smaller than a block: when nothing else is on
-            # its way.
+            # A block larger than the window goes out when no other block is unacknowledged.
+            # Otherwise the link would stop for ever.
             if self.unacknowledged.bytes and self.unacknowledged.bytes + charge > self._window:
                 break
             if items and size + charge > self.limits.batch_bytes:
@@ -262,7 +273,11 @@ class Sender:
         return m.Batch(items) if items else None
 
     def _item(self, block: Block) -> Optional[m.Item]:
-        """The block, or its header where the peer gets it from its origin itself; None when there is nothing to ship."""
+        """Returns the block, or its header if the peer gets the block directly from its origin.
+
+        Returns None if the peer has the block or was sent it. Raises LinkRefused when the block
+        does not follow the blocks that the peer was sent.
+        """
         sent = self._sent.get(block.origin, 0)
         if block.last <= sent:
             return None

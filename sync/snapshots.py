@@ -1,4 +1,7 @@
-"""Serving snapshots to peers that ask (S11.1), one at a time: a cut costs memory (S14). Sans-IO."""
+"""Serving snapshots to peers that ask (S11.1). Sans-IO.
+
+Snapshots are served one at a time, because a cut costs memory (S14).
+"""
 
 from __future__ import annotations
 
@@ -10,31 +13,29 @@ from anabranch.sync.links import PeerConnection
 
 
 class SnapshotServer:
-    """`sent`: how many were begun."""
+    """Serves the snapshot requests of all peers. `sent`: the number of snapshots begun."""
 
     def __init__(self) -> None:
         self.sent = 0
-        self._asked: deque[tuple[PeerConnection, int]] = (
-            deque()
-        )  # who waits, with the number of the request
-        self._cut: Optional[tuple[SnapshotCut, PeerConnection, int]] = (
-            None  # a cut that waits for its commit
-        )
+        # The connections that wait, each with the number of its request.
+        self._asked: deque[tuple[PeerConnection, int]] = deque()
+        # A cut that waits for its commit.
+        self._cut: Optional[tuple[SnapshotCut, PeerConnection, int]] = None
         self._serving: Optional[PeerConnection] = None
 
     def ask(self, connection: PeerConnection, number: int) -> None:
-        """A peer asks; a request of its own that still waits is replaced."""
+        """Adds a request of a peer; it replaces a waiting request of the same connection."""
         self._asked = deque(asked for asked in self._asked if asked[0] is not connection)
         self._asked.append((connection, number))
 
     def forget(self, connection: PeerConnection) -> None:
-        """The connection is gone."""
+        """Drops the requests of a connection that closed."""
         self._asked = deque(asked for asked in self._asked if asked[0] is not connection)
         if self._serving is connection:
             self._serving = self._cut = None
 
     def serve(self, engine: Engine) -> None:
-        """Cuts for the next one, once the one before was sent."""
+        """Makes the cut for the next request, once the snapshot before it is sent."""
         serving = self._serving
         if (
             serving is not None
@@ -49,7 +50,7 @@ class SnapshotServer:
             self._serving = connection
 
     def committed(self, position: int) -> None:
-        """What was cut may be sent once it is on disk (S2.4, S11.2)."""
+        """Begins to send the cut once it is on disk (S2.4, S11.2)."""
         if self._cut is None or self._cut[0].position > position:
             return
         cut, connection, number = self._cut

@@ -1,8 +1,8 @@
 """The questions and answers of a start (S13.6), on open connections in both directions. Sans-IO.
 
-A region that starts asks on every connection as soon as that is open, and again on each when
-another asking begins. An answer waits until everything that was applied here when the question came
-is on disk.
+A region that starts asks on every connection as soon as the connection is open, and again on each
+when a new asking begins. An answer waits until every effect that was applied here when the question
+came is on disk.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from anabranch.sync.links import PeerConnection
 
 
 class StartAsking:
-    """Both sides of it: this region's own start, and those of others."""
+    """Both sides of the asking: the start of this region, and the starts of its peers."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine: Final = engine
-        # Answers, each with the position that must be on disk before it is sent.
+        # Answers, each with its connection and the position that must be on disk before it is sent.
         self._promised: list[tuple[int, PeerConnection, StartAnswer]] = []
 
     def ask(self, connections: Iterable[PeerConnection]) -> None:
-        """Asks on open connections on which the present asking was not said yet."""
+        """Sends the present question on the open connections on which it was not sent yet."""
         question = self._engine.start_question()
         if question is None:
             return
@@ -34,7 +34,10 @@ class StartAsking:
                 connection.say(question)
 
     def asked(self, connection: PeerConnection, question: StartQuestion, now_ms: int) -> None:
-        """A peer asks. By now the hub has dropped all that came from former lives that it names."""
+        """Prepares the answer to a peer's question.
+
+        The hub has dropped all data of the former lives that follow from the question's lives.
+        """
         attestation = self._engine.attest(False, now_ms)
         answer = StartAnswer(
             question.number,
@@ -47,7 +50,7 @@ class StartAsking:
         self._promised.append((attestation.position, connection, answer))
 
     def committed(self, position: int) -> None:
-        """Sends the answers that speak of what is on disk by now."""
+        """Sends the answers whose position is on disk by now."""
         promised, self._promised = self._promised, []
         for waiting in promised:
             needed, connection, answer = waiting
@@ -59,5 +62,5 @@ class StartAsking:
                 self._promised.append(waiting)
 
     def forget(self, connection: PeerConnection) -> None:
-        """The connection is gone."""
+        """Drops the answers for a connection that closed."""
         self._promised = [waiting for waiting in self._promised if waiting[1] is not connection]

@@ -1,4 +1,7 @@
-"""The connections of one region: opened, refused, lost, and what the driver takes of them. Sans-IO; `hub` builds on it."""
+"""The connections of one region: they open, are refused, close and fail. Sans-IO.
+
+`opening` and `hub` build on this module.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,11 @@ from anabranch.sync.work import HubWork
 
 
 class Switchboard:
-    """`links`: what this region dials, by peer. `sending`: who receives from here, by peer. `counts`: figures for INFO and metrics."""
+    """The connections of one region.
+
+    `links`: the links that this region dials, by peer. `sending`: the connections of the peers that
+    receive from this region, by peer. `counts`: figures for INFO and metrics.
+    """
 
     def __init__(
         self, engine: Engine, settings: Settings, peers: Iterable[int], tail: LogTail, now_ms: int
@@ -58,10 +65,13 @@ class Switchboard:
         for link in self.links.values():
             self._state(link, "connecting")
 
-    # ---- Connections open and close
+    # -- connections open and close
 
     def dial_opened(self, peer: int, now_ms: int) -> Optional[int]:
-        """The dialling of `peer` succeeded: the connection's number, None when it is no longer wanted."""
+        """Notes that the dial of `peer` succeeded.
+
+        Returns the number of the connection, or None when the connection is no longer wanted.
+        """
         link = self.links[peer]
         link.dialling = False
         if not link.wanted or link.connection is not None:
@@ -82,13 +92,13 @@ class Switchboard:
             self._state(link, link.state, text)
 
     def accepted(self, now_ms: int) -> int:
-        """Somebody dialled this region: the connection's number."""
+        """Notes that a peer dialled this region; returns the number of the connection."""
         return self._connection(
             now_ms, sender=Sender(self.engine.region_id, LinkLimits(self.settings), self.tail)
         ).number
 
     def closed(self, number: int, text: str, now_ms: int) -> None:
-        """The carrier lost this connection, or the other side closed it."""
+        """Notes that the carrier lost this connection or that the other side closed it."""
         connection = self._connections.get(number)
         if connection is None:
             return
@@ -100,17 +110,18 @@ class Switchboard:
             self._state(link, "connecting", text)
 
     def malformed(self, number: int, error: PeerError, now_ms: int) -> None:
-        """The carrier could not read a message."""
+        """Notes that the carrier could not decode a message."""
         connection = self._connections.get(number)
         if connection is not None and not connection.finishing:
             self._failed(connection, error, now_ms)
 
     def _drop_former_lives(self, now_ms: int) -> None:
-        """Closes links whose peer is known to have begun another life, with all that they hold (S1.3, S2.2).
+        """Closes links whose peer has begun a later life, and drops their data (S1.3, S2.2).
 
-        Such a link leads to a process that is gone. If that region was put back to a backup, others
-        tell it how many of its effects they hold, and it goes on behind those (S13.6, S13.7). So an
-        effect that was not applied here by then must never be applied.
+        Such a link leads to a process that no longer runs. Suppose that its region was put back to
+        a backup. Its peers then report how many of its effects they hold, and the region issues its
+        next effects after those (S13.6, S13.7). So an effect of the former life that this region
+        has not applied by then must never be applied.
         """
         for link in self.links.values():
             connection = link.connection
@@ -131,13 +142,13 @@ class Switchboard:
         return connection
 
     def _drop(self, connection: PeerConnection) -> None:
-        """Forgets a connection and all that it holds, and has it closed without another word."""
+        """Drops a connection and its data, and has it closed without a further message."""
         self._detach(connection)
         if self._connections.pop(connection.number, None) is not None:
             self._work.closes.append(connection.number)
 
     def _detach(self, connection: PeerConnection) -> None:
-        """No link any more: what it holds is dropped; its last words may still be on their way."""
+        """Takes a connection out of its link and drops its data. Its last messages may still go."""
         self.start_asking.forget(connection)
         if connection.receiver is not None:
             link = self.links[connection.peer]
@@ -153,7 +164,7 @@ class Switchboard:
         self.snapshots.forget(connection)
 
     def _refuse(self, connection: PeerConnection, refusal: m.Refusal, now_ms: int) -> None:
-        """Says why, and closes once that is said. Both sides show the reason."""
+        """Sends a refusal, then closes the connection. Both sides show the reason."""
         self._detach(connection)
         connection.finishing = True
         session = connection.receiver or connection.sender
@@ -181,7 +192,7 @@ class Switchboard:
             self._state(link, "forked" if reason == "forked" else "refused", f"{reason}: {text}")
 
     def _failed(self, connection: PeerConnection, error: PeerError, now_ms: int) -> None:
-        """A peer broke the protocol (or a check of the engine's says so)."""
+        """Refuses a connection whose peer broke the protocol or failed a check of the engine."""
         if isinstance(error, m.LinkRefused):
             reason = error.reason
         elif isinstance(error, ChainForked):
@@ -192,25 +203,29 @@ class Switchboard:
             reason = "not-a-member" if isinstance(error, NotAMember) else "malformed"
         self._refuse(connection, m.Refusal(reason, str(error)), now_ms)
 
-    # ---- What the driver takes
+    # -- output for the driver
 
     def next_message(self, number: int, now_ms: int) -> Optional[m.Message]:
-        """What to send next on this connection; None when nothing waits. Ask again after every step, and after each message sent."""
+        """Returns the next message to send on this connection; None when no message waits.
+
+        The driver asks again after every step and after each message sent.
+        """
         connection = self._connections.get(number)
         if connection is None:
             return None
         try:
             return connection.next_message()
-        except PeerError as error:  # our own log does not fit what the peer says that it has
+        except PeerError as error:
+            # This region's log does not fit the vector that the peer reported.
             self._failed(connection, error, now_ms)
             return connection.next_message()
 
     def sent(self, size: int) -> None:
-        """So many bytes went to peers."""
+        """Counts `size` bytes that were sent to peers."""
         self.counts["bytes_sent"] += size
 
     def finished(self, number: int) -> bool:
-        """Whether the carrier is to close this connection, now that nothing more waits."""
+        """Whether the carrier is to close this connection. Call it when no message waits."""
         connection = self._connections.get(number)
         return connection is None or connection.finishing
 

@@ -1,4 +1,4 @@
-"""What the hub hands out to be done, as one value."""
+"""The tasks that the hub hands to the driver, as one value."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from anabranch.sync.log_requests import Request
 
 
 class HubWork:
-    """`requests`: questions to the log, each with the number of its connection; report `Hub.answered`.
+    """Tasks for the driver, and the calls by which the driver reports their results.
 
-    `dials`: peers to dial; report `Hub.dial_opened` or `Hub.dial_failed`. `closes`: connections to
-    close at once, whatever they still carry. `notes`: lines for the operator.
+    `requests`: questions to the log, each with the number of its connection; report by
+    `Hub.answered`. `dials`: peers to dial; report by `Hub.dial_opened` or `Hub.dial_failed`.
+    `closes`: connections to close at once, without sending what they still hold. `notes`: log lines
+    for the operator.
     """
 
     def __init__(self) -> None:

@@ -1,1 +1,1 @@
-"""Tests of anabranch; `docs/testing.md` says what is where."""
+"""Tests of anabranch. `docs/testing.md` describes the contents of each folder."""

@@ -1,4 +1,4 @@
-"""Fixtures that all tests share, and the header that says which build is tested."""
+"""Set-up of every test run: import paths, shared fixtures, and a header that names the build."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-# `tests.…` helpers are importable, and the source tree stays behind what is installed.
+# The root goes to the end of the path: `tests.…` helpers become importable, and an installed
+# anabranch still takes precedence over the source tree.
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
@@ -21,13 +22,13 @@ pytest_plugins = ["tests.support.fixtures"]
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """The build under test; `make test` must never fall back to the source tree unnoticed."""
+    """Names the build under test, so that a fallback to the source tree is visible."""
     return [f"anabranch build: {build.describe()}"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Stops a run that was to test what is installed, and would test the source tree."""
+    """Stops the run if it must test the installed package but would test the source tree."""
     if os.environ.get("ANABRANCH_TEST_INSTALLED") and build.root().resolve() == ROOT:
         raise pytest.UsageError(
-            "the source tree would be tested, not what is installed: run `make test`"
+            "this run would test the source tree, not the installed package: run `make test`"
         )

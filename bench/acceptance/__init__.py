@@ -1,7 +1,16 @@
-"""The acceptance lines of the first issue as programs: ``python -m bench.acceptance.NAME``.
+"""The acceptance criteria of the first issue as programs: ``python -m bench.acceptance.NAME``.
 
-Each starts regions on loopback by the contract of `anabranch serve`, prints its figures and what they must be, ends the processes by
-their ids, and exits with 1 if something is not as it must be. `harness` is what they share; then, by rising violence:
-`replication_delay`, `package_index`, `three_way_load`, `kill_region`, `catch_up`, `restored_backup`. Small versions of them without time
-limits run in `tests/acceptance`.
+Each program starts regions on loopback with `anabranch serve`, prints its figures and requirements,
+ends the processes by their ids, and exits with 1 if a requirement is not met. Small versions of
+the programs, without time limits, run in `tests/acceptance`.
+
+Reading order:
+
+- `harness`: figures, checks of a whole cluster, link cuts and loads that the programs share.
+- `replication_delay`: the time until an entry can be read in another region.
+- `package_index`: the Debian package index through three regions.
+- `three_way_load`: adds to one stream in three regions at once, while links are cut.
+- `kill_region`: SIGKILL of random regions under load.
+- `catch_up`: a region that was down catches up with a million entries.
+- `restored_backup`: a region that is restored from an old copy and not told.
 """

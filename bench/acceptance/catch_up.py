@@ -1,7 +1,8 @@
-"""A region that was down while a million entries were added elsewhere catches up, while clients write to it.
+"""A region that was down catches up with a million entries, while clients write to it.
 
-Once from the effect log, and once, because its peers keep only a short log, by snapshot. Clients add 500 entries a second to it from its
-first PING on; how long each of them waits is what is limited.
+It catches up once from the effect log and once by snapshot, because its peers keep only a short
+log. Clients add 500 entries per second to it from its first PING on; the requirement limits how
+long each client waits.
 """
 
 from __future__ import annotations
@@ -38,9 +39,10 @@ def catch_up(
     most_ms: float | None,
     quiet: bool = False,
 ) -> Figures:
-    """Region ap is down while `entries` are added to us and eu; then it starts under `per_s` adds a second."""
+    """Region ap misses `entries` adds, then starts under `per_s` adds a second; None: no limit."""
     figures = Figures(
-        f"catching up {entries:,} entries by {'snapshot' if by_snapshot else 'log'}, {per_s} adds a second meanwhile",
+        f"catching up {entries:,} entries by {'snapshot' if by_snapshot else 'log'},"
+        f" {per_s} adds a second meanwhile",
         quiet,
     )
     flags = {"crdt-log-max-bytes": SHORT_LOG} if by_snapshot else {}
@@ -62,7 +64,7 @@ def catch_up(
             target=write, args=(cluster["ap"].resp_port, per_s, theirs), daemon=True
         )
         writer.start()
-        ours.recv()  # it is ready, and will connect as soon as the region listens
+        ours.recv()  # the writer is ready, and will connect as soon as the region listens
         begun = time.monotonic()
         cluster.start("ap")
         caught_s = _await_vector(cluster["ap"], goal, begun)
@@ -92,9 +94,10 @@ def catch_up(
 
 
 def write(port: int, per_s: int, results: Connection) -> None:
-    """In its own process: adds at a steady rate over several connections; sends every wait in ms.
+    """Adds entries at a steady rate over several connections, in a process; sends all waits in ms.
 
-    A wait is counted from when the add was due, so that an answer that comes late is not made up for by adds that were never sent.
+    A wait counts from the time at which the add was due, so that a late answer is not hidden by
+    adds that were never sent.
     """
     results.send("ready")
     wires = _connected(port)
@@ -137,7 +140,7 @@ def _connected(port: int, patience_s: float = 60.0) -> list[Wire]:
 def _await_vector(
     region: RegionProcess, goal: dict[int, int], begun: float, patience_s: float = 1800.0
 ) -> float:
-    """Seconds from `begun` until the region holds what `goal` says."""
+    """Seconds from `begun` until the region holds the vector `goal`."""
     with region.wire(patience_s) as wire:
         while time.monotonic() - begun < patience_s:
             vector = vector_of(wire)
@@ -148,7 +151,7 @@ def _await_vector(
 
 
 def _bytes_sent(cluster: ProcessCluster, before: int = 0) -> int:
-    """Bytes that us and eu say they have sent to peers."""
+    """Bytes that us and eu report as sent to peers, minus `before`."""
     total = 0
     for name in ("us", "eu"):
         total += sum(
@@ -160,7 +163,7 @@ def _bytes_sent(cluster: ProcessCluster, before: int = 0) -> int:
 
 
 def main() -> int:
-    """Command line."""
+    """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.acceptance.catch_up", description=__doc__
     )

@@ -1,4 +1,4 @@
-"""What the acceptance programs share: figures, checks on a whole cluster, links cut and healed at random, loads."""
+"""Shared parts of the acceptance programs: figures, checks of a cluster, link cuts, loads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from anabranch.sim.scenario.wire import Wire, WireError
 
 PAGE_ENTRIES = 1000
 ALARM_WORDS = ("divergence", "fork")
-"""INFO fields whose names hold one of these count what must never happen."""
+"""INFO fields whose names contain one of these words count events that must never happen."""
 
 Entry = tuple[bytes, list[bytes]]
-"""An entry as XRANGE gives it: ID, and fields and values in turn."""
+"""An entry as XRANGE returns it: ID, and the flat list of fields and values."""
 
 
 class Figures:
-    """Prints figures as they come, and remembers which requirements were not met."""
+    """Prints figures as they come, and collects the requirements that are not met."""
 
     def __init__(self, title: str, quiet: bool = False) -> None:
         self.failures: list[str] = []
@@ -32,20 +32,21 @@ class Figures:
         self._print(f"== {title}")
 
     def show(self, name: str, value: object, unit: str = "") -> None:
-        """A figure without a requirement."""
+        """Prints a figure without a requirement."""
         self._print(f"   {name}: {_figure(value)} {unit}".rstrip())
 
     def require(self, name: str, met: bool, detail: object = "") -> bool:
-        """A requirement, with what was found."""
+        """Prints whether a requirement is met, with the value found; returns `met`."""
         if not met:
             self.failures.append(f"{name}: {_figure(detail)}")
         self._print(
-            f"   {'ok    ' if met else 'FAILED'} {name}{f': {_figure(detail)}' if detail != '' else ''}"
+            f"   {'ok    ' if met else 'FAILED'} {name}"
+            f"{f': {_figure(detail)}' if detail != '' else ''}"
         )
         return met
 
     def at_most(self, name: str, value: float, limit: float | None, unit: str) -> None:
-        """A figure with an upper limit; None: no limit, as in tests, where nothing is timed."""
+        """A figure with an upper limit; None: no limit, as in tests, which measure no times."""
         if limit is None:
             self.show(name, value, unit)
         else:
@@ -56,10 +57,11 @@ class Figures:
             )
 
     def finish(self) -> int:
-        """The last line; an exit status."""
+        """Prints the last line; returns the exit status."""
         took_s = time.monotonic() - self._begun
         self._print(
-            f"== {'FAILED: ' + '; '.join(self.failures) if self.failures else 'all met'} ({took_s:.1f} s)"
+            f"== {'FAILED: ' + '; '.join(self.failures) if self.failures else 'all met'}"
+            f" ({took_s:.1f} s)"
         )
         return 1 if self.failures else 0
 
@@ -75,13 +77,13 @@ def _figure(value: object) -> str:
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The value that `part` (0..1) of `values` do not exceed; 0 where there are none."""
+    """The value that the share `part` (0..1) of `values` does not exceed; 0 if there are none."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
 
 
 def integer(reply: Reply) -> int:
-    """A reply that must be an integer."""
+    """A reply that must be an integer; ClusterError if it is not."""
     if not isinstance(reply, int):
         raise ClusterError(f"an integer was expected, not {reply!r}")
     return reply
@@ -107,7 +109,7 @@ def digest_of(region: RegionProcess) -> str:
 
 
 def entries_of(region: RegionProcess, key: str) -> Iterator[Entry]:
-    """All entries of a stream, a page at a time."""
+    """Yields all entries of a stream, read in pages."""
     start = "-"
     with region.wire(120.0) as wire:
         while True:
@@ -128,7 +130,7 @@ def entries_of(region: RegionProcess, key: str) -> Iterator[Entry]:
 
 
 def parsed_id(entry_id: bytes) -> tuple[int, int]:
-    """``ms-seq`` as two numbers, which compare as IDs do."""
+    """``ms-seq`` as two numbers, which compare like IDs."""
     ms, _, seq = entry_id.partition(b"-")
     return int(ms), int(seq)
 
@@ -149,7 +151,7 @@ def require_agreement(figures: Figures, cluster: ProcessCluster, patience_s: flo
 
 
 def require_no_alarm(figures: Figures, cluster: ProcessCluster) -> None:
-    """Requires that no region counts a divergence or a forked chain, and that no link was refused for one."""
+    """Requires that no region counts a divergence or a fork, and that no link is forked."""
     raised = {}
     seen = 0
     for name, region in cluster.regions.items():
@@ -166,7 +168,10 @@ def require_no_alarm(figures: Figures, cluster: ProcessCluster) -> None:
 
 
 class Chaos:
-    """Cuts and heals links at random while it is entered: one direction or both, for a random time. Healed on leaving."""
+    """Cuts and heals links at random while it is entered, in one direction or both.
+
+    Each cut lasts a random time. All links are healed on leaving.
+    """
 
     def __init__(
         self, cluster: ProcessCluster, seed: int, cut_s_max: float = 1.0, pause_s_max: float = 0.5
@@ -216,7 +221,7 @@ class Chaos:
 
 
 def _link(region: RegionProcess, peer: str, action: str) -> bool:
-    """Tells a region to cut or open a link; False if it does not answer, which it may not while it is dead."""
+    """Tells a region to cut or open a link; False if it does not answer because it is dead."""
     try:
         with region.wire(30.0) as wire:
             reply = wire.call("CRDT.LINK", peer, action)
@@ -236,9 +241,10 @@ def heal(cluster: ProcessCluster) -> None:
 
 
 class Writers:
-    """Clients that add entries to one stream in every region, through the region's deaths. Each value is written once, never retried.
+    """Clients that add entries to one stream in every region, even while regions die and restart.
 
-    `acknowledged` holds the values whose ID came back; a value whose connection broke may be there or not, but not twice.
+    Each value is written once, and never retried. `acknowledged` holds the values whose ID came
+    back. A value whose connection broke may be in the stream or not, but not twice.
     """
 
     KEY = "load"
@@ -331,7 +337,7 @@ def redis_benchmark(
 
 
 def finished(load: subprocess.Popen[bytes], patience_s: float) -> str:
-    """Waits for a load to end; what it printed last. ClusterError if it failed."""
+    """Waits for a load to end; returns the last line of its output. ClusterError if it failed."""
     try:
         output, _ = load.communicate(timeout=patience_s)
     except subprocess.TimeoutExpired:

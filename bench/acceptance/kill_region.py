@@ -1,6 +1,7 @@
-"""SIGKILL of a random region under load, again and again.
+"""SIGKILL of random regions under load.
 
-With ``appendfsync always`` no acknowledged entry may be lost; under every setting regions may not diverge, and nothing may be there twice.
+With ``appendfsync always`` no acknowledged entry may be lost. Under every setting regions must not
+diverge, and no entry may be there twice.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def kill(
     load_s: tuple[float, float] = (0.3, 1.5),
     quiet: bool = False,
 ) -> Figures:
-    """`kills` times: load for a random time within `load_s`, then SIGKILL of a random region, then its restart, the load going on."""
+    """Kills and restarts a random region `kills` times, while the load goes on.
+
+    `load_s`: the least and the most seconds before each kill.
+    """
     figures = Figures(
         f"{kills} × SIGKILL of a random region under load, appendfsync {appendfsync} (seed {seed})",
         quiet,
@@ -68,7 +72,7 @@ def kill(
 
 
 def main() -> int:
-    """Command line."""
+    """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.acceptance.kill_region", description=__doc__
     )

@@ -1,8 +1,10 @@
-"""The Debian package index through three regions: every record exactly once, byte for byte, acknowledged once.
+"""The Debian package index through three regions: each record exactly once, acknowledged once.
 
-Three redis-py clients stream it, a third each, into three regions whose links are cut and healed meanwhile. Then one consumer group reads
-all of it in one region, and XRANGE in the others. Records are as they come from ``apt-cache dumpavail``: fields are uneven, values run over
-several lines and hold UTF-8. A record without a Homepage gets an empty one, so that empty values travel too.
+Three redis-py clients stream it, a third each, into three regions, while links are cut and healed.
+Then one consumer group reads all records in one region, and XRANGE in the others; all must be equal
+byte for byte. Records come from ``apt-cache dumpavail``: their fields differ, values run over
+several lines and contain UTF-8. A record without a Homepage gets an empty one, so that empty values
+are tested, too.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ ALWAYS_FIELD = b"Homepage"
 
 
 def records_of(dump: bytes) -> list[Record]:
-    """The records of a package index: blocks between empty lines; a line that begins with white space continues the value before it."""
+    """The records of a package index: blocks of lines, separated by empty lines.
+
+    A line that begins with white space continues the value before it.
+    """
     found: list[Record] = []
     for block in dump.split(b"\n\n"):
         fields: list[tuple[bytes, bytes]] = []
@@ -51,7 +56,7 @@ def records_of(dump: bytes) -> list[Record]:
 
 
 def available() -> bytes:
-    """What apt knows on this machine."""
+    """The package index that apt has on this machine; ClusterError without apt."""
     try:
         return subprocess.run(["apt-cache", "dumpavail"], check=True, stdout=subprocess.PIPE).stdout
     except (OSError, subprocess.CalledProcessError) as error:
@@ -72,7 +77,7 @@ class Producer(threading.Thread):
         self._pause_s = pause_s
 
     def run(self) -> None:
-        """Thread's body; an error ends it and is kept."""
+        """The thread's body. An error ends the thread and is kept in `error`."""
         try:
             with redis.Redis(
                 host=HOST, port=self._region.resp_port, socket_timeout=120.0
@@ -91,7 +96,10 @@ class Producer(threading.Thread):
 def stream(
     records: list[Record], seed: int, batch: int, pause_s: float, quiet: bool = False
 ) -> Figures:
-    """The whole of it, on a new cluster. `pause_s` slows producers so that a small index meets some cuts."""
+    """Runs the whole test on a new cluster.
+
+    `pause_s` slows the producers down, so that even a small index meets some cuts.
+    """
     figures = Figures(f"{len(records):,} records through three regions", quiet)
     wanted = Counter(records)
     figures.show(
@@ -116,7 +124,7 @@ def stream(
                 producer.join()
         took_s = time.monotonic() - begun
         figures.require(
-            "no producer met an error",
+            "no producer had an error",
             not any(each.error for each in producers),
             [each.error for each in producers if each.error],
         )
@@ -143,7 +151,10 @@ def stream(
 def _require_read_by_group(
     figures: Figures, cluster: ProcessCluster, wanted: Counter[Record]
 ) -> None:
-    """Reads all with one group in region us, acknowledging each entry; then nothing is left in any region."""
+    """Reads all records with one group in region us and acknowledges each.
+
+    Then the group must have no entries left in any region.
+    """
     found: Counter[Record] = Counter()
     acknowledged = 0
     with redis.Redis(host=HOST, port=cluster["us"].resp_port, socket_timeout=120.0) as client:
@@ -175,16 +186,19 @@ def _difference(found: Counter[Record], wanted: Counter[Record]) -> str:
     missing, extra = wanted - found, found - wanted
     shown = f"{sum(found.values()):,} of {sum(wanted.values()):,}"
     if missing or extra:
-        shown += f"; missing {sum(missing.values())}, too many {sum(extra.values())}, such as {next(iter(missing or extra))[:3]!r}"
+        shown += (
+            f"; missing {sum(missing.values())}, too many {sum(extra.values())},"
+            f" such as {next(iter(missing or extra))[:3]!r}"
+        )
     return shown
 
 
 def main() -> int:
-    """Command line."""
+    """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.acceptance.package_index", description=__doc__
     )
-    parser.add_argument("--file", type=Path, help="an index instead of what apt knows here")
+    parser.add_argument("--file", type=Path, help="an index instead of the one that apt has here")
     parser.add_argument("--seed", type=int, default=10)
     given = parser.parse_args()
     dump = given.file.read_bytes() if given.file else available()

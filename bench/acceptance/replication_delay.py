@@ -1,7 +1,8 @@
-"""How long until an entry that is added in one region can be read in another: idle, and under a steady load.
+"""The time until an entry added in one region can be read in another: idle, and under load.
 
-From the moment before XADD is sent to the moment when a blocked XREAD at the peer has its reply; all on one machine, one clock. Writer,
-reader and the paced load are processes of their own, so that they do not wait for each other's interpreter.
+It runs from the moment before XADD is sent to the moment when a blocked XREAD at the peer has its
+reply, all on one machine and one clock. Writer, reader and load are separate processes, so that
+they do not wait for each other's interpreter.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def measure(
     loaded_limit_ms: float | None,
     quiet: bool = False,
 ) -> Figures:
-    """Runs both measurements on a new cluster; None as a limit: no requirement."""
+    """Runs both measurements on a new cluster. A limit of None: no requirement."""
     figures = Figures(
         f"delay of an add at a peer: idle, and under {load_per_s:,} adds a second", quiet
     )
@@ -58,7 +59,7 @@ def measure(
 
 
 def probe(writer_port: int, reader_port: int, probes: int) -> list[float]:
-    """Delays in ms of so many adds, one at a time, each awaited at the peer."""
+    """Delays in ms of `probes` adds, sent one at a time, each awaited at the peer."""
     ours, theirs = multiprocessing.Pipe()
     reader = multiprocessing.get_context("fork").Process(
         target=_read, args=(reader_port, probes, theirs), daemon=True
@@ -77,7 +78,7 @@ def probe(writer_port: int, reader_port: int, probes: int) -> list[float]:
 
 
 def _read(port: int, probes: int, results: Connection) -> None:
-    """In its own process: when each probe's number was read."""
+    """Runs in a process: sends the times at which each probe's number was read."""
     seen: dict[int, float] = {}
     with Wire(HOST, port, 120.0) as wire:
         last = wire.call("XREVRANGE", KEY, "+", "-", "COUNT", 1)
@@ -109,7 +110,10 @@ def _read(port: int, probes: int, results: Connection) -> None:
 
 
 def paced_load(port: int, per_s: int, duration_s: float) -> None:
-    """In its own process: adds `per_s` entries a second, in small batches; fails if it falls behind by a second."""
+    """Runs in a process: adds `per_s` entries per second in small batches.
+
+    It fails if it falls behind by a second.
+    """
     batch = max(1, per_s // LOAD_BATCHES_A_SECOND)
     with Wire(HOST, port) as wire:
         begun = time.monotonic()
@@ -126,7 +130,7 @@ def paced_load(port: int, per_s: int, duration_s: float) -> None:
 
 
 def main() -> int:
-    """Command line."""
+    """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.acceptance.replication_delay", description=__doc__
     )

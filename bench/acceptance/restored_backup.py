@@ -1,8 +1,9 @@
-"""A region is restored from a copy of its files that lacks its last effects, and nobody tells it.
+"""A region is restored from a copy of its files that lacks its last effects, and is not told.
 
-It must notice that its peers hold more of its own effects than it does (S13.6), issue nothing until it has them back (S13.7), and go on
-after them: a counter that it used before never gets another content. Told twice: with all peers reachable, and with one of them frozen for
-a while, during which writes are refused with READONLY and reads are served.
+It must detect that its peers hold more of its effects than it does (S13.6), issue no effect until
+it has them back (S13.7), and then continue after them: a counter that was used never gets another
+content. The program runs this twice: with all peers reachable, and with one peer frozen for a
+while. Meanwhile writes are refused with READONLY, and reads are served.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ US, EU, AP = "us", "eu", "ap"
 PATIENCE_S = 120.0
 
 Contents = dict[int, tuple[bytes, ...]]
-"""Counter → what `CRDT.LOG` tells of the entry with that dot."""
+"""Counter → the contents that `CRDT.LOG` shows of the entry with that dot."""
 
 
 def contents_of(region: RegionProcess, origin: str) -> Contents:
-    """One region log, by counter."""
+    """The contents of one region log, by counter."""
     found: Contents = {}
     with region.wire(120.0) as wire:
         reply = wire.call("CRDT.LOG", KEY, origin)
@@ -47,7 +48,7 @@ def contents_of(region: RegionProcess, origin: str) -> Contents:
 
 
 def _logged(entry: Reply) -> tuple[int, tuple[bytes, ...]]:
-    """(counter, everything else) of one element of CRDT.LOG's reply: a flat map of id, counter and fields."""
+    """(counter, contents) of one element of CRDT.LOG's reply: a flat map of id, counter, fields."""
     if not isinstance(entry, list):
         raise ClusterError(f"CRDT.LOG gave {entry!r}")
     pairs = {
@@ -65,7 +66,7 @@ def _logged(entry: Reply) -> tuple[int, tuple[bytes, ...]]:
 
 
 class Client(threading.Thread):
-    """Writes to the restored region from its first answer on, and notes what came of it."""
+    """Writes to the restored region from its first answer on, and records the replies."""
 
     def __init__(self, region: RegionProcess) -> None:
         super().__init__(name="client", daemon=True)
@@ -78,7 +79,7 @@ class Client(threading.Thread):
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Thread's body."""
+        """The thread's body."""
         while not self._stopping.is_set():
             try:
                 with self._region.wire(PATIENCE_S) as wire:
@@ -98,13 +99,13 @@ class Client(threading.Thread):
                 time.sleep(0.01)
 
     def stop(self) -> None:
-        """Ends it."""
+        """Ends the thread."""
         self._stopping.set()
         self.join(PATIENCE_S)
 
 
 def restore(lost: int, frozen_peer: bool, quiet: bool = False) -> Figures:
-    """The history with `lost` effects after the copy; `frozen_peer`: ap stands still while us starts."""
+    """Runs the test with `lost` effects after the copy; `frozen_peer`: ap is stopped meanwhile."""
     peers = (
         f"{EU} and {AP} reachable"
         if not frozen_peer
@@ -134,7 +135,7 @@ def restore(lost: int, frozen_peer: bool, quiet: bool = False) -> Figures:
             client.start()
             if frozen is not None:
                 _wait_for(lambda: bool(client.refusals), "a refusal while a peer is frozen")
-                # The client reads after its refusal: that answer may still be on its way.
+                # The client reads after its refusal: the answer may still be on its way.
                 _wait_for(lambda: client.reads_while_refused > 0, "a read while a peer is frozen")
                 figures.require(
                     "while a peer is frozen, nothing is issued",
@@ -161,7 +162,7 @@ def _require_recovered(
     figures.require("no other error", not client.others, client.others[:3])
     noticed = cluster[US].log.read_text(errors="replace")
     figures.require(
-        "noticed without a flag",
+        "detected without a flag",
         bool(client.refusals) or "recover" in noticed.lower(),
         "said so in its log or to clients",
     )
@@ -196,7 +197,7 @@ def _require_recovered(
 
 
 def _own(region: RegionProcess) -> int:
-    """How many of region us's effects a region holds."""
+    """The number of region us's effects that a region holds."""
     with region.wire() as wire:
         return vector_of(wire).get(1, 0)
 
@@ -218,7 +219,7 @@ def _wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 def main() -> int:
-    """Command line."""
+    """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.acceptance.restored_backup", description=__doc__
     )

@@ -1,4 +1,4 @@
-"""redis-benchmark adds to one stream in three regions at once, while links are cut and healed at random."""
+"""redis-benchmark adds to one stream in three regions at once, while links are cut and healed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEY = "s"
 
 
 def load(adds: int, clients: int, pipeline: int, seed: int, quiet: bool = False) -> Figures:
-    """`adds` entries in each of three regions of a new cluster; then equal digests, all entries, and no ID twice."""
+    """Adds `adds` entries in each of three regions; requires equal digests and distinct IDs."""
     figures = Figures(
         f"{adds:,} adds in each of three regions at once, links cut and healed", quiet
     )
@@ -64,7 +64,7 @@ def load(adds: int, clients: int, pipeline: int, seed: int, quiet: bool = False)
 
 
 def main() -> int:
-    """Command line."""
+    """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.acceptance.three_way_load", description=__doc__
     )

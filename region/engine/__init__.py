@@ -1,1 +1,39 @@
-"""Deterministic decisions: commands in, replies and effects out. No clock, no I/O, no randomness."""
+"""The engine: deterministic decisions about data, without clock, I/O or randomness.
+
+Commands go in, replies and effects come out. The caller gives the time with each call.
+
+Reading order:
+
+- `engine`: the engine's methods for clients, peers, disk and time.
+- `state`: the parts of an engine, which all modules and commands share.
+- `clock`: the engine's time, one reading per step.
+- `settings`: the table of all settings, and their values.
+- `replies`: reply values and client errors.
+- `session`: the state of one client connection.
+- `table`: the classes of the command table.
+- `registry`: the command table.
+- `dispatch`: the checks before a command runs, and the queue of MULTI.
+- `commands`: the command handlers.
+- `writer`: the only way to issue effects and local records.
+- `journal`: the open block, and the rows that wait for a commit.
+- `rows`: the rows of the effect log, and commits.
+- `disk`: the part of the state that is on disk.
+- `commit_schedule`: requests for a commit or a sync round.
+- `rounds`: commits, sync rounds, announced acknowledgements and attestations.
+- `outbox`: late replies and other output between calls.
+- `waiting`: clients that wait.
+- `merging`: blocks and snapshots from peers.
+- `idempotency`: idempotent adds and their conflicts.
+- `upkeep`: deadlines, and the collection of stable tombstones, clears and pairs.
+- `members`: the table of members.
+- `peers`: the state of the links to each other region.
+- `lifecycle`: start, serving and recovery.
+- `gossiping`: gossip between regions.
+- `stability`: causal stability.
+- `removals`: the newest removals, remembered for explanations.
+- `explain`: the reply of CRDT.EXPLAIN.
+- `statistics`: counters for INFO and /metrics.
+- `figures`: the metrics and the health of a region.
+- `glob`: Redis glob patterns.
+- `errors`: the error of the region's own disk.
+"""

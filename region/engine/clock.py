@@ -9,10 +9,10 @@ class EngineClock:
     def __init__(self, now_ms: int) -> None:
         # The highest time that this region has read. It never runs back.
         self.now_ms = now_ms
-        # Time for patience, intervals and time-outs. It goes on while `now_ms` waits for a system
-        # clock that was set back.
+        # Time for patience, intervals and time-outs. It advances even while `now_ms` stands still
+        # because the system clock was set back.
         self.steady_ms = now_ms
-        # The last reading, whatever it was.
+        # The last reading, which may be below `now_ms`.
         self.read_ms = now_ms
 
     def read(self, now_ms: int) -> None:

@@ -1,26 +1,26 @@
-"""When to commit and when to begin a sync round, as far as earlier steps have said (S2.5, S13.2)."""
+"""Requests of earlier steps for a commit or a sync round (S2.5, S13.2)."""
 
 from __future__ import annotations
 
 
 class CommitSchedule:
-    """Times are the clock's steady ones, in ms."""
+    """Requests and times from which `rounds` decides. Times are steady times in ms."""
 
     def __init__(self) -> None:
-        # Somebody waits for what was done up to now to be on disk.
+        # A client or a peer waits until everything done up to now is on disk.
         self.commit_wanted = False
-        # CRDT.SYNC asked for a round at once.
+        # CRDT.SYNC requested a round at once.
         self.sync_requested = False
         self.last_round_ms = 0
-        # When the oldest change was made that is in no commit yet; 0: there is none.
+        # Time of the oldest change that is in no commit yet; 0: no such change.
         self.oldest_unsaved_ms = 0
 
     def note_unsaved(self, steady_ms: int) -> None:
-        """Something was changed that is in no commit yet."""
+        """Notes a change that is in no commit yet."""
         if self.oldest_unsaved_ms == 0:
             self.oldest_unsaved_ms = steady_ms
 
     def commit_taken(self) -> None:
-        """Everything is in a commit."""
+        """Clears the requests: everything is in a commit now."""
         self.oldest_unsaved_ms = 0
         self.commit_wanted = False

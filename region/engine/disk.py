@@ -1,4 +1,4 @@
-"""What of this region is on its disk, as of the last commit that ended (S2.4, S13.1)."""
+"""The state that is on this region's disk, as of the last successful commit (S2.4, S13.1)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from anabranch.region.engine.rows import Commit
 
 
 class DiskState:
-    """Whatever tells others what this region has speaks of these values."""
+    """Position, vector, chains and clock on disk.
+
+    Everything that this region tells others about its state comes from these values (S2.4).
+    """
 
     def __init__(
         self, position: int, vector: Vector, chains: dict[int, bytes], clock_ms: int
@@ -20,23 +23,23 @@ class DiskState:
         self.clock_ms = clock_ms
         # The commit that is being written.
         self.in_flight: Optional[Commit] = None
-        # Why the last commit failed; empty: it did not fail (S13.4).
+        # Error text of the last commit if it failed, else empty (S13.4).
         self.error = ""
-        # Facts of identity that the next commit stores: life, recovery, lost members.
+        # Meta rows that the next commit stores: life, recovery, lost members.
         self.meta_changes: dict[str, bytes] = {}
-        # The position up to which the newest complete checkpoint reflects everything.
+        # The newest complete checkpoint reflects all rows up to this position.
         self.checkpoint_position = position
         # The region's clock when that checkpoint ended; 0: none has ended since the start.
         self.checkpoint_ms = 0
 
     def begin(self, commit: Commit) -> None:
-        """A commit is being written; the facts of identity go with it."""
+        """Notes the commit that is now written, and adds the meta rows to it."""
         commit.meta = self.meta_changes
         self.meta_changes = {}
         self.in_flight = commit
 
     def committed(self) -> None:
-        """The commit under way has ended."""
+        """The commit under way is on disk."""
         commit = self.in_flight
         assert commit is not None
         self.in_flight = None
@@ -47,5 +50,5 @@ class DiskState:
         self.clock_ms = commit.clock_ms
 
     def clock_of_newest_commit(self) -> int:
-        """The clock that the commit under way carries, or else that of the last one."""
+        """The clock of the commit under way, else of the last commit."""
         return self.clock_ms if self.in_flight is None else self.in_flight.clock_ms

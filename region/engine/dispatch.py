@@ -1,4 +1,4 @@
-"""From words to a command: what is found, checked and queued before it runs, with Redis's own error texts."""
+"""Dispatch of a command: lookup, checks, MULTI's queue, execution. Error texts are Redis's own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOAUTH_ERROR: Final = "NOAUTH Authentication required."
 
 
 def find_command(state: EngineState, argv: list[bytes]) -> Optional[Command[EngineState]]:
-    """The command, or for a container its subcommand; None if there is none."""
+    """The command, or for a container the subcommand, of these words; None if unknown."""
     command = state.commands.get(argv[0].upper())
     if command is not None and command.subcommands and len(argv) > 1:
         return command.subcommands.get(argv[1].upper())
@@ -33,7 +33,7 @@ def find_command(state: EngineState, argv: list[bytes]) -> Optional[Command[Engi
 def run(
     state: EngineState, command: Command[EngineState], session: Session, argv: list[bytes]
 ) -> Reply:
-    """Runs a command whose arity is right; client mistakes become error replies."""
+    """Runs a command whose arity was checked. Client errors become error replies."""
     statistics = state.statistics
     statistics.calls[command.name] = statistics.calls.get(command.name, 0) + 1
     if not state.waiting.is_executing:
@@ -48,7 +48,7 @@ def run(
 def admit(
     state: EngineState, session: Session, argv: list[bytes]
 ) -> Union[Command[EngineState], ErrorReply, SimpleString]:
-    """The command to run now; or its reply, when it is refused, or queued inside MULTI."""
+    """The command to run now, or its reply if it is refused or queued inside MULTI."""
     state.statistics.commands += 1
     command = state.commands.get(argv[0])
     if command is None:
@@ -80,7 +80,7 @@ def _refuse(
     error: ErrorReply,
     command: Optional[Command[EngineState]] = None,
 ) -> ErrorReply:
-    """An error that comes before the command runs: inside MULTI it spoils the transaction."""
+    """Counts an error that precedes execution; inside MULTI it makes EXEC fail."""
     if session.transaction.queued is not None:
         session.transaction.has_failed = True
     if command is not None:
@@ -92,7 +92,7 @@ def _refuse(
 def _queue(
     state: EngineState, session: Session, command: Command[EngineState], argv: list[bytes]
 ) -> Union[ErrorReply, SimpleString]:
-    """Keeps a command for EXEC, within the bytes of a unit (S1.2)."""
+    """Queues a command for EXEC, up to the bytes of a unit (S1.2)."""
     transaction = session.transaction
     assert transaction.queued is not None
     if command.in_multi == IS_REFUSED:
@@ -120,7 +120,7 @@ def _unknown(argv: list[bytes]) -> ErrorReply:
 
 
 def silenced(session: Session, mode: str, reply: Reply) -> Reply:
-    """CLIENT REPLY OFF and SKIP. What waits is silenced when it is answered."""
+    """Suppresses a reply by CLIENT REPLY OFF or SKIP. Late replies are suppressed in `Outbox`."""
     if isinstance(reply, ReplyLater):
         return reply
     if mode == "skip":

@@ -1,9 +1,9 @@
-"""The engine: a deterministic state machine around the keyspace (DESIGN; etcd-io/raft's `Ready`).
+"""The engine: a deterministic state machine around the keyspace.
 
-Commands, blocks, gossip and ticks come in. Replies, commits and what to say to peers come out as
-values. The engine has no clock of its own and calls nobody back: every step is given the time, and
-afterwards the driver takes what there is (`take_replies`, `take_commit`, `take_link_requests` and
-so on).
+Its inputs are commands, blocks, gossip and ticks. Its outputs are values: replies, commits and
+messages to peers (the idea is `Ready` of etcd-io/raft). The engine has no clock and makes no
+callbacks: every call that needs the time gets it as an argument, and after each call the driver
+takes the outputs (`take_replies`, `take_commit`, `take_link_requests` and so on).
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ from anabranch.region.engine.table import Command
 from anabranch.region.engine.upkeep import Upkeep
 from anabranch.region.engine.writer import NotYet
 
-# About how many entries one heartbeat may hash. It goes without a digest while there are more to do.
+# Approximate number of entries hashed for one heartbeat. While more remain to be hashed, heartbeats
+# carry no digest.
 DIGEST_ENTRIES_MAX: Final = 2000
 
 
 class Engine:
-    """One region's decisions. See docs/architecture.md for the doors."""
+    """The engine of one region. docs/architecture.md shows how its callers use it."""
 
     def __init__(self, state: EngineState) -> None:
         self.state: Final = state
         self.upkeep: Final = Upkeep()
         self._next_session_id = 1
         self._was_serving = False
-        self._life_noted = (0, 0)  # life and recovery as last given to the disk
+        # Life and recovery as last given to the next commit.
+        self._life_noted = (0, 0)
         for stream in state.keyspace.keys.values():
             self.upkeep.note(state, stream)
             for name in stream.groups:
@@ -49,7 +51,7 @@ class Engine:
         state.lifecycle.tick(state.members.others(), state.disk.vector)
         self._note_lifecycle()
 
-    # -- who and what
+    # -- properties
 
     @property
     def cluster(self) -> str:
@@ -83,12 +85,12 @@ class Engine:
 
     @property
     def vector(self) -> Vector:
-        """What is applied here, committed or not."""
+        """The vector of all effects applied here, committed or not."""
         return self.state.keyspace.vector
 
     @property
     def disk_vector(self) -> Vector:
-        """What is on disk here."""
+        """The vector of all effects on this region's disk."""
         return self.state.disk.vector
 
     @property
@@ -98,7 +100,7 @@ class Engine:
 
     @property
     def collected(self) -> Vector:
-        """What was on every member's disk when this region last collected for that (S6.2)."""
+        """The stable vector with which this region last collected (S6.2)."""
         return self.state.keyspace.collected
 
     @property
@@ -109,7 +111,7 @@ class Engine:
     # -- clients
 
     def connect(self, address: str, local_address: str, now_ms: int) -> Session:
-        """A client has connected."""
+        """Makes the session of a client that has connected."""
         state = self.state
         state.clock.read(now_ms)
         session = Session(self._next_session_id, address, local_address, state.clock.now_ms)
@@ -120,13 +122,16 @@ class Engine:
         return session
 
     def disconnect(self, session: Session) -> None:
-        """A client is gone; nothing waits for it any more."""
+        """Removes the session of a client that is gone, and everything that waits for it."""
         self.state.sessions.pop(session.session_id, None)
         self.state.waiting.forget(session)
         self.state.outbox.forget(session)
 
     def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply:
-        """Runs one command; client mistakes are error replies. REPLY_LATER: the answer comes through `take_replies`."""
+        """Runs one command and returns its reply.
+
+        Client errors are error replies. For REPLY_LATER the reply comes through `take_replies`.
+        """
         state = self.state
         if now_ms != state.clock.read_ms:
             state.clock.read(now_ms)
@@ -142,7 +147,7 @@ class Engine:
         return reply
 
     def _dispatch(self, session: Session, argv: list[bytes]) -> Reply:
-        """Runs a command as a unit, unless dispatch has its reply already."""
+        """Runs a command as a unit (S1.2), unless `dispatch.admit` already returned its reply."""
         state = self.state
         admitted = dispatch.admit(state, session, argv)
         if not isinstance(admitted, Command):
@@ -161,37 +166,40 @@ class Engine:
         return reply
 
     def reply_position(self) -> int:
-        """What must be on disk before the replies given up to now may leave; 0: they may at once (S13.2)."""
+        """The position that must be on disk before the replies made up to now may leave (S13.2).
+
+        0 if they may leave at once.
+        """
         state = self.state
         if not state.cached.is_always:
             return 0
         position = state.journal.next_position()
         return position if position > state.disk.position else 0
 
-    # -- what to hand out
+    # -- outputs
 
     def take_replies(self) -> list[LateReply]:
-        """The replies that came later than their commands, in order."""
+        """The replies of commands that had waited, in order."""
         return self.state.outbox.take_replies()
 
     def take_sessions_to_close(self) -> list[int]:
-        """Sessions that are to be disconnected."""
+        """The ids of the sessions to disconnect."""
         return self.state.outbox.take_sessions_to_close()
 
     def take_link_requests(self) -> list[LinkRequest]:
-        """What CRDT.LINK asked for since the last call."""
+        """The requests of CRDT.LINK since the last call."""
         return self.state.outbox.take_link_requests()
 
     def take_sleep_ms(self) -> int:
-        """DEBUG SLEEP: for how long everything is to stop."""
+        """DEBUG SLEEP: how long to block the process, in ms; 0 if not requested."""
         return self.state.outbox.take_sleep_ms()
 
     def shutdown_requested(self) -> bool:
-        """Whether a client said SHUTDOWN."""
+        """Whether a client sent SHUTDOWN."""
         return self.state.outbox.shutdown_requested
 
     def needs_turn(self) -> bool:
-        """Whether something is to be done before the next tick. It is asked after every batch, so it is cheap."""
+        """Whether a step is due before the next tick. Cheap, because it runs after each batch."""
         state = self.state
         schedule = state.schedule
         return bool(
@@ -207,7 +215,7 @@ class Engine:
     # -- after every step
 
     def _settle(self) -> None:
-        """Follows up what a step changed: conflicts (S9.2), lists that time works off, readers that may wake."""
+        """Handles the changes of a step: conflicts (S9.2), the lists of upkeep, blocked readers."""
         state = self.state
         changes = state.keyspace.changes
         if changes.pairs:
@@ -228,7 +236,7 @@ class Engine:
         changes.deadlines.clear()
 
     def _wake(self, keys: list[bytes]) -> None:
-        """Runs the reads again that wait for these keys, first come first served."""
+        """Runs the reads that wait for these keys again, in the order in which they blocked."""
         state = self.state
         reads = state.waiting.reads
         for key in dict.fromkeys(keys):
@@ -246,12 +254,16 @@ class Engine:
                 state.outbox.answer(session, reply)
 
     def _note_lifecycle(self) -> None:
-        """Follows a change of the lifecycle: what was owed is issued first, then what waited runs (S9.2, S13.7)."""
+        """Handles a change of the lifecycle (S9.2, S13.7).
+
+        When the region begins to serve, it first issues the removals that it owes, then runs the
+        commands that waited.
+        """
         state = self.state
         lifecycle = state.lifecycle
         if self._life_noted != (lifecycle.life, lifecycle.recovery):
-            # Durable, whichever state it was entered from: a recovery may begin while the start is
-            # not over yet (S13.6, S13.7).
+            # A recovery is stored whatever state preceded it: it may also begin during the start
+            # (S13.6, S13.7).
             self._life_noted = (lifecycle.life, lifecycle.recovery)
             state.note_life()
         serving = lifecycle.state == SERVING
@@ -266,7 +278,7 @@ class Engine:
         self._run_waiting()
 
     def _run_waiting(self) -> None:
-        """Runs the commands that waited until effects may be issued, or until it is clear that they may not."""
+        """Runs the commands that waited for the start: they may issue effects, or are refused."""
         for session, argv in self.state.waiting.take_for_start():
             session.waiting = False
             reply = self._dispatch(session, argv)
@@ -278,7 +290,7 @@ class Engine:
     # -- time
 
     def tick(self, now_ms: int) -> None:
-        """Time-outs, deadlines, start, recovery, collection."""
+        """Handles time: time-outs of reads, deadlines of keys, start, recovery, collection."""
         state = self.state
         state.clock.read(now_ms)
         for blocked in state.waiting.reads.timed_out(state.clock.steady_ms):
@@ -303,11 +315,11 @@ class Engine:
     # -- commits
 
     def want_commit(self) -> None:
-        """Somebody waits for what was done up to now to be on disk."""
+        """Requests a commit of everything done up to now."""
         self.state.schedule.commit_wanted = True
 
     def is_all_in_commits(self) -> bool:
-        """Whether everything done is in commits that ended."""
+        """Whether everything done is in commits that are on disk."""
         state = self.state
         return (
             state.disk.in_flight is None
@@ -316,12 +328,15 @@ class Engine:
         )
 
     def wants_commit(self, now_ms: int) -> bool:
-        """Whether a commit should begin now; never while one is under way."""
+        """Whether to begin a commit now; never while one is under way."""
         self.state.clock.read(now_ms)
         return self.state.disk.in_flight is None and rounds.wants_commit(self.state)
 
     def take_commit(self, now_ms: int) -> Optional[Commit]:
-        """What to write in one transaction; None when there is nothing. The driver reports `committed` or `commit_failed`."""
+        """The commit to write in one transaction; None if there is nothing to write.
+
+        The driver then reports `committed` or `commit_failed`.
+        """
         state = self.state
         state.clock.read(now_ms)
         commit = rounds.take_commit(state)
@@ -343,35 +358,48 @@ class Engine:
             rounds.judge_waiters(state)
 
     def commit_failed(self, error: str) -> None:
-        """The commit under way failed: no more writes until it succeeds; clients that wait for it are disconnected (S13.4)."""
+        """The commit under way failed.
+
+        The region refuses writes until it succeeds. Clients that wait for it are disconnected
+        (S13.4).
+        """
         self.state.disk.error = error
         self.state.outbox.drop_held()
 
     def cut_block(self) -> None:
-        """Closes the open block, so that everything done is in rows."""
+        """Closes the open block, so that everything applied is in rows."""
         self.state.journal.cut_block()
 
     def checkpointed(self, position: int) -> None:
-        """A checkpoint on disk reflects everything up to a position."""
+        """A complete checkpoint on disk reflects all rows up to `position`."""
         self.state.disk.checkpoint_position = position
         self.state.disk.checkpoint_ms = self.state.clock.now_ms
 
     def tell_process_facts(self, facts: dict[str, str]) -> None:
-        """What only the process knows, by the names of INFO's fields."""
+        """Takes the facts that only the process knows, by INFO field name."""
         self.state.process_facts = facts
 
     # -- peers
 
     def attest(self, with_digest: bool, now_ms: int) -> Attestation:
-        """Vector, and if asked for digest, in one step; to be spoken of once its position is on disk (S2.4)."""
+        """Takes vector, clock and, if wanted, digest in one step.
+
+        The caller may send the attestation once its position is on disk (S2.4).
+        """
         self.state.clock.read(now_ms)
         return rounds.attest(self.state, DIGEST_ENTRIES_MAX if with_digest else 0)
 
     def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
         """Applies blocks that a peer sent.
 
-        Blocks that are covered are ignored, and so is everything of a peer whose link is DOWN or
-        that is said to be lost. Raises `SyncGap`, `ChainForked` or `NotAMember`.
+        Blocks that the vector covers are ignored. All blocks are ignored if the link to the peer is
+        DOWN (CRDT.LINK) or the peer is a lost member.
+
+        Raises:
+            SyncGap: A block does not follow the last applied effect of its region (S2.2).
+            ChainForked: A block does not continue the chain of its region (S13.5).
+            NotAMember: A block is of a region that is not a member (S1.1).
+            PeerError: A block is malformed.
         """
         self.state.clock.read(now_ms)
         if self._is_taken_from(source):
@@ -381,7 +409,12 @@ class Engine:
                 self._after_merge()
 
     def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
-        """Joins a whole staged snapshot in one step (S11); PeerError when it is malformed."""
+        """Joins a whole staged snapshot in one step (S11).
+
+        Raises:
+            PeerError: The snapshot is malformed, forks a chain, or knows a region that is not a
+                member.
+        """
         self.state.clock.read(now_ms)
         if self._is_taken_from(source):
             try:
@@ -400,7 +433,10 @@ class Engine:
         self.state.journal.end_unit()
 
     def snapshot_cut(self) -> SnapshotCut:
-        """A consistent cut of everything applied; it may be sent once its position is on disk (S11.2)."""
+        """A consistent cut of everything applied (S11.2).
+
+        The caller may send it once its position is on disk.
+        """
         state = self.state
         state.journal.cut_block()
         if state.journal.position > state.disk.position:
@@ -409,28 +445,31 @@ class Engine:
         return SnapshotCut(state.keyspace, state.journal.position)
 
     def newest_life(self, peer: int) -> int:
-        """The newest life heard of a peer, 0 for none (S1.3)."""
+        """The newest life heard of a peer, 0 if none (S1.3)."""
         return self.state.lifecycle.lives.get(peer, 0)
 
     def hear_lives(self, lives: dict[int, int], now_ms: int) -> None:
-        """A peer names lives, in a handshake or in a question (S1.3, S13.6)."""
+        """Takes the lives that a peer names in a handshake or in a question (S1.3, S13.6)."""
         self.state.clock.read(now_ms)
         gossiping.hear_lives(self.state, lives)
         self._note_lifecycle()
 
     def peer_holds(self, peer: int, vector: Vector, now_ms: int) -> None:
-        """What a peer with the same past has on its disk, as said in a handshake (S13.7)."""
+        """Takes the vector that a peer with matching chains reports in a handshake (S13.7)."""
         self.state.clock.read(now_ms)
         if peer in self.members:
             self.state.look_for_loss(vector)
             self._note_lifecycle()
 
     def start_question(self) -> Optional[StartQuestion]:
-        """What every other member is to be asked now; None once the start is over (S13.6)."""
+        """The question to send to every other member; None once the start is over (S13.6)."""
         return self.state.lifecycle.start_question()
 
     def start_answered(self, peer: int, answer: StartAnswer, now_ms: int) -> None:
-        """A member answers a question of this start, on a connection opened since (S13.6)."""
+        """Takes a member's answer to a question of this start (S13.6).
+
+        The answer must have come on a connection opened since the start.
+        """
         state = self.state
         state.clock.read(now_ms)
         if peer in self.members:
@@ -440,39 +479,42 @@ class Engine:
             self._note_lifecycle()
 
     def gossip(self) -> Gossip:
-        """What to pass on (S6.2, S13.7); this region's own part speaks of its disk."""
+        """The gossip to send (S6.2, S13.7). This region's own part describes its disk."""
         return gossiping.compose(self.state)
 
     def hear(self, gossip: Gossip, now_ms: int) -> None:
-        """Takes in what a peer passes on."""
+        """Takes gossip from a peer."""
         self.state.clock.read(now_ms)
         gossiping.hear(self.state, gossip)
         self.state.stability.count(self.state.keyspace.vector)
         self._note_lifecycle()
 
     def receiver_opened(self, peer: int) -> None:
-        """A peer receives from here."""
+        """A peer has begun to receive from this region."""
         self.state.peers.receives(peer, True)
 
     def receiver_closed(self, peer: int) -> None:
-        """A peer no longer receives from here."""
+        """A peer no longer receives from this region."""
         self.state.peers.receives(peer, False)
 
     def acknowledged(self, peer: int, vector: Vector, now_ms: int) -> None:
-        """A receiver has this on its disk."""
+        """A receiving peer reports the vector on its disk."""
         self.state.clock.read(now_ms)
         self.state.peers.by_id[peer].acknowledged = vector
         if self.state.waiting.waiters:
             rounds.judge_waiters(self.state)
 
     def link_state(self, peer: int, state: str, detail: str) -> None:
-        """What CRDT.PEERS shows of the link that receives from `peer`."""
+        """Sets the state that CRDT.PEERS shows for the link that receives from `peer`."""
         status = self.state.peers.by_id[peer]
         status.state = state
         status.detail = detail
 
     def compare_digest(self, peer: int, vector: Vector, digest: bytes) -> None:
-        """Compares a heartbeat's digest where the vectors are equal; unequal ones raise the alarm crdt_divergence (S13.9)."""
+        """Compares the digest of a heartbeat if the vectors are equal (S13.9).
+
+        Unequal digests raise the alarm crdt_divergence.
+        """
         keyspace = self.state.keyspace
         if not digest or vector != keyspace.vector or not keyspace.hash_some(DIGEST_ENTRIES_MAX):
             return

@@ -1,7 +1,10 @@
-"""Errors of the region's own disk. Clients' are `replies.CommandError`, peers' are in `crdt.errors`."""
+"""Errors of the region's own disk.
+
+Errors of clients are `replies.CommandError`, errors of peers are in `crdt.errors`.
+"""
 
 from __future__ import annotations
 
 
 class StorageError(Exception):
-    """The database failed or holds what it cannot hold."""
+    """The database failed, or its contents are invalid."""

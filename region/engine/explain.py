@@ -1,6 +1,7 @@
-"""Why entries and groups are, or are not, there (`CRDT.EXPLAIN`): what is held of a key, and which removals took what.
+"""The reply of `CRDT.EXPLAIN`: why entries and groups are present or not.
 
-Removals are remembered as they are applied, newest last and bounded: an explanation may be missing, it is never made up.
+It shows the state held of a key and the removals that were applied to it. The number of remembered
+removals is bounded (`removals`), so an explanation may be missing; it is never guessed.
 """
 
 from __future__ import annotations
@@ -28,28 +29,57 @@ def explain(state: EngineState, key: bytes, wanted: int) -> Reply:
     stream = state.keyspace.get(key) or Stream(key, state.keyspace.limits)
     winner = stream.winning_deadline()
     facts: list[Reply] = [
-        b"key", key,
-        b"exists", int(stream.exists_at(state.clock.now_ms)),
-        b"hidden", int(stream.is_hidden(state.clock.now_ms)),
-        b"length", stream.length(),
-        b"last-id", ids.format_id(stream.last_id()),
-        b"vector", _vector(state.keyspace.vector),
-        b"header", [[region_id, counter, ids.format_id(entry_id)] for region_id, (counter, entry_id) in sorted(stream.header.items())],
-        b"logs", [[region_id, log.length] for region_id, log in sorted(stream.logs.items())],
-        b"deadlines", [
-            [_dot(*dot), b"never" if at_ms == NEVER else at_ms, int(winner is not None and winner[0] == dot)]
+        b"key",
+        key,
+        b"exists",
+        int(stream.exists_at(state.clock.now_ms)),
+        b"hidden",
+        int(stream.is_hidden(state.clock.now_ms)),
+        b"length",
+        stream.length(),
+        b"last-id",
+        ids.format_id(stream.last_id()),
+        b"vector",
+        _vector(state.keyspace.vector),
+        b"header",
+        [
+            [region_id, counter, ids.format_id(entry_id)]
+            for region_id, (counter, entry_id) in sorted(stream.header.items())
+        ],
+        b"logs",
+        [[region_id, log.length] for region_id, log in sorted(stream.logs.items())],
+        b"deadlines",
+        [
+            [
+                _dot(*dot),
+                b"never" if at_ms == NEVER else at_ms,
+                int(winner is not None and winner[0] == dot),
+            ]
             for dot, at_ms in sorted(stream.deadlines.items())
         ],
-        b"groups", _groups(stream),
-        b"group-tombstones", _tombstones(state, stream),
-        b"removals", [
-            MapReply([
-                b"command", removal.kind.encode(), b"dot", _dot(removal.origin, removal.counter), b"group", removal.group,
-                b"had-seen", _vector(removal.taken), b"dots", [_dot(*dot) for dot in removal.dots],
-            ])
+        b"groups",
+        _groups(stream),
+        b"group-tombstones",
+        _tombstones(state, stream),
+        b"removals",
+        [
+            MapReply(
+                [
+                    b"command",
+                    removal.kind.encode(),
+                    b"dot",
+                    _dot(removal.origin, removal.counter),
+                    b"group",
+                    removal.group,
+                    b"had-seen",
+                    _vector(removal.taken),
+                    b"dots",
+                    [_dot(*dot) for dot in removal.dots],
+                ]
+            )
             for removal in state.writer.removals.of(key)
         ],
-    ]  # fmt: skip
+    ]
     if wanted >= 0:
         facts += [b"id", ids.format_id(wanted), b"entries", _entries(stream, wanted)]
     return MapReply(facts)
@@ -89,7 +119,7 @@ def _tombstones(state: EngineState, stream: Stream) -> list[Reply]:
 
 
 def _entries(stream: Stream, wanted: int) -> list[Reply]:
-    """The present entries of that ID: who added them, and in which groups they are given, pending or acknowledged."""
+    """The present entries with the ID `wanted`: their dots, and their state in each group."""
     reply: list[Reply] = []
     for region_id, counter in merge.with_id(stream.logs, wanted):
         groups: list[Reply] = []
@@ -98,13 +128,20 @@ def _entries(stream: Stream, wanted: int) -> list[Reply]:
             given = group.delivery.given.get(region_id)
             pending = group.delivery.pel.get(region_id, counter, wanted)
             groups.append(
-                MapReply([
-                    b"name", name,
-                    b"above-floor", int(group.is_above_floor(region_id, counter, wanted)),
-                    b"given", int(given is not None and given.contains(counter)),
-                    b"pending-for", None if pending is None else pending.consumer,
-                    b"acked", int(group.acked(region_id).contains(counter)),
-                ])
-            )  # fmt: skip
+                MapReply(
+                    [
+                        b"name",
+                        name,
+                        b"above-floor",
+                        int(group.is_above_floor(region_id, counter, wanted)),
+                        b"given",
+                        int(given is not None and given.contains(counter)),
+                        b"pending-for",
+                        None if pending is None else pending.consumer,
+                        b"acked",
+                        int(group.acked(region_id).contains(counter)),
+                    ]
+                )
+            )
         reply.append(MapReply([b"region_id", region_id, b"counter", counter, b"groups", groups]))
     return reply

@@ -1,4 +1,4 @@
-"""What a region counts of itself: for INFO (`region.engine.commands.info`) and for /metrics (`region.http`)."""
+"""Figures of a region, for INFO (`region.engine.commands.info`) and /metrics (`region.http`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATES: Final = (STARTING, SERVING, RECOVERY)
 
 
 class Holdings:
-    """What the keyspace holds, counted in one pass over its keys."""
+    """Counts of the contents of the keyspace, made in one pass over its keys."""
 
     def __init__(self, state: EngineState) -> None:
         self.keys = 0
@@ -26,7 +26,8 @@ class Holdings:
         self.groups = 0
         self.pending = 0
         self.pairs = 0
-        # What is kept until stable, hidden keys included: group tombstones by name and by key, vectors of clears, hidden or absent keys.
+        # Data kept until it is stable, in hidden keys too: group tombstones (by name and by key),
+        # vectors of clears, and keys that are hidden or absent.
         self.tombstones = 1 if state.keyspace.flush_tombstone else 0
         self.clears = 1 if state.keyspace.flush_clears else 0
         self.keys_absent = 0
@@ -53,8 +54,18 @@ class Holdings:
                 self.pending += group.delivery.pel.length
 
 
+def has_many_retired(state: EngineState) -> bool:
+    """Whether more than half of `crdt-idmp-retired-max` is used: the alarm of S9.3.
+
+    Above the limit the oldest retired pairs are forgotten, and a retried add that they would have
+    recognised stands in the stream twice. So the alarm is raised before.
+    """
+    limits = state.keyspace.pair_limits
+    return 2 * limits.retired > limits.retired_max
+
+
 def lag_of(state: EngineState, peer: int) -> int:
-    """How many of this region's effects a peer is not known to have on its disk."""
+    """The number of this region's effects that a peer is not known to have on its disk."""
     known: Vector = state.peers.by_id[peer].acknowledged
     heard = state.stability.newest(peer)
     newest = max(
@@ -65,7 +76,7 @@ def lag_of(state: EngineState, peer: int) -> int:
 
 
 def behind(state: EngineState, peer: int) -> int:
-    """How many of a peer's own effects this region is known to lack."""
+    """The number of a peer's own effects that this region is known to lack."""
     heard = state.stability.newest(peer)
     return (
         0
@@ -75,7 +86,7 @@ def behind(state: EngineState, peer: int) -> int:
 
 
 def fact(state: EngineState, name: str) -> float:
-    """A number that the process told of itself; 0 where it did not."""
+    """A process fact as a number; 0 if it is missing or not a number."""
     try:
         return float(state.process_facts.get(name, "0"))
     except ValueError:
@@ -83,7 +94,7 @@ def fact(state: EngineState, name: str) -> float:
 
 
 def is_blocked(state: EngineState) -> int:
-    """How many clients wait for entries, for peers or for effects."""
+    """The number of clients that wait for entries, for peers or for effects."""
     return len(state.waiting.reads.by_session) + len(state.waiting.waiters)
 
 
@@ -100,7 +111,11 @@ def figures(state: EngineState) -> list[Figure]:
 
 
 def health(state: EngineState) -> tuple[str, dict[str, Any]]:
-    """For /health: the state (one of `STATES`, or "failed" while commits fail), and details that JSON knows."""
+    """The state and details for /health.
+
+    The state is one of `STATES`, or "failed" while commits fail. The details are values that JSON
+    can represent.
+    """
     lifecycle = state.lifecycle.state
     details = {
         "region": state.members.name,
@@ -123,7 +138,7 @@ def _counter(name: str, text: str, value: float) -> Figure:
 
 
 def _alarms(state: EngineState) -> list[Figure]:
-    """What should stay 0."""
+    """Figures that should stay 0."""
     replication = state.replication
     return [
         _gauge(
@@ -134,12 +149,17 @@ def _alarms(state: EngineState) -> list[Figure]:
         _gauge("crdt_gaps", "Links dropped because a peer's effects had a gap.", replication.gaps),
         _gauge(
             "crdt_forks",
-            "Links closed because one region's counters stood for two contents.",
+            "Links closed because a region's chain forks: one counter, two different contents.",
             replication.forks,
         ),
         _gauge(
+            "idmp_retired_alarm",
+            "1 while more than half of crdt-idmp-retired-max is used.",
+            1 if has_many_retired(state) else 0,
+        ),
+        _gauge(
             "commit_failed",
-            "1 while commits to disk fail, and no writes are taken.",
+            "1 while commits to disk fail and writes are refused.",
             1 if state.disk.error else 0,
         ),
     ]
@@ -178,21 +198,31 @@ def _state(state: EngineState) -> list[Figure]:
         _gauge("groups", "Consumer groups.", held.groups),
         _gauge("pending_entries", "Entries delivered here and not acknowledged.", held.pending),
         _gauge("idmp_pairs", "Idempotency pairs.", held.pairs),
+        _gauge(
+            "idmp_retired",
+            "Idempotency pairs beyond their producer's maxsize, kept until stable.",
+            state.keyspace.pair_limits.retired,
+        ),
+        _gauge(
+            "idmp_retired_max",
+            "Most retired idempotency pairs that the region keeps.",
+            state.keyspace.pair_limits.retired_max,
+        ),
         _gauge("group_tombstones", "Group tombstones kept until stable.", held.tombstones),
         _gauge(
             "absent_keys",
-            "Keys that no client sees, kept until what is left of them is stable.",
+            "Hidden or absent keys, kept until their remaining data is stable.",
             held.keys_absent,
         ),
-        _gauge("log_bytes", "Effect log on disk.", int(fact(state, "crdt_log_bytes"))),
+        _gauge("log_bytes", "Bytes of the effect log on disk.", int(fact(state, "crdt_log_bytes"))),
         _gauge(
             "uncommitted_bytes",
-            "Effects and local records not yet handed to the disk.",
+            "Bytes of effects and local records that are in no commit yet.",
             state.journal.pending_bytes(),
         ),
         _gauge(
             "changes_since_checkpoint",
-            "Effects and local records that no checkpoint reflects.",
+            "Rows of effects and local records that no checkpoint reflects.",
             state.changes_since_checkpoint(),
         ),
         _gauge(
@@ -224,27 +254,27 @@ def _traffic(state: EngineState) -> list[Figure]:
         _counter("snapshots_joined", "Snapshots joined here.", replication.snapshots_joined),
         _counter(
             "idmp_conflicts",
-            "Idempotent adds removed because another region's came first.",
+            "Idempotent adds removed because another region's add of the same pair won.",
             replication.idmp_conflicts,
         ),
         _counter(
             "idmp_evicted_early",
-            "Idempotency pairs evicted before they were stable.",
+            "Retired idempotency pairs forgotten above the limit: each may leave a duplicate.",
             state.keyspace.pair_limits.forgotten_early,
         ),
         _counter(
             "xread_late_arrivals",
-            "Entries that were merged below what an XREAD had returned.",
+            "Entries merged with an ID not above the highest that an XREAD had returned.",
             state.keyspace.late_arrivals,
         ),
         _counter(
             "expired_keys",
-            "Removals issued for keys whose deadline passed.",
+            "Keys that became hidden because their deadline passed.",
             replication.expired_keys,
         ),
         _counter(
             "expired_early",
-            "Expiries for which a longer deadline came too late.",
+            "Removals after the grace period, before all members were known to hold the deadline.",
             replication.expired_early,
         ),
     ]

@@ -1,8 +1,10 @@
-"""Redis's glob patterns: ``*``, ``?``, ``[a-z]``, ``[^…]``, and a backslash before what is meant literally.
+"""Redis's glob patterns: ``*``, ``?``, ``[a-z]``, ``[^…]``, and a backslash before a literal byte.
 
-A pattern is read once into tokens that each match one byte, or any run of bytes (``*``). Matching remembers only the last star: if
-what follows it does not fit, the star takes one byte more. That is enough, because an earlier star can never do better, so a
-match costs at most the product of both lengths, whatever the pattern (a nested retry of every star is exponential).
+A pattern is parsed once into tokens. Each token matches one byte, or any run of bytes (``*``).
+Matching backtracks only to the last star: if the tokens after it do not match, the star takes one
+more byte. Earlier stars need no second try, because a longer run for one of them could not make
+more matches possible than a longer run for the last star. So the cost of a match is at most the
+product of both lengths for any pattern, while retrying every star would be exponential.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ _CARET: Final = 94
 _DASH: Final = 45
 _BACKSLASH: Final = 92
 
-# Tokens: 0 to 255 that byte; _ANY one byte; _RUN any bytes; from _CLASS on, the class of that index.
+# Tokens: 0 to 255 match that byte, _ANY any one byte, _RUN any run of bytes, and _CLASS + index a
+# byte of the class with that index.
 _ANY: Final = 256
 _RUN: Final = 257
 _CLASS: Final = 258
@@ -29,7 +32,7 @@ class Glob:
     def __init__(self, pattern: bytes, ignore_case: bool = False) -> None:
         self.ignore_case: Final = ignore_case
         self.tokens: list[int] = []
-        # For each class, 256 bytes: 1 where it contains that byte.
+        # For each class, 256 bytes: 1 if the class contains that byte, else 0.
         self.classes: list[bytes] = []
         self._read(pattern.lower() if ignore_case else pattern)
         self.matches_all: Final = self.tokens == [_RUN]
@@ -55,7 +58,10 @@ class Glob:
             index += 1
 
     def _read_class(self, pattern: bytes, index: int) -> int:
-        """Reads a class whose content begins at `index`; the index of what ends it. One that is never closed ends with the pattern."""
+        """Reads the class whose content begins at `index`.
+
+        Returns the index of its closing bracket. A class without one ends with the pattern.
+        """
         size = len(pattern)
         negated = index < size and pattern[index] == _CARET
         if negated:
@@ -82,7 +88,7 @@ class Glob:
         return index
 
     def matches(self, text: bytes) -> bool:
-        """Whether all of `text` fits."""
+        """Whether the pattern matches the whole of `text`."""
         if self.matches_all:
             return True
         if self.ignore_case:
@@ -92,8 +98,9 @@ class Glob:
         size = len(text)
         at_token = 0
         at_byte = 0
-        star_token = -1  # the last star passed
-        star_byte = 0  # where what follows it was tried
+        # Index of the last star passed, and the byte at which its run ended in the last attempt.
+        star_token = -1
+        star_byte = 0
         while at_byte < size:
             token = tokens[at_token] if at_token < token_count else -1
             if token == _RUN:
@@ -119,5 +126,5 @@ class Glob:
 
 
 def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
-    """Whether `text` fits `pattern`; for many texts, make a `Glob`."""
+    """Whether `pattern` matches `text`. For many texts, make a `Glob` once."""
     return Glob(pattern, ignore_case).matches(text)

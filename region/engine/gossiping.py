@@ -1,4 +1,7 @@
-"""Gossip, made and taken in: lives, vectors, questions and answers of recoveries (S1.3, S6.2, S13.7)."""
+"""Gossip: lives, vectors, and questions and answers of recoveries (S1.3, S6.2, S13.7).
+
+`compose` makes gossip to send, `hear` takes gossip from a peer.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from anabranch.region.engine.state import EngineState
 
 
 def compose(state: EngineState) -> Gossip:
-    """What to pass on; this region's own part speaks of its disk."""
+    """The gossip to send: all that is known of each region. The own part describes the disk."""
     lifecycle = state.lifecycle
     own = Heard(
         state.members.region_id,
@@ -28,7 +31,7 @@ def compose(state: EngineState) -> Gossip:
 
 
 def hear(state: EngineState, gossip: Gossip) -> None:
-    """Takes in what a peer passes on."""
+    """Takes gossip from a peer."""
     for heard in gossip.heard:
         if heard.region_id in state.members.by_id:
             _hear_of_region(state, heard)
@@ -40,7 +43,7 @@ def hear(state: EngineState, gossip: Gossip) -> None:
 
 
 def hear_lives(state: EngineState, lives: dict[int, int]) -> None:
-    """Takes in the lives that a question names, or a handshake."""
+    """Takes the lives named in a question or in a handshake: region_id → life."""
     for region_id, life in lives.items():
         if region_id == state.members.region_id:
             state.lifecycle.hear_own_life(life, True)
@@ -62,9 +65,10 @@ def _hear_of_region(state: EngineState, heard: Heard) -> None:
 
 
 def _is_outdated(state: EngineState, heard: Heard) -> bool:
-    """Whether a claim is of a lost member, or of a life that is over.
+    """Whether a statement is about a lost member, or about a life that is over.
 
-    Such claims are passed on for long, and perhaps no region holds any more what they claim.
+    Gossip carries such statements for a long time, and possibly no region holds the effects that
+    they claim.
     """
     return state.members.by_id[heard.region_id].lost or heard.life < state.lifecycle.lives.get(
         heard.region_id, 0
@@ -83,9 +87,9 @@ def _hear_question(state: EngineState, question: RecoveryQuestion) -> None:
 
 
 def _is_over(state: EngineState, question: RecoveryQuestion) -> bool:
-    """Whether the asker is known to serve again in the life in which it asked.
+    """Whether the asker is known to have served in the life in which it asked, or in a later one.
 
-    Peers that do not know that yet still pass its question on.
+    Peers that do not know this yet still pass the question on.
     """
     known = state.stability.newest(question.asker)
     return known is not None and known.counts and known.life >= question.life
@@ -95,7 +99,7 @@ def _is_over(state: EngineState, question: RecoveryQuestion) -> bool:
 
 
 def _promise_answer(state: EngineState, question: RecoveryQuestion) -> None:
-    """Answers of what is applied now, once that is on disk (S13.7)."""
+    """Makes an answer with the vector applied now, to be given once it is on disk (S13.7)."""
     lifecycle = state.lifecycle
     lifecycle.promised = [
         waiting for waiting in lifecycle.promised if waiting.answer.asker != question.asker
@@ -115,9 +119,10 @@ def _promise_answer(state: EngineState, question: RecoveryQuestion) -> None:
 
 
 def answer_from_disk(state: EngineState) -> None:
-    """Gives the answers whose vectors are on disk by now.
+    """Gives the answers whose vectors are on disk.
 
-    An answer is one of a recovery if this region was in one when it took the vector, or is by now.
+    An answer names this region's recovery if the region was in recovery when it took the vector, or
+    is in recovery now.
     """
     lifecycle = state.lifecycle
     promised = lifecycle.promised

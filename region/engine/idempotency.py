@@ -1,4 +1,4 @@
-"""The engine's side of idempotent adds (S9): what configuration is in force, what is evicted, which add loses a conflict."""
+"""Idempotent adds in the engine (S9): IDMPAUTO's iid, configuration, losers of conflicts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from anabranch.region.engine.state import EngineState
 
 
 def automatic_iid(fields: list[bytes]) -> bytes:
-    """IDMPAUTO's iid (S9.5): a sum, so order does not matter and equal pairs do not cancel out. Part of the wire contract."""
+    """IDMPAUTO's iid of a list of field, value, field, value, …, 16 bytes (S9.5).
+
+    The iid is a sum, so the order of the pairs does not matter and equal pairs do not cancel out.
+    It is part of the wire contract.
+    """
     total = 0
     for index in range(0, len(fields), 2):
         pair = bytearray()
@@ -27,7 +31,7 @@ def automatic_iid(fields: list[bytes]) -> bytes:
 
 
 def configuration(state: EngineState, stream: Optional[Stream]) -> tuple[int, int]:
-    """(duration in s, maxsize) in force for a stream (S9.4)."""
+    """The configuration of a stream, else the default: (duration in s, maxsize) (S9.4)."""
     value = None if stream is None else stream.configuration()
     return (
         value
@@ -39,20 +43,23 @@ def configuration(state: EngineState, stream: Optional[Stream]) -> tuple[int, in
     )
 
 
-# -- conflicts ---------------------------------------------------------------------------------------------------------
+# -- conflicts
 
 
 def remove_losers(state: EngineState) -> None:
-    """Removes this region's losing adds among the pairs just merged: in the commit that merges the winners, also while one fails (S9.2)."""
+    """Removes this region's losing adds among the pairs just merged (S9.2).
+
+    The removal goes into the commit that merges the winner, even while commits fail.
+    """
     pairs = state.keyspace.changes.pairs
     state.keyspace.changes.pairs = []
-    if state.lifecycle.state == SERVING:  # else all pairs are looked through once it serves
+    if state.lifecycle.state == SERVING:  # Otherwise `remove_all_losers` runs on serving.
         for key, pid, iid in dict.fromkeys(pairs):
             _remove_losers_of(state, key, pid, iid)
 
 
 def remove_all_losers(state: EngineState) -> None:
-    """The same over all pairs: first of all once this region may issue again."""
+    """Removes this region's losing adds among all pairs, first of all once it may issue again."""
     for key in list(state.keyspace.keys):
         stream = state.keyspace.keys[key]
         for pair in stream.pairs.everything():

@@ -1,7 +1,7 @@
-"""What this region writes down: the open block, local records, and the rows that wait for a commit (S1.4, S13.1).
+"""The journal: the open block, local records, and the rows that wait for a commit (S1.4, S13.1).
 
-The journal numbers rows. A block is cut at a commit, before anything is merged, and when it is large; the local records that arose while
-it was open follow it in a row of their own.
+The journal numbers rows. It cuts the open block at a commit, before a merge, and when the block is
+large. The local records made while the block was open follow it in a row of their own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anabranch.crdt.vector import Vector
 from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, RecordsRow, Row, SnapshotRow
 
-# What a row takes beside its body.
+# Memory of a row beside its body, estimated.
 _ROW_OVERHEAD_BYTES: Final = 64
 
 
@@ -28,16 +28,18 @@ class Journal:
     def __init__(self, keyspace: Keyspace, position: int, clock: EngineClock) -> None:
         self.keyspace = keyspace
         self.clock: Final = clock
-        self.position = position  # of the last row made
+        # Position of the last row made.
+        self.position = position
+        # Rows that are in no commit yet, and their bytes.
         self.rows: list[Row] = []
-        self.bytes = 0  # of those rows
+        self.bytes = 0
         self.block_max_bytes = 1 << 20
         self._writer: Optional[BlockWriter] = None
         self._records = bytearray()
-        # statistics
+        # Dots issued since the start.
         self.effects_issued = 0
 
-    # -- writing -----------------------------------------------------------------------------------------------------
+    # -- writing
 
     def _open(self) -> BlockWriter:
         writer = self._writer
@@ -51,7 +53,7 @@ class Journal:
         return writer
 
     def add(self, stream: Stream, entry_id: int, names: bytes, values: bytes) -> int:
-        """Issues a plain add, the hot path; its counter."""
+        """Issues a plain add, the hot path. Returns its counter."""
         writer = self._writer
         if writer is None:
             writer = self._open()
@@ -67,7 +69,10 @@ class Journal:
         return counter
 
     def issue(self, effect: Effect) -> int:
-        """Issues any other effect: applies it with the next dot and writes it into the open block; its counter."""
+        """Issues an effect: applies it with the next dot and writes it into the open block.
+
+        Returns its counter.
+        """
         writer = self._open()
         keyspace = self.keyspace
         counter = writer.last + 1
@@ -78,26 +83,29 @@ class Journal:
         return counter
 
     def record(self, record: LocalRecord) -> None:
-        """Applies a local record and writes it down."""
+        """Applies a local record and appends it to the records that wait for a row."""
         apply_local(self.keyspace, record)
         record.put(self._records)
 
     def end_unit(self) -> None:
-        """A command or MULTI is over: here a block may be cut (S1.2)."""
+        """Ends a unit, a command or a MULTI (S1.2). A large block is cut here."""
         if self._writer is not None and self._writer.size() >= self.block_max_bytes:
             self.cut_block()
 
-    # -- rows --------------------------------------------------------------------------------------------------------
+    # -- rows
 
     def has_open(self) -> bool:
         return self._writer is not None or bool(self._records)
 
     def is_empty(self) -> bool:
-        """Whether everything done is in commits."""
+        """Whether everything is in commits, on disk or under way."""
         return not self.rows and self._writer is None and not self._records
 
     def clock_of_next_commit(self) -> Optional[int]:
-        """The least clock that a commit made from now on carries, or None if it would carry nothing (S10.2)."""
+        """The lowest clock that a commit made from now on can carry (S10.2).
+
+        None if a commit would be empty.
+        """
         if self.has_open():
             return self.clock.now_ms
         return self.rows[-1].clock_ms if self.rows else None
@@ -108,11 +116,11 @@ class Journal:
         )
 
     def next_position(self) -> int:
-        """The position that a commit made now would end at."""
+        """The last position of a commit made now."""
         return self.position + (1 if self._writer is not None else 0) + (1 if self._records else 0)
 
     def cut_block(self) -> None:
-        """Closes the open block, and after it the records that arose while it was open."""
+        """Makes a row of the open block, and one of the local records made while it was open."""
         keyspace = self.keyspace
         writer = self._writer
         if writer is not None:
@@ -128,16 +136,16 @@ class Journal:
             self._push(RecordsRow(self.position + 1, self.clock.now_ms, records), len(records))
 
     def push_merged(self, block: Block, source: int) -> None:
-        """A block of a peer, to be stored as it came. The caller applies it."""
+        """Makes a row of a peer's block, unchanged. The caller applies the block."""
         self._push(BlockRow(self.position + 1, self.clock.now_ms, block, source), len(block.body))
 
     def push_snapshot(self, source: int, chunks: list[bytes], vector: Vector) -> None:
-        """Notes that a snapshot was joined here."""
+        """Makes a row of a snapshot that was joined here."""
         row = SnapshotRow(self.position + 1, self.clock.now_ms, source, vector, chunks)
         self._push(row, sum(len(chunk) for chunk in chunks))
 
     def push_clock(self) -> None:
-        """Makes a row that carries nothing but the clock to the disk."""
+        """Makes a row that carries only the clock to the disk."""
         self._push(ClockRow(self.position + 1, self.clock.now_ms), 0)
 
     def _push(self, row: Row, size: int) -> None:
@@ -147,11 +155,11 @@ class Journal:
         self.rows.append(row)
 
     def take_commit(self) -> Optional[Commit]:
-        """Everything not yet in a commit, the open block included; None if there is nothing."""
+        """A commit of all rows and of the open block; None if there is nothing to commit."""
         self.cut_block()
         if not self.rows:
             return None
-        # The clock that a start would find: that of the last row.
+        # A start finds the clock of the last row, so the commit carries the same.
         commit = Commit(
             self.position,
             self.rows,

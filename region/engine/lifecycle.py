@@ -1,12 +1,13 @@
-"""When a region may issue effects: start (S13.6), serving, recovery (S13.7).
+"""The lifecycle of a region: start (S13.6), serving, recovery (S13.7).
 
-Before its first effect after any start, a region asks every other member how many of its effects
-that member holds, and waits for the answers, or until patience ends. A member that holds more puts
-it into recovery: it asks all members what they hold, and leaves when it holds all that the answers
-to one asking hold.
+It decides when the region may issue effects. Before its first effect after any start, a region asks
+every other member how many of its effects that member holds. It waits for all answers or until
+`crdt-start-patience-ms` has passed. If a member holds more of its effects than the region itself,
+the region enters recovery: it asks all members for their vectors, and leaves when it holds
+everything in the answers to one asking.
 
-An asking of the start names the lives of other members that were known when it began. If a life
-that was not known is heard of before the asking is over, another asking begins.
+An asking of the start names the lives of other members that are known when it begins. If the region
+hears of an unknown life before the asking is over, it begins another asking.
 """
 
 from __future__ import annotations
@@ -28,19 +29,22 @@ STARTING: Final = "starting"
 SERVING: Final = "serving"
 RECOVERY: Final = "recovery"
 
-# A recovery that has all answers, and does not hold all that they hold, asks again after so long.
+# A recovery that has all answers but lacks effects in them asks again after this time.
 _ASK_AGAIN_MS: Final = 200
 
 
 class Lifecycle:
-    """The state machine of one region's life. `others` in calls: the members but this one and the lost."""
+    """The state machine of one region's life.
+
+    The argument `others` of its methods are the other members, lost members excluded.
+    """
 
     def __init__(
         self, region_id: int, life: int, recovery: int, clock: EngineClock, patience_ms: int
     ) -> None:
         self.region_id: Final = region_id
         self.life = life
-        # The life in which the recovery began, 0 outside one (durable).
+        # The life in which the recovery began, 0 outside a recovery. It is stored on disk.
         self.recovery = recovery
         self.state = RECOVERY if recovery else STARTING
         # The newest life heard of each other member (S1.3).
@@ -50,18 +54,18 @@ class Lifecycle:
         self._start_ends_ms = clock.steady_ms + patience_ms
         self._start_asking = 1
         self._start_answered: set[int] = set()
-        # -- this region's recovery: its asking, counted anew in every life
+        # -- this region's recovery; each life numbers its askings from 1
         self.asking = 0
         self._asked_ms = 0
         self._asked_with_lives: dict[int, int] = {}
         self._answers: dict[int, RecoveryAnswer] = {}
         self._known_before: set[tuple[int, int]] = set()
-        # -- recoveries that are known, those of others included: (region, life in which it began)
+        # -- known recoveries of any region: (region, life in which the recovery began)
         self.known_recoveries: set[tuple[int, int]] = set()
-        # -- questions of others, and answers to them, to be passed on: of one asker the highest only
+        # -- questions of others and answers to them, to pass on; the highest asking of each asker
         self.questions: dict[int, RecoveryQuestion] = {}
         self.answers: dict[int, dict[int, RecoveryAnswer]] = {}
-        # -- answers to recoveries that wait for this region's disk
+        # -- answers of this region to recoveries, held until their vectors are on its disk
         self.promised: list[PromisedAnswer] = []
         if recovery:
             self.ask()
@@ -70,7 +74,7 @@ class Lifecycle:
         return {**self.lives, self.region_id: self.life}
 
     def tick(self, others: list[int], disk_vector: Vector) -> None:
-        """Ends a start whose patience is over; leaves recovery, or asks again."""
+        """Ends a start whose patience is over, leaves recovery, or asks again."""
         if self.state == STARTING:
             self._try_to_serve(others)
         elif self.state == RECOVERY:
@@ -79,13 +83,13 @@ class Lifecycle:
     # -- start
 
     def start_question(self) -> Optional[StartQuestion]:
-        """The question for every other member; None when the start is over."""
+        """The question to every other member; None if the start is over."""
         if self.state != STARTING:
             return None
         return StartQuestion(self._start_asking, self._known_lives())
 
     def start_answered(self, peer: int, answer: StartAnswer, others: list[int]) -> None:
-        """A member has answered. An answer to a former asking does not count."""
+        """Takes a member's answer. An answer to an earlier asking does not count."""
         self.hear_life(peer, answer.life)
         if answer.number == self._start_asking and answer.life == self.lives.get(peer, 0):
             self._start_answered.add(peer)
@@ -104,17 +108,18 @@ class Lifecycle:
     # -- lives
 
     def hear_life(self, region_id: int, life: int) -> None:
-        """Notes a life of another member; a start asks anew when it was not known (S13.6)."""
+        """Notes a life of another member. If it was unknown, a start asks again (S13.6)."""
         if life > self.lives.get(region_id, 0):
             self.lives[region_id] = life
             self._ask_start_anew()
 
     def hear_own_life(self, life: int, is_own: bool) -> bool:
-        """A peer reports a life of this region. If this process did not begin it, take the next higher one (S1.3).
+        """Takes a life number that a peer reports of this region (S1.3).
 
-        `is_own`: this process may have said the things that are reported of that life. If not, and
-        the number is its own, a former process had the same number: files were put back, and the
-        clock was set back, too. Returns whether a higher life was taken.
+        If this process did not issue that number, it takes the next higher one. `is_own` means that
+        this process may have made the statements reported of that life. If the number is its own
+        but `is_own` is False, an earlier process had the same number: its files were restored and
+        the clock was set back. Returns whether a higher life was taken.
         """
         if life < self.life or (life == self.life and is_own):
             return False
@@ -126,11 +131,17 @@ class Lifecycle:
         return True
 
     def may_have_said(self, heard: Heard, disk_vector: Vector) -> bool:
-        """Whether this process may have said that of itself: it is on its disk, and counts only once it serves."""
+        """Whether this process may have made the statement `heard` about itself.
+
+        Its own statements are covered by its disk, and count only once it serves.
+        """
         return includes(disk_vector, heard.vector) and (self.state == SERVING or not heard.counts)
 
     def may_have_asked(self, question: RecoveryQuestion) -> bool:
-        """Whether this process may have asked that. Once it serves, its askings are over."""
+        """Whether this process may have asked that question.
+
+        Once it serves, its askings are over, and every question may have been one of them.
+        """
         return self.state == SERVING or (
             self.recovery == question.recovery and self.asking >= question.number
         )
@@ -138,7 +149,7 @@ class Lifecycle:
     # -- recovery
 
     def enter_recovery(self) -> None:
-        """Begins a recovery, which begins a life (S1.3)."""
+        """Begins a recovery, and with it a new life (S1.3)."""
         if self.state == RECOVERY:
             return
         self.state = RECOVERY
@@ -147,7 +158,7 @@ class Lifecycle:
         self.ask()
 
     def ask(self) -> None:
-        """Begins another asking, which counts by itself."""
+        """Begins another asking, which needs an answer of every member again."""
         self.asking += 1
         self._asked_ms = self._clock.steady_ms
         self._asked_with_lives = self._known_lives()
@@ -177,7 +188,7 @@ class Lifecycle:
         return needed
 
     def _all_known_before(self, others: list[int]) -> bool:
-        """Whether every answer given in recovery belongs to a recovery heard of before this asking."""
+        """Whether each answer given in recovery is of a recovery known before this asking."""
         return all(
             self._answers[other].recovery == 0
             or (other, self._answers[other].recovery) in self._known_before
@@ -185,7 +196,10 @@ class Lifecycle:
         )
 
     def waited_for(self, others: list[int], disk_vector: Vector) -> list[int]:
-        """The members that recovery waits for: those that have not answered, else those that hold more."""
+        """The members that recovery waits for.
+
+        These are the members that have not answered, else those that hold more than this region.
+        """
         silent = [other for other in others if other not in self._answers]
         if silent:
             return silent
@@ -196,7 +210,7 @@ class Lifecycle:
     # -- questions and answers of recoveries
 
     def hear_question(self, question: RecoveryQuestion) -> bool:
-        """Keeps the highest asking of each asker; True when it is one that this region must answer."""
+        """Keeps the highest asking of each asker. Returns whether this region must answer it."""
         if question.asker == self.region_id:
             return False
         self.known_recoveries.add((question.asker, question.recovery))
@@ -208,7 +222,7 @@ class Lifecycle:
         return True
 
     def hear_answer(self, answer: RecoveryAnswer) -> None:
-        """Takes an answer to this region's asking, and keeps one to another's for passing on."""
+        """Takes an answer to this region's asking, or keeps an answer to pass it on."""
         if answer.recovery:
             self.known_recoveries.add((answer.answerer, answer.recovery))
         if answer.asker == self.region_id:
@@ -223,7 +237,7 @@ class Lifecycle:
             self.answers.setdefault(answer.asker, {})[answer.answerer] = answer
 
     def forget_asker(self, asker: int, life: int) -> None:
-        """An asker counts again: its recovery of that life is over."""
+        """Forgets the question of a region that counts again: its recovery of that life is over."""
         question = self.questions.get(asker)
         if question is not None and question.life <= life:
             del self.questions[asker]

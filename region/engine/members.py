@@ -1,4 +1,4 @@
-"""The regions of the cluster, and which of them is this one (S1.1, S13.8)."""
+"""The table of members: the regions of the cluster (S1.1), and the lost ones (S13.8)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, Optional
 
 
 class Member:
-    """A region of the cluster. A `lost` one is left out of every "every member" (S13.8)."""
+    """A region of the cluster. Rules about "every member" leave out a `lost` member (S13.8)."""
 
     def __init__(self, region_id: int, name: str, lost: bool = False) -> None:
         self.region_id: Final = region_id
@@ -15,19 +15,19 @@ class Member:
 
 
 class Members:
-    """The table of members, which is the same in all regions; `region_id` and `name` are this region's."""
+    """The table of members, equal in all regions. `region_id` and `name` are this region's."""
 
     def __init__(self, cluster: str, region_id: int, name: str, members: list[Member]) -> None:
         self.cluster: Final = cluster
         self.region_id: Final = region_id
         self.name: Final = name
         self.by_id: dict[int, Member] = {member.region_id: member for member in members}
-        # With lost members: the first effect that this region issues after it was told so, or
-        # after its start. 0 without lost members.
+        # Counter of the first effect that this region issues after `member lost`, or after its
+        # start with lost members. 0 without lost members.
         self.first_without_lost = 0
 
     def others(self) -> list[int]:
-        """Every member but this one and the lost."""
+        """The ids of all members except this region and lost members."""
         return [
             member.region_id
             for member in self.by_id.values()
@@ -35,18 +35,18 @@ class Members:
         ]
 
     def lost(self) -> list[int]:
-        """The members that were said to be lost."""
+        """The ids of the lost members."""
         return [member.region_id for member in self.by_id.values() if member.lost]
 
     def named(self, name: str) -> Optional[Member]:
-        """The member of that name."""
+        """The member with that name; None if there is none."""
         for member in self.by_id.values():
             if member.name == name:
                 return member
         return None
 
     def name_of(self, region_id: int) -> str:
-        """The member's name, or its number where there is no such member."""
+        """The member's name, or the id as text if it is no member."""
         member = self.by_id.get(region_id)
         return str(region_id) if member is None else member.name
 

@@ -1,4 +1,4 @@
-"""What comes from peers: blocks (S2), snapshots (S11), and the conflicts of idempotent adds that they bring (S9.2)."""
+"""Merging of blocks (S2) and snapshots (S11) that peers sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from anabranch.region.engine.state import EngineState
 
 
 def merge_blocks(state: EngineState, blocks: list[Block], source: int) -> int:
-    """Applies what of these blocks is not yet covered, in order; how many were applied. Raises a PeerError at the first that is wrong."""
+    """Applies, in order, the blocks that the vector does not cover.
+
+    Returns the number of blocks applied.
+
+    Raises:
+        PeerError: A block is wrong; the blocks before it are applied.
+    """
     merged = 0
     for block in blocks:
         applied = state.keyspace.vector.get(block.origin, 0)
@@ -26,24 +32,26 @@ def merge_blocks(state: EngineState, blocks: list[Block], source: int) -> int:
 
 
 def _check(state: EngineState, block: Block, applied: int) -> None:
-    """Membership (S1.1), no gap (S2.2), the chain (S13.5)."""
+    """Checks membership (S1.1), contiguity (S2.2) and the chain (S13.5)."""
     if block.origin not in state.members.by_id:
         raise NotAMember(
             f"block of region {block.origin}, which is no member of cluster {state.members.cluster}"
         )
     if block.origin == state.members.region_id:
-        # The peer holds an effect of this region that the region does not have itself: it lost it,
+        # The peer holds an effect of this region that the region lacks: the region lost effects,
         # whether its start is over or not.
         state.look_for_loss({block.origin: block.last})
     if block.first != applied + 1 or block.last < block.first:
         state.replication.gaps += 1
         raise SyncGap(
-            f"block {block.first}–{block.last} of region {block.origin} does not follow counter {applied}"
+            f"block {block.first}–{block.last} of region {block.origin} "
+            f"does not follow counter {applied}"
         )
     if chain_after(state.keyspace.chain(block.origin), block.body) != block.chain:
         state.replication.forks += 1
         raise ChainForked(
-            f"the chain of region {block.origin} forks at counter {block.first}: two different contents carry the same counters"
+            f"the chain of region {block.origin} forks at counter {block.first}: "
+            "two different contents carry the same counters"
         )
 
 
@@ -67,7 +75,13 @@ def _merge(state: EngineState, block: Block, source: int) -> None:
 
 
 def join_snapshot(state: EngineState, chunks: list[bytes], source: int) -> None:
-    """Joins a whole staged snapshot in one step (S11.2); its removals of losers go into the same commit (S9.2)."""
+    """Joins a whole staged snapshot in one step (S11.2).
+
+    The removals of losing idempotent adds, which follow, go into the same commit (S9.2).
+
+    Raises:
+        PeerError: The snapshot is malformed, forks a chain, or knows a region that is not a member.
+    """
     try:
         other = read_snapshot(chunks, state.keyspace.limits)
     except Malformed as error:
@@ -75,7 +89,8 @@ def join_snapshot(state: EngineState, chunks: list[bytes], source: int) -> None:
     unknown = [region_id for region_id in other.vector if region_id not in state.members.by_id]
     if unknown:
         raise NotAMember(
-            f"the snapshot knows region {unknown[0]}, which is no member of cluster {state.members.cluster}"
+            f"the snapshot knows region {unknown[0]}, "
+            f"which is no member of cluster {state.members.cluster}"
         )
     for region_id, counter in other.vector.items():
         if counter == state.keyspace.vector.get(region_id, 0) and other.chain(
@@ -83,7 +98,8 @@ def join_snapshot(state: EngineState, chunks: list[bytes], source: int) -> None:
         ) != state.keyspace.chain(region_id):
             state.replication.forks += 1
             raise ChainForked(
-                f"the chain of region {region_id} forks: the snapshot has another value at counter {counter}"
+                f"the chain of region {region_id} forks: "
+                f"the snapshot has another value at counter {counter}"
             )
     state.look_for_loss(other.vector)
     state.journal.cut_block()

@@ -1,4 +1,4 @@
-"""What the engine hands out between calls: late replies, and requests that commands made."""
+"""Outputs of the engine that the driver takes: late replies, and requests made by commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anabranch.region.engine.session import Session
 
 
 class LateReply:
-    """A reply that comes later than its command."""
+    """The reply of a command that had waited."""
 
     def __init__(self, session: Session, reply: Reply) -> None:
         self.session: Final = session
@@ -17,7 +17,7 @@ class LateReply:
 
 
 class LinkRequest:
-    """What CRDT.LINK asked for: `action` is "UP", "DOWN" or "DELAY"."""
+    """A request of CRDT.LINK: `action` is "UP", "DOWN" or "DELAY"."""
 
     def __init__(self, peer: int, action: str, delay_ms: int) -> None:
         self.peer: Final = peer
@@ -26,7 +26,7 @@ class LinkRequest:
 
 
 class Outbox:
-    """Each list is emptied by whoever takes it."""
+    """The outputs since the last call of each `take` method, which empties its list."""
 
     def __init__(self) -> None:
         self.replies: list[LateReply] = []
@@ -35,11 +35,11 @@ class Outbox:
         self.link_requests: list[LinkRequest] = []
         self.sessions_to_close: list[int] = []
         self.shutdown_requested = False
-        # DEBUG SLEEP: for how long everything stops.
+        # DEBUG SLEEP: how long to block the process, in ms.
         self.sleep_ms = 0
 
     def answer(self, session: Session, reply: Reply) -> None:
-        """Gives a session that waits its reply, or none if it asked for none (CLIENT REPLY)."""
+        """Sends a waiting session its reply, unless CLIENT REPLY suppresses it."""
         session.waiting = False
         if session.reply_mode != "on":
             if session.reply_mode == "skip":
@@ -48,12 +48,12 @@ class Outbox:
         self.replies.append(LateReply(session, reply))
 
     def hold(self, session: Session, reply: Reply, position: int) -> None:
-        """Keeps a reply until `position` is on disk."""
+        """Holds a reply until `position` is on disk."""
         session.waiting = True
         self.held.append((position, LateReply(session, reply)))
 
     def release(self, position: int) -> None:
-        """Rows up to `position` are on disk: lets go the replies that waited for them."""
+        """Rows up to `position` are on disk: sends the replies that waited for them."""
         kept: list[tuple[int, LateReply]] = []
         for needed, late in self.held:
             if needed <= position:
@@ -63,38 +63,38 @@ class Outbox:
         self.held = kept
 
     def drop_held(self) -> None:
-        """A commit failed: whoever waits for one is disconnected (S13.4)."""
+        """A commit failed: disconnects the clients whose replies are held (S13.4)."""
         self.sessions_to_close += [late.session.session_id for _, late in self.held]
         self.held = []
 
     def forget(self, session: Session) -> None:
-        """A client is gone."""
+        """Drops the held replies of a client that is gone."""
         self.held = [held for held in self.held if held[1].session is not session]
 
     def take_replies(self) -> list[LateReply]:
-        """The replies that came later than their commands, in order."""
+        """The late replies, in order."""
         if not self.replies:
             return []
         replies, self.replies = self.replies, []
         return replies
 
     def take_sessions_to_close(self) -> list[int]:
-        """Sessions that are to be disconnected."""
+        """The ids of the sessions to disconnect."""
         closing, self.sessions_to_close = self.sessions_to_close, []
         return closing
 
     def take_link_requests(self) -> list[LinkRequest]:
-        """What CRDT.LINK asked for since the last call."""
+        """The requests of CRDT.LINK since the last call."""
         requests, self.link_requests = self.link_requests, []
         return requests
 
     def take_sleep_ms(self) -> int:
-        """For how long everything is to stop; 0: not at all."""
+        """How long to block the process, in ms; 0: not at all."""
         sleep_ms, self.sleep_ms = self.sleep_ms, 0
         return sleep_ms
 
     def is_urgent(self) -> bool:
-        """Whether something is to be handed out before the next tick."""
+        """Whether the driver must take an output before the next tick."""
         return bool(
             self.replies or self.sessions_to_close or self.shutdown_requested or self.sleep_ms
         )

@@ -1,4 +1,4 @@
-"""What the engine knows of the links with each other region: for CRDT.PEERS, rounds and WAIT."""
+"""The state of the links with each other region, for CRDT.PEERS, sync rounds and WAIT."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from anabranch.crdt.vector import Vector
 
 
 class PeerStatus:
-    """The link that receives from one peer, and the one by which that peer receives from here."""
+    """The link that receives from one peer, and the link by which that peer receives from here."""
 
     def __init__(self, peer: int) -> None:
         self.peer: Final = peer
         self.state = "connecting"
         self.detail = ""
-        # By CRDT.LINK … DOWN: nothing of it is applied.
+        # Set by CRDT.LINK … DOWN: messages of the peer are not applied.
         self.is_down = False
         self.delay_ms = 0
         self.receives_from_here = False
-        # What it has on its disk, as said on the connection that is open.
+        # The vector on the peer's disk, as reported on the open connection.
         self.acknowledged: Vector = {}
 
 
@@ -31,11 +31,11 @@ class Peers:
         self.receiver_count = 0
 
     def receivers(self) -> list[PeerStatus]:
-        """The peers that receive from here."""
+        """The peers that receive from this region."""
         return [status for status in self.by_id.values() if status.receives_from_here]
 
     def receives(self, peer: int, receives: bool) -> None:
-        """A peer begins, or ceases, to receive from here."""
+        """Notes that a peer begins or ceases to receive from this region."""
         status = self.by_id[peer]
         status.receives_from_here = receives
         status.acknowledged = {}

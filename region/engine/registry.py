@@ -1,4 +1,4 @@
-"""All commands in one table."""
+"""The command table, collected from the command modules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from anabranch.region.engine.commands import (
     transactions,
     trimming,
     xcfgset,
-)  # fmt: skip
+)
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
@@ -28,8 +28,22 @@ from anabranch.region.engine.table import Command
 def commands() -> dict[bytes, Command[EngineState]]:
     """Every command by its name in upper case."""
     rows = [
-        adding.COMMANDS, reading.COMMANDS, groups.COMMANDS, group_reading.COMMANDS, pending.COMMANDS, stream_info.COMMANDS, keys.COMMANDS,
-        expiry.COMMANDS, transactions.COMMANDS, replication.COMMANDS, connection.COMMANDS, client.COMMANDS, introspection.COMMANDS,
-        configuration.COMMANDS, operating.COMMANDS, trimming.COMMANDS, xcfgset.COMMANDS,
-    ]  # fmt: skip
+        adding.COMMANDS,
+        reading.COMMANDS,
+        groups.COMMANDS,
+        group_reading.COMMANDS,
+        pending.COMMANDS,
+        stream_info.COMMANDS,
+        keys.COMMANDS,
+        expiry.COMMANDS,
+        transactions.COMMANDS,
+        replication.COMMANDS,
+        connection.COMMANDS,
+        client.COMMANDS,
+        introspection.COMMANDS,
+        configuration.COMMANDS,
+        operating.COMMANDS,
+        trimming.COMMANDS,
+        xcfgset.COMMANDS,
+    ]
     return {command.key: command for group in rows for command in group}

@@ -1,4 +1,4 @@
-"""The newest removals that this region applied, so that it can explain why an entry or a group is not there."""
+"""The newest removals that this region applied, so that `CRDT.EXPLAIN` can explain absences."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import Final
 from anabranch.crdt import effects as fx
 from anabranch.crdt.vector import Vector
 
+# Removals remembered, removals returned for one key, and dots remembered of one removal.
 REMEMBERED: Final = 4096
-REMOVALS_SHOWN: Final = 128  # of one key
-DOTS_REMEMBERED: Final = 64  # of one removal
+REMOVALS_SHOWN: Final = 128
+DOTS_REMEMBERED: Final = 64
 
 
 class Removal:
-    """One applied effect that removes. `taken` is what it had seen: region_id → highest counter, or the dots it names."""
+    """One applied effect that removes entries or groups.
+
+    `taken` is the vector that it had observed or the prefix that it removes: region_id → highest
+    counter. `dots` are the dots that it names. An empty `key` means every key.
+    """
 
     def __init__(
         self,
@@ -26,7 +31,7 @@ class Removal:
         dots: list[tuple[int, int]],
         group: bytes,
     ) -> None:
-        self.key = key  # empty: every key
+        self.key = key
         self.kind = kind
         self.origin = origin
         self.counter = counter
@@ -42,7 +47,7 @@ class Removals:
         self.kept: deque[Removal] = deque(maxlen=REMEMBERED)
 
     def note(self, effect: fx.Effect, origin: int, counter: int) -> None:
-        """Remembers an effect, if it removes something."""
+        """Remembers an effect if it is a removal."""
         if isinstance(effect, fx.RemoveEntries):
             self.kept.append(
                 Removal(effect.key, "XDEL", origin, counter, {}, effect.dots[:DOTS_REMEMBERED], b"")
@@ -61,6 +66,6 @@ class Removals:
             )
 
     def of(self, key: bytes) -> list[Removal]:
-        """The newest that bear on a key, oldest first."""
+        """The newest removals that affect a key, oldest first."""
         found = [removal for removal in self.kept if not removal.key or removal.key == key]
         return found[-REMOVALS_SHOWN:]

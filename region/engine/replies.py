@@ -1,8 +1,8 @@
-"""What a command answers, as values; `region.resp.encoder` turns them into RESP2 or RESP3.
+"""Replies of commands, as values; `region.resp.encoder` encodes them as RESP2 or RESP3.
 
-A reply is one of: `None` (null), `int`, `float` (RESP3 double, RESP2 bulk string), `bool` (RESP3 boolean, RESP2 1/0),
-`bytes` (bulk string), `list` (array of replies), or one of the classes below.
-Command handlers choose the type, never the bytes (STYLE 10).
+A reply is one of: `None` (null), `int`, `float` (RESP3 double, RESP2 bulk string), `bool` (RESP3
+boolean, RESP2 1/0), `bytes` (bulk string), `list` (array of replies), or one of the classes below.
+Command handlers choose the type, never the bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ErrorReply:
     """A RESP error.
 
     `message` begins with its code, e.g. ``ERR syntax error``, without the leading ``-``.
-    `reflects_nothing`: it tells nothing of the region's state but that its disk fails (S13.4).
+    `reflects_nothing`: it depends on no state of the region except that its disk fails (S13.4).
     """
 
     def __init__(self, message: str, reflects_nothing: bool = False) -> None:
@@ -55,11 +55,14 @@ class VerbatimText:
 
 
 class ReplyLater:
-    """Not a reply: the answer follows through `Engine.take_replies` (a blocked command, or one that waits for a commit)."""
+    """Not a reply: the reply follows through `Engine.take_replies`.
+
+    A blocked command returns it, and a command that waits for a commit.
+    """
 
 
 class NoReply:
-    """Nothing is sent (CLIENT REPLY OFF and SKIP)."""
+    """No reply is sent (CLIENT REPLY OFF and SKIP)."""
 
 
 Reply = Union[
@@ -88,7 +91,7 @@ NO_REPLY: Final = NoReply()
 
 
 class CommandError(Exception):
-    """A client's mistake: its text is the RESP error that the client gets, e.g. ``ERR syntax error``."""
+    """A client error. `message` is the RESP error for the client, e.g. ``ERR syntax error``."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

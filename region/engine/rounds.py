@@ -1,4 +1,9 @@
-"""Commits and sync rounds (S2.4, S2.5, S13.2): when to commit, what a round announces, who is answered afterwards."""
+"""Commits and sync rounds (S2.4, S2.5, S13.2).
+
+This module decides when to commit and when a sync round begins, issues the acknowledgements that a
+round announces (S8.1), makes attestations, and answers the commands that wait for commits and
+rounds.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +20,10 @@ from anabranch.region.engine.waiting import ReceiversWaiter, RoundWaiter, Vector
 
 
 class Attestation:
-    """What this region may say of itself once `position` is on its disk: vector, clock and digest taken in one step (S2.4).
+    """Vector, clock and digest of this region, taken in one step (S2.4).
 
-    `digest` is empty when it was not asked for, or would have taken too long now. `counts` is False before the start is over and in
+    The region may send them once `position` is on its disk. `digest` is empty if it was not wanted,
+    or if too many entries remain to be hashed. `counts` is False before the end of the start and in
     recovery (S13.6).
     """
 
@@ -33,7 +39,7 @@ class Attestation:
 
 
 def attest(state: EngineState, digest_entries_max: int) -> Attestation:
-    """Makes an attestation. Its digest hashes about so many entries at most; 0: it has no digest."""
+    """Makes an attestation, hashing about `digest_entries_max` entries at most; 0: no digest."""
     digest = b""
     if digest_entries_max and state.keyspace.hash_some(digest_entries_max):
         digest = state.keyspace.digest()
@@ -49,7 +55,11 @@ def attest(state: EngineState, digest_entries_max: int) -> Attestation:
 
 
 def is_round_due(state: EngineState) -> bool:
-    """A round begins at most every crdt-sync-interval-ms (CRDT.SYNC: at once), and never while nobody receives from here (S2.5)."""
+    """Whether a round may begin (S2.5).
+
+    A round begins at most every crdt-sync-interval-ms, or at once after CRDT.SYNC, and never while
+    no peer receives from this region.
+    """
     if state.peers.receiver_count == 0:
         return False
     return (
@@ -60,7 +70,7 @@ def is_round_due(state: EngineState) -> bool:
 
 
 def wants_commit(state: EngineState) -> bool:
-    """Whether a commit should begin now, if none is under way."""
+    """Whether to begin a commit now, provided that none is under way."""
     journal = state.journal
     if state.disk.meta_changes:
         return True
@@ -83,7 +93,7 @@ def wants_commit(state: EngineState) -> bool:
 
 
 def take_commit(state: EngineState) -> Optional[Commit]:
-    """Begins a round if one is due, and returns what to write; None when there is nothing to write."""
+    """Begins a round if one is due, and returns the commit; None if there is nothing to write."""
     if is_round_due(state):
         _begin_round(state)
     commit = state.journal.take_commit()
@@ -103,7 +113,7 @@ def _begin_round(state: EngineState) -> None:
         announce(state)
     for waiter in state.waiting.waiters:
         if isinstance(waiter, RoundWaiter):
-            waiter.has_begun = True  # the commit that follows gives the position
+            waiter.has_begun = True  # The commit that follows sets its position.
 
 
 def announce(state: EngineState) -> None:
@@ -120,7 +130,7 @@ def announce(state: EngineState) -> None:
             state.writer.issue(Acknowledge(key, name, group.create_dots(), spans))
             state.journal.end_unit()
             state.replication.acknowledgements += 1
-    # Its own announcement makes nothing further announceable.
+    # The announcements just issued marked their groups again, but leave nothing to announce.
     state.keyspace.acknowledgeable = {}
 
 
@@ -133,11 +143,11 @@ def anything_announceable(state: EngineState) -> bool:
     return False
 
 
-# -- who waits -------------------------------------------------------------------------------------------------------
+# -- waiting commands
 
 
 def judge_waiters(state: EngineState) -> None:
-    """Answers those that have what they wait for, or whose time is over."""
+    """Answers the waiting commands whose condition holds or whose time is over."""
     kept: list[Waiter] = []
     for waiter in state.waiting.waiters:
         done = _is_done(state, waiter)
@@ -161,7 +171,7 @@ def _is_done(state: EngineState, waiter: Waiter) -> bool:
 
 
 def _is_round_over(state: EngineState, waiter: RoundWaiter) -> bool:
-    """Whether every region that receives from here has acknowledged the vector of the round, and nothing announceable waits."""
+    """Whether every receiving peer acknowledged the round's vector, and nothing is announceable."""
     if waiter.position < 0 or state.disk.position < waiter.position:
         return False
     receivers = state.peers.receivers()

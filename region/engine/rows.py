@@ -1,6 +1,6 @@
-"""Rows of the effect log, and commits, which are runs of them (S13.1).
+"""Rows of the effect log, and commits, which are runs of rows (S13.1).
 
-A row is one of four kinds, each a class of its own. Positions number the rows: 1, 2, 3 and so on.
+A row has one of four kinds, each a class. Positions number the rows: 1, 2, 3 and so on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from anabranch.crdt.vector import Vector
 
 
 class Row:
-    """What all kinds have: `clock_ms` is the region's clock when the row was made (S10.2)."""
+    """The common part of all rows. `clock_ms` is the region's clock when it was made (S10.2)."""
 
     def __init__(self, position: int, clock_ms: int) -> None:
         self.position: Final = position
@@ -20,7 +20,7 @@ class Row:
 
 
 class BlockRow(Row):
-    """A block. `source` is 0 for one that this region issued, else the peer it was merged from."""
+    """A block. `source` is 0 if this region issued it, else the id of the peer that sent it."""
 
     def __init__(self, position: int, clock_ms: int, block: Block, source: int) -> None:
         super().__init__(position, clock_ms)
@@ -29,7 +29,7 @@ class BlockRow(Row):
 
 
 class RecordsRow(Row):
-    """Local records, encoded one after the other. They arose while the block before was open."""
+    """Local records, encoded one after the other, made while the preceding block was open."""
 
     def __init__(self, position: int, clock_ms: int, records: bytes) -> None:
         super().__init__(position, clock_ms)
@@ -37,7 +37,10 @@ class RecordsRow(Row):
 
 
 class SnapshotRow(Row):
-    """A snapshot of `source` was joined here (S11.2). Its chunks are stored, so that a start can join it again."""
+    """A snapshot from the region `source` that was joined here (S11.2).
+
+    Its chunks are stored, so that a start can join it again.
+    """
 
     def __init__(
         self, position: int, clock_ms: int, source: int, vector: Vector, chunks: list[bytes]
@@ -49,11 +52,14 @@ class SnapshotRow(Row):
 
 
 class ClockRow(Row):
-    """Nothing but the clock, which it carries to the disk."""
+    """A row without content: it carries only the clock to the disk."""
 
 
 class Commit:
-    """Rows to write in one transaction, and what is on disk once they are."""
+    """Rows to write in one transaction.
+
+    `position`, `vector`, `chains` and `clock_ms` are those on disk once the rows are written.
+    """
 
     def __init__(
         self,
@@ -68,5 +74,5 @@ class Commit:
         self.vector: Final = vector
         self.chains: Final = chains
         self.clock_ms: Final = clock_ms
-        # Facts of identity to store besides: life, recovery, lost members.
+        # Meta rows to store in the same transaction: life, recovery, lost members.
         self.meta: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""The engine's side of one client connection: what commands remember between calls."""
+"""The engine's side of one client connection: the state that commands keep between calls."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Final, Optional
 
 
 class Transaction:
-    """What MULTI has queued, and what WATCH remembers.
+    """The commands queued by MULTI, and the keys watched by WATCH.
 
-    `queued` is None outside a transaction. After `has_failed` (a queued command was wrong) EXEC
-    answers EXECABORT. `watched`: key → number of its last change when it was watched (S10.7).
+    `queued` is None outside a transaction. `has_failed` means that queueing refused a command: EXEC
+    then answers EXECABORT. `watched` maps a key to the number of its last change when it was
+    watched (S10.7).
     """
 
     def __init__(self) -> None:
@@ -33,10 +34,10 @@ class Transaction:
 
 
 class Session:
-    """State of one client connection; the server keeps the socket, the engine keeps this.
+    """The engine's state of one client connection. The socket belongs to the server.
 
-    The server reads `protocol` (2 or 3) to encode, stops taking commands while `waiting`, and closes after
-    writing everything when `closing`.
+    The client connection encodes replies for `protocol` (2 or 3), executes no commands while
+    `waiting`, and closes after sending all output once `closing`.
     """
 
     def __init__(self, session_id: int, address: str, local_address: str, now_ms: int) -> None:
@@ -60,6 +61,6 @@ class Session:
         self.transaction: Final = Transaction()
         # Counter of the last effect that this connection issued (WAIT).
         self.write_counter = 0
-        # Kept by the server, shown by CLIENT LIST: bytes unparsed and unsent.
+        # Unparsed and unsent bytes. The client connection sets them, CLIENT LIST shows them.
         self.query_bytes = 0
         self.output_bytes = 0

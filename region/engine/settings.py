@@ -1,4 +1,7 @@
-"""Every setting: its name, type, default and bounds. Flags, TOML, environment, CONFIG GET/SET and docs derive from this table."""
+"""The table of all settings: name, type, default and bounds.
+
+Flags, TOML keys, environment variables, CONFIG GET/SET and docs derive from it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,11 @@ Value = Union[int, str]
 
 
 class Setting:
-    """One setting. `minimum` and `maximum` bound an integer; `choices` a string; `mutable` says whether CONFIG SET may change it."""
+    """One setting.
+
+    `text` describes it. `minimum` and `maximum` bound an integer, `choices` are the values of a
+    string. CONFIG SET may change the setting if it is `mutable`. `is_bytes`: the integer is a size.
+    """
 
     def __init__(
         self,
@@ -32,7 +39,11 @@ class Setting:
         self.is_bytes = is_bytes
 
     def parse(self, text: str) -> Value:
-        """The value that `text` stands for; ValueError says what would be right. Sizes take Redis's units (``64mb``)."""
+        """Parses a value. Sizes may have Redis's units (``64mb``).
+
+        Raises:
+            ValueError: `text` is not a valid value. The message names the expected form.
+        """
         if isinstance(self.default, str):
             if self.choices is not None and text.lower() not in self.choices:
                 raise ValueError(f"{self.name} must be one of: {', '.join(self.choices)}")
@@ -40,7 +51,8 @@ class Setting:
         number = _parse_size(text) if self.is_bytes else _parse_integer(text)
         if number is None:
             raise ValueError(
-                f"{self.name} must be {'a memory size such as 64mb' if self.is_bytes else 'an integer'}, not '{text}'"
+                f"{self.name} must be "
+                f"{'a memory size such as 64mb' if self.is_bytes else 'an integer'}, not '{text}'"
             )
         if not self.minimum <= number <= self.maximum:
             raise ValueError(
@@ -79,7 +91,7 @@ ALL: list[Setting] = [
     Setting(
         "crdt-xadd-id-uniqueness-mode",
         "strict",
-        "Which IDs XADD takes (S4.2).",
+        "Which IDs XADD accepts (S4.2).",
         choices=["strict", "semi-strict", "liberal"],
     ),
     Setting(
@@ -98,7 +110,8 @@ ALL: list[Setting] = [
     Setting(
         "stream-idmp-duration",
         100,
-        "Seconds for which a repeated idempotent add is answered, in streams without XCFGSET (S9.1).",
+        "Seconds for which a repeated idempotent add is answered with the first entry's ID, in "
+        "streams without XCFGSET (S9.1).",
         minimum=1,
         maximum=86400,
     ),
@@ -119,7 +132,8 @@ ALL: list[Setting] = [
     Setting(
         "appendfsync",
         "everysec",
-        "When a client is answered (S13.2).",
+        "When a reply leaves: after its commit (always), or at once with a commit within a second "
+        "(everysec) or with the next sync round (no) (S13.2).",
         choices=["always", "everysec", "no"],
     ),
     Setting(
@@ -132,48 +146,51 @@ ALL: list[Setting] = [
     Setting(
         "crdt-unit-max-bytes",
         64 << 20,
-        "Bytes of one MULTI or RENAME (S1.2).",
+        "Most bytes of one MULTI or RENAME (S1.2).",
         minimum=1,
         is_bytes=True,
     ),
     Setting(
         "crdt-log-max-bytes",
         1 << 30,
-        "Effect log kept for peers; a peer that needs more pulls a snapshot (S14).",
+        "Most bytes of the effect log kept for peers; a peer that needs older effects pulls a "
+        "snapshot (S14).",
         is_bytes=True,
     ),
-    Setting("crdt-log-max-effects", 0, "The same, counted in effects; 0: no such limit."),
+    Setting(
+        "crdt-log-max-effects", 0, "Most effects of the effect log kept for peers; 0: no limit."
+    ),
     Setting(
         "crdt-log-tail-max-bytes",
         16 << 20,
-        "Newest blocks of the log kept in memory, from which peers that keep up are served.",
+        "Bytes of the newest blocks kept in memory, from which peers that keep up are served.",
         minimum=1,
         is_bytes=True,
     ),
     Setting(
         "crdt-uncommitted-max-bytes",
         256 << 20,
-        "Bytes that may wait for the disk; above that writes are refused (S14).",
+        "Most bytes that may wait for the disk; above this, writes are refused (S14).",
         minimum=1,
         is_bytes=True,
     ),
     Setting(
         "crdt-checkpoint-interval-ms",
         2000,
-        "How often changed keys are written to the checkpoint.",
+        "Least time between the beginnings of two checkpoints.",
         minimum=1,
     ),
     Setting(
         "crdt-checkpoint-max-bytes",
         8 << 20,
-        "A checkpoint also begins when the log has grown by this.",
+        "A checkpoint begins early when the log has grown by so many bytes.",
         minimum=1,
         is_bytes=True,
     ),
     Setting(
         "crdt-slice-max-bytes",
         1 << 20,
-        "Bytes of one checkpoint slice (S13.1).",
+        "Bytes after which a checkpoint slice ends (S13.1).",
         minimum=1,
         is_bytes=True,
     ),
@@ -185,7 +202,7 @@ ALL: list[Setting] = [
     Setting(
         "crdt-link-silence-ms",
         10000,
-        "After how long without a message a link counts as dead and is dialled anew.",
+        "Time without a message after which a link counts as dead and is dialled again.",
         minimum=1,
     ),
     Setting("crdt-reconnect-min-ms", 50, "First pause before a link is dialled again.", minimum=1),
@@ -195,37 +212,41 @@ ALL: list[Setting] = [
     Setting(
         "crdt-start-patience-ms",
         2000,
-        "How long a start waits for what members hold of this region (S13.6).",
+        "Longest time that a start waits for the answers of the other members (S13.6).",
     ),
     Setting(
         "crdt-snapshot-patience-ms",
         5000,
-        "How long no link may bring a region nearer before it asks for a snapshot (S11.1).",
+        "Time without progress on any link after which a region asks for a snapshot (S11.1).",
     ),
     Setting(
         "crdt-body-patience-ms",
         200,
-        "After a header, how long to wait for its block before asking for the body (S2.3).",
+        "Time after a header without its block, after which the body is requested (S2.3).",
     ),
     Setting(
         "crdt-expiry-grace-ms",
         60000,
-        "After a deadline, how long only the winner's region may issue the removal (S10.3).",
+        "Time after a deadline in which only the winner's region may issue the removal (S10.3).",
     ),
     Setting(
-        "crdt-batch-max-bytes", 1 << 20, "Bytes in one sync message.", minimum=1, is_bytes=True
+        "crdt-batch-max-bytes",
+        1 << 20,
+        "Bytes of blocks in one sync message; a larger block is split.",
+        minimum=1,
+        is_bytes=True,
     ),
     Setting(
         "crdt-window-max-bytes",
         8 << 20,
-        "Bytes sent to a peer and not yet acknowledged.",
+        "Most bytes sent to a peer and not yet acknowledged.",
         minimum=1,
         is_bytes=True,
     ),
     Setting(
         "crdt-snapshot-max-bytes",
         4 << 30,
-        "Bytes of a staged snapshot that this region accepts.",
+        "Most bytes of a staged snapshot that this region accepts.",
         minimum=1,
         is_bytes=True,
     ),
@@ -233,18 +254,21 @@ ALL: list[Setting] = [
     Setting(
         "crdt-collect-interval-ms",
         500,
-        "How often what was kept until stable is looked through (S6.2, S9.2, S10.6).",
+        "Time between two searches for data that has become stable and can be dropped (S6.2, "
+        "S9.2, S10.6).",
         minimum=1,
     ),
     Setting(
-        "crdt-tombstone-alarm", 100000, "Group tombstones above which an alarm is raised (S6.2)."
+        "crdt-tombstone-alarm",
+        100000,
+        "Number of group tombstones above which an alarm is raised (S6.2).",
     ),
     # Clients
-    Setting("maxclients", 10000, "Client connections.", minimum=1),
+    Setting("maxclients", 10000, "Most client connections.", minimum=1),
     Setting(
         "client-query-buffer-limit",
         64 << 20,
-        "Bytes of one client's unparsed input.",
+        "Most bytes of one client's unparsed input.",
         minimum=1 << 10,
         is_bytes=True,
     ),
@@ -255,12 +279,16 @@ ALL: list[Setting] = [
         is_bytes=True,
     ),
     Setting(
-        "proto-max-bulk-len", 512 << 20, "Bytes of one argument.", minimum=1 << 10, is_bytes=True
+        "proto-max-bulk-len",
+        512 << 20,
+        "Most bytes of one argument.",
+        minimum=1 << 10,
+        is_bytes=True,
     ),
     Setting("timeout", 0, "Seconds after which an idle client is closed; 0: never."),
     Setting("tcp-keepalive", 300, "Seconds between keep-alive probes to clients."),
     Setting("requirepass", "", "Password that AUTH must give; empty: none."),
-    # Shown because tools ask for them
+    # Settings that cannot change, present because tools ask for them
     Setting("appendonly", "yes", "Always yes.", choices=["yes"], mutable=False),
     Setting("save", "", "Always empty: the log is the persistence.", mutable=False),
     Setting("databases", 1, "Always 1.", mutable=False),
@@ -272,7 +300,10 @@ BY_NAME: dict[str, Setting] = {setting.name: setting for setting in ALL}
 
 
 class Settings:
-    """The values in force, by name. `changes` counts changes, so that hot paths may keep copies of what they need."""
+    """The current values, by name.
+
+    `changes` counts changes, so that hot paths can keep copies of values and notice a change.
+    """
 
     def __init__(self, values: Optional[dict[str, Value]] = None) -> None:
         self.values: dict[str, Value] = {setting.name: setting.default for setting in ALL}
@@ -281,7 +312,12 @@ class Settings:
             self.set(name, str(value))
 
     def set(self, name: str, text: str) -> None:
-        """Parses and sets; KeyError for an unknown name, ValueError with a clear text for a wrong value."""
+        """Parses and sets a value.
+
+        Raises:
+            KeyError: No setting has that name.
+            ValueError: The value is wrong. The message names the expected form.
+        """
         self.values[name] = BY_NAME[name].parse(text)
         self.changes += 1
 
@@ -297,7 +333,7 @@ class Settings:
 
 
 class CachedSettings:
-    """Copies of the settings that hot paths read. `seen` is the `Settings.changes` that they are of."""
+    """Copies of the settings that hot paths read. `seen` is `Settings.changes` at the copying."""
 
     def __init__(self, settings: Settings) -> None:
         self.seen = -1
@@ -307,7 +343,7 @@ class CachedSettings:
         self.refresh(settings)
 
     def refresh(self, settings: Settings) -> None:
-        """Takes the values in force."""
+        """Copies the current values."""
         self.seen = settings.changes
         self.id_mode = settings.text("crdt-xadd-id-uniqueness-mode")
         self.is_always = settings.text("appendfsync") == "always"

@@ -1,4 +1,7 @@
-"""Causal stability (S1, S6.2): what every member is known to have on disk, with nothing older in flight."""
+"""Causal stability (S1, S6.2).
+
+A dot is stable when every member is known to have it on disk and to have nothing older in flight.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,33 @@ from anabranch.crdt.vector import Vector, covers, minimum, raise_to
 
 
 class Stability:
-    """The newest that is known of each other region, and what of it counts."""
+    """The newest statement heard of each other region, and the part that counts for stability."""
 
     def __init__(self) -> None:
         self.heard: dict[int, Heard] = {}
-        # What counts: vectors of regions whose effects up to that vector are applied here, and the clocks said with them.
+        # The statements that count: vectors of regions whose own effects up to that vector are
+        # applied here, and the clocks reported with them (ms).
         self.counted: dict[int, Vector] = {}
         self.clocks_ms: dict[int, int] = {}
-        # Regions said to be lost: what others hold of theirs may still be on its way here, and nobody else will say so (S13.8).
+        # Lost members (S13.8). Their effects that others hold may still be in flight to this
+        # region. Since lost members report no vectors, a vector of another region counts only when
+        # the effects of lost members that it covers are applied here, too.
         self.lost: list[int] = []
-        # Heard but not yet countable, oldest first. Only the oldest and the newest are kept, so it is bounded and still moves.
+        # Statements that do not count yet, oldest first. Only the oldest and the newest of a region
+        # are kept: that bounds the list, and the oldest can still begin to count.
         self._waiting: dict[int, list[Heard]] = {}
 
     def hear(self, heard: Heard) -> bool:
-        """Takes what was passed on of a region, unless it is older than what is known; whether it was news."""
+        """Takes a statement about a region, unless it is older than the known one.
+
+        Returns whether it was new.
+        """
         known = self.heard.get(heard.region_id)
         if known is not None and heard.life < known.life:
             return False
         if known is None or heard.life > known.life:
-            # A higher life throws away what was heard of a lower one: it may claim what a restore lost.
+            # A higher life replaces all statements of a lower one, which may claim effects that a
+            # restore lost (S6.2).
             self.heard[heard.region_id] = Heard(
                 heard.region_id, heard.life, heard.counts, dict(heard.vector), heard.clock_ms
             )
@@ -54,7 +65,10 @@ class Stability:
         return True
 
     def count(self, applied: Vector) -> None:
-        """Lets those vectors count whose region's own effects up to them are applied here, and those of lost regions."""
+        """Lets statements count whose vectors are covered here as `counted` and `lost` require.
+
+        `applied` is the vector of all effects applied here.
+        """
         for region_id in list(self._waiting):
             waiting = self._waiting[region_id]
             while waiting and all(
@@ -68,11 +82,14 @@ class Stability:
                 del self._waiting[region_id]
 
     def stable(self, others: list[int], own: Vector) -> Vector:
-        """What all `others` and this region have on disk; empty while one of them has not been heard to count."""
+        """The vector that all `others` and this region have on disk.
+
+        Empty while a member has no statement that counts. `own` is the vector on this disk.
+        """
         return minimum([own] + [self.counted.get(region_id, {}) for region_id in others])
 
     def all_hold(self, others: list[int], region_id: int, counter: int) -> bool:
-        """Whether every one of `others` is known to hold that dot, by what counts here."""
+        """Whether a counting statement of each of `others` covers the dot (region_id, counter)."""
         return all(covers(self.counted.get(other, {}), region_id, counter) for other in others)
 
     def all_clocks_past(self, others: list[int], at_ms: int) -> bool:

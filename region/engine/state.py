@@ -1,6 +1,6 @@
-"""The parts of an engine, which all its rooms and all commands share.
+"""The parts of an engine, which all its modules and all commands share.
 
-Each part has a name and a file of its own. What asks several parts at once is a method here.
+Each part has a module of its own. Functions that need several parts are methods of `EngineState`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from anabranch.region.engine.writer import Writer
 
 
 class EngineState:
-    """See the class of each part."""
+    """The parts of one engine. The class of each part describes it."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class EngineState:
         # Every command by its name in upper case.
         self.commands: Final = commands
         self.started_ms: Final = self.clock.now_ms
-        # What only the process knows, by the names of INFO's fields.
+        # Facts that only the process knows, by INFO field name.
         self.process_facts: dict[str, str] = {}
         self.refresh_settings()
         self.note_lost()
@@ -75,18 +75,20 @@ class EngineState:
     # -- members and stability
 
     def note_lost(self) -> None:
-        """Members were said to be lost, here or before this start."""
+        """Takes the lost members from the table, at the start and after `member lost` (S13.8)."""
         self.stability.lost = self.members.lost()
         if self.stability.lost:
             own = self.keyspace.vector.get(self.members.region_id, 0)
             self.members.first_without_lost = own + 1
 
     def knows_what_lost_left(self) -> bool:
-        """Whether nothing of a lost member can still come from another (S13.8).
+        """Whether no effect of a lost member can still arrive from another member (S13.8).
 
-        All that the others will ever have of it is in what they say once they hold an effect issued
-        here after it was said to be lost. That counts only when all of it is applied here. What they
-        said before is no proof: a create that they got afterwards would meet no tombstone here.
+        A vector that another member reports once it holds an effect issued here after the loss
+        covers all that this member will ever hold of the lost one. Such a vector counts only when
+        its effects of the lost member are applied here. An earlier vector proves nothing: a create
+        that the member received after reporting it could arrive here when its tombstone is already
+        collected.
         """
         first = self.members.first_without_lost
         return first == 0 or self.stability.all_hold(
@@ -94,22 +96,31 @@ class EngineState:
         )
 
     def stable_vector(self) -> Vector:
-        """What every member is known to have on disk (S1); nothing while this region itself does not count."""
+        """The vector that every member is known to have on disk (S1).
+
+        Empty while this region itself does not count, and while effects of a lost member may still
+        arrive.
+        """
         if self.lifecycle.state != SERVING or not self.knows_what_lost_left():
             return {}
         return self.stability.stable(self.members.others(), self.disk.vector)
 
     def look_for_loss(self, held: Vector) -> None:
-        """A peer holds this. If that is more of this region's effects than the region has, it has lost some (S13.7)."""
+        """Enters recovery if `held`, the vector of a peer, shows that this region lost effects.
+
+        That is so if the peer holds more of this region's effects than the region itself (S13.7).
+        """
         own = self.members.region_id
         if held.get(own, 0) > self.keyspace.vector.get(own, 0):
             self.lifecycle.enter_recovery()
 
     def look_for_forgotten(self, collected: Vector) -> None:
-        """A member collected because all of this was on every member's disk, this one's included.
+        """Enters recovery if this region lacks effects that were once on its own disk.
 
-        If the region does not hold it, its files were put back. It must not issue effects that have
-        not seen all of it: what it would meet here is dropped there (S6.1).
+        `collected` is the stable vector with which a member collected, so it was on every member's
+        disk, this region's included. If the region lacks part of it, its files were restored from
+        a backup. It must not issue effects that have not seen all of it, because that member has
+        dropped the tombstones that such effects would have to meet (S6.1).
         """
         if not includes(self.keyspace.vector, collected):
             self.lifecycle.enter_recovery()
@@ -117,16 +128,16 @@ class EngineState:
     # -- the disk
 
     def note_life(self) -> None:
-        """The life or the recovery changed: the next commit stores it."""
+        """Stores life and recovery with the next commit."""
         self.disk.meta_changes["life"] = b"%d" % self.lifecycle.life
         self.disk.meta_changes["recovery"] = b"%d" % self.lifecycle.recovery
 
     def changes_since_checkpoint(self) -> int:
-        """How many rows no complete checkpoint on disk reflects, what is in no row yet included."""
+        """The number of rows that no complete checkpoint reflects, rows not yet cut included."""
         return max(self.journal.next_position() - self.disk.checkpoint_position, 0)
 
     def answer_when_on_disk(self, session: Session, reply: Reply) -> None:
-        """Answers once everything done up to now is on disk (S2.4)."""
+        """Sends the reply once everything done up to now is on disk (S2.4)."""
         position = self.journal.next_position()
         if position <= self.disk.position:
             self.outbox.answer(session, reply)
@@ -137,7 +148,7 @@ class EngineState:
     # -- reading
 
     def existing(self, key: bytes) -> Optional[Stream]:
-        """The key as clients see it: None when it does not exist or a deadline hides it (S3.1)."""
+        """The key as clients see it: None if it does not exist or a deadline hides it (S3.1)."""
         stream = self.keyspace.keys.get(key)
         if stream is None or not stream.exists_at(self.clock.now_ms):
             return None
@@ -146,7 +157,7 @@ class EngineState:
     # -- settings
 
     def refresh_settings(self) -> None:
-        """A setting changed: hands it to the parts that keep a copy."""
+        """Copies the settings to the parts that keep copies. Call it after a change."""
         self.cached.refresh(self.settings)
         self.keyspace.limits.max_entries = self.settings.integer("stream-node-max-entries")
         self.keyspace.limits.max_bytes = self.settings.integer("stream-node-max-bytes")

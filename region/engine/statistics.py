@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from anabranch.region.engine.replies import ErrorReply
 
-# Of error codes, too, only so many are counted apart.
+# Limit of error codes that are counted separately, because clients can cause new codes.
 _CODES_MAX = 128
 
 
 class CommandStatistics:
-    """What clients did."""
+    """Counters of commands, errors and connections of clients."""
 
     def __init__(self) -> None:
         self.commands = 0
@@ -34,7 +34,7 @@ class CommandStatistics:
 
 
 class ReplicationStatistics:
-    """What came from peers and what time did."""
+    """Counters of merges, snapshots, rounds, conflicts, expiry and protocol errors of peers."""
 
     def __init__(self) -> None:
         self.effects_merged = 0

@@ -1,6 +1,6 @@
-"""The rows of the command table (STYLE 10).
+"""The classes of the command table.
 
-Dispatch, COMMAND, COMMAND DOCS and the users' documentation derive from them.
+Dispatch, COMMAND, COMMAND DOCS and the users' documentation derive from the table.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import Final, Generic, Optional, TypeVar
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.session import Session
 
-# What handlers work on: `state.EngineState`. The table knows nothing of it.
+# The type of the state that handlers use: `state.EngineState`, which this module does not import.
 State = TypeVar("State")
 Handler = Callable[[State, Session, list[bytes]], Reply]
 
-# What becomes of a command inside MULTI.
+# Treatment of a command inside MULTI.
 IS_QUEUED: Final = "is queued"
 RUNS: Final = "runs at once"
 IS_REFUSED: Final = "is refused"
 
 
 class Keys:
-    """Where a command's keys stand, and what it does with them.
+    """The places of a command's keys among its arguments, and how it uses them.
 
-    `first`, `last` and `step` are as in COMMAND; `first` is 0 where there are no keys at fixed
-    places. `keyword`: they stand after this word instead, searched from `search_from`, and fill half
-    of what follows. `flags` are those of the key specification; `second_flags` those of a second key
-    of another kind, which follows the first.
+    `first`, `last` and `step` are as in COMMAND; `first` is 0 if no keys have fixed places. With
+    `keyword`, the keys follow that word, which is searched from `search_from`, and fill the first
+    half of the remaining arguments. `flags` are those of the key specification, `second_flags`
+    those of a second key with other flags, which follows the first.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Keys:
 
 
 class Documentation:
-    """What COMMAND DOCS and the users' documentation show."""
+    """The texts of a command in COMMAND DOCS and in the users' documentation."""
 
     def __init__(self, summary: str, since: str, group: str, syntax: str, reply: str) -> None:
         self.summary: Final = summary
@@ -63,11 +63,11 @@ class Documentation:
 class Command(Generic[State]):
     """One command.
 
-    `arity` counts the name too; negative: at least that many words. `flags` are those that COMMAND
-    shows; with `no_auth` a client may say it before it has given the password. `categories` are ACL
-    categories beside those that derive from flags and group. `changes_local_state`: it writes, and
-    issues no effect, so that it works while none may be issued (S13.8). `subcommands` make it a
-    container: the second word chooses.
+    `arity` counts the name too; a negative arity means at least that many words. `flags` are those
+    of COMMAND; a command with `no_auth` may be sent before AUTH. `categories` are ACL categories in
+    addition to those derived from flags and group. `changes_local_state` marks a write that issues
+    no effect, so that it works while no effects may be issued (S13.8). A command with `subcommands`
+    is a container: its second word selects the subcommand.
     """
 
     def __init__(

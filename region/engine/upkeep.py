@@ -1,4 +1,8 @@
-"""What time does: deadlines hide and remove keys (S10.2 to S10.6), and what was kept until causally stable is collected (S6.2, S9.2)."""
+"""Upkeep: the work that time causes.
+
+Deadlines hide and remove keys (S10.2 to S10.6). Tombstones, clears and pairs are collected when
+they are causally stable: no effect that could meet them is still in flight (S6.2, S9.2).
+"""
 
 from __future__ import annotations
 
@@ -12,27 +16,28 @@ from anabranch.crdt.vector import Dot, dot_order, includes, raise_to
 from anabranch.region.engine.idempotency import configuration
 from anabranch.region.engine.state import EngineState
 
-# Keys looked at in one step, so that a step stays short.
+# Keys examined in one step, so that a step stays short.
 KEYS_PER_STEP = 1000
 
 
 class Upkeep:
-    """Which keys time has something to do with; rebuilt at a start from the keys themselves."""
+    """Lists of the keys that need upkeep. A start rebuilds them from the keys."""
 
     def __init__(self) -> None:
-        self._deadlines: list[
-            tuple[int, bytes]
-        ] = []  # heap of (deadline, key); may name deadlines that are no longer in force
-        self._in_force: dict[bytes, int] = {}  # key → its deadline in the heap that is
-        self.hidden: dict[bytes, None] = {}  # keys that a deadline hides
-        self.leftovers: dict[
-            bytes, int
-        ] = {}  # absent keys of which something is left → steady time when first seen so
+        # Heap of (deadline in ms, key). It may hold deadlines that are no longer in force.
+        self._deadlines: list[tuple[int, bytes]] = []
+        # Key → its deadline in the heap that is in force.
+        self._in_force: dict[bytes, int] = {}
+        # Keys that a deadline hides.
+        self.hidden: dict[bytes, None] = {}
+        # Absent or hidden keys with deadlines or configuration → steady time (ms) when first noted.
+        self.leftovers: dict[bytes, int] = {}
+        # Keys with tombstones, clears or pairs.
         self.collectable: dict[bytes, None] = {}
         self._last_ms = 0
 
     def note(self, state: EngineState, stream: Stream) -> None:
-        """A key changed: which lists does it belong to?"""
+        """Puts a key that changed on the lists to which it belongs."""
         key = stream.key
         if (stream.deadlines or key in self._in_force) and not (
             key in self.hidden and stream.is_hidden(state.clock.now_ms)
@@ -46,11 +51,14 @@ class Upkeep:
             self.leftovers.setdefault(key, state.clock.steady_ms)
 
     def forget(self, key: bytes) -> None:
-        """A key is gone."""
+        """Forgets the deadline of a key that is gone."""
         self._in_force.pop(key, None)
 
     def work(self, state: EngineState) -> None:
-        """What may issue effects, and what it is owed: every crdt-collect-interval-ms, some keys at a time."""
+        """Removes and collects, every crdt-collect-interval-ms, `KEYS_PER_STEP` keys of each list.
+
+        Call it only while the region may issue effects.
+        """
         if state.clock.steady_ms >= self._last_ms + state.settings.integer(
             "crdt-collect-interval-ms"
         ):
@@ -59,7 +67,7 @@ class Upkeep:
             self._remove_leftovers(state)
             self._collect(state)
 
-    # -- deadlines ---------------------------------------------------------------------------------------------------
+    # -- deadlines
 
     def _note_deadline(self, stream: Stream) -> None:
         winner = stream.winning_deadline()
@@ -73,11 +81,11 @@ class Upkeep:
                 heapq.heapify(self._deadlines)
 
     def waiting_deadlines(self) -> int:
-        """How many are remembered, those no longer in force included."""
+        """The size of the heap, deadlines no longer in force included."""
         return len(self._deadlines)
 
     def hide(self, state: EngineState) -> list[bytes]:
-        """The keys that became hidden since the last step."""
+        """Notes and returns the keys that became hidden since the last step."""
         hidden: list[bytes] = []
         while self._deadlines and self._deadlines[0][0] < state.clock.now_ms:
             at_ms, key = heapq.heappop(self._deadlines)
@@ -91,18 +99,20 @@ class Upkeep:
                 hidden.append(key)
         if hidden:
             state.replication.expired_keys += len(hidden)
-            state.journal.push_clock()  # so that others hear of a clock past the deadline (S10.3)
+            # A commit must carry the clock, so that others hear of a clock past the deadline
+            # (S10.3).
+            state.journal.push_clock()
             state.schedule.note_unsaved(state.clock.steady_ms)
         return hidden
 
     def _remove_hidden(self, state: EngineState) -> None:
-        """Issues the removal of what is hidden, where it is this region's turn (S10.3)."""
+        """Issues the removals of hidden keys that this region may remove (S10.3)."""
         for key in list(islice(self.hidden, KEYS_PER_STEP)):
             del self.hidden[key]
             stream = state.keyspace.get(key)
             if stream is None or not stream.is_hidden(state.clock.now_ms):
                 continue
-            self.hidden[key] = None  # to the end of the line
+            self.hidden[key] = None  # Moves the key to the end of the list.
             winner = stream.winning_deadline()
             holds_more = (
                 stream.header
@@ -114,10 +124,13 @@ class Upkeep:
             if winner is not None and holds_more and _may_remove(state, winner[0], winner[1]):
                 state.writer.issue(RemoveObserved(key, dict(state.keyspace.vector), False))
 
-    # -- leftovers ---------------------------------------------------------------------------------------------------
+    # -- leftovers
 
     def _remove_leftovers(self, state: EngineState) -> None:
-        """Ends keys that hold nothing but deadlines or configuration, once every effect on them known here is stable (S10.6)."""
+        """Removes keys that hold only deadlines or configuration (S10.6).
+
+        A key is removed once every effect on it that is known here is stable.
+        """
         stable = state.stable_vector()
         grace_ms = state.settings.integer("crdt-expiry-grace-ms")
         for key in list(islice(self.leftovers, KEYS_PER_STEP)):
@@ -127,7 +140,7 @@ class Upkeep:
                 continue
             if stream.is_present() and not stream.is_hidden(state.clock.now_ms):
                 continue
-            self.leftovers[key] = since_ms  # to the end of the line
+            self.leftovers[key] = since_ms  # Moves the key to the end of the list.
             if (
                 stream.header
                 or stream.groups
@@ -143,7 +156,7 @@ class Upkeep:
             ):
                 state.writer.issue(RemoveObserved(key, dict(state.keyspace.vector), True))
 
-    # -- collection --------------------------------------------------------------------------------------------------
+    # -- collection
 
     def _collect(self, state: EngineState) -> None:
         """Drops tombstones, clears and pairs that are stable."""
@@ -168,7 +181,11 @@ class Upkeep:
 
 
 def _may_remove(state: EngineState, dot: Dot, at_ms: int) -> bool:
-    """The winner's region once every member holds that deadline and has a clock past it; after the grace any region (S10.3)."""
+    """Whether this region may remove a key whose winning deadline has dot `dot` (S10.3).
+
+    The region of the dot may, once every member is known to hold the deadline and to have a clock
+    past it. Any region may after the grace period.
+    """
     others = state.members.others()
     known = (
         state.stability.all_hold(others, dot[0], dot[1])

@@ -1,4 +1,4 @@
-"""Clients that wait: for entries, for what peers hold, for what is applied here, for a start's end."""
+"""Clients that wait: for entries, for peers, for effects to arrive here, or for the start's end."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from anabranch.region.engine.session import Session
 
 
 class BlockedRead:
-    """An XREAD or XREADGROUP that found nothing.
+    """An XREAD or XREADGROUP that found no entries and blocks.
 
-    `argv` is the command with `$` and `+` resolved, so that it can run again. `deadline_ms` is in
-    the clock's steady time; 0: none.
+    `argv` is the command with `$` and `+` resolved, so that it can run again. `deadline_ms` is a
+    steady time; 0: none.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class BlockedRead:
 
 
 class BlockedReads:
-    """Who waits for which keys, first come first served."""
+    """The blocked reads by key and by session. Reads of a key are served in order of arrival."""
 
     def __init__(self) -> None:
         self.by_key: dict[bytes, dict[int, BlockedRead]] = {}
@@ -37,7 +37,7 @@ class BlockedReads:
             self.by_key.setdefault(key, {})[read.session.session_id] = read
 
     def remove(self, session_id: int) -> Optional[BlockedRead]:
-        """Forgets a read; None if that session has none."""
+        """Removes and returns the read of a session; None if it has none."""
         read = self.by_session.pop(session_id, None)
         if read is not None:
             for key in read.keys:
@@ -49,7 +49,7 @@ class BlockedReads:
         return read
 
     def waiting_for(self, key: bytes) -> list[BlockedRead]:
-        """The reads that wait for a key, in the order in which they came."""
+        """The reads that wait for a key, in order of arrival."""
         waiting = self.by_key.get(key)
         return [] if waiting is None else list(waiting.values())
 
@@ -63,7 +63,7 @@ class BlockedReads:
 
 
 class Waiter:
-    """A command that waits for something but entries. `deadline_ms` as in `BlockedRead`."""
+    """A waiting command other than a blocked read. `deadline_ms` is as in `BlockedRead`."""
 
     def __init__(self, session: Session, deadline_ms: int) -> None:
         self.session: Final = session
@@ -71,7 +71,7 @@ class Waiter:
 
 
 class ReceiversWaiter(Waiter):
-    """WAIT: `count` receivers are to hold this region's effects up to `counter`."""
+    """WAIT: waits until `count` receivers hold this region's effects up to `counter`."""
 
     def __init__(self, session: Session, deadline_ms: int, count: int, counter: int) -> None:
         super().__init__(session, deadline_ms)
@@ -80,7 +80,7 @@ class ReceiversWaiter(Waiter):
 
 
 class VectorWaiter(Waiter):
-    """CRDT.WAIT: this region is to have `vector` on its disk."""
+    """CRDT.WAIT: waits until this region has `vector` on its disk."""
 
     def __init__(self, session: Session, deadline_ms: int, vector: Vector) -> None:
         super().__init__(session, deadline_ms)
@@ -88,10 +88,11 @@ class VectorWaiter(Waiter):
 
 
 class RoundWaiter(Waiter):
-    """CRDT.SYNC: every receiver is to acknowledge what a round ships, with nothing announceable left.
+    """CRDT.SYNC: waits until every receiver has acknowledged the vector of a sync round.
 
-    The round has begun once `has_begun`. Its commit ends at `position` with `vector`; the position
-    is -1 until that commit is taken.
+    If acknowledgements are announceable then, it waits for another round. `has_begun` is True once
+    the round has begun. Its commit ends at `position` with `vector`; `position` is -1 until that
+    commit is taken.
     """
 
     def __init__(self, session: Session, deadline_ms: int) -> None:
@@ -101,7 +102,7 @@ class RoundWaiter(Waiter):
         self.vector: Vector = {}
 
     def begin_anew(self) -> None:
-        """Waits for another round."""
+        """Makes the command wait for another round."""
         self.has_begun = False
         self.position = -1
 
@@ -114,13 +115,13 @@ class Waiting:
         self.waiters: list[Waiter] = []
         # Commands that would issue an effect before the start is over (S13.6).
         self.for_start: list[tuple[Session, list[bytes]]] = []
-        # Inside EXEC nothing blocks.
+        # EXEC runs its commands, which must not block.
         self.is_executing = False
 
     def block(
         self, session: Session, keys: list[bytes], argv: list[bytes], deadline_ms: int
     ) -> None:
-        """Makes a read wait for its keys. One that waits already keeps its place and deadline."""
+        """Makes a read wait for its keys. A read that waits already keeps place and deadline."""
         if session.session_id not in self.reads.by_session:
             self.reads.add(BlockedRead(session, keys, argv, deadline_ms))
             session.waiting = True
@@ -136,7 +137,7 @@ class Waiting:
         return waiting
 
     def forget(self, session: Session) -> None:
-        """A client is gone."""
+        """Drops all that waits for a client that is gone."""
         self.reads.remove(session.session_id)
         self.waiters = [waiter for waiter in self.waiters if waiter.session is not session]
         self.for_start = [waiting for waiting in self.for_start if waiting[0] is not session]

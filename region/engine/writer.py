@@ -1,7 +1,7 @@
-"""The only way to change state: effects and local records, refused before anything has changed.
+"""The only way for commands to change state: effects and local records.
 
-A write is refused while this region may not issue effects (S13.6, S13.7), while its disk fails
-(S13.4), and while too much waits for the disk (S14).
+A write is refused, before it has changed anything, while this region may not issue effects (S13.6,
+S13.7), while its disk fails (S13.4), and while too many bytes wait for the disk (S14).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class NotYet(Exception):
 
 
 class WriteRefused(CommandError):
-    """A write is refused because the disk fails. The reply reflects nothing that is not on disk."""
+    """A write is refused because the disk fails. The reply reflects no state and leaves at once."""
 
 
 class Writer:
-    """Issues effects and makes local records."""
+    """Issues effects and makes local records, or refuses to."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class Writer:
         self._schedule: Final = schedule
         self._cached: Final = cached
         self.removals: Final = Removals()
-        # The command or transaction that runs was let in: what it adds itself must not have it
-        # refused half-way (S14).
+        # The current command or transaction passed the check for room. Later checks are skipped, so
+        # that its own writes cannot get it refused half-way (S14).
         self._had_room = False
 
     def begin_command(self) -> None:
-        """A command, or a transaction as a whole, begins: room is asked for anew."""
+        """Begins a command or a whole transaction: the next write checks for room again."""
         self._had_room = False
 
     def may_issue(self) -> bool:
@@ -67,7 +67,15 @@ class Writer:
         return self._lifecycle.state == SERVING and not self._disk.error
 
     def require_issue(self) -> None:
-        """Refuses what would issue an effect while this region may not; called before anything has changed."""
+        """Refuses a command that would issue an effect while this region may not.
+
+        Call it before the command changes anything.
+
+        Raises:
+            NotYet: The start is not over: the command waits (S13.6).
+            WriteRefused: Commits fail (S13.4).
+            CommandError: The region is in recovery (S13.8), or too many bytes wait for the disk.
+        """
         if self._lifecycle.state == SERVING and not self._disk.error:
             self._require_room()
             return
@@ -85,38 +93,42 @@ class Writer:
         raise NotYet
 
     def require_disk(self) -> None:
-        """Refuses a local record while commits fail, or too much waits for the disk."""
+        """Refuses a local record while commits fail or too many bytes wait for the disk."""
         if self._disk.error:
             self.require_issue()
         self._require_room()
 
     def _require_room(self) -> None:
-        """A disk that is slower than the clients costs memory up to a limit (S14)."""
+        """Bounds the memory of rows that wait for a disk slower than the clients (S14)."""
         if self._had_room:
             return
         if self._journal.pending_bytes() > self._cached.uncommitted_max_bytes:
             raise CommandError(
-                f"MISCONF this region takes no writes for now: {self._journal.pending_bytes()} bytes "
-                f"wait for its disk (crdt-uncommitted-max-bytes is {self._cached.uncommitted_max_bytes})"
+                "MISCONF this region takes no writes for now: "
+                f"{self._journal.pending_bytes()} bytes wait for its disk "
+                f"(crdt-uncommitted-max-bytes is {self._cached.uncommitted_max_bytes})"
             )
         self._had_room = True
 
     def issue(self, effect: Effect) -> int:
-        """Issues an effect; its counter. The caller has called `require_issue` before its command changed anything."""
+        """Issues an effect and returns its counter.
+
+        The caller has called `require_issue` before its command changed anything.
+        """
         self._schedule.note_unsaved(self._clock.steady_ms)
         counter = self._journal.issue(effect)
         self.removals.note(effect, self._members.region_id, counter)
         return counter
 
     def add(self, stream: Stream, entry_id: int, names: bytes, values: bytes) -> None:
-        """Issues a plain add, the hot path; `require_issue` as for `issue`."""
+        """Issues a plain add, the hot path. As for `issue`, call `require_issue` first."""
         schedule = self._schedule
         if schedule.oldest_unsaved_ms == 0:
             schedule.oldest_unsaved_ms = self._clock.steady_ms
         self._journal.add(stream, entry_id, names, values)
 
     def record(self, record: LocalRecord) -> None:
-        """Applies and writes down a local record."""
+        """Applies a local record and adds it to the journal."""
         self.require_disk()
         self._schedule.note_unsaved(self._clock.steady_ms)
         self._journal.record(record)
@@ -124,9 +136,9 @@ class Writer:
     def for_creation(self, key: bytes) -> Stream:
         """The key, ready for a write that creates it (S10.5).
 
-        Where one is hidden, or something is left of an absent one, everything observed there is
-        removed first, deadlines included. If there were deadlines an infinite one is set, which
-        outlives any shorter one still on its way.
+        If a deadline hides the key, or the key is absent but has leftovers, everything observed of
+        it is removed first, deadlines included. If there were deadlines, an infinite one is set,
+        which wins over any shorter deadline that is still in flight.
         """
         keyspace = self._keyspace
         stream = keyspace.keys.get(key)

@@ -1,1 +1,8 @@
-"""RESP without I/O. Read `parser` (bytes to commands), then `encoder` (replies to bytes)."""
+"""The RESP protocol, without I/O.
+
+Reading order:
+
+- `parser`: turns the bytes of a client into commands.
+- `inline`: splits an inline command, a line without RESP framing, into arguments.
+- `encoder`: turns replies into the bytes of RESP2 or RESP3.
+"""

@@ -1,13 +1,14 @@
-"""Inline commands: a line such as a person types into telnet, with quotes (Redis's rules)."""
+"""Splits inline commands, which a person types into telnet, by Redis's rules for quotes."""
 
 from __future__ import annotations
 
 from typing import Final, Optional
 
 _SPACE: Final = b" \t\n\x0b\x0c\r"
-# These end an unquoted argument; a vertical tab or form feed inside one belongs to it.
+# Bytes that end an unquoted argument. A vertical tab or form feed in an argument is part of it.
 _SEPARATORS: Final = b" \t\n\r"
-_ESCAPES: Final[dict[int, int]] = {110: 10, 114: 13, 116: 9, 98: 8, 97: 7}  # n r t b a
+# The letter after a backslash (n, r, t, b, a) and the byte that the pair stands for.
+_ESCAPES: Final[dict[int, int]] = {110: 10, 114: 13, 116: 9, 98: 8, 97: 7}
 _HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
 _DOUBLE: Final = 34
 _SINGLE: Final = 39
@@ -15,10 +16,12 @@ _BACKSLASH: Final = 92
 
 
 def split_inline(line: bytes) -> Optional[list[bytes]]:
-    r"""The arguments of `line`, which bears no newline; None when its quotes are not balanced.
+    r"""Splits `line`, which contains no newline, into arguments.
 
-    ``"…"`` knows ``\xHH``, ``\n \r \t \b \a`` and takes any other byte after a backslash as itself; ``'…'`` knows only ``\'``.
-    A closing quote must be followed by white space. An opening one may stand inside an argument: ``ab"c d"`` is one.
+    Returns None if the quotes are not balanced. In ``"…"``, ``\xHH``, ``\n``, ``\r``, ``\t``,
+    ``\b`` and ``\a`` are escapes, and any other byte after a backslash stands for itself. In
+    ``'…'``, only ``\'`` is an escape. White space or the end of the line must follow a closing
+    quote. An opening quote may stand inside an argument: ``ab"c d"`` is one argument.
     """
     if b'"' not in line and b"'" not in line and b"\x0b" not in line and b"\x0c" not in line:
         return line.split()
@@ -48,7 +51,10 @@ def split_inline(line: bytes) -> Optional[list[bytes]]:
 
 
 def _double_quoted(line: bytes, offset: int, argument: bytearray) -> int:
-    """Appends what stands in double quotes from `offset` on; returns the place after the closing one, or -1."""
+    """Appends the text in double quotes from `offset` on to `argument`.
+
+    Returns the offset after the closing quote, or -1 if the quotes are not balanced.
+    """
     end = len(line)
     while offset < end:
         byte = line[offset]

@@ -1,24 +1,25 @@
-"""Bytes of one client in, commands out, without I/O: what redis-server accepts, refuses and skips.
+"""Turns the bytes of one client into commands, by the rules of redis-server.
 
 Theory of operation
 -------------------
-`data` and `offset` are the bytes being parsed; `next` moves on by one command.
+`data` and `offset` are the bytes being parsed; `next` moves `offset` past one command.
 
-1. **A command that lies whole in `data`**, as nearly all do, is cut out in one pass (`_whole`), which changes nothing unless it
-   reaches the command's end.
-2. Whatever that pass does not understand, the **careful parser** (`_careful`) takes: it keeps the arguments read so far
-   (`arguments`, `missing`, `size`), so that no byte of a large command is read again when more bytes arrive; it alone
-   raises `ProtocolError`.
-3. When the careful parser needs more, it **stalls**: the unread bytes move into `pending`, a bytearray that grows in place, with a note
-   of what is missing: so many bytes (`needed`), or a line's end, searched from `searched` on. Until `pending` has that, `next`
-   looks at no byte twice.
+1. **Whole commands.** Nearly every command lies whole in `data`. One pass (`_whole`) cuts it out.
+   The pass changes nothing unless it reaches the end of the command.
+2. **The careful parser** (`_careful`) takes every other input. It keeps the arguments read so far
+   (`arguments`, `missing`, `size`), so that no byte of a large command is read again when more
+   bytes arrive. Only this parser raises `ProtocolError`.
+3. **Stalling.** When the careful parser needs more bytes, the unread bytes move into `pending`, a
+   bytearray that grows in place. The parser notes what is missing: a number of bytes (`needed`),
+   or the end of a line, to be searched from `searched` on. Until `pending` holds it, `next` looks
+   at no byte twice.
 
-So work is linear in the bytes fed, whatever their division into chunks, and memory is what was fed and not yet consumed, plus
-one copy of a single large argument. Declared lengths reserve nothing.
+Work is therefore linear in the bytes fed, for every division into chunks. Memory is the bytes fed
+and not yet consumed, plus one copy of a single large argument. A declared length reserves nothing.
 
-As in Redis, a carriage return ends the line of a length and the byte after it is not looked at, nor are the two bytes that end
-an argument. Unlike Redis, where both depend on how bytes happen to be divided into reads, a line above 64 KB is always refused,
-and NUL is an ordinary byte.
+As in Redis, a carriage return ends the line of a length. The byte after it is not examined, nor
+are the two bytes that end an argument. In Redis, two more rules depend on how the bytes are divided
+into reads. Here they do not: a line above 64 KB is always refused, and NUL is an ordinary byte.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from anabranch.region.resp.inline import split_inline
 
 LINE_BYTES_MAX: Final = 64 * 1024
 ARGUMENTS_MAX: Final = 1024 * 1024
-# Before AUTH a client may send only what AUTH and HELLO need.
+# The limits before authentication: enough for AUTH and HELLO.
 UNAUTHENTICATED_ARGUMENTS_MAX: Final = 10
 UNAUTHENTICATED_ARGUMENT_BYTES_MAX: Final = 16384
 
@@ -39,7 +40,10 @@ _NEWLINE: Final = b"\n"
 
 
 class ProtocolError(Exception):
-    """The client does not speak RESP: it gets ``-ERR `text``` and is disconnected."""
+    """A client's input is not RESP.
+
+    The server sends ``-ERR`` and `text`, and closes the connection.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__("Protocol error: " + text)
@@ -49,8 +53,9 @@ class ProtocolError(Exception):
 class RequestParser:
     """Parses the requests of one client.
 
-    `argument_bytes_max` is ``proto-max-bulk-len``. While `authenticated` is false, the limits for strangers hold; the server sets it,
-    between two commands, as the session becomes authenticated.
+    `argument_bytes_max` is the setting ``proto-max-bulk-len``. While `authenticated` is false, the
+    limits for unauthenticated clients apply. The server sets `authenticated` between two commands,
+    when the session becomes authenticated.
     """
 
     def __init__(self, argument_bytes_max: int, authenticated: bool = True) -> None:
@@ -60,19 +65,21 @@ class RequestParser:
         self.offset = 0
         # Bytes fed that follow `data`, in order.
         self.pending = bytearray()
-        # Why the parser stalled: it needs this many bytes of `pending`; -1: it needs a `terminator`, not found before `searched`.
+        # What a stalled parser waits for: this many bytes in `pending`, or, if -1, a `terminator`,
+        # which `pending` does not contain before the offset `searched`.
         self.needed = 0
         self.terminator = _CARRIAGE_RETURN
         self.searched = 0
-        # The unfinished command: how many arguments are still missing (0: between commands), what came so far, and the length
-        # of the argument whose bytes come next (-1: its length comes next).
+        # Arguments of the unfinished command that are still missing; 0: between two commands.
         self.missing = 0
+        # The arguments of the unfinished command read so far, and their bytes.
         self.arguments: list[bytes] = []
         self.arguments_bytes = 0
+        # Length in bytes of the argument that comes next; -1: its length comes next.
         self.size = -1
 
     def feed(self, data: bytes) -> None:
-        """Takes the next bytes of the connection, in any division."""
+        """Takes the next bytes of the connection, divided in any way."""
         if self.offset == len(self.data) and not self.pending:
             self.data = data
             self.offset = 0
@@ -80,13 +87,14 @@ class RequestParser:
             self.pending += data
 
     def buffered(self) -> int:
-        """Bytes held: fed and not yet handed out as part of a whole command."""
+        """The number of bytes fed and not yet returned as part of a whole command."""
         return len(self.data) - self.offset + len(self.pending) + self.arguments_bytes
 
     def next(self) -> Optional[list[bytes]]:
-        """The next command's arguments, at least one; None when more bytes are needed.
+        """The arguments of the next command, at least one; None if more bytes are needed.
 
-        Empty lines and arrays of no elements are skipped. Raises `ProtocolError`, after which the parser is of no more use.
+        Empty lines and empty arrays are skipped. Raises `ProtocolError`; the parser must not be
+        used after that.
         """
         if self.missing == 0 and self.authenticated:
             command = self._whole()
@@ -97,7 +105,10 @@ class RequestParser:
         return self._careful()
 
     def _whole(self) -> Optional[list[bytes]]:
-        """The command at `offset` if it is plain and complete in `data`; else None, with nothing changed."""
+        """The command at `offset` if it is complete in `data` and in plain form.
+
+        Otherwise returns None and changes nothing. A plain command has at most 99 arguments.
+        """
         data = self.data
         end = len(data)
         offset = self.offset
@@ -149,7 +160,7 @@ class RequestParser:
         return None
 
     def _careful(self) -> Optional[list[bytes]]:
-        """As `next`, one item at a time, keeping what it has read of an unfinished command."""
+        """As `next`, but reads one item at a time and keeps the items of an unfinished command."""
         while True:
             if self.offset == len(self.data):
                 if not self.pending or not self._has_needed():
@@ -179,7 +190,7 @@ class RequestParser:
                 return command
 
     def _count(self) -> None:
-        """Reads the number of a command's arguments, or stalls."""
+        """Reads a command's number of arguments, or stalls."""
         line = self._line(_CARRIAGE_RETURN, "too big mbulk count string")
         if line is None:
             return
@@ -216,7 +227,10 @@ class RequestParser:
         self.offset = stop + 2
 
     def _pending_argument(self) -> bool:
-        """Takes the next argument from `pending`, sparing a large one the way through `data`; False: not all there."""
+        """Takes the next argument from `pending`, which saves copying a large argument to `data`.
+
+        Returns False if `pending` does not hold the whole argument.
+        """
         if len(self.pending) < self.size + 2:
             return False
         size = self.size
@@ -233,7 +247,10 @@ class RequestParser:
         self.size = -1
 
     def _line(self, terminator: bytes, too_big: str) -> Optional[bytes]:
-        """Reads up to `terminator`, and skips the byte after a carriage return; None: stalled."""
+        """Reads up to `terminator`, and skips the byte after a carriage return.
+
+        Returns None after stalling. Raises `ProtocolError` with the text `too_big`.
+        """
         start = self.offset
         stop = self.data.find(terminator, start, start + LINE_BYTES_MAX + 1)
         if stop < 0:
@@ -252,7 +269,7 @@ class RequestParser:
         return self.data[start:stop]
 
     def _stall(self, needed: int) -> None:
-        """Moves the unread bytes to the front of `pending`, and notes what is needed there."""
+        """Moves the unread bytes to the front of `pending`, and notes how many must be there."""
         unread = bytearray(memoryview(self.data)[self.offset :])
         self.searched = len(unread)
         unread += self.pending
@@ -262,7 +279,10 @@ class RequestParser:
         self.needed = needed
 
     def _has_needed(self) -> bool:
-        """Whether `pending` now holds what the parser stalled for, or shows that it never will."""
+        """Whether `pending` holds what the parser stalled for.
+
+        Also True if a line is too long, for which `_line` then raises.
+        """
         if self.needed >= 0:
             return len(self.pending) >= self.needed
         found = self.pending.find(self.terminator, self.searched)
@@ -275,14 +295,14 @@ class RequestParser:
 
 
 def parse_length(digits: bytes) -> int:
-    """The length written in `digits`; -1 when it is no number of at most 19 digits, or not in its shortest form."""
+    """The number in `digits`; -1 unless it has at most 19 digits, in its shortest form."""
     if not digits.isdigit() or len(digits) > 19 or (digits[0] == 48 and len(digits) > 1):
         return -1
     return int(digits)
 
 
 def parse_integer(digits: bytes) -> Optional[int]:
-    """The signed 64-bit number written in `digits` in its shortest form, else None."""
+    """The signed 64-bit number in `digits`; None unless it is in its shortest form."""
     if digits[:1] == b"-":
         size = parse_length(digits[1:])
         return -size if 0 < size <= -_MINIMUM_INTEGER else None

@@ -1,4 +1,11 @@
-"""Storage, pure (S13.1): records in, (SQL, rows) out; rows in, state out. `region/database.py` runs the SQL.
+"""Storage without I/O (S13.1): it turns state into SQL and parameters, and rows into state.
 
-`schema` (tables), `log` (commits and rows), `checkpoint` (state in slices), `loading` (a start).
+`region/database.py` runs the SQL.
+
+Reading order:
+
+- `schema`: the tables, and their version.
+- `log`: the effect log as rows.
+- `checkpoint`: checkpoints of changed keys, in slices.
+- `loading`: the start, from the checkpoint and the log after it.
 """

@@ -1,9 +1,14 @@
 """Checkpoints of dirty keys in slices (S13.1).
 
-A checkpoint begins at a position P with the region's own state there (vector, chains, FLUSHALL), and a list of the keys then dirty. Step by
-step it captures some of them, each at the position of its step: packed nodes by reference (`NodeImage`), the rest as bytes. Their rows are
-written in slices under a new cut number, and a key's last slice makes that cut the valid one: until then a start uses the former. When all
-are written the region's state is, too, and a start replays the log from P, per key from its own position.
+Theory of operation
+-------------------
+A checkpoint begins at a position P. It takes the region's own state there (vector, chains,
+tombstone and clears of FLUSHALL) and the list of the keys that are dirty. It captures some of these
+keys at a time, each at the position of its step: packed nodes by reference (`NodeImage`), the rest
+as bytes. The rows of a key are written in slices under a new cut number. The last slice of a key
+makes that cut the valid one; until then a start uses the former cut. After all keys the region's
+state is written. From then on a start replays the log from P, and for each key from the position of
+that key.
 """
 
 from __future__ import annotations
@@ -22,15 +27,16 @@ from anabranch.crdt.vector import Vector
 from anabranch.region.storage.schema import Statement, meta
 
 _PART_BYTES: Final = 256 << 10
-# Bytes and nodes captured in one step of the engine, so that it stays short.
+# Bytes and nodes captured in one step of the engine, so that a step stays short.
 _STEP_BYTES: Final = 1 << 20
 _STEP_NODES: Final = 20000
 REGION_STATE_VERSION: Final = 1
-GONE: Final = 0  # as the number of a key
+# The number of a key that is gone.
+GONE: Final = 0
 
 
 class RegionState:
-    """What is true of the whole region at a position."""
+    """The state of the region as a whole at a position. `clock_ms` is its clock there."""
 
     def __init__(
         self,
@@ -64,7 +70,7 @@ class RegionState:
 
 
 def checked(body: bytes) -> Reader:
-    """Reads what follows a checksum of it; Malformed if a bit of it changed."""
+    """A reader of the bytes after the leading 8-byte checksum; Malformed if it does not match."""
     if xxh3_64_digest(body[8:]) != body[:8]:
         raise Malformed("its checksum is wrong")
     return Reader(body, 8)
@@ -86,7 +92,11 @@ def read_region_state(body: bytes) -> RegionState:
 
 
 class KeyCut:
-    """One key as it was at `position`; `number` GONE: there was none. `former` is the number it was stored under before, if another."""
+    """One key as it was at `position`.
+
+    Its rows are stored under `number`, which is GONE if the key was absent. `former` is the number
+    under which an earlier checkpoint stored it, if different, else 0.
+    """
 
     def __init__(self, key: bytes, position: int, number: int, former: int) -> None:
         self.key = key
@@ -95,17 +105,25 @@ class KeyCut:
         self.former = former
         self.state = b""
         self.images: list[NodeImage] = []
-        self.dropped: list[tuple[int, int]] = []  # (region_id, node number)
+        # Nodes that are gone: (region_id, node number).
+        self.dropped: list[tuple[int, int]] = []
 
 
 class Checkpointer:
-    """Makes one checkpoint after the other. The process calls `begin`, then `capture` after each cut of the journal and writes `slices`."""
+    """Makes one checkpoint after the other.
+
+    `Checkpoints` (region/checkpoints.py) calls `begin`, then, until no keys are left, `capture`
+    after a cut of the journal, `slices`, which it writes, and `written`. At last it calls `finish`,
+    writes its statements, and calls `finished`.
+    """
 
     def __init__(
         self, numbers: dict[bytes, int], gone: dict[bytes, int], cut: int, slice_max_bytes: int
     ) -> None:
-        self.numbers = numbers  # key → number its rows are stored under
-        self.gone = gone  # key → position at which it was gone: kept until a start replays from there or later
+        # Key → number under which its rows are stored.
+        self.numbers = numbers
+        # Key → position at which it was gone, kept until a start replays from there or later.
+        self.gone = gone
         self.cut = cut
         self.slice_max_bytes = slice_max_bytes
         self.step_max_bytes = _STEP_BYTES
@@ -113,7 +131,8 @@ class Checkpointer:
         self._next_number = max(numbers.values(), default=0) + 1
         self._state: Optional[RegionState] = None
         self._todo: list[bytes] = []
-        # Captured and not yet written whole: what was captured counts as saved in memory, so it is written until it is on disk.
+        # Keys that were captured and are not completely written. A captured key counts as saved in
+        # memory, so it must stay here until it is on disk.
         self.pending: list[KeyCut] = []
         self.pending_position = 0
         self._collected = b""
@@ -122,7 +141,7 @@ class Checkpointer:
         return self._state is not None
 
     def begin(self, keyspace: Keyspace, position: int, clock_ms: int) -> None:
-        """Begins at `position`, which the keyspace reflects exactly."""
+        """Begins a checkpoint at `position`, which the keyspace reflects exactly."""
         self.cut += 1
         self._state = RegionState(
             position,
@@ -137,13 +156,16 @@ class Checkpointer:
         self._note_collected(keyspace)
 
     def _note_collected(self, keyspace: Keyspace) -> None:
-        """It must be on disk no later than any key from which something was dropped."""
+        """Takes the vector `collected`.
+
+        It must be on disk no later than any captured key from which a collection dropped data.
+        """
         out = bytearray()
         put_vector(out, keyspace.collected)
         self._collected = xxh3_64_digest(out) + bytes(out)
 
     def capture(self, keyspace: Keyspace, position: int) -> None:
-        """Captures the next of the keys, as they are at `position`, into `pending`."""
+        """Captures the next dirty keys into `pending`, as they are at `position`."""
         assert not self.pending
         self._note_collected(keyspace)
         cuts = self.pending
@@ -188,7 +210,10 @@ class Checkpointer:
         return cut
 
     def slices(self) -> Iterator[list[Statement]]:
-        """Transactions that write what is pending, each of about a slice; writing them again from the first does no harm."""
+        """The transactions that write `pending`, each of about `slice_max_bytes`.
+
+        They are idempotent: after a failure all may be written again.
+        """
         statements: list[Statement] = [meta("collected", self._collected)]
         size = 0
         for cut in self.pending:
@@ -203,7 +228,10 @@ class Checkpointer:
             yield statements
 
     def _rows(self, cut: KeyCut) -> Iterator[tuple[Statement, int]]:
-        """The rows of a key, then the one that makes them valid, then the removal of what they supersede."""
+        """The rows of a key, then the row that makes them valid, then the removal of older rows.
+
+        Each statement comes with its approximate size in bytes.
+        """
         number = cut.number
         size = self._part_max_bytes
         if number != GONE:
@@ -216,7 +244,10 @@ class Checkpointer:
                     ),
                     len(body),
                 )
-            insert = "INSERT OR REPLACE INTO node (number, region, node, cut, body) VALUES (?, ?, ?, ?, ?)"
+            insert = (
+                "INSERT OR REPLACE INTO node (number, region, node, cut, body) "
+                "VALUES (?, ?, ?, ?, ?)"
+            )
             for image in cut.images:
                 yield (
                     (insert, (number, image.region_id, image.number, self.cut, image.encoded())),
@@ -224,7 +255,8 @@ class Checkpointer:
                 )
             for region_id, node in cut.dropped:
                 yield (insert, (number, region_id, node, self.cut, None)), 32
-        # A key that is gone keeps its position, too: replayed from before it, effects would meet a key without its tombstones.
+        # A key that is gone keeps its position, too. If a start replayed earlier effects on it,
+        # they would meet a key without its tombstones.
         insert = "INSERT OR REPLACE INTO key_state (key, number, cut, position) VALUES (?, ?, ?, ?)"
         yield (insert, (cut.key, number, self.cut, cut.position)), len(cut.key) + 32
         if number != GONE:
@@ -250,7 +282,10 @@ class Checkpointer:
             yield ("DELETE FROM node WHERE number = ?", (cut.former,)), 32
 
     def finish(self) -> tuple[int, list[Statement]]:
-        """(position to replay from, what makes it so); call `finished` once that is written."""
+        """The position from which a start replays the log, and the statements that store it.
+
+        Call `finished` once they are written.
+        """
         state = self._state
         assert state is not None and not self._todo and not self.pending
         statements = [
@@ -265,7 +300,7 @@ class Checkpointer:
         return state.position, statements
 
     def finished(self) -> None:
-        """The checkpoint is over."""
+        """Ends the checkpoint: all of it is on disk."""
         assert self._state is not None
         for key in [key for key, position in self.gone.items() if position <= self._state.position]:
             del self.gone[key]

@@ -1,4 +1,7 @@
-"""A start (S13.1): the checkpoint, then the log from there, per key from its own position."""
+"""Loading at a start (S13.1): the checkpoint, then the log after it.
+
+Each key replays the log from the position that its checkpoint reflects.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +26,29 @@ from anabranch.region.storage.schema import SCHEMA_VERSION
 
 
 class Stored:
-    """What a region finds on its disk."""
+    """The state of a region as loaded from its disk."""
 
     def __init__(self) -> None:
         self.meta: dict[str, bytes] = {}
         self.keyspace: Keyspace = Keyspace(0, NodeLimits())
-        self.position = 0  # of the last row
+        # Position of the last row.
+        self.position = 0
+        # Position of the region's state in the checkpoint: rows after it are replayed.
         self.replay_from = 0
         self.clock_ms = 0
-        self.cut = 0  # the highest that made anything valid
-        self.numbers: dict[bytes, int] = {}  # key → number its rows are stored under
-        self.gone: dict[bytes, int] = {}  # key → position at which the checkpoint found it gone
-        self.cuts: dict[int, int] = {}  # that number → the key's cut
+        # The highest valid cut.
+        self.cut = 0
+        # Key → number under which its rows are stored.
+        self.numbers: dict[bytes, int] = {}
+        # Key → position at which the checkpoint found it gone.
+        self.gone: dict[bytes, int] = {}
+        # Number of a key → its valid cut.
+        self.cuts: dict[int, int] = {}
         self.log_size = LogSize(0, 0, 0)
-        self.log_floor: Vector = {}  # what a peer must hold for the log to reach back (S2.6)
-        self.skip_keys: dict[bytes, int] = {}  # key → position that its checkpoint reflects
+        # The vector that a peer must hold for the log to reach back far enough (S2.6).
+        self.log_floor: Vector = {}
+        # Key → position that its checkpoint reflects.
+        self.skip_keys: dict[bytes, int] = {}
 
     def number(self, name: str) -> int:
         try:
@@ -47,27 +58,34 @@ class Stored:
 
 
 def check_meta(meta: dict[str, bytes], cluster: str, region_id: int, name: str) -> None:
-    """StorageError when the files are those of another version, cluster or region."""
+    """Checks that the files belong to this version, cluster and region; StorageError if not."""
     try:
         version = int(meta.get("schema", b"0"))
         stored = (meta["cluster"].decode(), int(meta["region_id"]), meta["name"].decode())
     except (KeyError, ValueError) as error:
-        raise StorageError(f"what the database says of its region is damaged: {error!r}") from error
+        raise StorageError(
+            f"the identity of the region in the database is damaged: {error!r}"
+        ) from error
     if version != SCHEMA_VERSION:
         raise StorageError(
-            f"the database has schema version {version}, this release reads version {SCHEMA_VERSION}"
+            f"the database has schema version {version}, "
+            f"this release reads version {SCHEMA_VERSION}"
         )
     if stored != (cluster, region_id, name):
         raise StorageError(
-            f"the data directory belongs to region {stored[2]} ({stored[1]}) of cluster {stored[0]}, "
-            f"not to {name} ({region_id}) of {cluster}"
+            f"the data directory belongs to region {stored[2]} ({stored[1]}) "
+            f"of cluster {stored[0]}, not to {name} ({region_id}) of {cluster}"
         )
 
 
 def begin(
     meta: dict[str, bytes], region_id: int, limits: NodeLimits, pair_limits: PairLimits
 ) -> Stored:
-    """The region's own state."""
+    """Begins the load with the region's own state, from the meta rows.
+
+    Raises:
+        StorageError: A meta row is damaged.
+    """
     stored = Stored()
     stored.meta = meta
     stored.keyspace = Keyspace(region_id, limits, pair_limits)
@@ -76,7 +94,7 @@ def begin(
         if "collected" in meta:
             stored.keyspace.collected = checked(meta["collected"]).vector()
     except Malformed as error:
-        raise StorageError(f"the vector of what was collected is damaged: {error}") from error
+        raise StorageError(f"the vector `collected` is damaged: {error}") from error
     body = meta.get("region_state")
     if body is not None:
         try:
@@ -103,7 +121,13 @@ def load_key(
     parts: list[bytes],
     nodes: Iterable[tuple[int, int, bytes]],
 ) -> None:
-    """One key of the checkpoint; `nodes` are (region_id, node number, body)."""
+    """Loads one key of the checkpoint, as of `position`.
+
+    `parts` are the parts of its state in order, `nodes` are (region_id, node number, body).
+
+    Raises:
+        StorageError: The key is damaged.
+    """
     stored.skip_keys[key] = position
     stored.cut = max(stored.cut, cut)
     if number == GONE:
@@ -140,7 +164,11 @@ def load_key(
 
 
 def replay(stored: Stored, row: Row, check: bytes) -> None:
-    """Applies one row of the log; `check` stands with it."""
+    """Applies one row of the log. `check` is the chain value or checksum stored with it.
+
+    Raises:
+        StorageError: A row before it is missing, or the row is damaged.
+    """
     keyspace = stored.keyspace
     if row.position != stored.position + 1:
         raise StorageError(f"row {stored.position + 1} of the log is missing")

@@ -1,4 +1,4 @@
-"""The effect log as rows (S13.1): a commit is one INSERT."""
+"""The effect log as rows (S13.1): one INSERT writes the rows of a usual commit."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from anabranch.crdt.vector import Vector
 from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, RecordsRow, Row, SnapshotRow
 from anabranch.region.storage.schema import Statement, meta
 
+# Values of the column `origin` for rows that are no blocks.
 LOCAL: Final = 0
 SNAPSHOT: Final = -1
-# SQLite takes at most 32766 parameters in one statement.
+# SQLite accepts at most 32766 parameters in one statement, and a row has eight.
 _ROWS_PER_STATEMENT: Final = 2000
 
 COLUMNS: Final = "position, origin, first, last, source, clock_ms, chain, body"
 
 
 class LogSize:
-    """Rows, bytes of their bodies, and effects of a log, or of a part of it."""
+    """The numbers of rows, bytes of their bodies, and effects, of a log or a part of it."""
 
     def __init__(self, rows: int, size_bytes: int, effects: int) -> None:
         self.rows = rows
@@ -33,7 +34,10 @@ class LogSize:
 
 
 class OldRow:
-    """One of the oldest rows, as `log.OLDEST` reads it. `origin` is that of a block, else not above 0."""
+    """One of the oldest rows, as read by `OLDEST`.
+
+    `origin` is the region of a block; for other rows it is 0 or less, and `effects` is 0.
+    """
 
     def __init__(
         self, position: int, origin: int, last: int, size_bytes: int, effects: int
@@ -47,14 +51,14 @@ class OldRow:
 
 @dataclass(frozen=True)
 class ReadOldest:
-    """The oldest rows of the log, `count` at most, none beyond the position `up_to`."""
+    """A request for at most `count` of the oldest rows, none after the position `up_to`."""
 
     up_to: int
     count: int
 
 
 def commit_statements(commit: Commit) -> list[Statement]:
-    """What writes a commit. More than one statement must go into one transaction."""
+    """The statements that write a commit, all in one transaction."""
     statements: list[Statement] = []
     for start in range(0, len(commit.rows), _ROWS_PER_STATEMENT):
         rows = commit.rows[start : start + _ROWS_PER_STATEMENT]
@@ -78,9 +82,15 @@ def _columns(row: Row) -> list[object]:
     if isinstance(row, BlockRow):
         block = row.block
         return [
-            row.position, block.origin, block.first, block.last, row.source, row.clock_ms,
-            block.chain, block.body,
-        ]  # fmt: skip
+            row.position,
+            block.origin,
+            block.first,
+            block.last,
+            row.source,
+            row.clock_ms,
+            block.chain,
+            block.body,
+        ]
     kind, source = LOCAL, 0
     if isinstance(row, SnapshotRow):
         kind, source = SNAPSHOT, row.source
@@ -89,7 +99,7 @@ def _columns(row: Row) -> list[object]:
 
 
 def body_of(row: Row) -> bytes:
-    """What stands in `body`: the block's bytes, the records, a snapshot's vector, or nothing."""
+    """The column `body`: a block's bytes, the records, a snapshot's vector, or nothing."""
     if isinstance(row, BlockRow):
         return row.block.body
     if isinstance(row, RecordsRow):
@@ -107,19 +117,26 @@ def _checksum(row: Row, body: bytes) -> bytes:
 
 
 def check_of(row: Row, keyspace: Keyspace) -> bytes:
-    """What must stand in `chain`: a block's chain value after what is replayed so far, else a checksum."""
+    """The column `chain` of a valid row.
+
+    For a block it is the chain value after the blocks in `keyspace`, for other rows a checksum.
+    """
     if isinstance(row, BlockRow):
         return chain_after(keyspace.chain(row.block.origin), row.block.body)
     return _checksum(row, body_of(row))
 
 
 def is_snapshot(columns: Sequence[object]) -> bool:
-    """Whether these COLUMNS are of a row that says that a snapshot was joined."""
+    """Whether these COLUMNS are those of a `SnapshotRow`."""
     return columns[1] == SNAPSHOT
 
 
 def read_row(columns: Sequence[object], chunks: Optional[list[bytes]] = None) -> Row:
-    """A row from COLUMNS; `chunks` are those of the snapshot that it speaks of. Malformed when it is none."""
+    """Makes a row from COLUMNS. `chunks` are the chunks of a joined snapshot.
+
+    Raises:
+        Malformed: The body is not that of a row.
+    """
     position, origin, first, last, source, clock_ms, chain, body = columns
     assert isinstance(position, int) and isinstance(origin, int) and isinstance(first, int)
     assert isinstance(last, int) and isinstance(source, int) and isinstance(clock_ms, int)
@@ -132,7 +149,7 @@ def read_row(columns: Sequence[object], chunks: Optional[list[bytes]] = None) ->
 
 
 def read_block_row(columns: Sequence[object]) -> BlockRow:
-    """The same for COLUMNS that are known to be a block's."""
+    """Makes a block row from COLUMNS, which must be those of a block."""
     row = read_row(columns)
     assert isinstance(row, BlockRow)
     return row
@@ -151,17 +168,22 @@ SIZE: Final = (
     "SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), "
     "COALESCE(SUM(CASE WHEN origin > 0 THEN last - first + 1 ELSE 0 END), 0) FROM log"
 )
-OLDEST: Final = "SELECT position, origin, last, LENGTH(body), last - first + 1 FROM log WHERE position <= ? ORDER BY position LIMIT ?"
+OLDEST: Final = (
+    "SELECT position, origin, last, LENGTH(body), last - first + 1 FROM log "
+    "WHERE position <= ? ORDER BY position LIMIT ?"
+)
 
 
 def first_lacking(vector: Vector, origins: list[int]) -> Statement:
-    """The position before the first block that `vector` lacks; NULL when it lacks none."""
+    """Selects the position before the first block that `vector` lacks; NULL if it lacks none."""
     selects: list[str] = []
     parameters: list[object] = []
     for origin in origins:
-        # "+?": else a SQLite that plans by values plans anew each time, at several times the cost of the search.
+        # "+?": a SQLite that plans queries by the values of parameters would otherwise plan this
+        # one again for each execution, at several times the cost of the search.
         selects.append(
-            "SELECT * FROM (SELECT position FROM log WHERE origin = +? AND last > ? AND origin > 0 ORDER BY last LIMIT 1)"
+            "SELECT * FROM (SELECT position FROM log "
+            "WHERE origin = +? AND last > ? AND origin > 0 ORDER BY last LIMIT 1)"
         )
         parameters += [origin, vector.get(origin, 0)]
     return f"SELECT MIN(position) - 1 FROM ({' UNION ALL '.join(selects)})", tuple(parameters)

@@ -1,4 +1,4 @@
-"""The tables, and their version."""
+"""The tables of a region's database, and their version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SCHEMA_VERSION: Final = 1
 # One statement and its parameters.
 Statement = tuple[str, tuple[object, ...]]
 
-# Settings of every connection that writes. FULL: a commit is on disk when it returns (S13.1).
+# Pragmas of the connection that writes. With FULL a commit is on disk when COMMIT returns (S13.1).
 PRAGMAS: Final = [
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
@@ -19,25 +19,34 @@ PRAGMAS: Final = [
 ]
 
 TABLES: Final = [
-    # Who this region is, and what is true of all of it: schema, cluster, members, life, recovery, lost, region_state, log_floor …
+    # Identity and state of the region as a whole: schema, cluster, members, life, recovery, lost,
+    # region_state, log_floor and others.
     "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
-    # The effect log. origin > 0: a block; 0: local records; -1: a snapshot was joined here. source: 0, or the peer it came from.
-    # chain: the block's chain value (S13.5), or a checksum of the others.
+    # The effect log. origin > 0: a block; 0: local records, or only the clock; -1: a snapshot was
+    # joined here. source: the peer that sent the block or snapshot, else 0. chain: the chain value
+    # of a block (S13.5), a checksum of other rows.
     """CREATE TABLE IF NOT EXISTS log (
-        position INTEGER PRIMARY KEY, origin INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
-        source INTEGER NOT NULL, clock_ms INTEGER NOT NULL, chain BLOB NOT NULL, body BLOB NOT NULL)""",
+        position INTEGER PRIMARY KEY, origin INTEGER NOT NULL,
+        first INTEGER NOT NULL, last INTEGER NOT NULL, source INTEGER NOT NULL,
+        clock_ms INTEGER NOT NULL, chain BLOB NOT NULL, body BLOB NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS log_by_origin ON log (origin, last) WHERE origin > 0",
-    # Chunks of the snapshots that rows with origin -1 speak of.
-    "CREATE TABLE IF NOT EXISTS staged (position INTEGER, part INTEGER, body BLOB NOT NULL, PRIMARY KEY (position, part)) WITHOUT ROWID",
-    # The checkpoint. Of a key's rows those with the highest cut not above the key's are its state at its position; others are under way or
-    # superseded. Number 0: at that position the key was gone.
+    # Chunks of the joined snapshots, by the position of their row in `log`.
+    """CREATE TABLE IF NOT EXISTS staged (
+        position INTEGER, part INTEGER, body BLOB NOT NULL,
+        PRIMARY KEY (position, part)) WITHOUT ROWID""",
+    # The checkpoint. The state of a key at its position consists of its parts with the key's cut,
+    # and of each of its nodes with the highest cut not above the key's. Other rows are under way or
+    # superseded. Number 0: the key was gone at that position.
     """CREATE TABLE IF NOT EXISTS key_state (
-        key BLOB PRIMARY KEY, number INTEGER NOT NULL, cut INTEGER NOT NULL, position INTEGER NOT NULL) WITHOUT ROWID""",
+        key BLOB PRIMARY KEY, number INTEGER NOT NULL, cut INTEGER NOT NULL,
+        position INTEGER NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS part (
-        number INTEGER, cut INTEGER, part INTEGER, body BLOB NOT NULL, PRIMARY KEY (number, cut, part)) WITHOUT ROWID""",
-    # body NULL: the node is gone since that cut
+        number INTEGER, cut INTEGER, part INTEGER, body BLOB NOT NULL,
+        PRIMARY KEY (number, cut, part)) WITHOUT ROWID""",
+    # body NULL: the node is gone since that cut.
     """CREATE TABLE IF NOT EXISTS node (
-        number INTEGER, region INTEGER, node INTEGER, cut INTEGER, body BLOB, PRIMARY KEY (number, region, node, cut)) WITHOUT ROWID""",
+        number INTEGER, region INTEGER, node INTEGER, cut INTEGER, body BLOB,
+        PRIMARY KEY (number, region, node, cut)) WITHOUT ROWID""",
 ]
 
 

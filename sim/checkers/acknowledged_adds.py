@@ -1,8 +1,12 @@
-"""Invariant 1: every acknowledged add is in every region after healing, unless the naive model says that something removed or hid it.
+"""Invariant 1: after healing, every acknowledged add is in every region.
 
-Acknowledged: the client has the ID, and the region ran under `always`, or no crash took what it had not on its disk yet. While the run goes
-on: under `always` no reply leaves before everything that it reflects is on disk, and no start finds less than was answered (S13.2); and
-whose commit has failed is never answered (S13.4).
+An add that a removal took or a deadline hides, by the naive model, is excepted. An add counts as
+acknowledged when the client has the ID, and the region ran under `always` or no crash lost what
+was not on its disk yet.
+
+During the run: under `always` no reply leaves before the commit of everything that it reflects,
+and no start finds less than was answered (S13.2); a write whose commit failed is never answered
+(S13.4).
 """
 
 from __future__ import annotations
@@ -19,14 +23,17 @@ FAILED: Final = "MISCONF this region takes no writes: its last commit"
 
 
 def _is_refusal(reply: Reply) -> bool:
-    """Whether a write was refused because the disk fails: such a reply reflects nothing, and comes at once (S13.4)."""
+    """Whether a write was refused because the disk fails.
+
+    The refusal reflects nothing, so it may be answered at once (S13.4).
+    """
     return isinstance(reply, ErrorReply) and reply.message.startswith(FAILED)
 
 
 class AcknowledgedAdds(OracleJudge):
-    """`present`, `removed`, `taken_back` and `gone` count the adds that were acknowledged, by what became of them.
+    """`present`, `removed`, `taken_back` and `gone` count acknowledged adds by their outcome.
 
-    What only a region held that is gone for good is lost with it.
+    `gone`: only a region that is lost for good held the add. `taken_back`: a restored disk lost it.
     """
 
     name = "acknowledged_adds"
@@ -38,16 +45,15 @@ class AcknowledgedAdds(OracleJudge):
         self.taken_back = 0
         self.gone = 0
         self._disk: dict[int, Vector] = {region: {} for region in self.setup.regions}
-        self._promised: dict[int, Vector] = {
-            region: {} for region in self.setup.regions
-        }  # answered under `always`
-        self._changed: dict[int, bool] = {}  # whether `appendfsync` was changed since the start
-        self._refused: dict[
-            int, int
-        ] = {}  # the last operation that was refused because a commit had failed
+        # region_id → the vector that replies under `always` have promised to be on disk.
+        self._promised: dict[int, Vector] = {region: {} for region in self.setup.regions}
+        # region_id → whether a client changed `appendfsync` since the start.
+        self._changed: dict[int, bool] = {}
+        # region_id → the last operation that was refused because a commit had failed.
+        self._refused: dict[int, int] = {}
         self._acknowledged: list[Operation] = []
 
-    # -- while it goes on --------------------------------------------------------------------------------------------
+    # -- during the run
 
     def began(self, event: Began) -> None:
         super().began(event)
@@ -55,7 +61,10 @@ class AcknowledgedAdds(OracleJudge):
         if event.how != "backup":
             for origin, counter in promised.items():
                 if event.vector.get(origin, 0) < counter:
-                    text = f"starts with {event.vector} after {event.how}; answered under `always` was what {promised} covers"
+                    text = (
+                        f"starts with {event.vector} after {event.how}; "
+                        f"replies under `always` had promised {promised}"
+                    )
                     self.fail(event.at_ms, event.region, text)
                     break
         self._promised[event.region] = {}
@@ -75,7 +84,7 @@ class AcknowledgedAdds(OracleJudge):
             self._refused[operation.region] = operation.number
 
     def answered(self, operation: Operation) -> None:
-        """The client has the answer."""
+        """The client has the reply."""
         if operation.always and not _is_refusal(operation.reply):
             self._must_be_on_disk(operation)
         if any(words[0].upper() == b"XADD" for words in operation.commands()):
@@ -84,18 +93,25 @@ class AcknowledgedAdds(OracleJudge):
     def _must_be_on_disk(self, operation: Operation) -> None:
         region, after = operation.region, operation.after
         assert after is not None
-        if self._changed.get(region):  # what was in force when the region answered cannot be told
+        # The value of appendfsync at the reply is unknown then.
+        if self._changed.get(region):
             return
         first, last = operation.effects()
         refused = self._refused.get(region, 0)
         if first <= last and refused > operation.number and not operation.waited:
-            text = f"answered operation {operation.number}, though its commit had failed: operation {refused} was refused for that (S13.4)"
+            text = (
+                f"answered operation {operation.number}, though its commit had failed: "
+                f"operation {refused} was refused for that (S13.4)"
+            )
             self.fail(operation.at_ms, region, text)
         disk = self._disk[region]
         if after is not disk:
             for origin, counter in after.items():
                 if disk.get(origin, 0) < counter:
-                    text = f"answered operation {operation.number} under `always`, which reflects {after}; on its disk is {disk}"
+                    text = (
+                        f"answered operation {operation.number} under `always`, "
+                        f"which reflects {after}; on its disk is {disk}"
+                    )
                     self.fail(operation.at_ms, region, text)
                     break
         promised = self._promised[region]
@@ -103,10 +119,10 @@ class AcknowledgedAdds(OracleJudge):
             if counter > promised.get(origin, 0):
                 promised[origin] = counter
 
-    # -- at the end --------------------------------------------------------------------------------------------------
+    # -- at the end
 
     def finish(self, end: End) -> None:
-        """Looks for every acknowledged add in every region."""
+        """Looks for each acknowledged add in each region."""
         if end.converged_ms is None:
             return
         adds: list[Add] = []
@@ -121,9 +137,10 @@ class AcknowledgedAdds(OracleJudge):
                 self._look(region, adds, end)
 
     def _is_lost(self, add: Add, end: End) -> bool:
-        """Whether a restored disk took it from its region while nobody else had it: then it is gone, or its dot stands for another effect.
+        """Whether a restored disk lost the add before any other region had it.
 
-        That no other region had a dot that stands for another effect now is for `vectors` to judge.
+        Then the add is gone, or its dot stands for another effect. `vectors` checks that no other
+        region holds the former effect of such a dot.
         """
         if self.oracle.record.log.get(add.region, add.counter) is not add:
             return True
@@ -141,7 +158,7 @@ class AcknowledgedAdds(OracleJudge):
                     self.gone += 1
                     continue
                 self.fail(
-                    end.at_ms, region, f"has not heard of {_named(add)}, which was acknowledged"
+                    end.at_ms, region, f"never received {_named(add)}, which was acknowledged"
                 )
                 continue
             state = follower.existing(add.key)
@@ -162,4 +179,7 @@ class AcknowledgedAdds(OracleJudge):
 
 
 def _named(add: Add) -> str:
-    return f"{add.shown_id.decode()} of {add.key.decode('utf-8', 'replace')}, added in region {add.region} as effect {add.counter}"
+    return (
+        f"{add.shown_id.decode()} of {add.key.decode('utf-8', 'replace')}, "
+        f"added in region {add.region} as effect {add.counter}"
+    )

@@ -1,4 +1,4 @@
-"""Commands of groups and their replies, read naively. Only words that a region took are read."""
+"""A naive parser of group commands and their replies, for commands that a region accepted."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from anabranch.sim.oracle.arguments import MAX_ID, entry_id, lower_bound, number
 
 
 class ReadRequest:
-    """XREAD's and XREADGROUP's words."""
+    """The arguments of XREAD and XREADGROUP."""
 
     __slots__ = ("consumer", "count", "group", "ids", "keys", "no_ack")
 
     def __init__(self, words: Words) -> None:
-        self.count = 0  # 0: all
+        self.count = 0  # 0: no limit
         self.no_ack = False
         self.group = b""
         self.consumer = b""
@@ -37,7 +37,7 @@ class ReadRequest:
 
 
 class ClaimRequest:
-    """XCLAIM's words after the consumer."""
+    """The arguments of XCLAIM after the consumer. `clock_ms`: the region's clock."""
 
     __slots__ = ("force", "ids", "just_id", "last_id", "min_idle_ms", "retry_count", "since_ms")
 
@@ -69,12 +69,13 @@ class ClaimRequest:
             else:
                 self.last_id = entry_id(value)
             index += 2
-        # When what is claimed counts as delivered: never in the future, and now if nothing sensible was said.
+        # The delivery time of claimed entries, never in the future; now if IDLE and TIME are
+        # missing or out of range.
         self.since_ms = since_ms if 0 <= since_ms <= clock_ms else clock_ms
 
 
 class AutoclaimRequest:
-    """XAUTOCLAIM's words after the consumer."""
+    """The arguments of XAUTOCLAIM after the consumer."""
 
     __slots__ = ("count", "just_id", "min_idle_ms", "start")
 
@@ -94,7 +95,7 @@ class AutoclaimRequest:
 
 
 def keyed(reply: Reply) -> list[tuple[bytes, list[Reply]]]:
-    """(key, entries) of a reply to XREAD or XREADGROUP, RESP2 or RESP3; nothing for a null."""
+    """(key, entries) of each stream in a reply of XREAD or XREADGROUP; empty for a null reply."""
     found: list[tuple[bytes, list[Reply]]] = []
     if isinstance(reply, MapReply):
         for index in range(0, len(reply.flat), 2):
@@ -111,7 +112,7 @@ def keyed(reply: Reply) -> list[tuple[bytes, list[Reply]]]:
 
 
 def fields_of_map(reply: Reply) -> dict[bytes, Reply]:
-    """A map's fields by name, RESP2 or RESP3."""
+    """A map reply of RESP2 or RESP3 as a dict."""
     flat = reply.flat if isinstance(reply, MapReply) else reply
     assert isinstance(flat, list)
     return {
@@ -126,12 +127,12 @@ def is_null(reply: Reply) -> bool:
 
 
 def readable(words: Words) -> str:
-    """A command for people."""
+    """A command as text for messages."""
     return " ".join(word.decode("utf-8", "backslashreplace") for word in words)
 
 
 def last_id(entries: list[Reply]) -> int:
-    """The ID of the last entry of a list that is not empty."""
+    """The ID of the last entry of a non-empty list."""
     item = entries[-1]
     assert isinstance(item, list) and isinstance(item[0], bytes)
     return entry_id(item[0])

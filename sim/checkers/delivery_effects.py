@@ -1,4 +1,4 @@
-"""Effects by dot, in an order in which they may be applied, for the judges of delivery; and the entries that an announcement speaks of."""
+"""Committed effects by dot, in an order in which they may be applied; for judges of delivery."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from anabranch.sim.history import Committed, Vector
 from anabranch.sim.oracle.log import Add, Logged, logged
 
 Fact = tuple[int, int, int, Logged]
-"""(order, region_id, counter, effect). `order` extends causality: a region commits an effect before any other region can have it, so the
-order in which commits were told is one in which their effects may be applied."""
+"""(order, region_id, counter, effect).
+
+`order` extends causality: a region commits an effect before another region can have it. So the
+effects may be applied in the order in which the commits were reported."""
 
 
 _HOLE: Final[Fact] = (0, 0, 0, Flush({}))
-"""Stands for effects that nobody saw committed."""
+"""Stands for effects that were never reported as committed."""
 
 
 def decoded(event: Committed) -> list[tuple[Block, list[Logged]]]:
-    """A commit's blocks with their effects; several judges ask for one event in turn."""
+    """The blocks of a commit with their effects; cached, as several judges ask for one event."""
     global _decoded
     if _decoded[0] is not event:
         _decoded = (event, [(block, logged(block)) for block in event.blocks])
@@ -31,16 +33,21 @@ _decoded: tuple[Optional[Committed], list[tuple[Block, list[Logged]]]] = (None, 
 
 
 class EffectsByDot:
-    """Every effect that a region has committed, by dot; and every entry ever added, by key and region log."""
+    """All committed effects by dot, and all entries ever added, by key and region log."""
 
     def __init__(self) -> None:
-        self.logs: dict[int, list[Fact]] = {}  # by region_id; counter n at index n - 1
-        self.adds: dict[bytes, dict[int, list[Add]]] = {}  # key → region_id → ascending
+        # region_id → its effects; counter n at index n - 1.
+        self.logs: dict[int, list[Fact]] = {}
+        # Key → region_id → adds, ascending.
+        self.adds: dict[bytes, dict[int, list[Add]]] = {}
         self._made = 0
         self._has_holes = False
 
     def take(self, event: Committed) -> None:
-        """Adds what a commit holds. A region that was restored may issue the counters anew that nobody else had."""
+        """Adds the effects of a commit.
+
+        A restored region may issue counters anew; the former effects are forgotten.
+        """
         for block, effects in decoded(event):
             region = block.origin
             log = self.logs.setdefault(region, [])
@@ -65,12 +72,15 @@ class EffectsByDot:
                 del adds[bisect_left(adds, counter, key=_counter_of) :]
 
     def known(self, region: int) -> int:
-        """Up to which counter a region's effects have been committed."""
+        """The highest counter of a region that was committed."""
         log = self.logs.get(region)
         return 0 if log is None else len(log)
 
     def between(self, before: Vector, after: Vector) -> Optional[list[Fact]]:
-        """The effects that `after` covers and `before` does not, in an order in which they may be applied; None when one is not known."""
+        """The effects that `after` covers and `before` does not, in an order to apply them.
+
+        None if one of them is unknown.
+        """
         found: list[Fact] = []
         origins = 0
         for region, counter in after.items():
@@ -89,7 +99,7 @@ class EffectsByDot:
         return found
 
     def covered(self, effect: Acknowledge) -> list[Add]:
-        """The entries, deleted ones included, whose counters lie in an announcement's spans (S8.1)."""
+        """The entries, deleted ones included, in an announcement's spans (S8.1)."""
         logs = self.adds.get(effect.key)
         found: list[Add] = []
         if logs is None:

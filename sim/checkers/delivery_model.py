@@ -1,7 +1,7 @@
-"""Groups in one region, by definition (S6, S7, S8): what is handed out, what is pending, what is acknowledged, as sets of entries.
+"""The groups of one region, by definition (S6, S7, S8): sets of given, pending and acked entries.
 
-Where a crash leaves it open which local records survived, a group has several `Local` states: each is one that may be. What clients see
-then tells which of them it was not.
+A crash may leave open which local records survived. Then a group has several `Local` states, each
+of them possible; later replies rule some of them out.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ _KILLERS: Final = (Delete, DestroyGroup, Flush, RemoveObserved)
 _REMOVERS: Final = (RemoveEntries, Trim, Delete, Flush, RemoveObserved)
 
 Name = tuple[bytes, bytes]
-"""(key, group)"""
+"""(key, group name)"""
 
 
 class Pending:
-    """What XPENDING shows of an entry."""
+    """One pending entry as XPENDING shows it."""
 
     __slots__ = ("add", "consumer", "deliveries", "since_ms")
 
     def __init__(self, add: Add, consumer: bytes, since_ms: int, deliveries: int) -> None:
         self.add: Final = add
         self.consumer: Final = consumer
-        self.since_ms: Final = since_ms  # -1: made pending by XCLAIM FORCE, idle for ever
+        # The time of the last delivery in ms; -1: made pending by XCLAIM FORCE, idle for ever.
+        self.since_ms: Final = since_ms
         self.deliveries: Final = deliveries
 
     def __eq__(self, other: object) -> bool:
@@ -57,22 +58,27 @@ class Pending:
 
 
 def place(pending: Pending) -> tuple[int, int, int]:
-    """Where it stands in the merge of the PELs (S7.5)."""
+    """Sort key of the merged PELs (S7.5)."""
     return pending.add.entry_id, pending.add.region, pending.add.counter
 
 
 class Local:
-    """Local group state (S6.5). Entries are named by their dots."""
+    """One possible state of the local group state (S6.5). Entries are named by their dots."""
 
     __slots__ = ("dropped", "floor_id", "floor_vector", "given", "pel", "raised_id")
 
     def __init__(self) -> None:
-        self.floor_id = -1  # SETID of an ID (S7.4); -1: none
-        self.floor_vector: Optional[Vector] = None  # SETID $
-        self.raised_id = 0  # XCLAIM LASTID: an entry must be above both
-        self.given: set[Dot] = set()  # handed out here, or acknowledged elsewhere (S7.3)
+        # The floor by SETID of an ID (S7.4); -1: none.
+        self.floor_id = -1
+        # The floor by SETID $.
+        self.floor_vector: Optional[Vector] = None
+        # The floor by XCLAIM LASTID; an entry must be above both floors.
+        self.raised_id = 0
+        # Entries delivered here or acknowledged in another region (S7.3).
+        self.given: set[Dot] = set()
         self.pel: dict[Dot, Pending] = {}
-        self.dropped: set[Dot] = set()  # by DELCONSUMER, until delivered or claimed again (S8.1)
+        # Entries dropped by DELCONSUMER, until they are delivered or claimed again (S8.1).
+        self.dropped: set[Dot] = set()
 
     def copy(self) -> Local:
         other = Local()
@@ -94,7 +100,7 @@ class Local:
         )
 
     def is_above(self, creates: dict[Dot, Create], add: Add) -> bool:
-        """Whether `>` may deliver it (S6.3, S7.3)."""
+        """Whether the entry is above the floors or, without a floor, a start (S6.3, S7.3)."""
         if add.entry_id <= self.raised_id:
             return False
         if self.floor_vector is not None:
@@ -104,7 +110,7 @@ class Local:
         return any(create.is_below(add) for create in creates.values())
 
     def undelivered(self, key: KeyState, creates: dict[Dot, Create]) -> list[Add]:
-        """What `>` is to hand out, in order (S7.3)."""
+        """The entries that `>` must deliver, in order (S7.3)."""
         given = self.given
         return [
             add
@@ -113,7 +119,7 @@ class Local:
         ]
 
     def pending_of(self, consumer: Optional[bytes] = None) -> list[Pending]:
-        """What is pending, or pending for one consumer, in order."""
+        """The pending entries, of one consumer or of all, in order."""
         return sorted(
             [one for one in self.pel.values() if consumer is None or one.consumer == consumer],
             key=place,
@@ -127,32 +133,37 @@ class Local:
 class Group:
     """One incarnation of a group in one region.
 
-    `creates` is the oracle's own dict of live creates: it is another one once none of those that were live is left (S6.5).
+    `creates` is the oracle's own dict of live creates. When none of the creates that were live is
+    left, the oracle has another dict (S6.5), and a new incarnation begins.
     """
 
     __slots__ = ("acked", "creates", "is_unsure", "locals", "taken")
 
     def __init__(self, creates: dict[Dot, Create]) -> None:
         self.creates: Final = creates
-        self.acked: dict[Dot, set[Dot]] = {}  # create → entries announced under it (S8.3)
+        # Dot of a create → the entries announced under it (S8.3).
+        self.acked: dict[Dot, set[Dot]] = {}
+        # The possible local states.
         self.locals = [Local()]
-        self.is_unsure = False  # its local state is not known: nothing is said of this incarnation
-        self.taken: set[Dot] = set()  # acknowledged elsewhere, by effects of the step under way
+        # The local state is unknown, so this incarnation is not judged.
+        self.is_unsure = False
+        # Entries acknowledged in other regions by effects of the present step.
+        self.taken: set[Dot] = set()
 
     def acked_now(self) -> set[Dot]:
-        """Union over the live creates (S8.3)."""
+        """The union of the acked entries over the live creates (S8.3)."""
         found: set[Dot] = set()
         for dot in self.creates:
             found |= self.acked.get(dot, set())
         return found
 
     def keep(self, right: list[Local]) -> None:
-        """What clients saw leaves these of the states that may be."""
+        """Keeps only those possible states with which the replies agree."""
         if len(self.locals) > 1:
             self.branch(right)
 
     def branch(self, others: list[Local]) -> None:
-        """The states that may be are these, each once."""
+        """Makes these the possible states, each once."""
         kept: list[Local] = []
         for local in others:
             if not any(local.equals(one) for one in kept):
@@ -163,33 +174,34 @@ class Group:
 
 
 class RegionModel:
-    """One region at its vector. `problems`: what an effect does that it must not."""
+    """One region at its vector. `problems`: the faults of effects, found while applying them."""
 
     def __init__(self, region: int, facts: EffectsByDot) -> None:
         self.region = region
         self.facts = facts
         self.state = State()
         self.groups: dict[Name, Group] = {}
-        self.is_blind = False  # effects that nobody saw committed
+        # Some effects were never reported as committed, so the state is unknown.
+        self.is_blind = False
         self.problems: list[str] = []
-        # -- of the step under way: what a read that was woken in the middle of it may have seen
+        # -- of the present step, for reads that were woken in the middle of it
+        # Entries that were added, and entries that were removed.
         self.came: dict[Dot, Add] = {}
         self.went: dict[Dot, Add] = {}
-        self.dereferenced: set[Dot] = (
-            set()
-        )  # of those that went, the ones that went from the PELs, too (DELREF)
-        self.turned: set[Name] = (
-            set()
-        )  # groups that went, began anew or elsewhere, or that a deadline may have hidden
-        self.is_loose = False  # it merged several effects, in one go or not: that cannot be seen
-        self.xread_highest: dict[
-            bytes, int
-        ] = {}  # the highest ID that an XREAD has returned, by key (S7.2)
+        # The removed entries that also left the PELs (DELREF).
+        self.dereferenced: set[Dot] = set()
+        # Groups that ended, began anew, or changed their starts, or that a deadline may hide.
+        self.turned: set[Name] = set()
+        # The step merged several effects; which of them came together is not visible.
+        self.is_loose = False
+        # Key → the highest ID that an XREAD has returned (S7.2).
+        self.xread_highest: dict[bytes, int] = {}
         self.late_arrivals = 0
+        # Whether the region must count exactly `late_arrivals`.
         self.late_is_exact = True
 
     def forget_reads(self) -> None:
-        """What was counted of XREAD lasts until the process ends."""
+        """Clears the statistics of XREAD, which last until the process ends."""
         self.xread_highest = {}
         self.late_arrivals = 0
         self.late_is_exact = True
@@ -200,7 +212,7 @@ class RegionModel:
             self.xread_highest[key] = highest
 
     def group(self, name: Name) -> Optional[Group]:
-        """The group, if it is live."""
+        """The group's present incarnation, if the group is live."""
         key = self.state.keys.get(name[0])
         creates = None if key is None else key.groups.get(name[1])
         if creates is None:
@@ -216,7 +228,7 @@ class RegionModel:
         return state is not None and state.is_hidden(clock_ms)
 
     def unsettle(self, key: bytes = b"") -> None:
-        """What the groups of a key, or of all, have here is not known."""
+        """Marks the groups of a key, or of all keys, as unknown in their local state."""
         for name in self.state.keys if not key else (key,):
             state = self.state.keys.get(name)
             for group_name in list(state.groups) if state is not None else ():
@@ -225,16 +237,16 @@ class RegionModel:
                 group.is_unsure = True
 
     def passing(self, key: bytes, group: Group) -> dict[Dot, Add]:
-        """The entries of a key that came, went, or became known to be acknowledged in the step under way."""
+        """The entries of a key that the present step added, removed, or learned as acknowledged."""
         found = {dot: add for dot, add in {**self.came, **self.went}.items() if add.key == key}
         adds = self.state.keys[key].adds
         found.update((dot, adds[dot]) for dot in sorted(group.taken) if dot in adds)
         return found
 
-    # -- effects -----------------------------------------------------------------------------------------------------
+    # -- effects
 
     def begin_step(self) -> None:
-        """Forgets what the step before this one brought."""
+        """Forgets the changes of the last step."""
         self.is_loose = False
         if self.came:
             self.came = {}
@@ -248,7 +260,10 @@ class RegionModel:
                 group.taken = set()
 
     def advance(self, after: Vector, is_merge: bool, remerged: bool) -> None:
-        """Applies what the region applied up to a vector, one effect after the other. `remerged`: own effects came back from others."""
+        """Applies the effects up to a vector, one by one.
+
+        `remerged`: own effects came back from other regions.
+        """
         vector = self.state.vector
         if vector == after:
             return
@@ -262,12 +277,14 @@ class RegionModel:
             self.is_loose = True
             self._unsettle_ambiguous(facts)
             if self.xread_highest and any(isinstance(fact[3], _REMOVERS) for fact in facts):
-                self.late_is_exact = (
-                    False  # whether the key was gone for a moment hangs on their order
-                )
+                # Their order decides whether the key was absent for a moment.
+                self.late_is_exact = False
 
     def apply(self, fact: Fact, issued: bool, joined: bool = False) -> None:
-        """One effect, and what it does to local state. `issued`: this region issued it now."""
+        """Applies one effect to the state and to local states. `issued`: the region issued it now.
+
+        `joined`: the effect came by a snapshot.
+        """
         _, region, counter, effect = fact
         state = self.state
         if isinstance(effect, Add):
@@ -293,25 +310,24 @@ class RegionModel:
                     if key.groups.get(name) is not creates:
                         self.turned.add((key.key, name))
                 if key.key in self.xread_highest and not key.is_present():
-                    self.late_is_exact = (
-                        False  # the region forgets of a key that is gone what was read of it
-                    )
+                    # A region forgets the reads of a key that is absent.
+                    self.late_is_exact = False
             if isinstance(effect, Trim) and effect.drops_references and not joined:
                 self._drop_references(effect)
             return
-        if isinstance(effect, (DestroyGroup, CreateGroup)):  # another create may lower the start
+        if isinstance(effect, (DestroyGroup, CreateGroup)):
+            # Another create may lower the start.
             self.turned.add((effect.key, effect.group))
         if isinstance(effect, SetDeadline):
             if effect.key in self.xread_highest:
-                self.late_is_exact = (
-                    False  # no more does it of one that a deadline hides, from when on nobody sees
-                )
-            # It may hide the key, or show it, between a reader's waking and the end of the step.
+                # A region forgets the reads of a hidden key, too; the moment is not visible.
+                self.late_is_exact = False
+            # It may hide or show the key between the waking of a reader and the end of the step.
             self.turned.update((effect.key, name) for name in state.key(effect.key).groups)
         state.apply(region, counter, effect)
 
     def _acknowledge(self, effect: Acknowledge, issued: bool, joined: bool) -> None:
-        """S8.2: what the group's acked spans here did not hold before counts as given, and is pending no more."""
+        """Newly acked entries count as given and leave the PELs (S8.2)."""
         name = (effect.key, effect.group)
         group = self.group(name)
         named = [] if group is None else [dot for dot in effect.creates if dot in group.creates]
@@ -331,13 +347,17 @@ class RegionModel:
             give(group, set(new))
 
     def _check_announcement(self, name: Name, group: Group, new: dict[Dot, Add]) -> None:
-        """S8.1: whoever announces an entry has handed it out here, and it was acknowledged here. Deleted entries are beside the point."""
+        """A region announces only entries that were delivered and acknowledged there (S8.1).
+
+        Deleted entries are not judged.
+        """
         vector = self.state.vector
         present = self.state.keys[name[0]].adds
         for (region, counter), add in new.items():
             if vector.get(region, 0) < counter:
                 self.problems.append(
-                    f"{_at(name)}: acknowledgement announced of {text_of(add)}, which this region does not have"
+                    f"{_at(name)}: acknowledgement announced of {text_of(add)}, "
+                    "which this region does not have"
                 )
         if group.is_unsure:
             return
@@ -349,12 +369,15 @@ class RegionModel:
                 if dot not in present:
                     continue
                 if dot not in local.given:
-                    found = f"acknowledgement announced of {text_of(add)}, which nobody was handed"
+                    found = f"acknowledgement announced of {text_of(add)}, which was not delivered"
                 elif dot in local.pel:
-                    found = f"acknowledgement announced of {text_of(add)}, which is pending for {local.pel[dot].consumer.decode()}"
+                    found = (
+                        f"acknowledgement announced of {text_of(add)}, "
+                        f"which is pending for {local.pel[dot].consumer.decode()}"
+                    )
                 elif dot in local.dropped:
                     found = (
-                        f"acknowledgement announced of {text_of(add)}, which went with its consumer"
+                        f"acknowledgement announced of {text_of(add)}, which DELCONSUMER dropped"
                     )
             if found:
                 wrong = found
@@ -367,7 +390,7 @@ class RegionModel:
             group.is_unsure = True
 
     def _drop_references(self, effect: Trim) -> None:
-        """DELREF (S5.2)."""
+        """A trim with DELREF: the removed entries leave the PELs (S5.2)."""
         self.dereferenced.update(dot for dot in self.went if effect.prefix.get(dot[0], 0) >= dot[1])
         key = self.state.keys[effect.key]
         for name in list(key.groups):
@@ -378,9 +401,10 @@ class RegionModel:
                     del local.pel[dot]
 
     def _unsettle_ambiguous(self, facts: list[Fact]) -> None:
-        """In which order effects of several regions were merged in one go cannot be seen. Only expiry's removal depends on it.
+        """Marks groups whose incarnation depends on the order of effects merged together.
 
-        It may end an incarnation or not, as a concurrent create of the name came before or after it (S6.5, S10.3).
+        That order is not visible. Only a RemoveObserved depends on it: it ends an incarnation or
+        not, as a concurrent create of the name was applied after or before it (S6.5, S10.3).
         """
         for _, region, _, effect in facts:
             if isinstance(effect, RemoveObserved):
@@ -393,15 +417,14 @@ class RegionModel:
                     self.unsettle(effect.key)
 
     def join(self, after: Vector) -> None:
-        """A snapshot: one step (S6.5, S11.2), which drops no references (S5.2)."""
+        """Joins a snapshot in one step (S6.5, S11.2). A join drops no references (S5.2)."""
         facts = self.facts.between(self.state.vector, after)
         if facts is None:
             self.is_blind = True
             return
         self.is_loose = True
-        self.late_is_exact = (
-            False  # what came and went again before the snapshot was cut, nobody sees here
-        )
+        # Entries that came and went before the snapshot was cut are not visible here.
+        self.late_is_exact = False
         before: dict[Name, set[Dot]] = {}
         acked: dict[Name, set[Dot]] = {}
         for key, state in self.state.keys.items():
@@ -419,7 +442,10 @@ class RegionModel:
                 )
 
     def _joined(self, name: Name, before: set[Dot], acked: set[Dot]) -> None:
-        """One group after a join: begun anew if none of its creates is left; what is newly known to be acknowledged is given."""
+        """One group after a join: it begins anew if none of its creates is left (S6.5).
+
+        Newly acked entries count as given.
+        """
         group = self.group(name)
         assert group is not None
         if before.isdisjoint(group.creates):
@@ -432,7 +458,7 @@ class RegionModel:
 
 
 def give(group: Group, new: set[Dot]) -> None:
-    """These were acknowledged elsewhere (S8.2)."""
+    """Entries that another region acknowledged: given here, and not pending any more (S8.2)."""
     if not new:
         return
     group.taken |= new
@@ -443,7 +469,7 @@ def give(group: Group, new: set[Dot]) -> None:
 
 
 def text_of(add: Add) -> str:
-    """Its entry ID, for messages."""
+    """The entry ID as text for messages."""
     return add.shown_id.decode()
 
 

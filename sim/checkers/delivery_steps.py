@@ -1,6 +1,7 @@
-"""What a command of a group does to its local state and must answer, by definition (S6.5 to S7.6), for one `Local` that may be.
+"""Each group command by definition (S6.5 to S7.6), on one possible `Local` state.
 
-Each step returns what is wrong with the reply and changes nothing, or "" after it has changed the state as the command did.
+A step returns the fault of the reply and leaves the state unchanged, or it changes the state as
+the command did and returns "".
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NOTHING: frozenset[Dot] = frozenset()
 
 
 def ids_of(reply: Reply) -> str:
-    """The IDs in a list of entries, for messages."""
+    """The IDs in a list of entries, as text for messages."""
     if not isinstance(reply, list):
         return "null" if is_null(reply) else repr(reply)
     return " ".join(_id_of(item).decode("utf-8", "backslashreplace") for item in reply) or "nothing"
@@ -41,20 +42,21 @@ def order(add: Add) -> tuple[int, int, int]:
 
 
 def differs(what: str, got: Reply, wanted: Reply) -> str:
-    """What is wrong where a reply is not the one that it must be; "" where it is."""
+    """The fault if a reply differs from the required one, else "". `what` names the reply."""
     return "" if got == wanted else f"{what} is {got!r}, not {wanted!r}"
 
 
-# -- new entries -----------------------------------------------------------------------------------------------------
+# -- new entries
 
 
 def walk(
     expected: list[Add], entries: list[Reply], count: int, optional: frozenset[Dot] = NOTHING
 ) -> tuple[Optional[Add], list[Add]]:
-    """Compares the entries of a reply with those that it must have, in their order: (the first that it leaves out, those taken till then).
+    """Compares the entries of a reply with the required ones, in their order.
 
-    Where more was answered than is expected, fewer are taken than there are entries. COUNT never cuts between equal IDs (S7.1).
-    `optional`: what may have come or gone while the reader was woken.
+    Returns (the first entry that the reply leaves out or None, the matched entries up to it). If
+    the reply has further entries, fewer are matched than it has. COUNT never cuts between equal
+    IDs (S7.1). `optional`: entries that may have come or gone while the reader was woken.
     """
     taken: list[Add] = []
     for add in expected:
@@ -77,9 +79,10 @@ def deliver(
     entries: list[Reply],
     relaxed: bool,
 ) -> tuple[str, list[Add]]:
-    """What `>` handed out against what it had to (S7.3): (what is wrong, the entries). Nothing changes yet.
+    """Compares the entries that `>` delivered with the required ones (S7.3).
 
-    `relaxed`: the reader was woken in the middle of a step.
+    Returns (the fault or "", the matched entries), and leaves the state unchanged. `relaxed`: the
+    reader was woken in the middle of a step.
     """
     key = model.state.keys[name[0]]
     expected = local.undelivered(key, group.creates)
@@ -104,14 +107,17 @@ def deliver(
             return wrong or f"{ids_of([extra])} is out of order, or more than COUNT", taken
     if left_out is not None:
         return (
-            f"skipped {text_of(left_out)} (token {left_out.token().decode()}): handed out {ids_of(list(entries))}",
+            (
+                f"skipped {text_of(left_out)} (token {left_out.token().decode()}): "
+                f"handed out {ids_of(list(entries))}"
+            ),
             taken,
         )
     return "", taken
 
 
 def _why_not(key: KeyState, local: Local, extra: Reply) -> str:
-    """What is the matter with an entry that was handed out and is not undelivered."""
+    """The fault of a delivered entry that `>` must not deliver."""
     found = [(dot, add) for dot, add in key.adds.items() if add.shown == extra]
     if not found:
         return f"handed out {ids_of([extra])}, which is not in the stream"
@@ -125,21 +131,24 @@ def _why_not(key: KeyState, local: Local, extra: Reply) -> str:
 def take(
     local: Local, taken: list[Add], request: ReadRequest, clock_ms: int, settled: set[Dot]
 ) -> None:
-    """They were handed out (S7.3). `settled`: acknowledged elsewhere, or dereferenced, of which this region heard just afterwards."""
+    """Takes the delivered entries into the state (S7.3).
+
+    `settled`: entries that were acknowledged elsewhere, or dereferenced, right after the read.
+    """
     for add in taken:
         dot = (add.region, add.counter)
         local.given.add(dot)
         if request.no_ack:
-            local.dropped.discard(dot)  # acknowledged as it is delivered (S8.3)
+            local.dropped.discard(dot)  # acknowledged at its delivery (S8.3)
         elif dot not in settled:
             local.assign(Pending(add, request.consumer, clock_ms, 1))
 
 
-# -- pending entries -------------------------------------------------------------------------------------------------
+# -- pending entries
 
 
 def limited(found: list[Pending], count: int) -> list[Pending]:
-    """At least `count` of them, never cut between equal IDs (S7.1); 0: all."""
+    """The first `count` entries and further ones of the last ID (S7.1); all if `count` is 0."""
     if not 0 < count < len(found):
         return found
     end = count
@@ -156,19 +165,25 @@ def history(
     entries: list[Reply],
     clock_ms: int,
 ) -> str:
-    """XREADGROUP with an ID: the pending entries of that consumer (S7.5); those that are gone come without fields."""
+    """XREADGROUP with an ID: the consumer's pending entries (S7.5); deleted ones lack fields."""
     found = limited(
         [one for one in local.pending_of(request.consumer) if one.add.entry_id > above],
         request.count,
     )
     if len(found) != len(entries):
-        return f"pending for {request.consumer.decode()} are {_ids(found)}, shown are {ids_of(list(entries))}"
+        return (
+            f"pending for {request.consumer.decode()} are {_ids(found)}, "
+            f"shown are {ids_of(list(entries))}"
+        )
     for one, item in zip(found, entries, strict=True):
         if _is_present(key, one):
             if item != one.add.shown:
-                return f"pending for {request.consumer.decode()} is {text_of(one.add)}, shown is {ids_of([item])}"
+                return (
+                    f"pending for {request.consumer.decode()} is {text_of(one.add)}, "
+                    f"shown is {ids_of([item])}"
+                )
         elif not (isinstance(item, list) and item[0] == one.add.shown_id and is_null(item[1])):
-            return f"{text_of(one.add)} is pending and gone, shown is {ids_of([item])}"
+            return f"{text_of(one.add)} is pending and deleted, shown is {ids_of([item])}"
     for one in found:
         if _is_present(key, one):
             local.assign(Pending(one.add, one.consumer, clock_ms, one.deliveries + 1))
@@ -184,7 +199,7 @@ def _ids(found: list[Pending]) -> str:
 
 
 def acknowledge(local: Local, words: Words, reply: Reply) -> str:
-    """XACK: whatever is pending under one of the IDs is pending no more."""
+    """XACK: all pending entries that bear one of the IDs leave the PELs."""
     wanted = {entry_id(text) for text in words[3:]}
     found = [dot for dot, one in local.pel.items() if one.add.entry_id in wanted]
     if reply != len(found):
@@ -195,7 +210,7 @@ def acknowledge(local: Local, words: Words, reply: Reply) -> str:
 
 
 def pending(local: Local, words: Words, reply: Reply, clock_ms: int) -> str:
-    """XPENDING."""
+    """XPENDING, summary or range."""
     if len(words) == 3:
         return _pending_summary(local, reply)
     index, idle_ms = (5, number(words[4])) if words[3].upper() == b"IDLE" else (3, 0)
@@ -206,15 +221,16 @@ def pending(local: Local, words: Words, reply: Reply, clock_ms: int) -> str:
     )
     consumer = words[index + 3] if len(words) > index + 3 else None
     found = [
-        one for one in local.pending_of(consumer)
+        one
+        for one in local.pending_of(consumer)
         if start <= one.add.entry_id <= end and max(clock_ms - one.since_ms, 0) >= idle_ms
-    ]  # fmt: skip
+    ]
     wanted: list[Reply] = []
     for one in limited(found, count) if count > 0 else ():
         wanted.append(
             [one.add.shown_id, one.consumer, max(clock_ms - one.since_ms, 0), one.deliveries]
         )
-    return differs("what is pending", reply, wanted)
+    return differs("the range of XPENDING", reply, wanted)
 
 
 def _pending_summary(local: Local, reply: Reply) -> str:
@@ -225,19 +241,21 @@ def _pending_summary(local: Local, reply: Reply) -> str:
             and reply[:3] == [0, None, None]
             and isinstance(reply[3], NullArray)
         )
-        return "" if is_empty else f"the summary of what is pending is {reply!r}, and nothing is"
+        return (
+            "" if is_empty else f"the summary of XPENDING is {reply!r}, though nothing is pending"
+        )
     counts: dict[bytes, int] = {}
     for one in found:
         counts[one.consumer] = counts.get(one.consumer, 0) + 1
     by_consumer: list[Reply] = [[name, b"%d" % counts[name]] for name in sorted(counts)]
     return differs(
-        "the summary of what is pending",
+        "the summary of XPENDING",
         reply,
         [len(found), found[0].add.shown_id, found[-1].add.shown_id, by_consumer],
     )
 
 
-# -- claiming --------------------------------------------------------------------------------------------------------
+# -- claiming
 
 
 def _shown(claimed: list[Pending], just_id: bool) -> list[Reply]:
@@ -245,7 +263,7 @@ def _shown(claimed: list[Pending], just_id: bool) -> list[Reply]:
 
 
 def claim(key: KeyState, local: Local, words: Words, reply: Reply, clock_ms: int) -> str:
-    """XCLAIM: LASTID only raises the floor, FORCE makes pending what is not, and gives nothing (S7.4)."""
+    """XCLAIM (S7.4): LASTID only raises the floor; FORCE makes entries pending, but not given."""
     request = ClaimRequest(words, clock_ms)
     claimed: list[Pending] = []
     gone: list[Dot] = []
@@ -253,8 +271,10 @@ def claim(key: KeyState, local: Local, words: Words, reply: Reply, clock_ms: int
         found = [one for one in local.pending_of() if one.add.entry_id == one_id]
         if request.force:
             found += [
-                Pending(add, b"", -1, 1) for add in key.with_id(one_id) if (add.region, add.counter) not in local.pel
-            ]  # fmt: skip
+                Pending(add, b"", -1, 1)
+                for add in key.with_id(one_id)
+                if (add.region, add.counter) not in local.pel
+            ]
         for one in found:
             if not _is_present(key, one):
                 gone.append((one.add.region, one.add.counter))
@@ -271,7 +291,7 @@ def claim(key: KeyState, local: Local, words: Words, reply: Reply, clock_ms: int
 
 
 def autoclaim(key: KeyState, local: Local, words: Words, reply: Reply, clock_ms: int) -> str:
-    """XAUTOCLAIM: looks at ten times COUNT at most."""
+    """XAUTOCLAIM: inspects at most ten times COUNT entries."""
     request = AutoclaimRequest(words)
     claimed: list[Pending] = []
     gone: list[Pending] = []
@@ -302,7 +322,7 @@ def autoclaim(key: KeyState, local: Local, words: Words, reply: Reply, clock_ms:
     if reply != wanted:
         got = " / ".join(map(ids_of, reply)) if isinstance(reply, list) else repr(reply)
         return (
-            f"claimed (next / entries / gone) {got} where it was {' / '.join(map(ids_of, wanted))}"
+            f"claimed (next / entries / deleted) {got}, must be {' / '.join(map(ids_of, wanted))}"
         )
     _claim(local, claimed, [(one.add.region, one.add.counter) for one in gone])
     return ""
@@ -315,11 +335,14 @@ def _claim(local: Local, claimed: list[Pending], gone: list[Dot]) -> None:
         local.assign(one)
 
 
-# -- floors, consumers, statistics -------------------------------------------------------------------------------------
+# -- floors, consumers, statistics
 
 
 def set_id(key: KeyState, local: Local, words: Words, vector: Vector) -> str:
-    """XGROUP SETID (S7.4): the floor is here, and what is given beyond the log's last entry not above it is forgotten."""
+    """XGROUP SETID (S7.4): sets the floor.
+
+    Given entries stay given up to the last entry of each log that is not above the floor.
+    """
     local.floor_id, local.floor_vector = (
         (-1, dict(vector)) if words[4] == b"$" else (entry_id(words[4]), None)
     )
@@ -333,10 +356,13 @@ def set_id(key: KeyState, local: Local, words: Words, vector: Vector) -> str:
 
 
 def delete_consumer(local: Local, words: Words, reply: Reply) -> str:
-    """XGROUP DELCONSUMER: what was pending for it is dropped (S8.1)."""
+    """XGROUP DELCONSUMER: the consumer's pending entries are dropped (S8.1)."""
     found = [dot for dot, one in local.pel.items() if one.consumer == words[4]]
     if reply != len(found):
-        return f"{reply!r} entries went with consumer {words[4].decode()} where {len(found)} were pending for it"
+        return (
+            f"{reply!r} entries dropped with consumer {words[4].decode()} "
+            f"where {len(found)} were pending for it"
+        )
     for dot in found:
         del local.pel[dot]
         local.dropped.add(dot)
@@ -352,7 +378,7 @@ def group_figures(key: KeyState, group: Group, local: Local, item: Reply) -> str
 
 
 def consumer_figures(local: Local, reply: Reply) -> str:
-    """XINFO CONSUMERS: what is pending for each."""
+    """XINFO CONSUMERS: the number of pending entries of each consumer."""
     assert isinstance(reply, list)
     shown_counts: dict[Reply, Reply] = {}
     for item in reply:
@@ -372,14 +398,14 @@ def consumer_figures(local: Local, reply: Reply) -> str:
         else f"pending for consumers is shown as {shown_counts!r}, not {counts!r}"
     )
 
-
-# -- what must have been announced -------------------------------------------------------------------------------------
+    # -- announcements
 
 
 def announceable(key: KeyState, group: Group, local: Local) -> list[Add]:
-    """The entries that a round has to announce (S8.1): given, not pending, not dropped, not yet acknowledged, in runs.
+    """The entries that a round must announce (S8.1).
 
-    A run begins at the group's start, the floor, an acknowledged entry or a dropped one.
+    They are given, not pending, not dropped, not yet acked, and stand in a run that begins at the
+    group's start, the floor, an acked entry or a dropped entry.
     """
     acked = group.acked_now()
     found: list[Add] = []

@@ -1,14 +1,16 @@
-"""The order in which one region did things, and which of them a crash has taken back.
+"""The order of one region's steps, and the steps that a crash has lost.
 
-What a command did is known once its effects are committed, and it counts once it is certain to be on the disk: until then it waits on the
-region's **tape**. Effects say exactly when that is, by their vectors. Local records (deliveries, claims, acks) have no dots (S13.1), so:
+The effects of a step are known once they are committed, and a step counts once it is certainly on
+disk. Until then it waits on the region's tape. For steps with effects, vectors say when they are
+on disk. Local records (deliveries, claims, acks) have no dots (S13.1), so two rules hold for them:
 
-* a commit takes everything that was done before it began, and begins after the former one has ended: what was executed before the former
-  `Committed` is on disk with this one, and so is what came before any effect that is on disk;
-* under `appendfsync always` what was answered is on disk (S13.2).
+* A commit holds everything that was done before it began, and it begins after the former commit
+  has ended. So a step that was executed before the former `Committed` is on disk with this one,
+  and so is every step before an effect that is on disk.
+* Under `appendfsync always` an answered step is on disk (S13.2).
 
-After a crash the vector that the new process found says where the tape ends; of the steps at that very vector that are not certain, any
-number from the beginning may have survived: a `Doubt`.
+After a crash, the vector that the new process found marks the end of the tape. Of the steps at
+that very vector that are not certain, any number from the first on may have survived: a `Doubt`.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from anabranch.sim.history import (
 class Item:
     """One step of a region: an operation, or a vector that moved.
 
-    `size`: how many effects the region had applied after it. Vectors of one region only grow, so equal sizes are equal vectors.
+    `size`: how many effects the region had applied after the step. Vectors of one region only
+    grow, so equal sizes mean equal vectors.
     """
 
     __slots__ = ("after", "changed", "event", "is_sure", "remerged", "size", "wakes")
@@ -41,16 +44,17 @@ class Item:
         self.after = after
         self.size = sum(after.values())
         self.changed = self.size != before_size
-        self.is_sure = False  # it is known to be on the disk
-        self.remerged = (
-            False  # it merged effects of this very region, which a restore had taken (S8.2)
-        )
-        # Reads that had waited and may have been answered within this step: they are told after it, and after what followed at once.
+        # Whether the step is known to be on disk.
+        self.is_sure = False
+        # Whether it merged effects of this region itself, which a restore had lost (S8.2).
+        self.remerged = False
+        # Blocked reads that this step may have answered. The history reports them later, after
+        # the commands that followed at once.
         self.wakes: Optional[list[Item]] = None
 
 
 class Doubt:
-    """Steps of which a crash has left none, some from the beginning, or all."""
+    """Steps before a crash. On disk may be none, the first few, or all of them."""
 
     __slots__ = ("items",)
 
@@ -59,22 +63,24 @@ class Doubt:
 
 
 class Lost:
-    """From here on it is not known what the region holds."""
+    """The content of the region is unknown from here on."""
 
 
 Step = Union[Item, Doubt, Lost]
 READS: Final = (b"XREADGROUP", b"XREAD")
-"""Commands that may wait for what they read."""
+"""Commands that may block for entries."""
 
 
 class Tape:
-    """The tape of one region. `past`: what is on disk, in order; `waiting`: what may not be."""
+    """The tape of one region. `past`: the steps on disk, in order; `waiting`: uncertain steps."""
 
     def __init__(self) -> None:
         self.past: list[Step] = []
         self.waiting: list[Item] = []
-        self.size = 0  # of the vector after the newest step
-        self.mark = 0  # so many of `waiting` were there at the last Committed
+        # The size of the vector after the newest step.
+        self.size = 0
+        # How many items of `waiting` there were at the last Committed.
+        self.mark = 0
 
     def add(self, event: Union[Operation, Moved], after: Vector) -> Item:
         item = Item(event, after, self.size)
@@ -83,7 +89,7 @@ class Tape:
         return item
 
     def settle(self, size: int) -> int:
-        """How many of `waiting` are on the disk for certain, once a vector of that size is."""
+        """How many items of `waiting` are certain once a vector of that size is on disk."""
         certain = 0
         for index, item in enumerate(self.waiting):
             if item.is_sure or item.size < size or (item.size == size and item.changed):
@@ -100,8 +106,8 @@ class Tape:
 class TapeChecker(Checker):
     """Base of the judges that follow each region's own order.
 
-    They are given steps only once those are on the disk and their effects known: `happened` in order, `doubted` for what a crash may have
-    taken, `restarted` when a region begins again from an earlier point.
+    They receive a step only once it is on disk and its effects are known: by `happened` in order,
+    by `doubted` if a crash may have lost it. `restarted` tells of a restored backup.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -109,26 +115,27 @@ class TapeChecker(Checker):
         self.facts = EffectsByDot()
         self.tapes: dict[int, Tape] = {}
         self.now_ms = 0
-        self._beginning: dict[int, Began] = {}  # starts that found effects which are told of next
+        # Starts that found effects on disk which are reported next.
+        self._beginning: dict[int, Began] = {}
 
-    # -- what they override ------------------------------------------------------------------------------------------
+    # -- overridden by judges
 
     def happened(self, region: int, item: Item) -> None:
         """The next step of a region."""
 
     def doubted(self, region: int, items: list[Item]) -> None:
-        """The next steps of a region before a crash, of which it may have kept any number from the beginning."""
+        """The last steps of a region before a crash; the first few of them may be on disk."""
 
     def restarted(self, region: int, steps: list[Step]) -> None:
-        """The region was restored, and has its past up to there only."""
+        """The region was restored; `steps` are its whole past now."""
 
     def bewildered(self, region: int, vector: Vector) -> None:
-        """What the region holds is not known any more."""
+        """The content of the region is unknown from here on; only its vector is known."""
 
-    # -- events ------------------------------------------------------------------------------------------------------
+    # -- events
 
     def executed(self, operation: Operation) -> None:
-        """Puts it on the tape; a read that had waited may belong further up."""
+        """Puts the operation on the tape; a blocked read may belong to an earlier step."""
         assert operation.after is not None
         tape = self._tape(operation.region)
         item = tape.add(operation, operation.after)
@@ -142,7 +149,7 @@ class TapeChecker(Checker):
         tape = self._tape(event.region)
         item = tape.add(event, event.after)
         own = event.after.get(event.region, 0)
-        # A commit tells of own effects after they were issued; what is known before has come back from others.
+        # Own effects that are known already were committed before, so they came back from others.
         merged = event.how in ("merge", "join")
         item.remerged = merged and event.before.get(event.region, 0) < own <= self.facts.known(
             event.region
@@ -150,7 +157,7 @@ class TapeChecker(Checker):
         self.now_ms = event.at_ms
 
     def answered(self, operation: Operation) -> None:
-        """Under `always` the answer says that it is on disk."""
+        """Under `always` an answered operation is on disk."""
         if operation.always:
             for item in reversed(self.tapes[operation.region].waiting):
                 if item.event is operation:
@@ -172,7 +179,11 @@ class TapeChecker(Checker):
                 item.is_sure = True
 
     def began(self, event: Began) -> None:
-        """A process that died after its commit was on the disk, and before anybody heard of it, leaves effects that are told of next."""
+        """A process has started.
+
+        If the former process died after a commit but before it was reported, the start waits until
+        the effects of that commit are reported.
+        """
         self.now_ms = event.at_ms
         if self.facts.known(event.region) < event.vector.get(event.region, 0):
             self._beginning[event.region] = event
@@ -187,7 +198,7 @@ class TapeChecker(Checker):
         return self.tapes[region]
 
     def begin(self, event: Began) -> None:
-        """A process begins; what it found on its disk says how far the tape goes."""
+        """Ends the tape of the former process at the vector that the new one found on disk."""
         tape = self.tapes.get(event.region)
         if tape is None:
             tape = self.tapes[event.region] = Tape()
@@ -218,7 +229,7 @@ class TapeChecker(Checker):
             self.happened(region, item)
 
     def _restore(self, event: Began, tape: Tape, size: int) -> None:
-        """Cuts the past where the backup was taken."""
+        """Cuts the past at the vector of the backup."""
         tape.past = _cut([*tape.past, *tape.waiting], size)
         if self._vector_of(tape.past) == event.vector:
             self.restarted(event.region, tape.past)
@@ -244,7 +255,10 @@ def _size_of(steps: list[Step]) -> int:
 
 
 def _cut(steps: list[Step], size: int) -> list[Step]:
-    """The steps up to the vector of that size; of those at it that moved nothing, which ones the backup has is in doubt."""
+    """The steps up to the vector of that size.
+
+    Steps at that vector that changed no vector are in doubt: the backup may hold some of them.
+    """
     kept: list[Step] = []
     doubt: list[Item] = []
     for step in steps:
@@ -267,9 +281,11 @@ def _cut(steps: list[Step], size: int) -> list[Step]:
 
 
 def _note_wakes(tape: Tape, item: Item) -> None:
-    """A read that waited is woken by a step, and told when that step's whole turn is over: it may belong after any step of this turn.
+    """Notes a blocked read at each step that may have woken it.
 
-    The turn has the commands that one client had sent together, and what others did as soon as they were answered.
+    The read is reported when the whole turn of the waking step is over, so it may belong after
+    any step of that turn. A turn holds the commands that one client sent together, and the
+    commands of others that followed at once.
     """
     waiting = tape.waiting
     at_ms: Optional[int] = None
@@ -281,13 +297,18 @@ def _note_wakes(tape: Tape, item: Item) -> None:
             one.wakes.append(item)
             if one.event.how != "tick" or at_ms not in (None, one.event.at_ms):
                 return
-            at_ms = one.event.at_ms  # what a region issues when it commits follows in the same turn
+            # The effects that a region issues at a commit follow in the same turn.
+            at_ms = one.event.at_ms
             continue
         if one.event.waited:
             continue
         if at_ms is None:
             at_ms = one.event.at_ms
-        if one.event.at_ms != at_ms or one.event.number < item.event.number:  # type: ignore[union-attr]
+        if (
+            one.event.at_ms != at_ms
+            # A read is an operation, so its event has a number.
+            or one.event.number < item.event.number  # type: ignore[union-attr]
+        ):
             return
         if one.wakes is None:
             one.wakes = []
@@ -295,7 +316,10 @@ def _note_wakes(tape: Tape, item: Item) -> None:
 
 
 def _put_before_woken(tape: Tape, item: Item) -> None:
-    """A command that had waited for the end of a start is told after the reads that it woke, and comes before them."""
+    """Moves a command that waited for the end of a start before the reads that it woke.
+
+    The history reports it after them.
+    """
     operation = item.event
     assert isinstance(operation, Operation)
     if operation.argv[0].upper() in READS:

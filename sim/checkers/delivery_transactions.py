@@ -1,4 +1,7 @@
-"""Which effects of a transaction are owed to which of its commands (S1.2): needed where its commands also touch local group state."""
+"""The division of a transaction's effects among its commands (S1.2).
+
+It is needed for transactions whose commands also change local group state.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from anabranch.crdt.effects import (
     SetDeadline,
     SetId,
     Trim,
-)  # fmt: skip
+)
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.checkers.delivery_arguments import is_null
 from anabranch.sim.checkers.delivery_effects import Fact
@@ -23,32 +26,62 @@ from anabranch.sim.history import Words
 from anabranch.sim.oracle.arguments import name_of
 from anabranch.sim.oracle.log import Add
 
-LOCAL: Final = frozenset({
-    b"XREADGROUP", b"XREAD", b"XACK", b"XPENDING", b"XCLAIM", b"XAUTOCLAIM", b"XGROUP SETID", b"XGROUP DELCONSUMER", b"XINFO GROUPS",
-    b"XINFO CONSUMERS",
-})  # fmt: skip
-"""Commands that replicate nothing, and are judged by what they answer."""
+LOCAL: Final = frozenset(
+    {
+        b"XREADGROUP",
+        b"XREAD",
+        b"XACK",
+        b"XPENDING",
+        b"XCLAIM",
+        b"XAUTOCLAIM",
+        b"XGROUP SETID",
+        b"XGROUP DELCONSUMER",
+        b"XINFO GROUPS",
+        b"XINFO CONSUMERS",
+    }
+)
+"""Commands that replicate nothing; they are judged by their replies."""
 
 _LAST: Final[dict[bytes, type]] = {
-    b"XADD": Add, b"XDEL": RemoveEntries, b"XTRIM": Trim, b"DEL": Delete, b"UNLINK": Delete, b"FLUSHALL": Flush, b"FLUSHDB": Flush,
-    b"XSETID": SetId, b"RENAME": SetId, b"RENAMENX": SetId, b"XGROUP CREATE": CreateGroup, b"XGROUP DESTROY": DestroyGroup,
-    b"EXPIRE": SetDeadline, b"PEXPIRE": SetDeadline, b"EXPIREAT": SetDeadline, b"PEXPIREAT": SetDeadline, b"PERSIST": SetDeadline,
-    b"XCFGSET": Configure, b"XIDMP CFGSET": Configure,
-}  # fmt: skip
-"""The effect that ends what a command issues; before it may stand the clean slate of a write that creates a key (S10.5)."""
+    b"XADD": Add,
+    b"XDEL": RemoveEntries,
+    b"XTRIM": Trim,
+    b"DEL": Delete,
+    b"UNLINK": Delete,
+    b"FLUSHALL": Flush,
+    b"FLUSHDB": Flush,
+    b"XSETID": SetId,
+    b"RENAME": SetId,
+    b"RENAMENX": SetId,
+    b"XGROUP CREATE": CreateGroup,
+    b"XGROUP DESTROY": DestroyGroup,
+    b"EXPIRE": SetDeadline,
+    b"PEXPIRE": SetDeadline,
+    b"EXPIREAT": SetDeadline,
+    b"PEXPIREAT": SetDeadline,
+    b"PERSIST": SetDeadline,
+    b"XCFGSET": Configure,
+    b"XIDMP CFGSET": Configure,
+}
+"""Command → the kind of its last effect.
+
+Before it may stand the removals of a write that creates a key (S10.5)."""
 
 
 Said = list[tuple[Words, Reply]]
 
 
 def owned(words: Words, reply: Reply, facts: list[Fact], begin: int, later: Said) -> int:
-    """Up to where in `facts`, from `begin` on, the effects are those of this command; -1: that cannot be told. `later`: those after it."""
+    """The index in `facts` after the effects of this command, which begin at `begin`.
+
+    `later`: the commands after it, with replies. Returns -1 if the end cannot be determined.
+    """
     name = name_of(words)
     last = _LAST.get(name)
     if last is None or isinstance(reply, ErrorReply) or reply == 0 or is_null(reply):
-        return begin  # what changes nothing replicates nothing (S1)
+        return begin  # a command that changes nothing replicates nothing (S1)
     if name[:6] == b"RENAME" and words[1] == words[2]:
-        return begin  # likewise (S10.1)
+        return begin  # onto itself: replicates nothing (S10.1)
     keys = (
         words[1:]
         if name in (b"DEL", b"UNLINK")
@@ -66,16 +99,18 @@ def owned(words: Words, reply: Reply, facts: list[Fact], begin: int, later: Said
         return _after_trim(words[1], facts, end, later)
     elif name[:6] == b"RENAME" and begin < end < len(facts):
         effect = facts[end][3]
-        end += (
-            isinstance(effect, SetDeadline) and effect.key == words[2]
-        )  # the source's deadline goes with it
+        # The deadline of the source is copied, too.
+        end += isinstance(effect, SetDeadline) and effect.key == words[2]
     return end
 
 
 def _through(
     last: type, keys: Words, name: bytes, reply: Reply, facts: list[Fact], begin: int
 ) -> int:
-    """The index after the effect that ends the command, if it comes after nothing but what may precede it; else `begin`."""
+    """The index after the last effect of the command; `begin` if it issued none.
+
+    Only effects that may precede the last one are passed over.
+    """
     before: tuple[type, ...] = (
         (Delete, RemoveObserved, SetDeadline, Add)
         if name[:6] == b"RENAME"
@@ -93,7 +128,10 @@ def _through(
 
 
 def _after_trim(key: bytes, facts: list[Fact], end: int, later: Said) -> int:
-    """After the Trim of an XADD, if it trimmed: its reply does not say so, those of XTRIMs do."""
+    """The index after the Trim of an XADD, if it trimmed; -1 if that cannot be determined.
+
+    The reply of an XADD does not show whether it trimmed; the replies of XTRIMs do.
+    """
     effect = facts[end][3]
     if not isinstance(effect, Trim) or effect.key != key:
         return end

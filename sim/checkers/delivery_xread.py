@@ -1,4 +1,4 @@
-"""XREAD (S7.2): whatever lies above the ID, and nothing else; what a region counts of late arrivals follows from what was read."""
+"""The required replies of XREAD (S7.2), and the reads from which late arrivals are counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from anabranch.sim.oracle.state import KeyState
 def xread(
     model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool
 ) -> str:
-    """XREAD: whatever lies above the ID, and nothing else (S7.2)."""
+    """XREAD: returns exactly the entries above the ID (S7.2).
+
+    `relaxed`: the reader was woken in the middle of the step. Returns the fault, or "".
+    """
     if isinstance(reply, ErrorReply):
         return ""
     request = ReadRequest(words)
@@ -35,7 +38,7 @@ def xread(
         model.note_read(key, max([model.xread_highest.get(key, -1), *shown]))
         if relaxed and entries and len(model.came) > 1:
             model.late_is_exact = False
-    return f"answered for key {parts[0][0].decode()} out of turn" if parts else ""
+    return f"the reply has key {parts[0][0].decode()} out of order" if parts else ""
 
 
 def _read_above(
@@ -47,7 +50,7 @@ def _read_above(
     relaxed: bool,
     waited: bool,
 ) -> str:
-    """One key of XREAD."""
+    """One key of XREAD; returns the fault, or ""."""
     above = _above(state, text, entries, waited)
     if text == b"+" and not waited:
         count = 0
@@ -64,7 +67,10 @@ def _read_above(
         optional = frozenset(passing)
     left_out, taken = steps.walk(expected, entries, count, optional)
     if len(taken) < len(entries):
-        return f"read {steps.ids_of([entries[len(taken)]])} where {'nothing' if left_out is None else text_of(left_out)} came next"
+        return (
+            f"read {steps.ids_of([entries[len(taken)]])} where "
+            f"{'nothing' if left_out is None else text_of(left_out)} came next"
+        )
     return (
         ""
         if left_out is None
@@ -73,7 +79,10 @@ def _read_above(
 
 
 def _above(state: KeyState, text: bytes, entries: list[Reply], waited: bool) -> int:
-    """The ID above which XREAD reads. What was the last one when a read began to wait for more cannot be seen: then it is what fits."""
+    """The ID above which XREAD reads.
+
+    For a blocked read the last ID at its begin is unknown; the value that fits the reply is used.
+    """
     if text not in (b"$", b"+"):
         return entry_id(text)
     if waited:

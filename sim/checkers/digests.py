@@ -1,4 +1,4 @@
-"""Invariant 6: equal vectors, equal digests: at one moment in two regions, and at any two moments (S13.9)."""
+"""Invariant 6: equal vectors have equal digests, in all regions and at all times (S13.9)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ Key = frozenset[tuple[int, int]]
 
 
 class Digests(Checker):
-    """Remembers the digest of every vector ever shown. `compared` counts those that could be compared."""
+    """Remembers the digest of each vector ever shown. `compared` counts the comparisons."""
 
     name = "digests"
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.compared = 0
-        self._seen: dict[
-            Key, tuple[bytes, int, int]
-        ] = {}  # vector → digest, and where and when it was shown
+        # Vector → (digest, region and time in ms of its first showing).
+        self._seen: dict[Key, tuple[bytes, int, int]] = {}
         self._issued: dict[int, int] = {}
 
     def began(self, event: Began) -> None:
-        """What a region had issued and not on its disk is gone; its counters may get other effects."""
+        """Forgets vectors with counters that were not on disk: other effects may get them."""
         self._forget(event.region, event.vector.get(event.region, 0))
 
     def committed(self, event: Committed) -> None:
-        """Counters below those that were committed before stand for other effects from now on: a backup had lost them."""
+        """Forgets vectors with counters that are issued again because a backup had lost them."""
         for block in event.blocks:
             if block.first <= self._issued.get(block.origin, 0):
                 self._forget(block.origin, block.first - 1)
@@ -37,7 +36,7 @@ class Digests(Checker):
         }
 
     def shown(self, shown: dict[int, Shown]) -> None:
-        """Compares each with what its vector has shown before."""
+        """Compares each vector's digest with the one first shown for it."""
         for region in sorted(shown):
             one = shown[region]
             key = frozenset(one.vector.items())
@@ -46,7 +45,10 @@ class Digests(Checker):
                 continue
             self.compared += 1
             if seen[0] != one.digest:
-                text = f"the vector {dict(sorted(one.vector.items()))} has the digest {one.digest.hex()[:12]} here"
+                text = (
+                    f"the vector {dict(sorted(one.vector.items()))} has the digest "
+                    f"{one.digest.hex()[:12]} here"
+                )
                 self.fail(
                     one.at_ms,
                     region,
@@ -54,5 +56,5 @@ class Digests(Checker):
                 )
 
     def finish(self, end: End) -> None:
-        """The same once more."""
+        """Compares the final digests."""
         self.shown(end.shown)

@@ -1,14 +1,19 @@
-"""Invariant 7: group reads skip nothing, and repeat only where the contract allows; XREAD's skips are counted (S6.3 to S8.2).
+"""Invariant 7: group reads skip nothing and repeat only by rule; XREAD's skips are counted.
 
-Each region's groups are followed by definition (`delivery_model`), and what clients see is compared with that: `>` must hand out exactly
-what is undelivered, in order, an ID must show exactly what is pending, an announcement may speak only of what was acknowledged. So a skip,
-a repeat and a false acknowledgement show at once, or when the groups are drained at the end.
+The groups of each region are computed by definition (`delivery_model`), and replies are compared
+with that (S6.3 to S8.2). `>` must deliver exactly the undelivered entries, in order. A read with
+an ID must show exactly the pending entries. An announcement may contain only acknowledged entries.
+So a skip, a repeat and a false acknowledgement are found at once, or when the groups are drained
+at the end.
 
-Nothing is said where the contract leaves it open:
-* after a crash, of local records that may or may not have been on disk any number may be left (S13.2): then several states may be, until
-  replies tell which;
-* which of several effects, merged in one go, a woken reader had seen (it must have been handed what was there before, and is still);
-* of groups on a key where expiry's removal and other regions' effects came in one go, until the group begins anew (S6.5).
+No judgement is made where the contract leaves the outcome open:
+
+* After a crash, any number of the uncertain local records may have survived (S13.2). Then several
+  states are possible, until replies rule some out.
+* A reader woken by a merge of several effects may have seen any number of them. It must have
+  received the entries that were there before the merge and are still there.
+* If an expiry's removal and other regions' effects came in one merge, the groups of that key are
+  not judged until they begin anew (S6.5).
 """
 
 from __future__ import annotations
@@ -37,11 +42,11 @@ from anabranch.sim.oracle.log import Add
 from anabranch.sim.oracle.state import NEVER, KeyState
 
 ROUND_MS: Final = 90
-"""A region from which others receive has begun a round within this time: intervals are at most 20 ms in the simulator."""
+"""Within this time a region with receivers begins a round: simulated intervals are ≤ 20 ms."""
 
 
 class GroupReads(TapeChecker):
-    """The judge. `counts`: how often what was seen, for the table of a sweep."""
+    """The judge. `counts`: how often each kind of reply was judged, for the table of a sweep."""
 
     name = "group_reads"
 
@@ -49,19 +54,16 @@ class GroupReads(TapeChecker):
         super().__init__(setup)
         self.models: dict[int, RegionModel] = {}
         self.counts: Counter[str] = Counter()
-        self._refused: set[tuple[int, Name]] = (
-            set()
-        )  # groups whose last read was refused (S13.4, S14): not drained
+        # (region_id, group) whose last read was refused (S13.4, S14), so it was not drained.
+        self._refused: set[tuple[int, Name]] = set()
         self._is_healed = False
-        self._received_since_ms: dict[
-            int, int
-        ] = {}  # by region; since it was seen last that nobody did
-        self._told: set[int] = (
-            set()
-        )  # reads that were woken further up the tape than they were told
+        # region_id → since when (ms) every call of `shown` found a receiver of it.
+        self._received_since_ms: dict[int, int] = {}
+        # Numbers of blocked reads that were judged at an earlier step than they were reported.
+        self._told: set[int] = set()
         self._is_muted = False
 
-    # -- the tape ----------------------------------------------------------------------------------------------------
+    # -- the tape
 
     def begin(self, event: Began) -> None:
         if event.region not in self.models:
@@ -77,9 +79,8 @@ class GroupReads(TapeChecker):
         if isinstance(event, Moved):
             self._move(model, item, event)
             if event.how == "waited":
-                self._wake(
-                    model, item, model.is_loose
-                )  # those that had waited for the end of the start, too, each in its turn
+                # Reads that waited for the end of the start are woken in this step, too.
+                self._wake(model, item, model.is_loose)
         elif event.number in self._told:
             self._told.discard(event.number)
         else:
@@ -91,7 +92,7 @@ class GroupReads(TapeChecker):
             model.problems = []
 
     def doubted(self, region: int, items: list[Item]) -> None:
-        """Every state between two of these steps may be the one that the crash left."""
+        """Makes each state between two of these steps a possible state."""
         model = self.models[region]
         found: dict[Name, list[Local]] = {}
         for name in list(model.groups):
@@ -116,7 +117,7 @@ class GroupReads(TapeChecker):
                 self.counts["states after crashes"] += len(group.locals)
 
     def restarted(self, region: int, past: list[Step]) -> None:
-        """Follows the region's past again, up to the backup; all that was judged before."""
+        """Follows the region's past again up to the backup; all of that was judged before."""
         self._is_muted = True
         told, self._told = self._told, set()
         self.models[region] = RegionModel(region, self.facts)
@@ -130,7 +131,7 @@ class GroupReads(TapeChecker):
         self.counts["backups followed"] += 1
 
     def bewildered(self, region: int, vector: Vector) -> None:
-        """Its effects may be known, its local records are not: groups that live now are not judged."""
+        """The local records are unknown, so groups that are live now are not judged."""
         model = self.models[region] = RegionModel(region, self.facts)
         model.advance(vector, False, True)
         model.unsettle()
@@ -140,10 +141,10 @@ class GroupReads(TapeChecker):
         if not self._is_muted:
             self.fail(at_ms, region, text)
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def _move(self, model: RegionModel, item: Item, event: Moved) -> None:
-        """Before the vector moves: reads whose time was over before it did."""
+        """Judges reads that timed out before the step, then moves the vector."""
         for read in item.wakes or ():
             operation = read.event
             assert isinstance(operation, Operation)
@@ -156,13 +157,12 @@ class GroupReads(TapeChecker):
             model.advance(event.after, True, item.remerged)
 
     def _operate(self, model: RegionModel, operation: Operation) -> None:
-        """One command or transaction, with the effects that it issued."""
+        """Judges one command or transaction, and applies its effects."""
         assert operation.after is not None
         if operation.waited:
             model.advance(operation.after, True, False)
-            if (
-                operation.queued
-            ):  # it waited for the end of the start: its effects came with those of others
+            if operation.queued:
+                # It waited for the end of the start; its effects came with those of others.
                 for words in operation.queued:
                     self._unsettle(model, words)
             elif not model.is_blind:
@@ -179,7 +179,7 @@ class GroupReads(TapeChecker):
         model.advance(operation.after, False, False)
 
     def _transact(self, model: RegionModel, operation: Operation, replies: list[Reply]) -> None:
-        """The commands of a transaction, one after the other, each with its own effects (S1.2)."""
+        """Judges the commands of a transaction in order, each with its own effects (S1.2)."""
         assert operation.after is not None
         facts: Optional[list[Fact]] = self.facts.between(model.state.vector, operation.after)
         said = list(zip(operation.queued, replies, strict=True))
@@ -190,7 +190,8 @@ class GroupReads(TapeChecker):
                 continue
             end = -1 if facts is None else owned(words, reply, facts, done, said[index + 1 :])
             if facts is None or end < 0:
-                model.advance(operation.after, False, False)  # a group may be among its effects
+                # One of the effects may create a group.
+                model.advance(operation.after, False, False)
                 for unclear, _ in said[index:]:
                     self._unsettle(model, unclear)
                 return
@@ -199,7 +200,10 @@ class GroupReads(TapeChecker):
             done = end
 
     def _wake(self, model: RegionModel, item: Item, relaxed: bool = False) -> None:
-        """Reads that this very step must have woken. `relaxed`: somewhere in the middle of it."""
+        """Judges the blocked reads that this step must have woken.
+
+        `relaxed`: they may have been woken in the middle of the step.
+        """
         for read in item.wakes or ():
             operation = read.event
             assert isinstance(operation, Operation)
@@ -211,7 +215,7 @@ class GroupReads(TapeChecker):
                 self._told.add(operation.number)
 
     def _matches(self, model: RegionModel, operation: Operation, relaxed: bool = False) -> bool:
-        """Whether a read that waited could have been answered so here; then it was, and its entries are handed out."""
+        """Whether a blocked read may have been answered at this step; then it is applied."""
         if model.is_blind or operation.argv[0].upper() not in READS:
             return False
         muted, self._is_muted = self._is_muted, True
@@ -221,7 +225,7 @@ class GroupReads(TapeChecker):
             self._is_muted = muted
 
     def _unsettle(self, model: RegionModel, words: Words) -> None:
-        """What the groups of a command's key have here is not known."""
+        """Marks the groups of a command's keys as unknown in their local state."""
         if name_of(words) in LOCAL and len(words) > 1:
             self.counts["transactions not followed"] += 1
             request = ReadRequest(words).keys if words[0].upper() == b"XREADGROUP" else words[1:3]
@@ -229,7 +233,7 @@ class GroupReads(TapeChecker):
                 if key in model.state.keys:
                     model.unsettle(key)
 
-    # -- commands ----------------------------------------------------------------------------------------------------
+    # -- commands
 
     def _judge(
         self, model: RegionModel, operation: Operation, words: Words, reply: Reply, relaxed: bool
@@ -252,7 +256,10 @@ class GroupReads(TapeChecker):
     def _group(
         self, model: RegionModel, name: Name, reply: Reply, clock_ms: int
     ) -> tuple[Optional[Group], str]:
-        """The group that a command is about: (None, "") where its reply is the error that it must be; the text says what is wrong."""
+        """The live group that a command names, and the fault of its reply.
+
+        (None, "") if the reply is an error that does not contradict the state.
+        """
         group = model.group(name)
         is_there = group is not None and not model.is_hidden(name[0], clock_ms)
         at = f"group {name[1].decode()} of {name[0].decode()}"
@@ -260,12 +267,15 @@ class GroupReads(TapeChecker):
             if is_there and reply.message.startswith(
                 ("NOGROUP", "ERR The XGROUP", "ERR no such key")
             ):
-                return None, f"{at} is live, and the answer is {reply.message}"
+                return None, f"{at} is live, but the reply is {reply.message}"
             return None, ""
-        return (group, "") if is_there else (None, f"{at} does not live here, and was answered for")
+        return (group, "") if is_there else (None, f"{at} is not live, but the reply is no error")
 
     def _each(self, name: Name, group: Group, step: Callable[[Local], str]) -> str:
-        """One step of every state that may be; those that it contradicts are not."""
+        """Applies a step to each possible state, and drops the states that it contradicts.
+
+        Returns the first fault if it contradicts all of them, else "".
+        """
         if group.is_unsure:
             self.counts["not judged"] += 1
             return ""
@@ -319,19 +329,29 @@ class GroupReads(TapeChecker):
                     and is_null(reply)
                     and (name in model.turned or model.group(name) is not None)
                 ):
-                    return ""  # its time was over at the very moment at which the group went, or a deadline began to hide the key
+                    # The read timed out in the moment in which the group ended or was hidden.
+                    return ""
                 return "" if relaxed and name in model.turned else wrong
             groups.append(group)
         if isinstance(reply, ErrorReply):
             was_gone = relaxed and any(name in model.turned for name in names)
-            return "" if was_gone else f"every group is live, and the answer is {reply.message}"
+            return "" if was_gone else f"every group is live, but the reply is {reply.message}"
         return self._read_all(model, operation, request, groups, keyed(reply), relaxed, trying)
 
     def _read_all(
-        self, model: RegionModel, operation: Operation, request: ReadRequest, groups: list[Group], parts: list[tuple[bytes, list[Reply]]],
-        relaxed: bool, trying: bool,
-    ) -> str:  # fmt: skip
-        """XREADGROUP, key by key; new entries are handed out once all of it is right. `trying`: else nothing at all has changed."""
+        self,
+        model: RegionModel,
+        operation: Operation,
+        request: ReadRequest,
+        groups: list[Group],
+        parts: list[tuple[bytes, list[Reply]]],
+        relaxed: bool,
+        trying: bool,
+    ) -> str:
+        """Judges XREADGROUP key by key, and delivers new entries once all keys are right.
+
+        `trying`: a fault changes nothing.
+        """
         handed: list[tuple[Group, list[tuple[Local, list[Add]]]]] = []
         done = 0
         for key, text, group in zip(request.keys, request.ids, groups, strict=True):
@@ -341,7 +361,8 @@ class GroupReads(TapeChecker):
                 done += 1
             name = (key, request.group)
             if relaxed and entries and name in model.turned:
-                group.is_unsure = True  # handed out before the group began anew, or after
+                # The entries came from the group before it began anew, or after.
+                group.is_unsure = True
             if text != b">":
                 wrong = self._each(
                     name,
@@ -361,7 +382,7 @@ class GroupReads(TapeChecker):
             elif trying:
                 return "not known"
         if done < len(parts):
-            return f"answered for key {parts[done][0].decode()} out of turn"
+            return f"the reply has key {parts[done][0].decode()} out of order"
         for group, right in handed:
             settled = group.taken | model.dereferenced
             for local, taken in right:
@@ -369,7 +390,7 @@ class GroupReads(TapeChecker):
             group.keep([local for local, _ in right])
         return ""
 
-    # -- other commands ----------------------------------------------------------------------------------------------
+    # -- other commands
 
     def _acknowledge(
         self, model: RegionModel, operation: Operation, words: Words, reply: Reply
@@ -380,7 +401,9 @@ class GroupReads(TapeChecker):
             return ""
         if group is None or model.is_hidden(words[1], operation.clock_ms):
             return (
-                "" if reply == 0 else f"{reply!r} acknowledged in a group that does not live here"
+                ""
+                if reply == 0
+                else f"{reply!r} acknowledged in a group that is not live in this region"
             )
         return self._each(name, group, lambda local: steps.acknowledge(local, words, reply))
 
@@ -403,12 +426,12 @@ class GroupReads(TapeChecker):
         return self._each(at, group, step[name])
 
     def _groups(self, model: RegionModel, operation: Operation, words: Words, reply: Reply) -> str:
-        """XINFO GROUPS: all live groups, what is pending in each, and its lag."""
+        """XINFO GROUPS: all live groups, with the number of pending entries and the lag of each."""
         key = model.state.keys.get(words[2])
         hidden = model.is_hidden(words[2], operation.clock_ms)
         if isinstance(reply, ErrorReply):
             is_wrong = key is not None and bool(key.groups) and not hidden
-            return f"the key has groups, and the answer is {reply.message}" if is_wrong else ""
+            return f"the key has groups, but the reply is {reply.message}" if is_wrong else ""
         if key is None or hidden or not isinstance(reply, list):
             return f"{reply!r} answered for a key that does not exist"
         names = [fields_of_map(item)[b"name"] for item in reply]
@@ -423,13 +446,13 @@ class GroupReads(TapeChecker):
                 return wrong
         return ""
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- the end
 
     def healed(self, at_ms: int) -> None:
         self._is_healed = True
 
     def shown(self, shown: dict[int, Shown]) -> None:
-        """Since when somebody has been receiving from each region: without that there are no rounds (S2.5)."""
+        """Notes since when each region has a receiver; without one it begins no rounds (S2.5)."""
         if not self._is_healed:
             return
         for region, one in shown.items():
@@ -441,7 +464,7 @@ class GroupReads(TapeChecker):
                 self._received_since_ms.pop(region, None)
 
     def finish(self, end: End) -> None:
-        """Everything is read to its end: nothing may be left undelivered, and nothing left to be announced."""
+        """All groups are drained: no entry may be undelivered, no announcement may be missing."""
         for region in self.setup.regions:
             tape = self._tape(region)
             for item in tape.take(len(tape.waiting)):
@@ -456,7 +479,8 @@ class GroupReads(TapeChecker):
                 continue
             for key, state in model.state.keys.items():
                 if any(at_ms != NEVER for at_ms in state.deadlines.values()):
-                    continue  # it may be hidden, and cannot be drained then
+                    # The key may be hidden, and a hidden group cannot be drained.
+                    continue
                 for name in sorted(state.groups):
                     self._finish_group(end, model, (key, name))
             self._finish_late_arrivals(end, model)
@@ -474,7 +498,7 @@ class GroupReads(TapeChecker):
             self._fail(
                 end.at_ms,
                 model.region,
-                f"{at}: {text_of(left[0][0])} was never handed out, and nobody acknowledged it",
+                f"{at}: {text_of(left[0][0])} was never delivered and never acknowledged",
             )
         owed = [steps.announceable(state, group, local) for local in group.locals]
         if (
@@ -483,11 +507,11 @@ class GroupReads(TapeChecker):
         ):
             texts = " ".join(map(text_of, owed[0]))
             self._fail(
-                end.at_ms, model.region, f"{at}: {texts} acknowledged here, and never announced"
+                end.at_ms, model.region, f"{at}: {texts} acknowledged here, but never announced"
             )
 
     def _finish_late_arrivals(self, end: End, model: RegionModel) -> None:
-        """S7.2: what an XREAD here may have skipped is counted."""
+        """The region counts the entries that an XREAD may have skipped (S7.2)."""
         if not model.late_is_exact:
             return
         reply = self.setup.ask(model.region, (b"INFO", b"crdt"))
@@ -499,7 +523,8 @@ class GroupReads(TapeChecker):
             self._fail(
                 end.at_ms,
                 model.region,
-                f"{model.late_arrivals} entries came below what XREAD had returned; counted are {shown}",
+                f"{model.late_arrivals} entries came below IDs that XREAD had returned; "
+                f"the region counts {shown}",
             )
 
 
@@ -511,7 +536,10 @@ def _right(
     entries: list[Reply],
     relaxed: bool,
 ) -> tuple[list[tuple[Local, list[Add]]], str]:
-    """The states of a group that agree with what `>` handed out, and the entries; what is wrong if there are none."""
+    """The possible states that agree with a delivery by `>`, each with the delivered entries.
+
+    The second value is the first fault if no state agrees, else "".
+    """
     right: list[tuple[Local, list[Add]]] = []
     first = ""
     for local in group.locals:

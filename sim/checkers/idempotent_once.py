@@ -1,7 +1,8 @@
-"""Invariant 3: at most one entry per pair (pid, iid) within the window, after healing; the exceptions of S9 are counted, and only they.
+"""Invariant 3: after healing, a pair (pid, iid) has at most one entry within the window.
 
-While the run goes on: a retry is answered with the ID of an add that its region holds for the pair, a new add is made only where the region
-holds none (S9.1), and what is removed as a conflict's loser has lost one (S9.2).
+The exceptions of S9 are counted, and no others are allowed. During the run the oracle checks that
+a retry is answered with the ID of an add that its region holds for the pair, that a new add is
+made only where the region holds none (S9.1), and that a removed loser has lost a conflict (S9.2).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from anabranch.sim.oracle.state import KeyState, covers
 
 
 class IdempotentOnce(OracleJudge):
-    """`exceptions` counts, by rule, the entries that stay beside another of their pair."""
+    """`exceptions` counts, by rule, the entries that stand beside another entry of their pair."""
 
     name = "idempotent_once"
 
@@ -27,7 +28,7 @@ class IdempotentOnce(OracleJudge):
         self.exceptions: defaultdict[str, int] = defaultdict(int)
 
     def finish(self, end: End) -> None:
-        """Looks at the state in which all regions are."""
+        """Looks at the final state, which all regions share."""
         if end.converged_ms is None:
             return
         for region in sorted(end.shown):
@@ -46,7 +47,10 @@ class IdempotentOnce(OracleJudge):
                     if rule:
                         self.exceptions[rule] += 1
                         continue
-                    ids = f"{one.shown_id.decode()} of region {one.region} and {other.shown_id.decode()} of region {other.region}"
+                    ids = (
+                        f"{one.shown_id.decode()} of region {one.region} and "
+                        f"{other.shown_id.decode()} of region {other.region}"
+                    )
                     self.fail(
                         end.at_ms,
                         0,
@@ -54,11 +58,12 @@ class IdempotentOnce(OracleJudge):
                     )
 
     def _exception(self, follower: Follower, state: KeyState, one: Add, other: Add) -> str:
-        """The rule by which both may stay; empty if none does."""
+        """The rule by which both entries may stay; empty if there is none."""
         if covers(one.vector, other.region, other.counter) or covers(
             other.vector, one.region, one.counter
         ):
-            return "S9.1: the later one was added after the window of the first"  # judged when it was added
+            # The later add was judged against the window when it was made.
+            return "S9.1: the later one was added after the window of the first"
         defaults = [
             int(settings["stream-idmp-duration"]) for settings in self.setup.settings.values()
         ]

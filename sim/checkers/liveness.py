@@ -1,8 +1,9 @@
-"""Invariant 11: after healing all regions converge within a bound; and whatever the links do, a region that is awake answers.
+"""Invariant 11: after healing all regions converge in time, and a region that is awake answers.
 
-What a command may wait for: its own time-out, the end of the start (S13.6), and under `always` the disk (S13.2); never another region.
-A paused process is not awake: time counts only while the region is seen to work on other things. A disk that fails or is slow for a while
-is allowed for by a patience longer than any of the simulated ones.
+A command may wait for its own time-out, for the end of the start (S13.6), and under `always` for
+the disk (S13.2), but never for another region, even if links are cut. A paused process is not
+awake: time counts only while the region is seen to work on other things. For a disk that fails or
+is slow, the patience is longer than any simulated trouble.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from anabranch.sim.history import Began, Checker, Committed, End, Moved, Operati
 from anabranch.sim.oracle.arguments import number
 
 GAP_MS: Final = 60
-"""Between two signs of life further apart than this the region may have been paused."""
+"""Between two signs of life further apart than this, the region may have been paused."""
 AWAKE_MS: Final = 400
-"""So long a region may be awake after it had to answer: it looks at time-outs every tick only."""
+"""How long a region may be awake with a reply due: it checks time-outs only at its ticks."""
 DISK_MS: Final = 4000
-"""So long an answer may wait for the disk: longer than a failing, full or slow one lasts."""
+"""How long a reply may wait for the disk: longer than a failing, full or slow disk lasts."""
 END_MS: Final = 1000
-"""Answers to commands of the last moments may be on their way when the run ends."""
+"""Replies to commands of the last moments may still be on their way when the run ends."""
 
 _BLOCKING: Final = (b"XREAD", b"XREADGROUP")
 _DISK: Final = (b"CRDT.VECTOR", b"CRDT.DIGEST", b"CRDT.MEMBER")
 
 
 class Liveness(Checker):
-    """The judge. `counts`: how many commands had to wait, and for what."""
+    """The judge. `counts`: how many commands waited, by the thing that they waited for."""
 
     name = "liveness"
 
@@ -38,16 +39,19 @@ class Liveness(Checker):
         super().__init__(setup)
         self.counts: Counter[str] = Counter()
         self._now_ms = 0
-        self._starts: dict[int, tuple[int, int]] = {}  # region → (start, at_ms)
-        self._patience_ms: dict[int, int] = {}  # of that start
-        self._signs: dict[
-            int, list[int]
-        ] = {}  # region → times at which its running process did something
-        self._sizes: dict[int, int] = {}  # region → effects on its disk, as far as told
+        # region_id → (start, time in ms).
+        self._starts: dict[int, tuple[int, int]] = {}
+        # region_id → how long that start waits for the others at most.
+        self._patience_ms: dict[int, int] = {}
+        # region_id → the times at which its running process did something.
+        self._signs: dict[int, list[int]] = {}
+        # region_id → how many effects its last reported commit had on disk.
+        self._sizes: dict[int, int] = {}
         self._restored: dict[int, bool] = {}
-        self._open: dict[int, Operation] = {}  # computed and not answered yet, by number
+        # Number → an operation with a reply that the client does not have yet.
+        self._open: dict[int, Operation] = {}
 
-    # -- signs of life -----------------------------------------------------------------------------------------------
+    # -- signs of life
 
     def _sign(self, region: int, at_ms: int) -> None:
         self._now_ms = max(self._now_ms, at_ms)
@@ -77,7 +81,7 @@ class Liveness(Checker):
         self._sizes[event.region] = sum(event.vector.values())
         self._sign(event.region, event.at_ms)
 
-    # -- commands ----------------------------------------------------------------------------------------------------
+    # -- commands
 
     def executed(self, operation: Operation) -> None:
         self._open[operation.number] = operation
@@ -105,13 +109,13 @@ class Liveness(Checker):
             self._had_to_answer(operation, operation.at_ms + DISK_MS)
 
     def lost(self, operation: Operation) -> None:
-        """The client gave up, or its connection went: had it been kept waiting?"""
+        """The client gave up or lost its connection; judges whether a reply was overdue."""
         self._open.pop(operation.number, None)
         if not operation.has_reply:
             self._had_to_answer(operation, self._due_ms(operation))
 
     def _due_ms(self, operation: Operation) -> Optional[int]:
-        """When a command that waited had to be answered; None: never."""
+        """The time by which a command that waited must be answered; None without a limit."""
         words = operation.argv
         name = words[0].upper()
         timeout = 0
@@ -135,7 +139,7 @@ class Liveness(Checker):
         return operation.at_ms + timeout if timeout else None
 
     def _had_to_answer(self, operation: Operation, due_ms: Optional[int]) -> None:
-        """Fails if the region was awake for long after an answer was due, and gave none till now."""
+        """Fails if the region was awake for AWAKE_MS after the reply was due."""
         start = self._starts[operation.region]
         if due_ms is None or self._now_ms <= due_ms + AWAKE_MS or operation.start != start[0]:
             return
@@ -149,10 +153,11 @@ class Liveness(Checker):
             self.fail(
                 self._now_ms,
                 operation.region,
-                f"awake, and gave no answer for {late_ms} ms after it had to ({_of(operation)})",
+                f"was awake, but did not answer for {late_ms} ms after the reply was due "
+                f"({_of(operation)})",
             )
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- the end
 
     def finish(self, end: End) -> None:
         if end.converged_ms is None:
@@ -173,7 +178,7 @@ class Liveness(Checker):
                 self.fail(
                     end.at_ms,
                     operation.region,
-                    f"computed a reply and never gave it ({_of(operation)})",
+                    f"computed a reply and never sent it ({_of(operation)})",
                 )
 
 

@@ -1,7 +1,8 @@
 """Invariant 2: no entry without an attempted add; none from an add that definitely failed.
 
-Clients put a unique token into every add. Every entry that a region commits, and every one that it shows at the end, must bear token and
-all fields of an XADD that this region, or the one that a RENAME copied from, was sent and did not refuse.
+Clients put a unique token into every add. Each entry that a region commits, and each that it
+shows at the end, must bear the token and all fields of an XADD that was sent to this region, or
+to the one that a RENAME copied from, and was not refused.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from anabranch.sim.oracle.log import Add
 
 
 class Attempts:
-    """All XADDs with one token. `taken`: by (region, key), how many of them were not refused."""
+    """All XADDs with one token. `taken`: (region, key) → how many of them were not refused."""
 
     def __init__(self, fields: list[bytes]) -> None:
         self.fields = fields
@@ -22,17 +23,18 @@ class Attempts:
 
 
 class NoPhantoms(OracleJudge):
-    """Looks at what is committed, so that an entry is judged before anybody else can have it."""
+    """Judges commits, so an entry is judged before another region can have it."""
 
     name = "no_phantoms"
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._attempts: dict[bytes, Attempts] = {}
-        self._renamed: set[bytes] = set()  # keys that a RENAME has made
+        # Keys that a RENAME named as its destination.
+        self._renamed: set[bytes] = set()
 
     def executed(self, operation: Operation) -> None:
-        """Remembers what was attempted, and whether it was refused."""
+        """Notes each attempted add, and whether it was refused."""
         super().executed(operation)
         if operation.queued:
             if isinstance(operation.reply, list):
@@ -58,7 +60,7 @@ class NoPhantoms(OracleJudge):
                 attempts.taken[where] = attempts.taken.get(where, 0) + 1
 
     def committed(self, event: Committed) -> None:
-        """Every add that is on disk now was attempted."""
+        """Each committed add was attempted."""
         super().committed(event)
         for add in self.oracle.fresh:
             if isinstance(add, Add):
@@ -71,12 +73,12 @@ class NoPhantoms(OracleJudge):
                     )
 
     def _phantom(self, fields: list[bytes], token: bytes, region: int, key: bytes) -> str:
-        """Why an entry cannot be; empty if it can."""
+        """The reason why the entry must not exist; empty if it may."""
         attempts = self._attempts.get(token)
         if attempts is None:
-            return f"nobody added the token {token!r}"
+            return f"no client added the token {token!r}"
         if attempts.fields != fields:
-            return f"it has the fields {fields}, added were {attempts.fields}"
+            return f"it has the fields {fields}; the add had {attempts.fields}"
         if not attempts.taken:
             return f"every add of {token!r} was refused"
         if (region, key) not in attempts.taken and key not in self._renamed:
@@ -84,7 +86,7 @@ class NoPhantoms(OracleJudge):
         return ""
 
     def finish(self, end: End) -> None:
-        """Every entry that a region shows was attempted, by somebody."""
+        """Each entry that a region shows was attempted by a client."""
         for region in sorted(end.shown):
             for key in self.setup.keys:
                 reply = self.setup.ask(region, (b"XRANGE", key, b"-", b"+"))
@@ -100,5 +102,6 @@ class NoPhantoms(OracleJudge):
                         self.fail(
                             end.at_ms,
                             region,
-                            f"shows {item[0].decode()} of {key.decode()} with {fields}, which nobody added",
+                            f"shows {item[0].decode()} of {key.decode()} with {fields}, "
+                            "which no client added",
                         )

@@ -1,7 +1,8 @@
-"""Invariant 10: nothing comes back after tombstones are dropped, a long-absent region included (S6.2).
+"""Invariant 10: no removed element comes back once its tombstone is dropped (S6.2).
 
-The naive state remembers removals for ever, so whatever a region shows that one of them has taken is a return, whenever it is shown:
-in a command's reply, in what is looked at between faults and at the end (`removals` does the looking), as an entry or as a group.
+This includes regions that were absent for long. The naive state keeps removals for ever. So a
+region that shows a removed entry or group, in a reply or when it is looked into (by `removals`),
+is found out whenever that happens.
 """
 
 from __future__ import annotations
@@ -10,6 +11,6 @@ from anabranch.sim.oracle.judge import OracleJudge
 
 
 class NoReturn(OracleJudge):
-    """What it judges is in `sim.oracle.reads`: `entries_must_be`, `groups_must_be`, `group_lives`."""
+    """Receives findings of `entries_must_be`, `groups_must_be`, `group_lives` in `oracle.reads`."""
 
     name = "no_return"

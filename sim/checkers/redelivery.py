@@ -1,8 +1,11 @@
-"""Invariant 8: what XACK acknowledged in a region is not delivered there again, nor pending, unless SETID went back, XCLAIM FORCE asked for
-it, the group was made anew, or a crash took the acknowledgement (S7.4, S8.1, S13.2).
+"""Invariant 8: an entry that XACK acknowledged is not delivered or pending in that region again.
 
-Judged from replies alone: entries are known by their ID and token, as clients know them. (`group_reads` follows the same by definition.)
-What a crash or a restored backup may have taken counts as not acknowledged.
+Exceptions: SETID went back, XCLAIM FORCE asked for the entry, the group was created anew, or a
+crash lost the acknowledgement (S7.4, S8.1, S13.2). An acknowledgement that a crash or a restored
+backup may have lost does not count.
+
+Judged from replies alone: entries are known by ID and token, as clients know them. `group_reads`
+judges the same rule by definition.
 """
 
 from __future__ import annotations
@@ -25,7 +28,10 @@ _READS: Final = (b"XREADGROUP", b"XCLAIM", b"XAUTOCLAIM")
 
 
 class Seen:
-    """What clients saw of one group in one region. By entry ID as shown: tokens held, handed out by `>`, and acknowledged."""
+    """The entries of one group in one region that clients saw, as ID → tokens.
+
+    `held`: delivered or claimed. `given`: delivered by `>`. `acknowledged`: by XACK.
+    """
 
     __slots__ = ("acknowledged", "given", "held")
 
@@ -36,7 +42,7 @@ class Seen:
 
 
 class Redelivery(TapeChecker):
-    """The judge. `counts`: acknowledgements that it holds regions to."""
+    """The judge. `counts`: how many acknowledgements are judged."""
 
     name = "redelivery"
 
@@ -46,7 +52,7 @@ class Redelivery(TapeChecker):
         self.vectors: dict[int, Vector] = {}
         self.counts: Counter[str] = Counter()
 
-    # -- the tape ----------------------------------------------------------------------------------------------------
+    # -- the tape
 
     def happened(self, region: int, item: Item) -> None:
         ended = self._advance(region, item.after)
@@ -58,13 +64,17 @@ class Redelivery(TapeChecker):
         elif isinstance(event.reply, list):
             for words, reply in zip(event.queued, event.reply, strict=True):
                 if ended and name_of(words) in _READS:
-                    continue  # before or after the group ended: that is in the order of the transaction's own effects
+                    # The read may have come before or after the command that ended the group.
+                    continue
                 self._operate(event, words, reply)
             if ended:
                 self._end(region, ended)
 
     def doubted(self, region: int, items: list[Item]) -> None:
-        """What these have delivered or acknowledged may be gone; what they asked for again may have come."""
+        """Forgets deliveries and acknowledgements of these steps, which the crash may have lost.
+
+        A SETID or a forced claim among them may have taken place, so entries may come again.
+        """
         for item in items:
             event = item.event
             if isinstance(event, Operation):
@@ -93,13 +103,16 @@ class Redelivery(TapeChecker):
         self.vectors[region] = dict(vector)
 
     def _advance(self, region: int, after: Vector) -> list[Optional[Name]]:
-        """Forgets groups that may have ended; which: (key, group), (key, b"") for all of a key, None for all."""
+        """Forgets groups that the effects may have ended.
+
+        Returns them: (key, group), (key, b"") for all groups of a key, None for all groups.
+        """
         before = self.vectors.get(region, {})
         if before == after:
             return []
         self.vectors[region] = after
         facts = self.facts.between(before, after)
-        if facts is None:  # effects that nobody saw committed
+        if facts is None:  # some of the effects were never reported
             self.seen.pop(region, None)
             return []
         ended: list[Optional[Name]] = []
@@ -123,7 +136,7 @@ class Redelivery(TapeChecker):
                     del groups[name]
 
     def _of(self, region: int, words: Words) -> list[Seen]:
-        """What was seen of the groups that a command is about."""
+        """The record of each group that a command names."""
         name = name_of(words)
         if name == b"XREADGROUP":
             request = ReadRequest(words)
@@ -133,7 +146,7 @@ class Redelivery(TapeChecker):
         groups = self.seen.setdefault(region, {})
         return [groups.setdefault(one, Seen()) for one in names]
 
-    # -- commands ----------------------------------------------------------------------------------------------------
+    # -- commands
 
     def _operate(self, operation: Operation, words: Words, reply: Reply) -> None:
         if isinstance(reply, ErrorReply):
@@ -165,23 +178,29 @@ class Redelivery(TapeChecker):
                 continue
             for text, token in _tokens(entries):
                 seen.given.setdefault(text, {})[token] = None
-                if request.no_ack:  # never pending, so that no XACK counts it
+                if request.no_ack:  # never pending, so no XACK counts it
                     seen.held[text].pop(token, None)
 
     def _shown(
         self, operation: Operation, words: Words, key: bytes, seen: Seen, entries: Reply
     ) -> None:
-        """Entries that were delivered, claimed, or shown to be pending. RENAMEs in two regions may each bring a copy (S10.1)."""
+        """Entries that were delivered, claimed, or shown as pending.
+
+        RENAMEs in two regions may each bring a copy of an entry (S10.1); copies are not judged.
+        """
         for text, token in _tokens(entries):
             if token in seen.acknowledged.get(text, ()):
                 if sum(add.token() == token for add in self._added(key, text)) <= 1:
-                    again = f"{text.decode()} (token {token.decode()}) came again after it was acknowledged here"
+                    again = (
+                        f"{text.decode()} (token {token.decode()}) "
+                        "came again after it was acknowledged here"
+                    )
                     self._fail(operation, words, again)
                 del seen.acknowledged[text][token]
             seen.held.setdefault(text, {})[token] = None
 
     def _added(self, key: bytes, text: bytes) -> list[Add]:
-        """All that was ever added under a key with that ID."""
+        """All adds ever made with that ID under a key."""
         one = entry_id(text)
         return [
             add
@@ -191,7 +210,7 @@ class Redelivery(TapeChecker):
         ]
 
     def _acknowledge(self, seen: Seen, words: Words, reply: Reply) -> None:
-        """Which were acknowledged is certain where as many were as are known to be held."""
+        """An XACK. The acknowledged entries are certain only if their number is that of `held`."""
         texts = list(
             dict.fromkeys(
                 b"%d-%d" % (one >> 64, one & 0xFFFFFFFFFFFFFFFF) for one in map(entry_id, words[3:])
@@ -200,20 +219,20 @@ class Redelivery(TapeChecker):
         held = [(text, token) for text in texts for token in seen.held.pop(text, {})]
         if reply == len(held):
             for text, token in held:
-                # What XCLAIM FORCE alone made pending was never given, and `>` hands it out still (S7.4).
+                # `>` still delivers an entry that only XCLAIM FORCE made pending (S7.4).
                 if token in seen.given.get(text, ()):
                     seen.acknowledged.setdefault(text, {})[token] = None
                     self.counts["acknowledged"] += 1
 
     def _claim_by_force(self, seen: Seen, reply: Reply) -> None:
-        """Made pending again by request (S7.4)."""
+        """XCLAIM FORCE made these entries pending again, by request (S7.4)."""
         for item in reply if isinstance(reply, list) else ():
             text = item[0] if isinstance(item, list) else item
             if isinstance(text, bytes):
                 seen.acknowledged.pop(text, None)
 
     def _pending(self, operation: Operation, words: Words, seen: Seen, reply: Reply) -> None:
-        """An ID under which all that was ever added has been acknowledged is not pending."""
+        """XPENDING must not show an ID whose adds are all acknowledged."""
         for item in reply if isinstance(reply, list) else ():
             assert isinstance(item, list)
             text = item[0]
@@ -226,7 +245,7 @@ class Redelivery(TapeChecker):
                     )
 
     def _rewind(self, seen: Seen, floor: int) -> None:
-        """SETID: what lies above is delivered again (S7.4)."""
+        """SETID: the entries above the floor are delivered again (S7.4)."""
         for text in [text for text in seen.given if entry_id(text) > floor]:
             del seen.given[text]
             seen.acknowledged.pop(text, None)
@@ -240,7 +259,7 @@ class Redelivery(TapeChecker):
 
 
 def _tokens(entries: Reply) -> list[tuple[bytes, Token]]:
-    """(ID as shown, token) of the entries of a reply that are shown with their fields."""
+    """(ID as shown, token) of each entry of a reply that has its fields."""
     found: list[tuple[bytes, Token]] = []
     for item in entries if isinstance(entries, list) else ():
         if (

@@ -1,7 +1,8 @@
 """Invariant 9: observed-remove and delete-wins agree with the naive model.
 
-Every command must have answered and issued what the naive state at its region's vector demands, a region may issue by itself only what the
-rules say, and what it shows, between faults and at the end, must be that state (S3 to S7.1, S9.4, S10).
+Each command must have answered and issued what the naive state at its region's vector demands. A
+region may issue without a command only what the rules allow. Its replies, between faults and at
+the end, must show that state (S3 to S7.1, S9.4, S10).
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from anabranch.sim.history import End, Setup, Shown
 from anabranch.sim.oracle.judge import OracleJudge
 from anabranch.sim.oracle.looking import can_look, few_looks, look, looks
 
-LOOKS_EVERY: Final = 2  # times that regions are shown
+# Regions are looked into at every second call of `shown`.
+LOOKS_EVERY: Final = 2
 
 
 class Removals(OracleJudge):
-    """`looked` and `passed_over` count looks into a region: made, and not made because what it had done was not known yet."""
+    """Counts looks into a region: `looked` were made.
+
+    `passed_over` were left out, because the effects of the region were not all known yet.
+    """
 
     name = "removals"
 
@@ -28,7 +33,7 @@ class Removals(OracleJudge):
         self._times = 0
 
     def shown(self, shown: dict[int, Shown]) -> None:
-        """At times one key of one region, in turn."""
+        """Every second time: looks at one key of one region, in turn."""
         self._times += 1
         if not shown or not self.setup.keys or self._times % LOOKS_EVERY:
             return
@@ -50,7 +55,7 @@ class Removals(OracleJudge):
             self.passed_over += 1
 
     def finish(self, end: End) -> None:
-        """Every key of every region."""
+        """Looks at each key of each region."""
         for region in sorted(end.shown):
             for key in self.setup.keys:
                 if can_look(self.oracle, region, end.shown[region].vector):

@@ -1,4 +1,4 @@
-"""Invariant 12: the same seed gives the same run, byte for byte, whatever the process's hash seed or build is."""
+"""Invariant 12: one seed gives one run, byte for byte, for any hash seed and any build."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from anabranch.sim.history import Violation
 
 
 def compare(seed: int, first_hash: str, second_hash: str) -> Optional[Violation]:
-    """What two runs of one seed came to: None when their traces are the same."""
+    """A violation if the trace hashes of two runs of one seed differ, else None."""
     if first_hash == second_hash:
         return None
     return Violation(

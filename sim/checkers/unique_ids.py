@@ -1,6 +1,7 @@
-"""Invariant 4: no two entries present at once under one key share an ID, as long as regions choose IDs; RENAME apart (S4.1, S10.1).
+"""Invariant 4: no two present entries of one key share an ID that regions generated (S4.1).
 
-Besides, every ID that a command chose is the one that its mode, the last ID and the clock demand (S4.1 to S4.3).
+Copies made by RENAME are excepted (S10.1). Each chosen ID must be the one that the mode, the last
+ID and the clock demand (S4.1 to S4.3).
 """
 
 from __future__ import annotations
@@ -9,6 +10,6 @@ from anabranch.sim.oracle.judge import OracleJudge
 
 
 class UniqueIds(OracleJudge):
-    """What it judges is in `sim.oracle.adds` and in `Follower`: two of one ID are met as soon as one state holds both."""
+    """Receives the findings of `sim.oracle.adds` (chosen IDs) and of `Follower` (shared IDs)."""
 
     name = "unique_ids"

@@ -1,7 +1,11 @@
-"""Invariant 5: vectors never regress, restart included; a region's effects are applied as a gap-free prefix.
+"""Invariant 5: vectors never regress, restarts included, and effects are applied without gaps.
 
-Besides: a region has of another only what is on that one's disk (S13.3), up to the end of a block (S1.4), with everything that the block
-may rest on (S2.1); its blocks run on without gaps and are chained (S13.5); what it tells of vectors is on its disk (S2.4).
+A region's effects are applied as a prefix of its counters. Further rules:
+
+- A region has of another region only effects on the latter's disk (S13.3), up to the end of a
+  block (S1.4), together with everything that the block may rest on (S2.1).
+- The blocks of a region follow each other without gaps and are chained (S13.5).
+- A region tells others only of vectors that are on its disk (S2.4).
 """
 
 from __future__ import annotations
@@ -27,30 +31,40 @@ from anabranch.sim.history import (
 from anabranch.sim.oracle.arguments import number
 from anabranch.sim.oracle.judge import OracleJudge
 
-ASKS_EVERY: Final = 3  # times that vectors are shown
+# INFO is asked for at every third call of `shown`.
+ASKS_EVERY: Final = 3
 
 
 class Region:
-    """What is known of one region. Vectors are kept as they were given."""
+    """The facts known of one region. Vectors are kept as the history gave them."""
 
     def __init__(self) -> None:
         self.now: Vector = {}
-        self.disk: Vector = {}  # of its last commit
-        self.ever: Vector = {}  # the most that was ever on its disk
+        # The vector of its last commit.
+        self.disk: Vector = {}
+        # The component-wise maximum of all vectors that were on its disk.
+        self.ever: Vector = {}
         self.life = 0
-        self.found = 0  # its own effects that its last start found
-        self.lost_ms = -1  # when it last began with less than it had had
-        self.ends: list[int] = []  # counters at which its blocks end
-        self.chains: list[bytes] = []  # after each of its blocks
-        self.issued: list[int] = []  # counters that its steps ended at …
-        self.rests_on: list[
-            Vector
-        ] = []  # … and what it had before; in a merge it may have issued before all was merged …
-        self.at_most: list[Vector] = []  # … and what it had afterwards
-        self.units: dict[int, int] = {}  # a counter inside a command's effects → the last of them
+        # The counter of the last own effect that its last start found.
+        self.found = 0
+        # Time in ms of the last start that found less than was on disk before; -1: none.
+        self.lost_ms = -1
+        # The counters at which its blocks end, ascending.
+        self.ends: list[int] = []
+        # The chain value after each of these blocks.
+        self.chains: list[bytes] = []
+        # The counters at which its steps ended, ascending.
+        self.issued: list[int] = []
+        # Of each of these steps: the vector before it. A merge may issue effects before all of it
+        # is merged, so these effects rest on no more than that.
+        self.rests_on: list[Vector] = []
+        # Of each of these steps: the vector after it.
+        self.at_most: list[Vector] = []
+        # A counter inside a command's effects → the last counter of these effects.
+        self.units: dict[int, int] = {}
 
     def holds(self, vector: Vector) -> None:
-        """This is on its disk."""
+        """Notes a vector that is on the region's disk."""
         self.disk = vector
         for origin, counter in vector.items():
             if counter > self.ever.get(origin, 0):
@@ -58,7 +72,7 @@ class Region:
 
 
 def includes(greater: Vector, lesser: Vector) -> bool:
-    """Whether `greater` covers all that `lesser` does."""
+    """Whether `greater` covers everything that `lesser` covers."""
     if greater is not lesser:
         get = greater.get
         for region, counter in lesser.items():
@@ -68,7 +82,7 @@ def includes(greater: Vector, lesser: Vector) -> bool:
 
 
 class Vectors(OracleJudge):
-    """The oracle tells it, besides, of counters that stand for two contents."""
+    """The judge. The oracle also reports counters here that were issued with two contents."""
 
     name = "vectors"
 
@@ -76,11 +90,10 @@ class Vectors(OracleJudge):
         super().__init__(setup)
         self.regions = {region: Region() for region in self.setup.regions}
         self._turn = 0
-        self._writes: dict[
-            int, tuple[int, int, int]
-        ] = {}  # client → region, time and counter of its last write
+        # Client → (region_id, time in ms, counter) of its last write.
+        self._writes: dict[int, tuple[int, int, int]] = {}
 
-    # -- starts ------------------------------------------------------------------------------------------------------
+    # -- starts
 
     def began(self, event: Began) -> None:
         super().began(event)
@@ -98,16 +111,14 @@ class Vectors(OracleJudge):
                 f"starts with {event.vector} after a clean end at {known.now}",
             )
         if event.how != "backup" and event.life <= known.life:
-            self.fail(
-                event.at_ms, event.region, f"begins the life {event.life} after {known.life}"
-            )  # S1.3
+            # S1.3
+            self.fail(event.at_ms, event.region, f"begins the life {event.life} after {known.life}")
         known.life = event.life
         if not includes(event.vector, known.disk):
             known.lost_ms = event.at_ms
         known.found = event.vector.get(event.region, 0)
-        if (
-            event.how != "backup"
-        ):  # what a restored disk has lost may come back from others, with what it rests on
+        if event.how != "backup":
+            # Effects that a restored disk lost may come back from others, and rest on the same.
             keep = bisect_right(known.issued, event.vector.get(event.region, 0))
             del known.issued[keep:], known.rests_on[keep:], known.at_most[keep:]
         known.units = {
@@ -127,7 +138,7 @@ class Vectors(OracleJudge):
                 f"had {event.on_disk} on its disk and {self.regions[event.region].now} applied",
             )
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def executed(self, operation: Operation) -> None:
         super().executed(operation)
@@ -170,29 +181,40 @@ class Vectors(OracleJudge):
             known.at_most.append(after)
 
     def _received(self, event: Moved, origin: int, counter: int) -> None:
-        """Another region's effects: committed there, to the end of a block, and nothing missing that they rest on."""
+        """Judges the effects of another region that arrived here.
+
+        They must be on that region's disk, reach to the end of a block, and lack nothing that they
+        rest on.
+        """
         source = self.regions[origin]
         if self.oracle.blind:
             return
         if counter > self.oracle.record.log.last(origin):
-            text = f"has effect {counter} of region {origin}, which never had it on its disk: {source.disk}"
+            text = (
+                f"has effect {counter} of region {origin}, "
+                f"which never had it on its disk: {source.disk}"
+            )
             self.fail(event.at_ms, event.region, text)  # S13.3
             return
         place = bisect_left(source.ends, counter)
         if place == len(source.ends) or source.ends[place] != counter:
+            # S1.4
             self.fail(
                 event.at_ms,
                 event.region,
                 f"stopped at {counter} of region {origin}, in the middle of a block",
-            )  # S1.4
+            )
         place = bisect_right(source.issued, counter) - 1
         if place >= 0 and not includes(
             {**event.after, origin: counter}, {**source.rests_on[place], origin: counter}
         ):
-            text = f"has effect {counter} of region {origin}, which had applied {source.rests_on[place]} before it"
+            text = (
+                f"has effect {counter} of region {origin}, "
+                f"which had applied {source.rests_on[place]} before it"
+            )
             self.fail(event.at_ms, event.region, f"{text}, and itself has {event.after}")  # S2.1
 
-    # -- disks -------------------------------------------------------------------------------------------------------
+    # -- disks
 
     def committed(self, event: Committed) -> None:
         super().committed(event)
@@ -200,21 +222,20 @@ class Vectors(OracleJudge):
         for block in event.blocks:
             place = bisect_left(known.ends, block.first)
             if place < len(known.ends) and known.chains[place] == block.chain:
-                continue  # told of already
-            if place < len(
-                known.ends
-            ):  # written again after a restore; the oracle judges whether it may be
+                continue  # this block was reported before
+            if place < len(known.ends):
+                # Issued again after a restore; the oracle judges whether that is allowed.
                 del known.ends[place:], known.chains[place:]
             last = known.ends[-1] if known.ends else 0
             chain = xxh3_128_digest((known.chains[-1] if known.chains else bytes(16)) + block.body)
             if block.origin != event.region or block.first != last + 1 or block.last < block.first:
-                if (
-                    block.first - 1 != known.found
-                ):  # else nobody saw what the start found on the disk, and the chain begins anew
+                if block.first - 1 != known.found:
+                    # Otherwise the start found blocks that were never reported; the chain restarts.
                     self.fail(
                         event.at_ms,
                         event.region,
-                        f"committed {block.first}–{block.last} of region {block.origin} after {last}",
+                        f"committed {block.first}–{block.last} of region {block.origin} "
+                        f"after {last}",
                     )
                 chain = block.chain
             if block.chain != chain:
@@ -237,9 +258,12 @@ class Vectors(OracleJudge):
         known.holds(event.vector)
 
     def _holds_units(self, event: Committed, known: Region, block: Block) -> None:
-        """A block holds whole units, all of them issued before anything else was merged (S1.2, S1.4)."""
+        """A block holds whole units, all issued before anything else was merged (S1.2, S1.4)."""
         if block.last in known.units:
-            text = f"its block ends at {block.last}, within a unit that ends at {known.units[block.last]}"
+            text = (
+                f"its block ends at {block.last}, "
+                f"within a unit that ends at {known.units[block.last]}"
+            )
             self.fail(event.at_ms, event.region, text)
         low, high = bisect_left(known.issued, block.first), bisect_left(known.issued, block.last)
         if low < high < len(known.issued):
@@ -248,10 +272,11 @@ class Vectors(OracleJudge):
                 self.fail(
                     event.at_ms,
                     event.region,
-                    f"its block {block.first}–{block.last} has effects issued at {first} and at {last}",
+                    f"its block {block.first}–{block.last} has effects issued at {first} "
+                    f"and at {last}",
                 )
 
-    # -- what regions tell -------------------------------------------------------------------------------------------
+    # -- replies that speak of disks
 
     def answered(self, operation: Operation) -> None:
         """CRDT.VECTOR, CRDT.WAIT and WAIT speak of disks (S2.4)."""
@@ -283,15 +308,17 @@ class Vectors(OracleJudge):
         self._writes.pop(operation.client, None)
 
     def _waited_for(self, operation: Operation, reply: int) -> None:
-        """WAIT counts the regions that have the connection's writes on their disks; only a write just before it is surely its own."""
+        """WAIT counts the regions that have the connection's writes on their disks.
+
+        Only a write just before the WAIT is certainly one of its connection.
+        """
         region, at_ms, counter = self._writes.get(operation.client, (0, 0, 0))
         if (region, at_ms) != (operation.region, operation.at_ms):
             return
         holders: list[int] = []
         for other, known in self.regions.items():
-            held = (
-                known.ever if known.lost_ms >= at_ms else known.disk
-            )  # a restore takes back nothing of what was true when it was said
+            # WAIT's answer was true when given, even if a restore has lost the effects since.
+            held = known.ever if known.lost_ms >= at_ms else known.disk
             if other != region and held.get(region, 0) >= counter:
                 holders.append(other)
         if reply > len(holders):
@@ -302,14 +329,14 @@ class Vectors(OracleJudge):
             )
 
     def shown(self, shown: dict[int, Shown]) -> None:
-        """What a region shows is what it was moved to; at times one of them, in turn, is asked what it says of all disks."""
+        """A region shows the vector that its steps reported. Every third time, INFO is judged."""
         regions = sorted(shown)
         for region in regions:
             if shown[region].vector != self.regions[region].now:
                 self.fail(
                     shown[region].at_ms,
                     region,
-                    f"shows {shown[region].vector}, was moved to {self.regions[region].now}",
+                    f"shows {shown[region].vector}; its steps led to {self.regions[region].now}",
                 )
         self._turn += 1
         if regions and self._turn % ASKS_EVERY == 0:
@@ -317,7 +344,10 @@ class Vectors(OracleJudge):
             self._look(region, shown[region].at_ms)
 
     def _look(self, region: int, at_ms: int) -> None:
-        """`INFO`: what is said to be on a disk, here or everywhere, is there; and no alarm was raised (S2.4, S6.2, S13.9)."""
+        """INFO raises no alarm, and vectors that it says to be on disks are there.
+
+        Sources: S2.4, S6.2, S13.9.
+        """
         figures = _figures(self.setup.ask(region, (b"INFO", b"crdt")))
         for name in (b"crdt_divergence", b"crdt_gaps", b"crdt_forks"):
             if figures.get(name, b"0") != b"0":
@@ -339,25 +369,26 @@ class Vectors(OracleJudge):
                 self.fail(
                     at_ms,
                     region,
-                    f"says that {everywhere} is on every disk; region {other} never had more than {known.ever}",
+                    f"says that {everywhere} is on every disk; "
+                    f"region {other} never had more than {known.ever}",
                 )
 
     def finish(self, end: End) -> None:
-        """The same once more, in every region."""
+        """Judges the final vectors, and INFO of every region."""
         self.shown(end.shown)
         for region in sorted(end.shown):
             self._look(region, end.at_ms)
 
 
 def _figures(reply: Reply) -> dict[bytes, bytes]:
-    """The lines of a section of INFO."""
+    """The names and values of a section of INFO."""
     text = reply.text if isinstance(reply, VerbatimText) else reply
     lines = text.split(b"\r\n") if isinstance(text, bytes) else []
     return {name: value for name, colon, value in (line.partition(b":") for line in lines) if colon}
 
 
 def _vector(text: bytes) -> Vector:
-    """`region_id=counter,…`"""
+    """A vector from its text `region_id=counter,…`."""
     return {
         number(region): number(counter)
         for region, _, counter in (part.partition(b"=") for part in text.split(b",") if part)

@@ -1,6 +1,7 @@
-"""Administrators: what is done to keys, deadlines, groups and settings, by whoever is allowed to (S3, S6, S9.4, S10).
+"""Administrators: clients that change keys, deadlines, groups and settings (S3, S6, S9.4, S10).
 
-One kind for each concern, so that a run may do without it, and one that does everything.
+There is one kind for each concern, so that a run can leave a concern out, and one kind that does
+everything.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from anabranch.sim.load.arguments import APPENDFSYNC, ID_MODES, consumer_of, gro
 from anabranch.sim.load.base import Acts, Client, below, pick
 from anabranch.sim.load.replies import field_of
 
-# -- keys ------------------------------------------------------------------------------------------------------------
+# -- keys
 
 
 def delete(client: Client, draw: Random, now_ms: int) -> list[Words]:
-    """DEL and UNLINK, of one key or two; rarely of all."""
+    """DEL and UNLINK of one key or two; rarely FLUSHALL."""
     if draw.random() < 0.04:
         return flush(client, draw, now_ms)
     name = b"DEL" if draw.random() < 0.7 else b"UNLINK"
@@ -44,7 +45,7 @@ def flush(client: Client, draw: Random, now_ms: int) -> list[Words]:
 
 
 def rename(client: Client, draw: Random, now_ms: int) -> list[Words]:
-    """RENAME and RENAMENX, rarely onto itself."""
+    """RENAME and RENAMENX, rarely of a key onto itself."""
     source, target = client.two_keys(draw)
     if draw.random() < 0.05:
         target = source
@@ -57,7 +58,7 @@ def look_at_last_id(client: Client, draw: Random, now_ms: int) -> list[Words]:
 
 
 def set_last_id(client: Client, draw: Random, now_ms: int) -> list[Words]:
-    """XSETID: to an ID above the last one, to the last one itself, and at times below."""
+    """XSETID to an ID above the last one, to the last one itself, and at times below it."""
     key = client.key(draw)
     one = client.known_id(draw, key)
     chance = draw.random()
@@ -75,11 +76,11 @@ def set_last_id(client: Client, draw: Random, now_ms: int) -> list[Words]:
     return [tuple(words)]
 
 
-# -- deadlines -------------------------------------------------------------------------------------------------------
+# -- deadlines
 
 
 def expire(client: Client, draw: Random, now_ms: int) -> list[Words]:
-    """A short deadline, in each of the four ways, at times one that has passed."""
+    """A short deadline by one of the four commands, at times one in the past."""
     key = client.key(draw)
     chance = draw.random()
     ahead_ms = int(chance * chance * 4000) if chance > 0.1 else -100
@@ -107,11 +108,11 @@ def persist(client: Client, draw: Random, now_ms: int) -> list[Words]:
 
 
 def look_at_deadline(client: Client, draw: Random, now_ms: int) -> list[Words]:
-    """How long a key has."""
+    """A command that shows the deadline of a key."""
     return [(pick(draw, (b"TTL", b"PTTL", b"EXPIRETIME", b"PEXPIRETIME")), client.key(draw))]
 
 
-# -- groups ----------------------------------------------------------------------------------------------------------
+# -- groups
 
 
 def create_group(client: Client, draw: Random, now_ms: int) -> list[Words]:
@@ -157,15 +158,15 @@ def create_consumer(client: Client, draw: Random, now_ms: int) -> list[Words]:
 
 
 def delete_consumer(client: Client, draw: Random, now_ms: int) -> list[Words]:
-    """XGROUP DELCONSUMER, what is pending for it notwithstanding."""
+    """XGROUP DELCONSUMER, even if entries are pending for the consumer."""
     return [(b"XGROUP", b"DELCONSUMER", client.key(draw), group_of(draw), consumer_of(draw))]
 
 
-# -- settings --------------------------------------------------------------------------------------------------------
+# -- settings
 
 
 def configure_pairs(client: Client, draw: Random, now_ms: int) -> list[Words]:
-    """XCFGSET, and the older spelling."""
+    """XCFGSET and XIDMP CFGSET, which is the older spelling."""
     key = client.key(draw)
     duration = b"%d" % (1 + below(draw, 3))
     maxsize = b"%d" % (1 + below(draw, 5))
@@ -197,21 +198,26 @@ def look_at_settings(client: Client, draw: Random, now_ms: int) -> list[Words]:
     return [(b"CONFIG", b"GET", b"crdt-*-mode", b"appendfsync")]
 
 
-# -- kinds -----------------------------------------------------------------------------------------------------------
+# -- kinds
 
 _DELETING: Acts = ((8, delete),)
 _RENAMING: Acts = ((1, rename),)
 _LAST_IDS: Acts = ((3, set_last_id), (1, look_at_last_id))
 _EXPIRING: Acts = ((6, expire), (2, persist), (1, look_at_deadline))
 _GROUPS: Acts = (
-    (3, create_group), (2, destroy_group), (1, recreate_group), (2, set_group), (1, create_consumer), (2, delete_consumer),
-)  # fmt: skip
+    (3, create_group),
+    (2, destroy_group),
+    (1, recreate_group),
+    (2, set_group),
+    (1, create_consumer),
+    (2, delete_consumer),
+)
 _PAIRS: Acts = ((1, configure_pairs),)
 _SETTINGS: Acts = ((3, set_id_mode), (1, set_appendfsync), (1, look_at_settings))
 
 
 class Administrator(Client):
-    """Does all of it; the other kinds of this file do a part each."""
+    """All acts of this module; the other kinds do a part each."""
 
     acts: ClassVar[Acts] = (
         *_DELETING,
@@ -224,7 +230,7 @@ class Administrator(Client):
     )
 
     def succeeded(self, operation: Operation, reply: Reply) -> None:
-        """XINFO STREAM shows the last ID."""
+        """Remembers the last ID that XINFO STREAM shows."""
         argv = operation.argv
         if argv[0] == b"XINFO" and argv[1] == b"STREAM":
             last_id = field_of(reply, b"last-generated-id")
@@ -257,7 +263,7 @@ class Expirer(Administrator):
 
 
 class GroupAdministrator(Administrator):
-    """XGROUP, all of it."""
+    """All XGROUP subcommands."""
 
     acts = _GROUPS
 

@@ -1,11 +1,12 @@
-"""Parts of commands that several kinds of clients say: names, trimming options, entry IDs that nobody was shown."""
+"""Parts of commands that several kinds use: names, trimming options, IDs that no reply showed."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Final, Optional
 
-# Names of the fields besides the token; in the third and fourth the same ones in another order, in the last the same one twice.
+# Field names besides the token. The third and fourth have the same names in another order, the
+# last has one name twice.
 SHAPES: Final[tuple[tuple[bytes, ...], ...]] = (
     (),
     (b"a",),
@@ -14,7 +15,7 @@ SHAPES: Final[tuple[tuple[bytes, ...], ...]] = (
     (b"a", b"b", b"c", b"d"),
     (b"a", b"a"),
 )
-# All clients of a run share these names, so that they meet.
+# All clients of a run share these names, so that they work on the same groups.
 GROUPS: Final = (b"g0", b"g1")
 CONSUMERS: Final = (b"c0", b"c1", b"c2", b"c3")
 ID_MODES: Final = (b"strict", b"semi-strict", b"liberal")
@@ -24,17 +25,17 @@ NO_WORDS: Final[tuple[bytes, ...]] = ()
 
 
 def group_of(draw: Random) -> bytes:
-    """A group's name, one of them more often than the others."""
+    """A group's name; the first is the more frequent."""
     return GROUPS[0] if draw.random() < 0.75 else GROUPS[1]
 
 
 def consumer_of(draw: Random) -> bytes:
-    """Some consumer's name."""
+    """A consumer's name."""
     return CONSUMERS[int(draw.random() * len(CONSUMERS))]
 
 
 def unknown_id(draw: Random, now_ms: int) -> bytes:
-    """An ID that most likely no entry has."""
+    """An ID that most likely no entry bears."""
     chance = draw.random()
     if chance < 0.3:
         return b"0-1"
@@ -44,7 +45,7 @@ def unknown_id(draw: Random, now_ms: int) -> bytes:
 
 
 class Trims:
-    """How one client trims: to about so many entries, to so many ms, and how often with which options."""
+    """One client's way to trim: size in entries, age in ms, and the probabilities of options."""
 
     def __init__(self, traits: Random) -> None:
         self.size = (2, 5, 12, 40)[int(traits.random() * 4)]
@@ -53,7 +54,10 @@ class Trims:
         self.references = (0.0, 0.2, 0.6)[int(traits.random() * 3)]
 
     def words(self, draw: Random, now_ms: int, known: Optional[bytes]) -> list[bytes]:
-        """MAXLEN or MINID with its options, as XTRIM and XADD take them. `known` is an entry ID that the client was shown."""
+        """MAXLEN or MINID with its options, as XTRIM and XADD take them.
+
+        `known` is an entry ID that a reply showed, for MINID.
+        """
         chance = draw.random()
         words: list[bytes] = []
         if chance < 0.7:
@@ -64,7 +68,7 @@ class Trims:
             if known is not None and chance < 0.85:
                 threshold = known
             elif known is not None and chance < 0.9:
-                threshold = known[: known.index(b"-")]  # the ID's ms alone
+                threshold = known[: known.index(b"-")]  # only the ms of the ID
             else:
                 threshold = b"%d-0" % max(now_ms - self.age_ms, 0)
         chance = draw.random()

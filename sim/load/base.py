@@ -1,4 +1,4 @@
-"""What all simulated clients have in common: a region, a mix of acts, tokens, and the entry IDs that they have been shown."""
+"""The base of all simulated clients: a region, a mix of acts, tokens, and known entry IDs."""
 
 from __future__ import annotations
 
@@ -18,36 +18,37 @@ Modes = Callable[[int], str]
 Act = Callable[[Any, Random, int], list[Words]]
 """(client, draw, now_ms) → the commands to send."""
 Acts = Sequence[tuple[int, Act]]
-"""What a kind does, each with how often (a weight)."""
+"""The acts of a kind, each with its weight: how often it is chosen."""
 
 # Tokens of one client: its number times this, plus 1, 2, 3, …
 TOKENS_OF_A_CLIENT: Final = 1_000_000
-# How many entry IDs a client remembers of one key, and how many it takes out of one reply.
+# How many entry IDs a client remembers of one key, and how many it takes from one reply.
 KNOWN_IDS_MAX: Final = 24
 LEARNT_IDS_MAX: Final = 8
-# Errors after which a sensible client turns to another region; any other is the client's own mistake.
+# Errors that make a client turn to another region; any other error is the client's own mistake.
 TROUBLES: Final = ("READONLY", "MISCONF", "LOADING", "MASTERDOWN")
-# The weights that a client's own mix gives to an act of its kind: some clients never do a thing, some do it all the time.
+# A client multiplies each weight of its kind by one of these. So some clients never do an act,
+# and some do it most of the time.
 MIX: Final = (0, 1, 1, 1, 4)
 
 T = TypeVar("T")
 
 
 def pick(draw: Random, options: Sequence[T]) -> T:
-    """One of them."""
+    """One of the options, all equally likely."""
     return options[int(draw.random() * len(options))]
 
 
 def below(draw: Random, limit: int) -> int:
-    """0 … limit - 1."""
+    """An integer from 0 to `limit` - 1."""
     return int(draw.random() * limit)
 
 
 class Client:
-    """A simulated client: `act` says what it sends, the others tell it what came of it.
+    """A simulated client: `act` returns the commands to send; the other calls report the outcome.
 
-    `now_ms` is the client's own clock, Unix time as the regions' clocks show it; only what a real client computes from the time (deadlines,
-    IDs that it makes itself) follows from it.
+    `now_ms` is the client's own clock: Unix time in ms, as the regions' clocks show it. Clients
+    use it only for values that real clients compute from the time: deadlines, IDs of their own.
     """
 
     acts: ClassVar[Acts] = ()
@@ -62,13 +63,16 @@ class Client:
         traits = Random(plan.draw)
         self.draw = plan.draw
         self.patience_ms = pick(traits, (150, 600, 1500, 4000))
-        self.tokens = 0  # how many it has used; the one thing that outlives a crash
+        # How many tokens it has used. Only this number outlives a crash.
+        self.tokens = 0
+        # Key → the entry IDs that replies showed, newest last.
         self.known: dict[bytes, deque[bytes]] = {}
-        # How often it turns away from a region in trouble, and how often for no reason.
+        # Probabilities: to turn away from a region in trouble, and to do so without a reason.
         self.flight = pick(traits, (0.0, 0.5, 1.0))
         self.restlessness = pick(traits, (0.0, 0.01, 0.05))
         self.is_troubled = False
-        self.fidelity = pick(traits, (0.5, 0.8, 1.0))  # how often it uses the first of its keys
+        # Probability that it uses the first of its keys.
+        self.fidelity = pick(traits, (0.5, 0.8, 1.0))
         self.shape = pick(traits, SHAPES)
         self.trims = Trims(traits)
         self._menu = [act for _, act in self.acts]
@@ -79,10 +83,10 @@ class Client:
             self._total += weight
             self._upto.append(self._total)
 
-    # -- what the world calls ----------------------------------------------------------------------------------------
+    # -- called by the world
 
     def act(self, draw: Random, now_ms: int) -> list[Words]:
-        """The commands to send now, as one pipeline; none: nothing. `region` says to which region."""
+        """The commands to send now to `region`, as one pipeline; an empty list sends nothing."""
         chance = draw.random()
         if self.is_troubled:
             self.is_troubled = False
@@ -96,7 +100,7 @@ class Client:
         return self.intend(draw, now_ms)
 
     def answered(self, operation: Operation) -> None:
-        """A reply has come."""
+        """The client has the reply to `operation`."""
         reply = operation.reply
         if isinstance(reply, ErrorReply):
             if reply.message.startswith(TROUBLES):
@@ -106,70 +110,74 @@ class Client:
             self.succeeded(operation, reply)
 
     def framed(self, argv: Words, reply: Reply) -> None:
-        """What frames a transaction or is queued in it, of which no operation is made, was answered at once."""
+        """The client has the reply to a command that is no operation of its own.
+
+        Such commands frame a transaction (MULTI, DISCARD) or are queued in it.
+        """
 
     def lost(self, operation: Operation) -> None:
-        """No reply will come: the connection is gone, or was given up."""
-        if operation.region == self.region:  # else it had left that region itself
+        """No reply will come: the connection is closed, by either side."""
+        # Otherwise the client had already left that region.
+        if operation.region == self.region:
             self.is_troubled = True
             self.disconnected()
 
     def refused(self, now_ms: int) -> None:
-        """The region could not be reached."""
+        """A connection to the region could not be opened."""
         self.is_troubled = True
         self.disconnected()
 
     def crash(self) -> None:
-        """The client's process dies and starts anew, at home, knowing nothing."""
+        """The client's process dies and starts again in its home region, without any memory."""
         self.region = self.home
         self.is_troubled = False
         self.known = {}
         self.disconnected()
         self.forget()
 
-    # -- what kinds override -----------------------------------------------------------------------------------------
+    # -- overridden by kinds
 
     def intend(self, draw: Random, now_ms: int) -> list[Words]:
-        """What it does where it is: one of its acts, by its own mix."""
+        """The commands to send to the present region: one of the acts, by the client's own mix."""
         return self.choose(draw)(self, draw, now_ms)
 
     def succeeded(self, operation: Operation, reply: Reply) -> None:
-        """A reply that is no error."""
+        """The client has a reply that is no error."""
         self.learn(operation.argv, reply)
 
     def failed(self, operation: Operation, message: str) -> None:
-        """An error reply."""
+        """The client has an error reply."""
 
     def disconnected(self) -> None:
-        """What hung on the connection is void."""
+        """The connection is closed; state that was bound to it is void."""
 
     def forget(self) -> None:
-        """Loses what its memory held; called by `crash`."""
+        """Clears the memory of the kind; called by `crash`."""
 
-    # -- tools -------------------------------------------------------------------------------------------------------
+    # -- tools
 
     def choose(self, draw: Random) -> Act:
         """One of the acts, by the client's own mix."""
         return self._menu[bisect_right(self._upto, draw.random() * self._total)]
 
     def go(self, region: int) -> None:
-        """Talks to that region from now on."""
+        """Connects to that region from now on."""
         if region != self.region:
             self.region = region
             self.disconnected()
 
     def move(self, draw: Random) -> None:
-        """Fails over to some other region, if there is one."""
+        """Fails over to another region, if there is one."""
         others = [region for region in self.regions if region != self.region]
         if others:
             self.go(pick(draw, others))
 
     def key(self, draw: Random) -> bytes:
-        """One of its keys, most often the first."""
+        """One of the client's keys, most often the first."""
         return self.keys[0] if draw.random() < self.fidelity else pick(draw, self.keys)
 
     def two_keys(self, draw: Random) -> tuple[bytes, bytes]:
-        """Two different keys, if it has two."""
+        """Two different keys; the same key twice if the client has only one."""
         first = below(draw, len(self.keys))
         if len(self.keys) == 1:
             return self.keys[0], self.keys[0]
@@ -178,12 +186,15 @@ class Client:
         ]
 
     def token(self) -> bytes:
-        """A value that no other entry of the run has."""
+        """A value that no other entry of the run bears."""
         self.tokens += 1
         return b"%d" % (self.number * TOKENS_OF_A_CLIENT + self.tokens)
 
     def fields(self, draw: Random) -> list[bytes]:
-        """Fields and values of a new entry, the token first; mostly the client's usual names, so that nodes share master fields."""
+        """The fields and values of a new entry, the token first.
+
+        Mostly the client's usual field names, so that entries share the master fields of a node.
+        """
         words = [b"t", self.token()]
         for name in self.shape if draw.random() < 0.85 else pick(draw, SHAPES):
             words.append(name)
@@ -191,7 +202,7 @@ class Client:
         return words
 
     def value(self, draw: Random) -> bytes:
-        """A value: mostly a small number, at times empty, binary or long enough to fill a node."""
+        """A value: mostly a small number, rarely empty, binary, or long enough to fill a node."""
         chance = draw.random()
         if chance < 0.9:
             return b"%d" % int(chance * 1000)
@@ -202,7 +213,7 @@ class Client:
         return b"x" * (20 + below(draw, 400))
 
     def learn(self, argv: Words, reply: Reply) -> None:
-        """Remembers entry IDs that a reply shows: of XADD, of ranges, of reads."""
+        """Remembers the entry IDs that a reply of XADD, a range or a read shows."""
         name = argv[0]
         if name == b"XADD":
             if isinstance(reply, bytes):
@@ -214,19 +225,19 @@ class Client:
                 self.know(key, entry_ids(entries, LEARNT_IDS_MAX))
 
     def know(self, key: bytes, ids: Sequence[bytes]) -> None:
-        """Remembers entry IDs of a key, and forgets the oldest."""
+        """Remembers entry IDs of a key; the oldest are forgotten."""
         known = self.known.get(key)
         if known is None:
             known = self.known[key] = deque(maxlen=KNOWN_IDS_MAX)
         known.extend(ids)
 
     def known_id(self, draw: Random, key: bytes) -> Optional[bytes]:
-        """An entry ID of the key that a reply showed; None if it knows none."""
+        """An entry ID of the key that a reply showed; None without any."""
         known = self.known.get(key)
         return known[int(draw.random() * len(known))] if known else None
 
     def look(self, draw: Random, key: bytes) -> Words:
-        """A read that shows entry IDs."""
+        """A range command that shows entry IDs."""
         count = b"%d" % (1 + below(draw, LEARNT_IDS_MAX))
         if draw.random() < 0.5:
             return (b"XRANGE", key, b"-", b"+", b"COUNT", count)

@@ -1,4 +1,4 @@
-"""The table of kinds: the door through which the world makes clients."""
+"""The table of kinds, from which the world makes clients."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ KINDS: Final[dict[str, type[Client]]] = {
 
 
 def make(plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> Client:
-    """The client that `plan` describes. `modes` tells a region's crdt-xadd-id-uniqueness-mode."""
+    """The client that `plan` describes. `modes`: region_id → its crdt-xadd-id-uniqueness-mode."""
     return KINDS[plan.kind](plan, regions, modes)

@@ -1,4 +1,4 @@
-"""Group consumers: they read, hold, acknowledge, claim, fail over, crash and take up what they had (S7, S8)."""
+"""Group consumers: read, hold, acknowledge, claim, fail over, crash, resume (S7, S8)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SEEN_MAX: Final = 12
 class GroupConsumer(Client):
     """One consumer of one group of one key, or of two.
 
-    It holds what was delivered to it until an XACK of it is answered: so what it acknowledged elsewhere, or without an answer, it
-    acknowledges again.
+    It holds an entry from its delivery until an XACK of it is answered. So an entry that was
+    acknowledged in another region, or without an answer, is acknowledged again.
     """
 
     def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
@@ -32,24 +32,28 @@ class GroupConsumer(Client):
         self.group = pick(traits, (GROUPS[0], GROUPS[0], GROUPS[1]))
         self.consumer = CONSUMERS[plan.number % len(CONSUMERS)]
         self.main_key = self.keys[0] if traits.random() < self.fidelity else pick(traits, self.keys)
+        # The start of the groups that it creates; `id` stands for a known entry ID.
         self.starts = pick(traits, (b"0", b"0", b"0", b"$", b"id"))
         self.begins_with_create = traits.random() < 0.6
         self.no_ack = pick(traits, (0.0, 0.0, 0.0, 0.2, 1.0))
         self.blocks = pick(traits, (0.0, 0.2, 0.8))
         self.reads_two = pick(traits, (0.0, 0.0, 0.2)) if len(self.keys) > 1 else 0.0
-        self.tidy = pick(
-            traits, (0.3, 0.7, 0.95)
-        )  # how often it acknowledges in order, the oldest first
+        # Probability that it acknowledges the oldest entries first.
+        self.tidy = pick(traits, (0.3, 0.7, 0.95))
         self.held: list[Held] = []
         self.acknowledged: list[Held] = []
-        self.seen: list[bytes] = []  # IDs that XPENDING showed to be others'
+        # IDs that XPENDING showed as other consumers'.
+        self.seen: list[bytes] = []
+        # Where the next XAUTOCLAIM starts.
         self.cursor = b"0-0"
-        self.missing: list[bytes] = []  # keys in which it has to create its group
+        # Keys in which it must create its group.
+        self.missing: list[bytes] = []
         self.forget()
+        # Whether it reads its pending entries next; set by a crash.
         self.takes_up = False
 
     def forget(self) -> None:
-        """A consumer that starts makes sure of its group, and one that had crashed then asks for what it had not acknowledged."""
+        """Starts without memory; it may create its group first, then reads its pending entries."""
         self.held = []
         self.acknowledged = []
         self.seen = []
@@ -57,10 +61,10 @@ class GroupConsumer(Client):
         self.missing = [self.main_key] if self.begins_with_create else []
         self.takes_up = True
 
-    # -- acts --------------------------------------------------------------------------------------------------------
+    # -- acts
 
     def intend(self, draw: Random, now_ms: int) -> list[Words]:
-        """Its group first, then what it had before a crash, then what it found to claim, then as its mix says."""
+        """Creates a missing group; else resumes after a crash, claims, or acts by its mix."""
         if self.missing:
             return self.create(draw, now_ms)
         if self.takes_up:
@@ -71,7 +75,7 @@ class GroupConsumer(Client):
         return super().intend(draw, now_ms)
 
     def create(self, draw: Random, now_ms: int) -> list[Words]:
-        """XGROUP CREATE of what is missing."""
+        """XGROUP CREATE of a missing group."""
         key = self.missing.pop()
         start = self.starts if draw.random() < 0.9 else pick(draw, (b"0", b"$", b"id"))
         if start == b"id":
@@ -82,7 +86,7 @@ class GroupConsumer(Client):
         return [tuple(words)]
 
     def read(self, draw: Random, now_ms: int) -> list[Words]:
-        """XREADGROUP … >, of one key or two."""
+        """XREADGROUP … > of one key or two."""
         words = [b"XREADGROUP", b"GROUP", self.group, self.consumer]
         if draw.random() < 0.8:
             words += (b"COUNT", b"%d" % (1 + below(draw, 5)))
@@ -103,19 +107,22 @@ class GroupConsumer(Client):
         return [tuple(words)]
 
     def history(self, draw: Random, above: bytes) -> Words:
-        """XREADGROUP with an ID: what is pending for this consumer."""
+        """XREADGROUP with an ID: the consumer's pending entries."""
         words = [b"XREADGROUP", b"GROUP", self.group, self.consumer]
         if draw.random() < 0.4:
             words += (b"COUNT", b"%d" % (1 + below(draw, 5)))
         return (*words, b"STREAMS", self.main_key, above)
 
     def reread(self, draw: Random, now_ms: int) -> list[Words]:
-        """Its pending entries again, from the beginning or from one that it holds."""
+        """Reads its pending entries again, from the beginning or from one that it holds."""
         one = self.one_held(draw)
         return [self.history(draw, b"0" if one is None or draw.random() < 0.7 else one)]
 
     def acknowledge(self, draw: Random, now_ms: int) -> list[Words]:
-        """XACK of some of what it holds: mostly the oldest, else any; at times of what it had acknowledged, or never had."""
+        """XACK of some held entries, mostly the oldest.
+
+        At times of an entry that it acknowledged before, or that it never held.
+        """
         chance = draw.random()
         if chance < 0.08 and self.acknowledged:
             key, one = pick(draw, self.acknowledged)
@@ -144,13 +151,13 @@ class GroupConsumer(Client):
         return [(b"XACK", key, self.group, *ids)]
 
     def acknowledge_and_read(self, draw: Random, now_ms: int) -> list[Words]:
-        """As workers do: done with the last ones, give me more, in one pipeline."""
+        """XACK of the last entries and a read of the next, in one pipeline, as workers do."""
         if not self.held:
             return self.read(draw, now_ms)
         return self.acknowledge(draw, now_ms) + self.read(draw, now_ms)
 
     def claim_any(self, draw: Random, now_ms: int) -> list[Words]:
-        """XAUTOCLAIM from where the last one ended."""
+        """XAUTOCLAIM, mostly from where the last one ended."""
         start = (
             self.cursor
             if draw.random() < 0.8
@@ -164,14 +171,17 @@ class GroupConsumer(Client):
         return [tuple(words)]
 
     def look_pending(self, draw: Random, now_ms: int) -> list[Words]:
-        """XPENDING, to claim what it shows."""
+        """XPENDING, whose IDs it claims later."""
         words = [b"XPENDING", self.main_key, self.group]
         if draw.random() < 0.3:
             words += (b"IDLE", self.idle_ms(draw))
         return [(*words, b"-", b"+", b"%d" % (1 + below(draw, SEEN_MAX)))]
 
     def claim(self, draw: Random, now_ms: int) -> list[Words]:
-        """XCLAIM of what XPENDING showed, or of what it holds, to keep it; or with FORCE of what was acknowledged or only heard of."""
+        """XCLAIM of IDs that XPENDING showed, or of a held entry, to keep it.
+
+        With FORCE also of an entry that it acknowledged, or that it only saw in a reply.
+        """
         words = [b"XCLAIM", self.main_key, self.group, self.consumer, self.idle_ms(draw)]
         force = draw.random() < 0.2
         ids: list[Optional[bytes]] = (
@@ -192,7 +202,7 @@ class GroupConsumer(Client):
         return [tuple(words + self.claim_options(draw, now_ms, force))]
 
     def claim_options(self, draw: Random, now_ms: int, force: bool) -> list[bytes]:
-        """XCLAIM's options, each now and then."""
+        """XCLAIM's options, each with a low probability."""
         words = [b"FORCE"] if force else []
         chance = draw.random()
         if chance < 0.25:
@@ -217,10 +227,10 @@ class GroupConsumer(Client):
         (1, reread),
     )
 
-    # -- replies -----------------------------------------------------------------------------------------------------
+    # -- replies
 
     def succeeded(self, operation: Operation, reply: Reply) -> None:
-        """Takes hold of what is delivered or claimed, lets go of what is acknowledged."""
+        """Holds delivered and claimed entries, and releases acknowledged ones."""
         argv = operation.argv
         name = argv[0]
         if name == b"XREADGROUP":
@@ -254,7 +264,7 @@ class GroupConsumer(Client):
             self.cursor = b"0-0"
 
     def failed(self, operation: Operation, message: str) -> None:
-        """Told that there is no such group, it creates it next."""
+        """After a NOGROUP error it creates the group next."""
         if message.startswith("NOGROUP"):
             argv = operation.argv
             if argv[0] == b"XREADGROUP":
@@ -264,7 +274,7 @@ class GroupConsumer(Client):
                 self.missing = [self.main_key]
 
     def hold(self, key: bytes, ids: list[bytes]) -> None:
-        """Holds entries, and loses sight of the oldest beyond some tens."""
+        """Holds entries; the oldest beyond HELD_MAX are forgotten."""
         for one in ids:
             if (key, one) not in self.held:
                 self.held.append((key, one))
@@ -272,12 +282,12 @@ class GroupConsumer(Client):
         self.know(key, ids[-2:])
 
     def one_held(self, draw: Random) -> Optional[bytes]:
-        """An entry ID of the main key that it holds."""
+        """The ID of a held entry of the main key, or None."""
         if not self.held:
             return None
         key, one = pick(draw, self.held)
         return one if key == self.main_key else None
 
     def idle_ms(self, draw: Random) -> bytes:
-        """A min-idle-time: mostly none, so that claims meet consumers at work."""
+        """A min-idle-time in ms: mostly 0, so that claims take entries of working consumers."""
         return b"0" if draw.random() < 0.6 else b"%d" % below(draw, 300)

@@ -1,4 +1,4 @@
-"""Producers: plain ones, and those that retry under an idempotency pair (S4, S9)."""
+"""Producers: plain ones, and producers that retry under an idempotency pair (S4, S9)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from anabranch.sim.history import Operation, Words
 from anabranch.sim.load.base import TROUBLES, Client, Modes, below, pick
 from anabranch.sim.plan import ClientPlan
 
-# Full IDs that a producer makes are rounded to so many ms, so that producers in several regions make the same.
+# Full IDs made by producers are rounded up to multiples of this, so that producers in several
+# regions make equal IDs.
 ROUNDED_MS: Final = 20
-# A mirror names each event by its place in a period of so many ms.
+# A mirror numbers the events of its feed anew in each period of this length.
 MIRRORED_MS: Final = 250
 MAX_HALF: Final = (1 << 64) - 1
 
 
-# -- plain -----------------------------------------------------------------------------------------------------------
+# -- plain
 
 
 def made_id(draw: Random, mode: str, now_ms: int) -> bytes:
-    """An ID for XADD other than `*`; mostly one that `mode` takes."""
+    """An ID for XADD other than `*`; mostly one that `mode` accepts."""
     chance = draw.random()
     if chance < 0.02:
         return pick(
@@ -36,13 +37,11 @@ def made_id(draw: Random, mode: str, now_ms: int) -> bytes:
             ),
         )
     if chance < 0.024:
-        return pick(
-            draw, (b"%d" % (now_ms + 100_000), b"%d-*" % (now_ms + 100_000))
-        )  # the time in IDs never runs back after that
+        # After such an ID the ms of IDs stays ahead of the clock.
+        return pick(draw, (b"%d" % (now_ms + 100_000), b"%d-*" % (now_ms + 100_000)))
     if chance < 0.025:
-        return pick(
-            draw, (b"%d-*" % MAX_HALF, b"%d-%d" % (MAX_HALF, MAX_HALF))
-        )  # the ID space is exhausted
+        # The ID space is exhausted afterwards.
+        return pick(draw, (b"%d-*" % MAX_HALF, b"%d-%d" % (MAX_HALF, MAX_HALF)))
     ms = now_ms + -now_ms % ROUNDED_MS if chance < 0.7 else now_ms + below(draw, 3)
     if mode == "strict" and draw.random() < 0.97:
         return b"%d" % ms if chance < 0.4 else b"%d-*" % ms
@@ -54,14 +53,19 @@ def made_id(draw: Random, mode: str, now_ms: int) -> bytes:
 
 
 class PlainProducer(Client):
-    """XADD with every kind of ID, at times trimming, at times several in one pipeline. What it does not know to be added is forgotten."""
+    """XADD with every kind of ID, at times with trimming, at times several in one pipeline.
+
+    It does not retry: an add without an answer is forgotten.
+    """
 
     def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
         super().__init__(plan, regions, modes)
         traits = Random(plan.draw ^ 1)
-        self.makes_ids = pick(traits, (0.0, 0.0, 0.3, 0.9))  # how often
+        # Probabilities that it makes the ID itself, and that it trims.
+        self.makes_ids = pick(traits, (0.0, 0.0, 0.3, 0.9))
         self.trims_often = pick(traits, (0.0, 0.1, 0.5))
-        # It publishes a feed that others publish as well, in their regions, under the same IDs (one ID may then be there twice, S1).
+        # A mirror publishes a feed that other mirrors publish under the same IDs in their regions;
+        # so two entries may bear one ID (S1).
         self.is_mirror = plan.draw % 8 == 0
         self.period = 0
         self.position = 0
@@ -83,7 +87,7 @@ class PlainProducer(Client):
         return tuple(words)
 
     def mirrored_id(self, now_ms: int) -> bytes:
-        """The ID of the next event of the feed."""
+        """The ID of the feed's next event."""
         period = now_ms // MIRRORED_MS
         self.position = self.position + 1 if period == self.period else 0
         self.period = period
@@ -94,7 +98,7 @@ class PlainProducer(Client):
         return [self.an_add(draw, now_ms, self.key(draw))]
 
     def add_some(self, draw: Random, now_ms: int) -> list[Words]:
-        """Some entries in one pipeline, of one key or of several."""
+        """Several entries in one pipeline, of one key or of several."""
         key = self.key(draw)
         stays = draw.random() < 0.8
         return [
@@ -105,21 +109,23 @@ class PlainProducer(Client):
     acts = ((8, add), (1, add_some))
 
 
-# -- idempotent ------------------------------------------------------------------------------------------------------
+# -- idempotent
 
 
 class IdempotentProducer(Client):
-    """XADD … IDMP | IDMPAUTO: keeps what was not acknowledged and sends it again, here or in another region.
+    """XADD … IDMP | IDMPAUTO: sends unacknowledged items again, here or in another region.
 
-    Producers of one parity of `draw` share a pid. Those of parity 0 work through one sequence of items, those of parity 1 make an item each
-    so often by the clock; so two of a kind send one pair at nearly the same time, possibly in two regions.
+    Producers whose `draw` is even share one pid, those with an odd `draw` another. Even ones work
+    through one sequence of items; odd ones make items by the clock, one for each period. So two
+    producers of one pid send one pair at nearly the same time, possibly in two regions.
     """
 
     UNACKNOWLEDGED_MAX: Final = 6
     DONE_MAX: Final = 4
     TRIES_MAX: Final = 12
     PERIOD_MS: Final = 250
-    # A crash takes the sequence back to its last multiple of this: that far its source remembers.
+    # A crash takes the sequence back to the last multiple of this, the last position that the
+    # source of the items remembers.
     SOURCE_REMEMBERS: Final = 4
 
     def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
@@ -127,11 +133,11 @@ class IdempotentProducer(Client):
         traits = Random(plan.draw ^ 2)
         self.by_clock = plan.draw % 2 == 1
         self.pid = b"p%d" % (plan.draw % 2)
-        self.automatic = pick(traits, (0.0, 0.5, 1.0))  # how often IDMPAUTO
-        self.repeats = pick(
-            traits, (0.05, 0.2, 0.5)
-        )  # how often it sends again what was acknowledged
-        self.wanders = pick(traits, (0.0, 0.3, 0.8))  # how often it sends again in another region
+        # Probabilities: to use IDMPAUTO, to repeat an acknowledged item, to repeat an item in
+        # another region.
+        self.automatic = pick(traits, (0.0, 0.5, 1.0))
+        self.repeats = pick(traits, (0.05, 0.2, 0.5))
+        self.wanders = pick(traits, (0.0, 0.3, 0.8))
         self.trims_often = pick(traits, (0.0, 0.0, 0.3))
         self.position = 0
         self.period = 0
@@ -140,7 +146,7 @@ class IdempotentProducer(Client):
         self.done: list[Words] = []
 
     def intend(self, draw: Random, now_ms: int) -> list[Words]:
-        """An item again, or a new one."""
+        """A repeated item, or a new one."""
         chance = draw.random()
         if self.unacknowledged and (
             chance < 0.75 or len(self.unacknowledged) >= self.UNACKNOWLEDGED_MAX
@@ -156,7 +162,10 @@ class IdempotentProducer(Client):
         return self.new_item(draw, now_ms, period)
 
     def again(self, draw: Random, index: int) -> list[Words]:
-        """Sends an unacknowledged item once more, with the same words; after many tries it gives the item up."""
+        """Sends an unacknowledged item once more with the same words.
+
+        The item is given up after TRIES_MAX tries.
+        """
         words = self.unacknowledged[index]
         self.tries[index] += 1
         if self.tries[index] > self.TRIES_MAX:
@@ -166,7 +175,10 @@ class IdempotentProducer(Client):
         return [words]
 
     def new_item(self, draw: Random, now_ms: int, period: int) -> list[Words]:
-        """A new item: at parity 1 named by its period, and by its number in it, at parity 0 by its place in the sequence."""
+        """A new item.
+
+        Its iid is its place in the sequence (even `draw`), or its period and its number therein.
+        """
         key = self.key(draw)
         words = [b"XADD", key]
         if draw.random() < 0.03:
@@ -196,7 +208,7 @@ class IdempotentProducer(Client):
         del self.tries[index]
 
     def succeeded(self, operation: Operation, reply: Reply) -> None:
-        """The item is done (or, with NOMKSTREAM, not wanted)."""
+        """The item is done; with NOMKSTREAM and a nil reply it was not added."""
         self.learn(operation.argv, reply)
         if operation.argv in self.unacknowledged:
             self.drop(self.unacknowledged.index(operation.argv))
@@ -205,12 +217,15 @@ class IdempotentProducer(Client):
                 del self.done[: -self.DONE_MAX]
 
     def failed(self, operation: Operation, message: str) -> None:
-        """An item that the region would never take is forgotten; one that it cannot take now is kept."""
+        """Forgets an item that the region would never accept; keeps it after a passing trouble."""
         if not message.startswith(TROUBLES) and operation.argv in self.unacknowledged:
             self.drop(self.unacknowledged.index(operation.argv))
 
     def forget(self) -> None:
-        """Items in memory are gone; the source gives its last ones again, and they become new entries under the pairs of old."""
+        """Forgets all items; the source then yields its last items again.
+
+        They become new entries under the former pairs.
+        """
         self.unacknowledged = []
         self.tries = []
         self.done = []
@@ -218,14 +233,17 @@ class IdempotentProducer(Client):
 
 
 class TwinProducer(IdempotentProducer):
-    """An idempotent producer that never waits for an answer before it says the same in another region: conflicts (S9.2) all the time."""
+    """An idempotent producer that sends items to a second region before the first has answered.
+
+    So conflicts (S9.2) are frequent.
+    """
 
     def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
         super().__init__(plan, regions, modes)
         self.owed: list[Words] = []
 
     def intend(self, draw: Random, now_ms: int) -> list[Words]:
-        """What it said last, elsewhere; else as the others."""
+        """The last commands again, to another region; otherwise as the base class."""
         if self.owed:
             self.move(draw)
             return [self.owed.pop()]
@@ -235,6 +253,6 @@ class TwinProducer(IdempotentProducer):
         return sent
 
     def forget(self) -> None:
-        """Nothing is owed any more."""
+        """Forgets the commands that it was about to repeat."""
         super().forget()
         self.owed = []

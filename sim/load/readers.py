@@ -1,4 +1,4 @@
-"""Readers that follow streams with XREAD, and lookers that change nothing (S7.1, S7.2)."""
+"""Readers that follow streams with XREAD, and clients that only look (S7.1, S7.2)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from anabranch.sim.load.replies import entries_by_key, entry_ids
 from anabranch.sim.plan import ClientPlan
 
 OTHER_TYPES: Final = (b"SET", b"GETSET", b"LPUSH", b"SADD", b"INCRBY")
-"""Commands that there are not."""
+"""Commands that the server does not have (S10.8)."""
 
 
 class StreamReader(Client):
-    """XREAD above the last ID that it has read; a crash, and it begins anew."""
+    """XREAD above the last ID that it has read. After a crash it begins anew."""
 
     def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
         super().__init__(plan, regions, modes)
@@ -29,7 +29,7 @@ class StreamReader(Client):
         self.last_ids: dict[bytes, bytes] = {}
 
     def read(self, draw: Random, now_ms: int) -> list[Words]:
-        """XREAD, of one key or of all."""
+        """XREAD of one key or of all."""
         words = [b"XREAD"]
         if draw.random() < self.counts:
             words += (b"COUNT", b"%d" % (1 + below(draw, 6)))
@@ -42,7 +42,7 @@ class StreamReader(Client):
         return [(*words, b"STREAMS", *keys, *(self.last_ids.get(key, self.begins) for key in keys))]
 
     def read_anew(self, draw: Random, now_ms: int) -> list[Words]:
-        """XREAD from the beginning, from the end or with the last entry, once."""
+        """One XREAD from the beginning, from the end, or of the last entry."""
         return [
             (
                 b"XREAD",
@@ -57,22 +57,22 @@ class StreamReader(Client):
     acts = ((12, read), (1, read_anew))
 
     def succeeded(self, operation: Operation, reply: Reply) -> None:
-        """The last ID of each key is where it goes on."""
+        """Continues after the last ID of each key."""
         for key, entries in entries_by_key(reply):
             ids = entry_ids(entries, 1)
             if ids:
                 self.last_ids[key] = ids[0]
 
     def forget(self) -> None:
-        """It does not know what it had read."""
+        """Forgets its positions."""
         self.last_ids = {}
 
 
 class Looker(Client):
-    """Reads of every kind: what changes nothing must not change anything, and must agree with what was written."""
+    """Reads of every kind. They must change nothing, and must agree with the writes."""
 
     def bound(self, draw: Random, now_ms: int, key: bytes, extreme: bytes) -> bytes:
-        """A bound of a range: the extreme, a known ID, its ms alone, exclusive ones, or any."""
+        """A bound of a range: the extreme, a known ID in all its forms, or an unknown ID."""
         chance = draw.random()
         one = self.known_id(draw, key)
         if chance < 0.3 or one is None:
@@ -96,7 +96,7 @@ class Looker(Client):
         return [words]
 
     def pending(self, draw: Random, now_ms: int) -> list[Words]:
-        """XPENDING, all its forms."""
+        """XPENDING in all its forms."""
         key = self.key(draw)
         words = [b"XPENDING", key, group_of(draw)]
         if draw.random() < 0.4:
@@ -127,7 +127,7 @@ class Looker(Client):
         return [(b"XINFO", b"CONSUMERS", key, group_of(draw))]
 
     def keyspace(self, draw: Random, now_ms: int) -> list[Words]:
-        """What keys there are, and for how long."""
+        """Commands about keys: length, existence, deadline, listing."""
         key = self.key(draw)
         return [
             pick(
@@ -151,7 +151,7 @@ class Looker(Client):
         ]
 
     def regions_(self, draw: Random, now_ms: int) -> list[Words]:
-        """What a region says of itself and of others."""
+        """Commands about regions: vector, digest, explanation, region log, peers."""
         key = self.key(draw)
         chance = draw.random()
         if chance < 0.25:
@@ -181,7 +181,7 @@ class Looker(Client):
         return [(b"INFO", b"crdt")]
 
     def other_types(self, draw: Random, now_ms: int) -> list[Words]:
-        """What a client of another type's commands gets: there are none (S10.8)."""
+        """A command of another type, which the region must refuse (S10.8)."""
         return [(pick(draw, OTHER_TYPES), self.key(draw), b"1")]
 
     acts = (

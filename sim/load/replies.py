@@ -1,4 +1,4 @@
-"""What clients read out of replies. Replies are values of the engine; those of RESP3 sessions (maps) are understood as well."""
+"""Readers of replies. Replies are values of the engine, with the maps of RESP3 sessions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from anabranch.region.engine.replies import MapReply, Reply
 
 
 def entry_ids(reply: Reply, limit: int) -> list[bytes]:
-    """The IDs of the last `limit` of a list of entries ([ID, fields] each, or IDs alone)."""
+    """The IDs of the last `limit` entries of a list. An item is [ID, fields] or an ID alone."""
     if not isinstance(reply, list):
         return []
     found: list[bytes] = []
@@ -18,7 +18,7 @@ def entry_ids(reply: Reply, limit: int) -> list[bytes]:
 
 
 def entries_by_key(reply: Reply) -> list[tuple[bytes, Reply]]:
-    """(key, entries) of what XREAD and XREADGROUP answer."""
+    """(key, entries) of each stream in a reply of XREAD or XREADGROUP."""
     found: list[tuple[bytes, Reply]] = []
     if isinstance(reply, MapReply):
         flat = reply.flat
@@ -34,7 +34,7 @@ def entries_by_key(reply: Reply) -> list[tuple[bytes, Reply]]:
 
 
 def field_of(reply: Reply, name: bytes) -> Reply:
-    """The value under a name of a map; None if it is not there."""
+    """The value under a name of a map reply; None without that name."""
     flat = reply.flat if isinstance(reply, MapReply) else reply if isinstance(reply, list) else []
     for index in range(0, len(flat) - 1, 2):
         if flat[index] == name:

@@ -1,4 +1,4 @@
-"""Clients that want to know that a write has arrived: WAIT, CRDT.SYNC, and CRDT.WAIT after a fail-over (S2.4)."""
+"""Clients that wait for a write to arrive: WAIT, CRDT.SYNC, CRDT.WAIT after a fail-over (S2.4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from anabranch.sim.plan import ClientPlan
 
 
 class SynchronousWriter(Client):
-    """Adds, and waits for the others to have it; or asks for the vector, and waits for that in another region: read your writes."""
+    """Adds and waits until other regions have the entry.
+
+    Or adds, asks for the vector, and waits for that vector in another region, to read its own
+    writes there.
+    """
 
     def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
         super().__init__(plan, regions, modes)
@@ -19,7 +23,7 @@ class SynchronousWriter(Client):
         self.wanders = pick(Random(plan.draw ^ 6), (0.2, 0.7, 1.0))
 
     def intend(self, draw: Random, now_ms: int) -> list[Words]:
-        """A vector in hand is waited for, elsewhere."""
+        """If it holds a vector, waits for that vector, mostly in another region."""
         if self.vector:
             if draw.random() < self.wanders:
                 self.move(draw)
@@ -29,7 +33,7 @@ class SynchronousWriter(Client):
         return super().intend(draw, now_ms)
 
     def timeout(self, draw: Random) -> bytes:
-        """Mostly within its patience; 0, for ever, at times: it gives up then."""
+        """A timeout in ms, mostly within the client's patience; rarely 0, which waits for ever."""
         chance = draw.random()
         return b"0" if chance < 0.03 else b"%d" % (1 + int(chance * chance * 300))
 
@@ -38,25 +42,25 @@ class SynchronousWriter(Client):
         return (b"XADD", self.key(draw), b"*", *self.fields(draw))
 
     def add_and_wait(self, draw: Random, now_ms: int) -> list[Words]:
-        """XADD, WAIT."""
+        """XADD and WAIT."""
         return [self.add(draw), *self.wait(draw, now_ms)]
 
     def wait(self, draw: Random, now_ms: int) -> list[Words]:
-        """WAIT for none, some, or more regions than there are."""
+        """WAIT for any number of regions, from none up to more than there are others."""
         return [(b"WAIT", b"%d" % below(draw, len(self.regions) + 1), self.timeout(draw))]
 
     def add_and_sync(self, draw: Random, now_ms: int) -> list[Words]:
-        """XADD, CRDT.SYNC."""
+        """XADD and CRDT.SYNC."""
         return [self.add(draw), (b"CRDT.SYNC", self.timeout(draw))]
 
     def add_and_ask(self, draw: Random, now_ms: int) -> list[Words]:
-        """XADD, CRDT.VECTOR."""
+        """XADD and CRDT.VECTOR."""
         return [self.add(draw), (b"CRDT.VECTOR",)]
 
     acts = ((3, add_and_wait), (1, wait), (2, add_and_sync), (4, add_and_ask))
 
     def succeeded(self, operation: Operation, reply: Reply) -> None:
-        """Keeps a vector that it asked for."""
+        """Keeps the vector of a CRDT.VECTOR."""
         if operation.argv[0] == b"CRDT.VECTOR":
             if isinstance(reply, list):
                 self.vector = tuple(b"%d" % number for number in reply if isinstance(number, int))
@@ -64,5 +68,5 @@ class SynchronousWriter(Client):
             self.learn(operation.argv, reply)
 
     def forget(self) -> None:
-        """It does not know what it wrote."""
+        """The client does not know what it wrote before the crash."""
         self.vector = ()

@@ -12,7 +12,7 @@ from anabranch.sim.load.arguments import consumer_of, group_of, unknown_id
 from anabranch.sim.load.base import Client, Modes, below, pick
 from anabranch.sim.plan import ClientPlan
 
-# What the client queues wrongly, now and then: EXEC then answers EXECABORT.
+# Commands that the server refuses to queue; EXEC then answers EXECABORT.
 WRONG: Final[tuple[Words, ...]] = (
     (b"XADD",),
     (b"XLEN",),
@@ -23,7 +23,10 @@ WRONG: Final[tuple[Words, ...]] = (
 
 
 class Transactor(Client):
-    """Several commands as one unit: adds, trims, acks, deletes, renames, reads; at times under WATCH, at times dropped or wrong."""
+    """Several commands as one unit: adds, trims, acks, deletes, renames, reads.
+
+    At times under WATCH, discarded, or with a wrong command.
+    """
 
     SIZES: Final = (1, 2, 2, 3, 3, 4, 6)
 
@@ -37,7 +40,10 @@ class Transactor(Client):
         self.items = 0
 
     def intend(self, draw: Random, now_ms: int) -> list[Words]:
-        """WATCH and look first, at times; the transaction in the next step, so that something may come in between."""
+        """A transaction; at times WATCH and a read first, and the transaction in the next step.
+
+        Other clients and merges may then change the watched keys in between.
+        """
         if self.is_watching:
             self.is_watching = False
             return [(b"UNWATCH",)] if draw.random() < 0.1 else self.transaction(draw, now_ms)
@@ -52,7 +58,7 @@ class Transactor(Client):
         return self.transaction(draw, now_ms)
 
     def transaction(self, draw: Random, now_ms: int) -> list[Words]:
-        """MULTI, the commands, EXEC; or DISCARD."""
+        """MULTI, the commands, and EXEC or DISCARD."""
         words: list[Words] = [(b"MULTI",)]
         for _ in range(pick(draw, self.SIZES)):
             words += self.choose(draw)(self, draw, now_ms)
@@ -61,7 +67,7 @@ class Transactor(Client):
         words.append((b"DISCARD",) if draw.random() < self.discards else (b"EXEC",))
         return words
 
-    # -- what is queued ----------------------------------------------------------------------------------------------
+    # -- acts that are queued
 
     def add(self, draw: Random, now_ms: int) -> list[Words]:
         """XADD, at times with trimming."""
@@ -72,7 +78,7 @@ class Transactor(Client):
         return [(b"XADD", key, *trim, b"*", *self.fields(draw))]
 
     def add_idempotent(self, draw: Random, now_ms: int) -> list[Words]:
-        """XADD under a pair of its own, at times under the last one again."""
+        """XADD under a pair of its own, at times under its last pair again."""
         if draw.random() < 0.7:
             self.items += 1
         pair = (
@@ -93,14 +99,14 @@ class Transactor(Client):
         return [(b"XDEL", key, self.known_id(draw, key) or unknown_id(draw, now_ms))]
 
     def acknowledge(self, draw: Random, now_ms: int) -> list[Words]:
-        """XACK of a known entry, whosever it is."""
+        """XACK of a known entry, whichever consumer it was delivered to."""
         key = self.key(draw)
         return [
             (b"XACK", key, group_of(draw), self.known_id(draw, key) or unknown_id(draw, now_ms))
         ]
 
     def deliver(self, draw: Random, now_ms: int) -> list[Words]:
-        """XREADGROUP, which does not wait in a transaction."""
+        """XREADGROUP, which never blocks in a transaction."""
         words: Words = (
             b"XREADGROUP",
             b"GROUP",
@@ -131,21 +137,34 @@ class Transactor(Client):
         ]
 
     def read(self, draw: Random, now_ms: int) -> list[Words]:
-        """What is there."""
+        """A command that shows entries, length or groups."""
         key = self.key(draw)
         return [pick(draw, ((b"XLEN", key), self.look(draw, key), (b"XINFO", b"GROUPS", key)))]
 
     acts = (
-        (8, add), (2, add_idempotent), (2, trim), (2, delete), (2, acknowledge), (2, deliver), (1, claim), (2, read),
-        (1, administrators.delete), (1, administrators.create_group), (1, administrators.destroy_group), (1, administrators.rename),
-        (1, administrators.expire), (1, administrators.persist), (1, administrators.set_last_id), (1, administrators.set_group),
+        (8, add),
+        (2, add_idempotent),
+        (2, trim),
+        (2, delete),
+        (2, acknowledge),
+        (2, deliver),
+        (1, claim),
+        (2, read),
+        (1, administrators.delete),
+        (1, administrators.create_group),
+        (1, administrators.destroy_group),
+        (1, administrators.rename),
+        (1, administrators.expire),
+        (1, administrators.persist),
+        (1, administrators.set_last_id),
+        (1, administrators.set_group),
         (1, administrators.configure_pairs),
-    )  # fmt: skip
+    )
 
-    # -- replies -----------------------------------------------------------------------------------------------------
+    # -- replies
 
     def succeeded(self, operation: Operation, reply: Reply) -> None:
-        """Learns from every reply of EXEC."""
+        """Learns the entry IDs of each reply of EXEC."""
         if operation.queued:
             if isinstance(reply, list):
                 for argv, one in zip(operation.queued, reply, strict=False):
@@ -154,9 +173,9 @@ class Transactor(Client):
             self.learn(operation.argv, reply)
 
     def disconnected(self) -> None:
-        """What was watched is no longer."""
+        """The WATCHes of the connection are void."""
         self.is_watching = False
 
     def forget(self) -> None:
-        """Its items begin anew, as new entries under the pairs of old."""
+        """Numbers its items from the start; new entries then come under former pairs."""
         self.items = 0

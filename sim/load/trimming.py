@@ -1,4 +1,4 @@
-"""Those who remove entries: by length, by ID, one by one (S5.1 to S5.3)."""
+"""Clients that remove entries: by length, by ID, one by one (S5.1 to S5.3)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from anabranch.sim.plan import ClientPlan
 
 
 class Trimmer(Client):
-    """XTRIM and XDEL, and reads in between: it removes by IDs that it was shown, by preference one that it saw twice."""
+    """Sends XTRIM, XDEL, and reads in between.
+
+    It deletes IDs that replies showed, preferably an ID that two entries bear.
+    """
 
     def __init__(self, plan: ClientPlan, regions: tuple[int, ...], modes: Modes) -> None:
         super().__init__(plan, regions, modes)
-        self.twice: dict[bytes, bytes] = {}  # key → an ID that two entries had in one reply
+        # Key → an ID that two entries bore in one reply.
+        self.twice: dict[bytes, bytes] = {}
 
     def know(self, key: bytes, ids: Sequence[bytes]) -> None:
-        """Notes an ID that is there twice."""
+        """Remembers IDs, and notes an ID that two neighbours share."""
         super().know(key, ids)
         for one, other in pairwise(ids):
             if one == other:
@@ -32,7 +36,10 @@ class Trimmer(Client):
         return [(b"XTRIM", key, *self.trims.words(draw, now_ms, self.known_id(draw, key)))]
 
     def delete(self, draw: Random, now_ms: int) -> list[Words]:
-        """XDEL of one known entry or several, those that follow each other or any, at times of one twice, or of one that is not there."""
+        """XDEL of one or several known entries, in a row or at random.
+
+        At times of an ID that two entries bear, or also of an ID that no entry bears.
+        """
         key = self.key(draw)
         known = self.known.get(key)
         if not known:
@@ -54,16 +61,16 @@ class Trimmer(Client):
         return [(b"XDEL", key, *ids)]
 
     def delete_unknown(self, draw: Random, now_ms: int) -> list[Words]:
-        """XDEL of IDs that no entry has, or that an entry had."""
+        """XDEL of IDs that most likely no entry bears."""
         key = self.key(draw)
         return [(b"XDEL", key, *(unknown_id(draw, now_ms) for _ in range(1 + below(draw, 2))))]
 
     def read(self, draw: Random, now_ms: int) -> list[Words]:
-        """What is there."""
+        """A range, which shows entry IDs."""
         return [self.look(draw, self.key(draw))]
 
     def look_and_trim(self, draw: Random, now_ms: int) -> list[Words]:
-        """How long it is, and shorter: in one pipeline."""
+        """A look at the key and an XTRIM, in one pipeline."""
         key = self.key(draw)
         return [
             pick(draw, ((b"XLEN", key), self.look(draw, key))),

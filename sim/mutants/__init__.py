@@ -1,4 +1,18 @@
-"""Bugs put in on purpose, to see them found: planted ones (`planted/`, `run`), and mechanical mutants (`operators`, `mechanical`).
+"""Bugs put in on purpose, to measure whether the simulator and the tests find them.
 
-`tree` copies what a mutated run needs; `python -m sim.mutants` is the command.
+`planted/` has bugs written by hand, as patches. Mechanical mutants are small changes of one line.
+`python -m sim.mutants` is the command.
+
+Reading order:
+
+- `tree`: copies of the source tree, to be mutated.
+- `planted`: reads and applies the patches of planted bugs.
+- `seeds`: runs seeds of the simulator in a process of a copy, and reports the first violation.
+- `run`: planted bugs against the simulator.
+- `operators`: mechanical mutants of a module.
+- `equivalent`: the mutants that do not change the program, judged by hand.
+- `suite`: judges a mutant by the unit and property tests that run its line.
+- `pytest_plugin`: chooses, orders and bounds the tests of a suite run, inside pytest.
+- `mechanical`: a sample of mechanical mutants against tests and simulator.
+- `__main__`: the command line.
 """

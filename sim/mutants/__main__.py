@@ -1,4 +1,4 @@
-"""`python -m sim.mutants run | mechanical`: does the simulator see the bugs that were put in on purpose?"""
+"""`python -m sim.mutants run | mechanical`: whether tests and simulator find planted bugs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ def _mechanical(options: argparse.Namespace) -> int:
     entries = equivalent.read(equivalent.FILE.read_text(encoding="utf-8"))
     stale = equivalent.stale(entries)
     for entry in stale:
-        print(f"no mutant reads so any more: {entry.key}", file=sys.stderr)
+        print(f"the source has no such mutant any more: {entry.key}", file=sys.stderr)
     if stale:
         return 2
     asked = mechanical.Options(
-        options.sample, options.seed, options.out, options.jobs, options.again, options.tests_only, options.only
-    )  # fmt: skip
+        options.sample,
+        options.seed,
+        options.out,
+        options.jobs,
+        options.again,
+        options.tests_only,
+        options.only,
+    )
     judged: list[mechanical.Judged] = []
     for one in mechanical.run(asked):
         judged.append(one)
@@ -43,12 +49,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m sim.mutants", description=__doc__)
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser("run", help="the planted bugs, against the simulator")
-    command.add_argument("--seeds", type=int, default=planted.SEEDS, help="how many a bug may take")
+    command.add_argument(
+        "--seeds", type=int, default=planted.SEEDS, help="how many seeds are tried for each bug"
+    )
     command.add_argument("--first", type=int, default=0, help="the first seed")
     command.add_argument(
         "--only",
         default="",
-        help="a number, a part of a name, or several of them with commas between",
+        help="a number, a part of a name, or several of them, separated by commas",
     )
     command.add_argument("--jobs", type=int, default=2)
     command.set_defaults(act=_run)
@@ -62,13 +70,13 @@ def main() -> int:
         "--out",
         type=Path,
         default=Path("mutants.jsonl"),
-        help="verdicts; what is in it already is not judged again",
+        help="file of verdicts; mutants with a verdict in it are not judged again",
     )
     command.add_argument("--jobs", type=int, default=2)
     command.add_argument(
         "--again",
         action="store_true",
-        help="judges the survivors in --out anew, but for those known to be equivalent",
+        help="judges the survivors in --out again, except those listed as equivalent",
     )
     command.add_argument("--tests-only", action="store_true", help="without the simulator")
     command.add_argument("--only", default="", help="files whose path contains this")

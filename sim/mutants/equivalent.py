@@ -1,6 +1,8 @@
-"""Mutants judged by hand to be no other program: `equivalent.txt`, each with its reason.
+"""Mutants that do not change the program, judged by hand: `equivalent.txt`, each with its reason.
 
-crdt/spans.py Spans.add          path and function; `#2` after it: the second that reads the same there
+The format of an entry:
+
+crdt/spans.py Spans.add          path and function; `#2` behind it: the second equal line there
 - if end <= start:
 + if end < start:
 = an empty span …                the reason, which may go on in further `=` lines
@@ -20,7 +22,7 @@ FILE: Final = ROOT / "sim" / "mutants" / "equivalent.txt"
 
 @dataclass(frozen=True)
 class Equivalent:
-    """A mutant and why it changes nothing."""
+    """A mutant, and the reason why it changes nothing."""
 
     key: Key
     reason: str
@@ -45,7 +47,7 @@ def read(text: str) -> list[Equivalent]:
 
 
 def stale(entries: list[Equivalent], root: Path = ROOT) -> list[Equivalent]:
-    """Those that name no mutant of the source as it is now, or one that is named twice."""
+    """Entries that name no mutant of the present source, or a mutant that is named twice."""
     keys: dict[str, set[Key]] = {}
     seen: set[Key] = set()
     wrong: list[Equivalent] = []

@@ -1,8 +1,9 @@
-"""Mechanical mutants of `crdt` and of the region's engine and storage: a seeded sample, judged by tests and then by the simulator.
+"""Mechanical mutants of `crdt`, `region/engine` and `region/storage`: a seeded sample, judged.
 
-Each mutant is first given to the unit and property tests of its package (`suite`); what survives them, to a hundred seeds of the simulator
-(`seeds`). Verdicts go to a file, a line each, so that a run that was interrupted goes on. What survives both is either no other program,
-and then listed in `equivalent.txt` with the reason, or says that a test is missing.
+Each mutant is given to the unit and property tests of its package (`suite`); if it survives them,
+to a hundred seeds of the simulator (`seeds`). Verdicts go to a file, a line each, so that an
+interrupted run can go on. A mutant that survives both either does not change the program, and is
+then listed in `equivalent.txt` with the reason, or shows that a test is missing.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ SEED_LIMIT_S: Final = 60.0
 
 
 def sample(count: int, seed: int, root: Path = ROOT) -> list[Mutant]:
-    """`count` mutants over all files in proportion to how many each has.
+    """`count` mutants, spread over all files in proportion to the mutants of each file.
 
-    Each mutant has its place in the order of a seed whatever the others are: so a change of the sources changes little of a sample.
+    The place of a mutant in the order depends only on the mutant and the seed, so a change of the
+    sources changes little of a sample.
     """
 
     def place(mutant: Mutant) -> bytes:
@@ -55,7 +57,7 @@ def sample(count: int, seed: int, root: Path = ROOT) -> list[Mutant]:
 
 @dataclass
 class Judged:
-    """A mutant with its verdicts; `tests` and `seeds` are "" while not yet judged so."""
+    """A mutant with its verdicts; `tests` and `seeds` are "" while there is none."""
 
     mutant: Mutant
     tests: str = ""
@@ -67,13 +69,19 @@ class Judged:
 
     def record(self) -> dict[str, Any]:
         return {
-            "key": self.mutant.key(), "operator": self.mutant.operator, "tests": self.tests, "by": self.by, "error": self.error,
-            "seeds": self.seeds, "seed": self.seed, "cpu_s": self.cpu_s,
-        }  # fmt: skip
+            "key": self.mutant.key(),
+            "operator": self.mutant.operator,
+            "tests": self.tests,
+            "by": self.by,
+            "error": self.error,
+            "seeds": self.seeds,
+            "seed": self.seed,
+            "cpu_s": self.cpu_s,
+        }
 
 
 class Results:
-    """The file of verdicts: the last line of a mutant counts."""
+    """The file of verdicts. A mutant's last line counts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -100,7 +108,7 @@ class Results:
 
 
 class Worker:
-    """One copy of the tree, in which one mutant after the other is judged."""
+    """One copy of the tree, in which mutants are judged one after the other."""
 
     def __init__(self, tree: Path, memory: Path) -> None:
         self.tree = copy_tree(tree, ("tests", "docs"))
@@ -116,7 +124,7 @@ class Worker:
         )
 
     def by_seeds(self, judged: Judged, sound: seeds.Sound) -> None:
-        """A seed counts only if the tree without the mutant passes it."""
+        """Judges by the simulator. A seed counts only if the tree without the mutant passes it."""
         source = self.tree / judged.mutant.path
         original = source.read_text(encoding="utf-8")
         write_source(source, judged.mutant.apply(original))
@@ -131,7 +139,10 @@ class Worker:
 
 @dataclass(frozen=True)
 class Options:
-    """What a run is asked for. `again`: survivors that are not known to be equivalent are judged anew."""
+    """The options of a run.
+
+    `again`: survivors that are not listed as equivalent are judged again.
+    """
 
     sample: int
     seed: int
@@ -143,7 +154,7 @@ class Options:
 
 
 def run(options: Options) -> Iterator[Judged]:
-    """Judges the sample; each mutant is yielded when it is judged, those known from the file first."""
+    """Judges the sample; yields each mutant when it has a verdict, those of the file first."""
     results = Results(options.out)
     by_hand = {entry.key for entry in equivalent.read(equivalent.FILE.read_text(encoding="utf-8"))}
     waiting: list[Judged] = []
@@ -192,7 +203,7 @@ def run(options: Options) -> Iterator[Judged]:
 
 
 def report(judged: list[Judged], entries: list[equivalent.Equivalent]) -> tuple[list[str], int]:
-    """The closing table, the survivors and how many there are, those judged equivalent left out."""
+    """The closing table, and the number of survivors that are not listed as equivalent."""
     reasons = {entry.key: entry.reason for entry in entries}
     lines: list[str] = []
     survivors: list[Judged] = []
@@ -211,7 +222,8 @@ def report(judged: list[Judged], entries: list[equivalent.Equivalent]) -> tuple[
     for one in survivors:
         lines += [f"survived ({one.tests}): {one.mutant.diff()}", ""]
     lines.append(
-        f"{'package':16}{'mutants':>8}{'tests':>8}{'seeds':>8}{'equivalent':>12}{'survived':>10}{'killed':>9}"
+        f"{'package':16}{'mutants':>8}{'tests':>8}{'seeds':>8}{'equivalent':>12}"
+        f"{'survived':>10}{'killed':>9}"
     )
     everything: Counter[str] = Counter()
     for package in sorted(figures):
@@ -225,11 +237,14 @@ def _row(name: str, counter: Counter[str]) -> str:
     total = counter.total()
     killed = counter["tests"] + counter["seeds"]
     share = killed / max(total - counter["equivalent"], 1)
-    return f"{name:16}{total:>8}{counter['tests']:>8}{counter['seeds']:>8}{counter['equivalent']:>12}{counter['survived']:>10}{share:>9.1%}"
+    return (
+        f"{name:16}{total:>8}{counter['tests']:>8}{counter['seeds']:>8}"
+        f"{counter['equivalent']:>12}{counter['survived']:>10}{share:>9.1%}"
+    )
 
 
 def one_line(judged: Judged) -> str:
-    """What is shown while the run goes on."""
+    """The line that is printed for a verdict."""
     verdict = (
         f"{judged.tests} by {judged.by}" if judged.tests == "killed" else f"tests: {judged.tests}"
     )
@@ -241,6 +256,6 @@ def one_line(judged: Judged) -> str:
 
 
 def find(path: str, text: str) -> Optional[Mutant]:
-    """The first mutant of a module whose changed line reads so: for looking at one by hand."""
+    """The first mutant of a module whose changed line is `text`, for an inspection by hand."""
     source = (ROOT / path).read_text(encoding="utf-8")
     return next((mutant for mutant in mutants_of(path, source) if mutant.after == text), None)

@@ -1,8 +1,9 @@
 """Mechanical mutants: small changes of one line, by the standard operators of mutation testing.
 
-A mutant is a replacement of some characters of one line. What cannot change what the code decides is left alone: annotations, strings,
-assertions, logging, `__slots__`. mutmut and cosmic-ray have most of these operators, too, but neither removes statements or changes return
-values, and neither gives a mutant as a change of text that a list of equivalent mutants can name.
+A mutant replaces some characters of one line. Code that makes no decisions is left alone:
+annotations, strings, assertions, logging, `__slots__`. mutmut and cosmic-ray have most of these
+operators, too. But neither removes statements or changes return values, and neither gives a mutant
+as a change of text that a list of equivalent mutants can name.
 """
 
 from __future__ import annotations
@@ -17,41 +18,68 @@ from typing import Final, Optional
 
 # Each comparison becomes its neighbour at the boundary, and its negation.
 _COMPARISONS: Final = {
-    "<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",), "!=": ("==",),
-    "is": ("is not",), "is not": ("is",), "in": ("not in",), "not in": ("in",),
-}  # fmt: skip
+    "<": ("<=", ">="),
+    "<=": ("<", ">"),
+    ">": (">=", "<="),
+    ">=": (">", "<"),
+    "==": ("!=",),
+    "!=": ("==",),
+    "is": ("is not",),
+    "is not": ("is",),
+    "in": ("not in",),
+    "not in": ("in",),
+}
 _ARITHMETIC: Final = {
-    "+": "-", "-": "+", "*": "//", "//": "*", "/": "*", "%": "*", "<<": ">>", ">>": "<<", "&": "|", "|": "&", "^": "&", "**": "*",
-}  # fmt: skip
+    "+": "-",
+    "-": "+",
+    "*": "//",
+    "//": "*",
+    "/": "*",
+    "%": "*",
+    "<<": ">>",
+    ">>": "<<",
+    "&": "|",
+    "|": "&",
+    "^": "&",
+    "**": "*",
+}
 _RETURNS: Final = {"int": "0", "bytes": 'b""', "str": '""', "float": "0.0"}
 _LOGGERS: Final = ("_log", "logging", "logger")
 
 
 Key = tuple[str, str, int, str, str]
-"""(path, function, nth of those that read the same there, line before, line after)"""
+"""(path, function, nth mutant with the same lines there, line before, line after)."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed line. `before` and `after` are the line's texts without indentation, `where` the function that it stands in."""
+    """A changed line.
+
+    `before` and `after` are the line's texts without indentation, `where` the function that
+    contains it. `text` replaces the characters from `column` to `end`. `nth` counts, from 1, the
+    mutants of the function with equal `before` and `after`.
+    """
 
     path: str
     line: int
     column: int
     end: int
-    text: str  # what replaces the characters from `column` to `end`
+    text: str
     operator: str
     where: str
     before: str
     after: str
-    nth: int  # of those in this function that read the same, from 1
+    nth: int
 
     def key(self) -> Key:
-        """Names the mutant as long as its line stays as it is, wherever it moves."""
+        """Names the mutant while its line stays unchanged, wherever the line moves."""
         return (self.path, self.where, self.nth, self.before, self.after)
 
     def diff(self) -> str:
-        return f"{self.path}:{self.line} ({self.where}; {self.operator})\n-    {self.before}\n+    {self.after}"
+        return (
+            f"{self.path}:{self.line} ({self.where}; {self.operator})"
+            f"\n-    {self.before}\n+    {self.after}"
+        )
 
     def apply(self, source: str) -> str:
         """The mutated source."""
@@ -61,7 +89,7 @@ class Mutant:
         return "".join(lines)
 
     def is_another(self, source: str) -> bool:
-        """Whether the mutated source compiles, and to another program than `source`."""
+        """Whether the mutated source compiles to another program than `source`."""
         try:
             return ast.dump(ast.parse(self.apply(source))) != ast.dump(ast.parse(source))
         except SyntaxError:
@@ -89,7 +117,7 @@ class _Source:
         ]
 
     def column(self, line: int, byte_offset: int) -> int:
-        """ast counts UTF-8 bytes."""
+        """The column in characters; ast counts UTF-8 bytes."""
         return len(self.lines[line - 1].encode()[:byte_offset].decode())
 
     def start(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
@@ -100,7 +128,7 @@ class _Source:
         return node.end_lineno, self.column(node.end_lineno, node.end_col_offset)
 
     def between(self, start: tuple[int, int], end: tuple[int, int]) -> list[tokenize.TokenInfo]:
-        """The tokens from one place to another, parentheses left out."""
+        """The tokens from one position to another, without parentheses."""
         return [
             token
             for token in self.tokens
@@ -108,7 +136,7 @@ class _Source:
         ]
 
     def one_line(self, node: ast.expr | ast.stmt) -> Optional[tuple[int, int, int]]:
-        """(line, column, end) of what stands on one line; None for longer."""
+        """(line, column, end) of a node on one line; None for a longer node."""
         line, column = self.start(node)
         end_line, end = self.end(node)
         return (line, column, end) if line == end_line else None
@@ -122,7 +150,7 @@ class _Finder:
         self.found: list[tuple[str, _Change]] = []
 
     def walk(self, node: ast.AST, where: str, returns: str) -> None:
-        """`returns` is the annotation of the function stood in."""
+        """`returns` is the return annotation of the function that contains the node."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             where = f"{where}.{node.name}" if where else node.name
             if not isinstance(node, ast.ClassDef):
@@ -151,7 +179,7 @@ class _Finder:
         for child in ast.iter_child_nodes(node):
             self.walk(child, where, returns)
 
-    # -- expressions -------------------------------------------------------------------------------------------------
+    # -- expressions
 
     def _changes(self, node: ast.AST, returns: str) -> Iterator[_Change]:
         if isinstance(node, ast.Compare):
@@ -229,7 +257,7 @@ class _Finder:
             yield from self._whole(node, "0" if value == 1 else str(value + 1), "constant")
 
     def _condition(self, test: ast.expr) -> Iterator[_Change]:
-        """Negates what the other operators do not."""
+        """Negates conditions that the other operators do not change."""
         if isinstance(test, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.BinOp):
             place = self.source.one_line(test)
             if place is not None:
@@ -251,10 +279,13 @@ class _Finder:
         elif returns == "Vector" or returns.startswith("dict["):
             yield from self._whole(value, "{}", "returned value")
 
-    # -- statements --------------------------------------------------------------------------------------------------
+    # -- statements
 
     def _removals(self, statement: ast.stmt, where: str, bound: set[str]) -> None:
-        """Statements to be left out. What binds a variable or an attribute first stays: without it there is only a NameError."""
+        """Removals of statements.
+
+        The first binding of a variable or an attribute stays: without it there is only a NameError.
+        """
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return
         removable = isinstance(statement, ast.AugAssign | ast.Delete)
@@ -298,7 +329,7 @@ class _Finder:
 
 
 def _is_left_alone(node: ast.AST) -> bool:
-    """Logging, `__slots__`, `__all__`, a docstring, what only a type checker runs."""
+    """Whether a node is logging, `__slots__`, `__all__`, a docstring, or for type checkers only."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -324,7 +355,10 @@ def _is_super(call: ast.Call) -> bool:
 
 
 def mutants_of(path: str, source: str) -> list[Mutant]:
-    """Every mutant of a module, in the order of its text; `Mutant.is_another` is still to be asked."""
+    """Every mutant of a module, in the order of the text.
+
+    The caller still has to ask `Mutant.is_another`.
+    """
     text = _Source(source)
     finder = _Finder(text)
     for node in ast.parse(source).body:

@@ -1,7 +1,9 @@
-"""Planted bugs: `planted/NN-name.patch`, each a plausible mistake in a few lines of the product, as a unified diff under a header.
+"""Planted bugs: `planted/NN-name.patch`, each a plausible mistake in a few lines of the product.
 
-Rule: S6.2                       the rule that it breaks
-Layer: tombstone collection      where
+A file is a header and a unified diff:
+
+Rule: S6.2                       the rule that the bug breaks
+Layer: tombstone collection      the part of the product
 Story: …                         one sentence: what goes wrong for a user
 
 --- a/region/…                   `patch -p1` applies it to the tree
@@ -22,7 +24,7 @@ LINES_MAX: Final = 6
 
 @dataclass(frozen=True)
 class Planted:
-    """One bug. `files`: what it changes; `lines`: how many lines it removes and adds."""
+    """One bug. `files`: the files that it changes; `lines`: how many it removes and adds."""
 
     name: str
     rule: str
@@ -38,7 +40,7 @@ class Planted:
 
 
 def read(path: Path) -> Planted:
-    """A patch file; ValueError when its header is not complete."""
+    """Reads a patch file; ValueError if its header is not complete."""
     head, _, diff = path.read_text(encoding="utf-8").partition("\n\n")
     fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
     if list(fields) != ["Rule", "Layer", "Story"] or not all(fields.values()):
@@ -57,7 +59,10 @@ def read(path: Path) -> Planted:
 
 
 def everything(only: str = "") -> list[Planted]:
-    """All planted bugs by number; `only`: a number, a part of a name, or several with commas between."""
+    """All planted bugs by number.
+
+    `only`: a number, a part of a name, or several of them, separated by commas.
+    """
     wanted = [text for text in only.split(",") if text]
     found = [
         read(path)
@@ -74,7 +79,7 @@ def everything(only: str = "") -> list[Planted]:
 
 
 def plant(bug: Planted, tree: Path) -> None:
-    """Applies it to a copy of the tree; RuntimeError when it does not fit any more."""
+    """Applies a bug to a copy of the tree; RuntimeError if the patch does not fit any more."""
     _patch(bug, tree, "--forward")
 
 
@@ -84,7 +89,7 @@ def pull_out(bug: Planted, tree: Path) -> None:
 
 
 def _patch(bug: Planted, tree: Path, direction: str) -> None:
-    # Where lines have moved it still fits; where they have changed it does not.
+    # Without fuzz the patch fits where lines have moved, but not where they have changed.
     command = [
         "patch",
         "-p1",

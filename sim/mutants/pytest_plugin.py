@@ -1,7 +1,7 @@
-"""Loaded into pytest by `sim.mutants.suite`: it chooses and orders tests, bounds their time, and says which failed first.
+"""A pytest plugin of `sim.mutants.suite`: chooses, orders and bounds tests, reports failures.
 
-It is told what to do by the file that ANABRANCH_MUTANTS names, and writes its findings beside it. Time is the process's own CPU time, so
-that other work on the machine changes no verdict.
+It reads its plan from the file that ANABRANCH_MUTANTS names, and writes its findings beside that
+file. It measures the CPU time of the process, so that other work on the machine changes no verdict.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from hypothesis import settings
 
 _PLAN_FILE: Final = Path(os.environ["ANABRANCH_MUTANTS"])
 _PLAN: Final[dict[str, Any]] = json.loads(_PLAN_FILE.read_text(encoding="utf-8"))
-_LIMITS_S: Final[dict[str, float]] = _PLAN[
-    "limits_s"
-]  # node id → CPU seconds, in the order to run them; empty: all tests
+# node id → CPU seconds, in the order in which the tests run; empty: all tests
+_LIMITS_S: Final[dict[str, float]] = _PLAN["limits_s"]
 _TOTAL_S: Final[float] = _PLAN["total_s"]  # 0: no limit
 _MEMORY_BYTES: Final = 4 << 30
 
@@ -51,7 +50,7 @@ def pytest_collection_modifyitems(
     if _LIMITS_S:
         by_id = {item.nodeid: item for item in items}
         items[:] = [by_id[node_id] for node_id in _LIMITS_S if node_id in by_id]
-        for item in items:  # for tests that wait: they use no CPU time
+        for item in items:  # a waiting test uses no CPU time, so that it needs another limit
             item.add_marker(pytest.mark.timeout(30 + 5 * _LIMITS_S[item.nodeid]))
 
 
@@ -87,7 +86,7 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 
 def _last_line(text: str) -> str:
-    """What pytest marks as the error."""
+    """The line that pytest marks as the error."""
     errors = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
     return (errors[0] if errors else text.strip().rpartition("\n")[2])[:300]
 

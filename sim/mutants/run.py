@@ -1,4 +1,4 @@
-"""Planted bugs against the simulator: in how many seeds is each one caught, and by whom?"""
+"""Planted bugs against the simulator: how many seeds each one takes, and which judge reports it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SEED_LIMIT_S: Final = 60.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """`caught` None: not within the seeds tried."""
+    """The result for one bug. `caught` is None if no seed caught it."""
 
     bug: Planted
     caught: Optional[Caught]
 
 
 class Runner:
-    """`jobs` copies of the tree, and one without a bug, by which a seed must pass to count."""
+    """`jobs` copies of the tree, and one without a bug, which a seed must pass to count."""
 
     def __init__(self, scratch: Path, jobs: int) -> None:
         self._trees = [copy_tree(scratch / str(number)) for number in range(jobs)]
@@ -50,7 +50,7 @@ class Runner:
 
 
 def run(only: str, first: int, seeds: int, jobs: int) -> Iterator[Outcome]:
-    """Each bug in turn, seeds from `first` upward, until one catches it."""
+    """Runs each bug with seeds from `first` upward, until one catches it; yields the outcomes."""
     bugs = everything(only)
     with tempfile.TemporaryDirectory(prefix="planted-") as scratch:
         runner = Runner(Path(scratch), jobs)
@@ -58,7 +58,7 @@ def run(only: str, first: int, seeds: int, jobs: int) -> Iterator[Outcome]:
             yield from pool.map(lambda bug: runner.run(bug, range(first, first + seeds)), bugs)
         if runner.sound.failing():
             print(
-                f"seeds that fail without any bug, and were passed over: {runner.sound.failing()}",
+                f"seeds that fail without any bug, and do not count: {runner.sound.failing()}",
                 flush=True,
             )
 
@@ -70,13 +70,13 @@ def one_line(outcome: Outcome) -> str:
 
 
 def table(outcomes: list[Outcome], first: int) -> tuple[list[str], int]:
-    """The closing table, and how many were not caught."""
+    """The closing table, and the number of bugs that no seed caught."""
     lines = [f"{'bug':48} {'rule':6} {'seeds':>5}  caught by"]
     needed: list[int] = []
     for outcome in outcomes:
         caught = outcome.caught
         if caught is None:
-            lines.append(f"{outcome.bug.name:48} {outcome.bug.rule:6} {'-':>5}  nobody")
+            lines.append(f"{outcome.bug.name:48} {outcome.bug.rule:6} {'-':>5}  no judge")
             continue
         needed.append(caught.seed - first + 1)
         lines.append(

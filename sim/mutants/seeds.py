@@ -1,7 +1,8 @@
-"""Seeds of the simulator on a copy of the tree: which one catches what was planted there.
+"""Runs seeds of the simulator on a mutated copy of the tree, and reports the first that fails.
 
-In this process: `first_caught`, `Sound`. In a process of the copy (`python -m sim.mutants.seeds FIRST END OPS REGIONS LIMIT_S`): runs
-seeds one after the other, writes a line of JSON before each, and ends at the first that is not clean.
+`first_caught` and `Sound` run in the calling process. `python -m sim.mutants.seeds FIRST END OPS
+REGIONS LIMIT_S` runs in a process of the copy: it runs seeds one after the other, writes a line of
+JSON before each, and ends at the first seed that fails.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ OPS: Final = 300
 
 @dataclass(frozen=True)
 class Caught:
-    """`checker`: whose violation it is; `crash`, or `hang`, when the simulator itself came to an end on it."""
+    """A seed that failed.
+
+    `checker`: the judge; "crash" or "hang" if the simulator itself ended or did not end.
+    """
 
     seed: int
     checker: str
@@ -36,7 +40,10 @@ class Caught:
 
 
 def run_seeds(tree: Path, first: int, end: int, limit_s: float) -> tuple[Optional[Caught], int]:
-    """Runs seeds from `first` up to `end` in a process of that tree; (what was caught, the seed to go on with)."""
+    """Runs seeds from `first` up to `end` in a process of that tree.
+
+    Returns the failure, if any, and the seed to go on with.
+    """
     command = [
         python(),
         "-m",
@@ -73,7 +80,7 @@ def run_seeds(tree: Path, first: int, end: int, limit_s: float) -> tuple[Optiona
 
 
 class Sound:
-    """A copy of the tree without anything planted: a seed that it does not pass itself catches nothing."""
+    """A copy of the tree without a bug. A seed that fails here catches nothing."""
 
     def __init__(self, tree: Path, limit_s: float) -> None:
         self._tree = tree
@@ -88,12 +95,12 @@ class Sound:
             return self._passes[seed]
 
     def failing(self) -> list[int]:
-        """The seeds that it was seen not to pass."""
+        """The seeds that have failed here."""
         return sorted(seed for seed, passes in self._passes.items() if not passes)
 
 
 def first_caught(tree: Path, numbers: range, sound: Sound, limit_s: float) -> Optional[Caught]:
-    """The first of the seeds that the tree does not pass and the sound one does."""
+    """The first of the seeds that fails in the tree and passes in the sound one."""
     first = numbers.start
     batch = 10
     while first < numbers.stop:
@@ -105,7 +112,7 @@ def first_caught(tree: Path, numbers: range, sound: Sound, limit_s: float) -> Op
     return None
 
 
-# ---- In the process of the copy
+# -- in the process of the copy
 
 
 class _Hang(BaseException):
@@ -121,9 +128,8 @@ def _say(**values: Any) -> None:
 
 
 def _run_one(seed: int, ops: int, regions: int, limit_s: float) -> bool:
-    from anabranch.sim.run import (
-        run_seed,
-    )  # here alone: the other process need not be able to import it
+    # Imported here, because the calling process need not be able to import it.
+    from anabranch.sim.run import run_seed
 
     _say(seed=seed)
     signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)

@@ -1,7 +1,8 @@
-"""Unit and property tests as a judge of mutants: which tests run a line, and whether one of them fails (`tests/` of a copy of the tree).
+"""Unit and property tests as a judge of mutants, in the `tests/` of a copy of the tree.
 
-Only tests that run the mutated line can see the mutant, so only they are run, the fastest first, for 60 s of CPU at most. Which run it
-is found once with `coverage` on the tree as it is, and kept in a file until sources or tests change.
+Only tests that run the mutated line can find the mutant. So only these run, the fastest first, for
+60 s of CPU time at most. Which tests run a line is found once with `coverage` on the unchanged
+tree, and kept in a file until sources or tests change.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Final
 from anabranch.sim.mutants.operators import Mutant
 from anabranch.sim.mutants.tree import environment, python, write_source
 
-# Which folders of tests/ are those of a package.
+# package → folders of its tests
 TESTS_OF: Final = {
     "crdt": ("tests/crdt", "tests/review"),
     "region/engine": ("tests/engine", "tests/review", "tests/storage"),
@@ -26,15 +27,18 @@ TOTAL_S: Final = 60.0
 _NOT_HERE: Final = "not live and not oracle and not long"
 _MARGIN_S: Final = 3.0
 _SLOWER: Final = 8.0
-_TRACED_S: Final = (
-    15.0  # a test file that takes longer is not traced: it is taken to run every line
-)
+# A test file that takes longer is not traced; the suite assumes that it runs every line.
+_TRACED_S: Final = 15.0
 _KILLED: Final = (1, 2)  # pytest's exit statuses: tests failed; a test file cannot be imported
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`outcome`: killed, survived, or uncovered (no test of the package runs the line). `by`: the test; `tests`: how many were chosen."""
+    """The verdict on a mutant.
+
+    `outcome`: killed, survived, or uncovered (no test of the package runs the line). `by`: the test
+    that failed; `tests`: the number of tests chosen.
+    """
 
     outcome: str
     by: str = ""
@@ -55,21 +59,25 @@ def _digest(paths: list[Path]) -> str:
 
 
 class Suite:
-    """The tests of one copy of the tree. `memory`: the file that keeps which test runs which lines."""
+    """The tests of one copy of the tree. `memory`: the file that keeps the lines each test runs."""
 
     def __init__(self, tree: Path, memory: Path) -> None:
         self.tree = tree
         self._memory = memory
         self._plan = tree / "mutants.plan"
-        # test file → {"digest", "seconds": node id → s, "lines": path → line → node ids ("": at import), or None: every line}
+        # test file → {"digest", "seconds": node id → s, "lines"}. lines: path → line → node ids
+        # ("": at import); None: every line.
         self._files: dict[str, dict[str, Any]] = (
             json.loads(memory.read_text(encoding="utf-8")) if memory.exists() else {}
         )
 
-    # -- which test runs which line ----------------------------------------------------------------------------------
+    # -- which tests run which lines
 
     def learn(self) -> None:
-        """Runs every test file once under `coverage`, unless what it depends on is as it was. RuntimeError when a test fails."""
+        """Runs every test file under `coverage`, unless neither it nor the sources have changed.
+
+        RuntimeError when a test fails.
+        """
         sources = [
             path
             for package in ("crdt", "region", "sync")
@@ -112,7 +120,7 @@ class Suite:
         return found
 
     def tests_for(self, mutant: Mutant) -> dict[str, float]:
-        """The tests that run the mutant's line, the fastest first: node id → seconds without a mutant."""
+        """node id → seconds without the mutant, for the tests that run its line, fastest first."""
         chosen: dict[str, float] = {}
         for name, known in self._files.items():
             if not name.startswith(
@@ -130,7 +138,7 @@ class Suite:
                 chosen.update({node_id: known["seconds"][node_id] for node_id in contexts})
         return dict(sorted(chosen.items(), key=lambda one: (one[1], one[0])))
 
-    # -- judging -----------------------------------------------------------------------------------------------------
+    # -- judging
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Runs the tests on the mutant."""
@@ -162,7 +170,7 @@ class Suite:
             return Verdict("killed", found["failed"], found["error"], len(tests), cpu_s)
         if status == 5 or status == 4:
             raise RuntimeError(f"pytest found no tests for {mutant.diff()}:\n{text[-2000:]}")
-        # A test that waits for ever ends the process: pytest-timeout leaves it without another word.
+        # pytest-timeout ends the process without a report if a test waits for ever.
         return Verdict(
             "killed",
             "the process",
@@ -172,7 +180,7 @@ class Suite:
         )
 
     def _pytest(self, files: list[str], plan: dict[str, Any]) -> tuple[int, dict[str, Any], str]:
-        """(exit status, what the plugin found, what pytest wrote)."""
+        """Runs pytest; returns (exit status, findings of the plugin, output of pytest)."""
         self._plan.write_text(json.dumps(plan), encoding="utf-8")
         findings = self._plan.with_suffix(".found")
         findings.unlink(missing_ok=True)
@@ -199,9 +207,14 @@ class Suite:
         ]
         try:
             ended = subprocess.run(
-                command, cwd=self.tree, env={**environment(self.tree), "ANABRANCH_MUTANTS": str(self._plan)}, timeout=1800,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-            )  # fmt: skip
+                command,
+                cwd=self.tree,
+                env={**environment(self.tree), "ANABRANCH_MUTANTS": str(self._plan)},
+                timeout=1800,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return -1, _NOTHING, "it hangs"
         found = json.loads(findings.read_text(encoding="utf-8")) if findings.exists() else _NOTHING

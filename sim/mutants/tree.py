@@ -10,7 +10,10 @@ from typing import Final
 
 
 def _root() -> Path:
-    """Where one stands, if that is a source tree; an installed package has neither tests nor patches beside it."""
+    """The working directory if it is a source tree, otherwise the tree of this module.
+
+    An installed package has neither tests nor patches beside it.
+    """
     here = Path.cwd()
     return (
         here
@@ -25,12 +28,12 @@ _FILES: Final = ("pyproject.toml",)
 
 
 def copy_tree(target: Path, extra: tuple[str, ...] = ()) -> Path:
-    """Copies the packages as source, and `extra` folders, to `target`; compiled modules and caches stay behind."""
+    """Copies the packages and `extra` folders to `target`, without compiled modules and caches."""
     ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.pyc")
     for name in (*PACKAGES, *extra):
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, target / name, ignore=ignored, dirs_exist_ok=True)
-    # Links to the folders beside it, and two modules.
+    # The folder has links to the packages beside it, and two modules.
     shutil.copytree(
         ROOT / "anabranch", target / "anabranch", symlinks=True, ignore=ignored, dirs_exist_ok=True
     )
@@ -40,7 +43,7 @@ def copy_tree(target: Path, extra: tuple[str, ...] = ()) -> Path:
 
 
 def environment(tree: Path, hash_seed: int = 0) -> dict[str, str]:
-    """What a Python process needs to run that tree, interpreted."""
+    """The environment variables of a Python process that runs that tree, interpreted."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -55,7 +58,10 @@ def environment(tree: Path, hash_seed: int = 0) -> dict[str, str]:
 
 
 def forget_compiled(source: Path) -> None:
-    """Drops the bytecode of a module: Python would take it for current when the new source has its size and second."""
+    """Drops the bytecode of a module.
+
+    Python would use it if the new source has the same size and the same second of change.
+    """
     for cached in (source.parent / "__pycache__").glob(f"{source.stem}.*.pyc"):
         cached.unlink()
 

@@ -1,4 +1,4 @@
-"""What XADD must do (S4, S9, S10.5), and trimming, which it shares with XTRIM (S5.2, S5.3)."""
+"""The required effects and replies of XADD (S4, S9, S10.5) and of trimming (S5.2, S5.3)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ from anabranch.sim.oracle.verdicts import Unsure, Wrong, readable
 
 
 def observes_all(follower: Follower, vector: dict[int, int], what: str) -> None:
-    """A vector inside an effect covers everything that its region has applied before that effect, and nothing else (S1)."""
+    """Raises Wrong unless `vector` covers exactly what the region had applied (S1).
+
+    `vector` stands inside the effect called `what`.
+    """
     if vector != follower.state.vector:
         raise Wrong(
-            f"{what} carries the vector {vector}, its region had applied {follower.state.vector}"
+            f"{what} carries the vector {vector}; its region had applied {follower.state.vector}"
         )
 
 
 def clean_slate(follower: Follower, key: bytes) -> None:
-    """A write that creates a key where something is left of one first removes that (S10.5)."""
+    """A write that creates a key over remnants of an absent one first removes them (S10.5)."""
     state = follower.state.keys.get(key)
     if state is None or follower.existing(key) is not None:
         return
@@ -47,27 +50,29 @@ def clean_slate(follower: Follower, key: bytes) -> None:
     )
     effect = follower.next()
     if not left and not (isinstance(effect, fx.RemoveObserved) and state.open_pair_count()):
-        return  # pairs alone are something, too, but nobody outside sees when they are collected
-    removal = follower.issued(fx.RemoveObserved, key, "creating a key of which something is left")
+        # The remnants may be pairs alone, whose collection is not visible from outside.
+        return
+    removal = follower.issued(fx.RemoveObserved, key, "creating a key over remnants")
     observes_all(follower, removal.vector, "RemoveObserved")
     if not removal.with_deadlines:
-        raise Wrong("creating a key of which something is left must take the deadlines, too")
+        raise Wrong("creating a key over remnants must take the deadlines, too")
     had_deadlines = bool(state.deadlines)
     follower.apply()
     if had_deadlines:
         deadline = follower.issued(fx.SetDeadline, key, "creating a key that had deadlines")
         if deadline.at_ms != NEVER or deadline.replaces:
             raise Wrong(
-                f"creating a key that had deadlines must set an infinite one: {deadline.at_ms}, {deadline.replaces}"
+                "creating a key that had deadlines must set an infinite one: "
+                f"{deadline.at_ms}, {deadline.replaces}"
             )
         follower.apply()
 
 
-# -- XADD ------------------------------------------------------------------------------------------------------------
+# -- XADD
 
 
 def xadd(follower: Follower, words: Words, reply: Reply) -> None:
-    """XADD."""
+    """XADD: its ID, its pair, its trim, and whether it is a retry."""
     request = add_request(words)
     key = words[1]
     state = follower.existing(key)
@@ -99,7 +104,7 @@ def xadd(follower: Follower, words: Words, reply: Reply) -> None:
 
 
 def _id_must_be(follower: Follower, request: AddRequest, last_id: int, new_id: int) -> str:
-    """The rule for a new entry's ID (S4.1 to S4.3); the kind of add that it makes."""
+    """Checks a new entry's ID (S4.1 to S4.3); returns the kind of add that it makes."""
     mode = follower.defaults["crdt-xadd-id-uniqueness-mode"]
     expected: Optional[int]
     kind = "generated"
@@ -136,28 +141,33 @@ def _pair_must_be(follower: Follower, request: AddRequest, add: Add) -> None:
         observes_all(follower, add.vector, "an idempotent add")
         if add.recorded_ms != follower.clock_ms:
             raise Wrong(
-                f"an idempotent add recorded {add.recorded_ms}, its region's clock was {follower.clock_ms}",
+                f"an idempotent add recorded {add.recorded_ms}; "
+                f"its region's clock was {follower.clock_ms}",
                 "idempotent_once",
             )
 
 
-# -- idempotency -----------------------------------------------------------------------------------------------------
+# -- idempotency
 
 
 def may_be_retired(follower: Follower, state: KeyState, pid: bytes) -> bool:
-    """Whether the producer ever had more pairs here than answer retries (S9.3)."""
+    """Whether the producer ever had more pairs here than maxsize lets answer retries (S9.3)."""
     return state.pair_counts.get(pid, 0) > min(state.least_maxsize, follower.record.least_maxsize)
 
 
 def may_be_forgotten(follower: Follower) -> bool:
-    """Whether there ever were more pairs than a region may keep retired: then it may not know a conflict any more (S9.3)."""
+    """Whether the run had more pairs than a region may keep retired.
+
+    Beyond that number a region may miss a conflict (S9.3).
+    """
     return follower.record.log.pairs > follower.record.least_retired_max
 
 
 def may_have_lost(follower: Follower, add: Add) -> bool:
-    """Whether the region may lack the pair of an add that it knows.
+    """Whether the region may lack the pair of an add that it has applied.
 
-    A snapshot brings no pair that its sender has collected; that was stable then, but a restored disk may have lost what had made it so.
+    A snapshot holds no pair that its sender has collected as stable. A restored disk may since
+    have lost the effects on which that stability rested.
     """
     return (
         follower.region in follower.record.restored and (add.region, add.counter) in follower.joined
@@ -165,7 +175,7 @@ def may_have_lost(follower: Follower, add: Add) -> bool:
 
 
 def is_conflict(one: Add, other: Add, duration_ms: int) -> bool:
-    """Two adds of one pair, neither having seen the other, recorded at most the duration apart (S9.2)."""
+    """Two adds of one pair, neither covered by the other, recorded within the duration (S9.2)."""
     return (
         one is not other
         and not covers(one.vector, other.region, other.counter)
@@ -175,12 +185,12 @@ def is_conflict(one: Add, other: Add, duration_ms: int) -> bool:
 
 
 def order(add: Add) -> tuple[int, int]:
-    """Of a conflict the lowest of these stays (S9.2)."""
+    """Sort key of the adds in a conflict: the lowest stays (S9.2)."""
     return (add.entry_id, add.region)
 
 
 def _is_held(follower: Follower, add: Add, duration_ms: int) -> bool:
-    """Whether the region has held the pair for no longer than the duration (S9.1)."""
+    """Whether the region has held the pair for at most the duration (S9.1)."""
     held_ms = follower.held.get((add.region, add.counter))
     if held_ms is None:
         if add.region != follower.region:
@@ -190,7 +200,11 @@ def _is_held(follower: Follower, add: Add, duration_ms: int) -> bool:
 
 
 def _answers_retry(follower: Follower, state: KeyState, request: AddRequest, answer: int) -> None:
-    """The ID of an earlier add: of this pair, held for no longer than the duration, of a conflict's two the winner's (S9.1)."""
+    """Raises Wrong unless the answered ID is that of an earlier add of the pair (S9.1).
+
+    The region must hold that add for at most the duration; of two adds in conflict it must
+    answer the winner.
+    """
     duration_ms = configuration(follower, state)[0] * 1000
     pairs = state.open_pairs(request.pid, request.iid)
     held = [add for add in pairs if _is_held(follower, add, duration_ms)]
@@ -198,10 +212,13 @@ def _answers_retry(follower: Follower, state: KeyState, request: AddRequest, ans
     if not answered or not any(
         add is one or is_conflict(add, one, duration_ms) for add in answered for one in held
     ):
-        text = f"a retry was answered {shown(answer).decode()}, which is not held for its pair: {[add.shown_id for add in held]}"
+        text = (
+            f"a retry was answered {shown(answer).decode()}, which is not held for its pair: "
+            f"{[add.shown_id for add in held]}"
+        )
         raise Wrong(text, "idempotent_once")
     if may_be_retired(follower, state, request.pid):
-        return  # a retired winner goes as soon as it is stable, and then the other answers
+        return  # a retired winner is collected once it is stable; then the other add answers
     winners = [
         one
         for one in held
@@ -209,12 +226,15 @@ def _answers_retry(follower: Follower, state: KeyState, request: AddRequest, ans
         and is_conflict(one, answered[0], duration_ms)
     ]
     if winners and len(answered) == 1:
-        text = f"a retry was answered {shown(answer).decode()}; of the conflict {describe(winners[0].shown)} wins"
+        text = (
+            f"a retry was answered {shown(answer).decode()}; "
+            f"the winner of the conflict is {describe(winners[0].shown)}"
+        )
         raise Wrong(text, "idempotent_once")
 
 
 def _is_no_retry(follower: Follower, state: KeyState, request: AddRequest) -> None:
-    """A new add: nothing that the region holds answers for its pair."""
+    """Raises Wrong if a pair that the region holds should have answered instead of a new add."""
     duration_ms = configuration(follower, state)[0] * 1000
     for add in state.open_pairs(request.pid, request.iid):
         if not _is_held(follower, add, duration_ms):
@@ -230,11 +250,11 @@ def _is_no_retry(follower: Follower, state: KeyState, request: AddRequest) -> No
             )
 
 
-# -- trimming --------------------------------------------------------------------------------------------------------
+# -- trimming
 
 
 def exact(state: KeyState, request: TrimRequest) -> list[Add]:
-    """What exact trimming removes of the logical stream (S5.2)."""
+    """The entries that exact trimming removes from the logical stream (S5.2)."""
     if not request.by_length:
         return state.between(0, request.threshold - 1) if request.threshold else []
     excess = len(state.stream) - request.threshold
@@ -242,7 +262,7 @@ def exact(state: KeyState, request: TrimRequest) -> list[Add]:
 
 
 def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional[int]) -> None:
-    """The effect of a trim; `removed` is what XTRIM answered."""
+    """Judges the effect of a trim; `removed` is the reply of XTRIM, None for XADD."""
     state = follower.state.keys[key]
     wanted = exact(state, request)
     effect = follower.next()
@@ -254,9 +274,9 @@ def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional
         or (removed == 0 and loose)
     ):
         if wanted and not loose:
-            raise Wrong(f"trimming must remove {_ids(wanted)}, and removed nothing")
+            raise Wrong(f"trimming must remove {_ids(wanted)}, but removed nothing")
         if removed:
-            raise Wrong(f"XTRIM answered {removed}, and removed nothing")
+            raise Wrong(f"XTRIM answered {removed}, but removed nothing")
         return
     if (
         removed is None
@@ -268,7 +288,7 @@ def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional
     gone = [add for dot, add in state.adds.items() if covers(effect.prefix, *dot)]
     _prefix_must_be(follower, state, effect, gone)
     if effect.drops_references != (request.references == b"DELREF"):
-        raise Wrong("a trim must say whether it drops references, as asked")
+        raise Wrong("the flag of a trim that drops references must be as DELREF asked")
     dots = {(add.region, add.counter) for add in wanted}
     if any((add.region, add.counter) not in dots for add in gone):
         raise Wrong(f"trimming removes {_ids(gone)}, may remove {_ids(wanted)}")
@@ -279,23 +299,23 @@ def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional
     if request.references == b"ACKED":
         for add in gone:
             follower.pending.may_be_trimmed(state, add)
-    if (
-        request.limit and len(gone) > request.limit
-    ):  # without LIMIT it is far above what a run holds
+    if request.limit and len(gone) > request.limit:
+        # The default limit without LIMIT is far above the entries of a run.
         raise Wrong(f"trimming removes {len(gone)} entries, may remove {request.limit}")
     follower.apply()
 
 
 def _prefix_must_be(follower: Follower, state: KeyState, effect: fx.Trim, gone: list[Add]) -> None:
-    """A prefix reaches into logs of which something goes, and not beyond what was applied."""
+    """A prefix names only logs that lose entries, and covers only applied effects."""
     for region, counter in effect.prefix.items():
         if counter > follower.state.vector.get(region, 0):
             raise Wrong(
-                f"a trim's prefix {effect.prefix} covers what its region had not applied: {follower.state.vector}"
+                f"a trim's prefix {effect.prefix} covers effects that its region had not applied: "
+                f"{follower.state.vector}"
             )
         if not any(add.region == region for add in gone):
             raise Wrong(
-                f"a trim's prefix {effect.prefix} names region {region}, of which nothing goes"
+                f"a trim's prefix {effect.prefix} names region {region}, which loses no entry"
             )
 
 
@@ -308,7 +328,7 @@ def _ids(adds: list[Add]) -> str:
 
 
 def xtrim(follower: Follower, words: Words, reply: Reply) -> None:
-    """XTRIM."""
+    """XTRIM: its reply and its effect."""
     if not isinstance(reply, int):
         raise Wrong(f"XTRIM answered {describe(reply)}")
     if follower.existing(words[1]) is None:

@@ -1,4 +1,7 @@
-"""Commands read naively: what their words ask for. Only what a region took is read, so nothing here says what is wrong with one."""
+"""A naive parser of commands. It reads only commands that a region accepted.
+
+So it does not explain errors: words that do not parse raise `NotUnderstood`.
+"""
 
 from __future__ import annotations
 
@@ -10,38 +13,39 @@ Words = tuple[bytes, ...]
 
 MAX_HALF: Final = (1 << 64) - 1
 MAX_ID: Final = (1 << 128) - 1
-STRIDE: Final = 1000  # generated seqs are congruent to the region_id modulo this (S4.1)
+# Generated seqs are congruent to the region_id modulo this (S4.1).
+STRIDE: Final = 1000
 
 
 class NotUnderstood(Exception):
-    """A region took words that make no sense here."""
+    """A region accepted a command that this parser cannot read."""
 
 
 def number(text: bytes) -> int:
-    """A signed integer, or NotUnderstood."""
+    """A signed integer; NotUnderstood if the text is none."""
     try:
         return int(text)
     except ValueError:
-        raise NotUnderstood(f"{text!r} is no number") from None
+        raise NotUnderstood(f"{text!r} is not a number") from None
 
 
 def entry_id(text: bytes, missing_seq: int = 0) -> int:
-    """`ms-seq` or `ms` (S4.5), or NotUnderstood."""
+    """`ms-seq` or `ms` (S4.5); NotUnderstood if the text is neither."""
     ms, dash, seq = text.partition(b"-")
     if not ms.isdigit() or (dash and not seq.isdigit()):
-        raise NotUnderstood(f"{text!r} is no entry ID")
+        raise NotUnderstood(f"{text!r} is not an entry ID")
     return (int(ms) << 64) | (int(seq) if dash else missing_seq)
 
 
 def lower_bound(text: bytes) -> int:
-    """Where a range starts: `-`, an ID, or `(` and an ID."""
+    """The lowest ID of a range from its first bound: `-`, an ID, or `(` and an ID."""
     if text == b"-":
         return 0
     return entry_id(text[1:]) + 1 if text[:1] == b"(" else entry_id(text)
 
 
 def upper_bound(text: bytes) -> int:
-    """Where a range ends: `+`, an ID, or `(` and an ID."""
+    """The highest ID of a range from its last bound: `+`, an ID, or `(` and an ID."""
     if text == b"+":
         return MAX_ID
     return entry_id(text[1:], MAX_HALF) - 1 if text[:1] == b"(" else entry_id(text, MAX_HALF)
@@ -52,7 +56,7 @@ def shown(one: int) -> bytes:
 
 
 def name_of(words: Words) -> bytes:
-    """The command's name in capitals, with the second word where the first is a container."""
+    """The command's name in capitals, with the second word if the first is a container command."""
     name = words[0].upper()
     if name in (b"XGROUP", b"XINFO", b"XIDMP", b"CONFIG") and len(words) > 1:
         return name + b" " + words[1].upper()
@@ -73,7 +77,7 @@ class TrimRequest:
 
 
 class AddRequest:
-    """What an XADD says: `kind` is `*`, `ms`, `ms-*` or `ms-seq`."""
+    """The arguments of an XADD. `kind` is `*`, `ms`, `ms-*` or `ms-seq`."""
 
     __slots__ = ("creates_key", "fields", "iid", "kind", "ms", "pid", "seq", "trim")
 
@@ -89,7 +93,10 @@ class AddRequest:
 
 
 def _trim_option(words: Words, index: int, trim: list[TrimRequest]) -> int:
-    """Reads one trimming option at `index` into `trim[0]`; the index after it, or `index` if it is none."""
+    """Reads one trimming option at `index` into `trim[0]`.
+
+    Returns the index after the option, or `index` if there is no trimming option.
+    """
     option = words[index].upper()
     if option in (b"MAXLEN", b"MINID"):
         request = TrimRequest()
@@ -115,19 +122,19 @@ def _trim_option(words: Words, index: int, trim: list[TrimRequest]) -> int:
 
 
 def trim_request(words: Words) -> TrimRequest:
-    """XTRIM's words."""
+    """The arguments of an XTRIM."""
     trim: list[TrimRequest] = []
     index = 2
     while index < len(words):
         after = _trim_option(words, index, trim)
         if after == index:
-            raise NotUnderstood(f"{words[index]!r} is no trimming option")
+            raise NotUnderstood(f"{words[index]!r} is not a trimming option")
         index = after
     return trim[0]
 
 
 def add_request(words: Words) -> AddRequest:
-    """XADD's words."""
+    """The arguments of an XADD."""
     request = AddRequest()
     if words[2] == b"*":
         request.kind = "*"
@@ -170,7 +177,10 @@ def _read_id(text: bytes, request: AddRequest) -> None:
 
 
 def automatic_iid(fields: list[bytes]) -> bytes:
-    """IDMPAUTO's iid (S9.5): the sum, over the pairs, of the hash of (length of the field as a varint, field, value)."""
+    """IDMPAUTO's iid (S9.5): the sum mod 2¹²⁸ of the hashes of the field-value pairs.
+
+    A pair is hashed as (length of the field as a varint, field, value).
+    """
     total = 0
     for index in range(0, len(fields), 2):
         length = len(fields[index])
@@ -184,14 +194,14 @@ def automatic_iid(fields: list[bytes]) -> bytes:
 
 
 def generated_id(region: int, last_id: int, clock_ms: int) -> int:
-    """The ID of `*` (S4.1)."""
+    """The ID that a region must generate for `*` (S4.1)."""
     ms = max(clock_ms, last_id >> 64)
     found = generated_in(region, last_id, ms)
     return found if found is not None else ((ms + 1) << 64) | region
 
 
 def generated_in(region: int, last_id: int, ms: int) -> Optional[int]:
-    """The least ID of that ms above `last_id` whose seq is congruent to the region_id; None if there is none."""
+    """The least ID of `ms` above `last_id` with seq ≡ region_id (mod STRIDE); None if none is."""
     last_ms, last_seq = last_id >> 64, last_id & MAX_HALF
     if ms < last_ms:
         return None

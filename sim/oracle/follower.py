@@ -1,7 +1,8 @@
-"""One region, step by step: its commands and moves in their order, each judged against the naive state once its effects are known.
+"""One region step by step: each command and move is judged against the naive state.
 
-What a region issues is known when it commits. Until then its steps wait in a queue; what a crash takes before that is forgotten.
-Foreign effects are always known: peers only get what is committed (S13.3).
+The effects that a region issues are known from its commits. Until the commit its steps wait in a
+queue; a crash discards the queued steps that are not on disk. Foreign effects are known at once:
+peers get only committed effects (S13.3).
 """
 
 from __future__ import annotations
@@ -22,13 +23,12 @@ from anabranch.sim.oracle.watches import Watches
 
 T = TypeVar("T")
 Judge = Callable[["Follower", Words, Reply], None]
-Step = tuple[
-    Union[Operation, Moved], bool, dict[int, Vector]
-]  # what, whether own effects came back, the other regions' vectors
+# The step, whether it brought back effects of the region itself, the other regions' vectors.
+Step = tuple[Union[Operation, Moved], bool, dict[int, Vector]]
 
 
 class Judgement(Protocol):
-    """What decides about a step (`oracle.Oracle`)."""
+    """The rules by which a step is judged (`oracle.Oracle`)."""
 
     def judge_operation(self, follower: Follower, op: Operation) -> None: ...
     def judge_own(self, follower: Follower, others: dict[int, Vector]) -> None: ...
@@ -43,47 +43,56 @@ class Follower:
         self._judgement = judgement
         self.region = region
         self.state = State()
-        self.clock_ms = 0  # the region's clock at the step under judgement
-        self.latest_ms = 0  # the latest that it must have read by then
-        self.defaults: dict[str, str] = {}  # settings in force
-        self.held: dict[
-            Dot, int
-        ] = {}  # since when the region has held the pair of an idempotent add (S9.1)
-        self.joined: set[Dot] = (
-            set()
-        )  # idempotent adds that came by a snapshot, which need not bring the pair (S11.3)
-        self.issued_ms: list[
-            tuple[int, int]
-        ] = []  # (counter, clock) of what it issued: no start finds an earlier clock beside it
+        # The region's clock in ms at the step under judgement.
+        self.clock_ms = 0
+        # The highest clock reading so far; a lower one is a fault.
+        self.latest_ms = 0
+        # The settings in force.
+        self.defaults: dict[str, str] = {}
+        # Dot of an idempotent add → the clock in ms since when the region holds its pair (S9.1).
+        self.held: dict[Dot, int] = {}
+        # Idempotent adds that came by a snapshot, which need not contain their pairs (S11.3).
+        self.joined: set[Dot] = set()
+        # (counter, clock in ms) of each own effect. A start that finds the counter on its disk
+        # finds no clock before this one.
+        self.issued_ms: list[tuple[int, int]] = []
         self.pending = Pending()
         self.watches = Watches()
-        self.joins = 0  # snapshots joined
-        self.blind = (
-            False  # effects that nobody saw committed: nothing can be said until the next start
-        )
-        self.trusted = 0  # up to this counter the region's own effects are known
-        self.op: Optional[Operation] = None  # under judgement
-        self.before: Vector = {}  # the vector before the step under judgement
+        # How many snapshots were joined.
+        self.joins = 0
+        # Effects are missing from the reported commits: no step is judged until the next start.
+        self.blind = False
+        # The region's own effects are known up to this counter.
+        self.trusted = 0
+        # The operation under judgement.
+        self.op: Optional[Operation] = None
+        # The vector before the step under judgement.
+        self.before: Vector = {}
         self._queue: deque[Step] = deque()
-        self._limit = 0  # the last own effect of the step under judgement
+        # The counter of the last own effect of the step under judgement.
+        self._limit = 0
         self.reset_settings()
 
-    # -- events ------------------------------------------------------------------------------------------------------
+    # -- events
 
     def reset_settings(self) -> None:
-        """What CONFIG SET changed lasts until the process ends."""
+        """Drops the changes of CONFIG SET, which last until the process ends."""
         self.defaults = dict(self.record.setup.settings[self.region])
 
     def take(
         self, event: Union[Operation, Moved], relearned: bool, others: dict[int, Vector]
     ) -> None:
-        """A step. `relearned`: its own effects come back from peers; `others`: the other regions' vectors now."""
+        """Takes a step and judges it once its effects are known.
+
+        `relearned`: the region's own effects came back from peers. `others`: the other regions'
+        vectors at that moment.
+        """
         if not self.blind:
             self._queue.append((event, relearned, others))
             self.drain()
 
     def drain(self) -> None:
-        """Judges what can be judged by now."""
+        """Judges the queued steps whose effects are known."""
         queue = self._queue
         while queue and not self.blind:
             event, relearned, others = queue[0]
@@ -102,11 +111,11 @@ class Follower:
                 self._moved(event, relearned, others)
 
     def is_level(self) -> bool:
-        """Whether everything that the region did is judged."""
+        """Whether all steps of the region are judged."""
         return not self.blind and not self._queue
 
     def begin(self, event: Began) -> None:
-        """A process found this on its disk: the state is built anew."""
+        """A process has started: the state is built anew from the vector found on disk."""
         self.trusted = min(event.vector.get(self.region, 0), self.log.last(self.region))
         self.drain()
         self._queue.clear()
@@ -127,7 +136,7 @@ class Follower:
         self.record.counts[why] += 1
         self._queue.clear()
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def _operation(self, op: Operation) -> None:
         assert op.after is not None
@@ -140,7 +149,7 @@ class Follower:
                 self._own_effects(op.at_ms, {})
 
     def _judge(self, op: Operation) -> bool:
-        """Judges a command; False when its effects are taken as they are, for good or ill."""
+        """Judges a command; False if its effects were applied unjudged after a fault or doubt."""
         self.op = op
         self.before = op.before
         self._reads_clock(op)
@@ -154,12 +163,15 @@ class Follower:
         return True
 
     def _waited(self, event: Moved, others: dict[int, Vector]) -> None:
-        """Commands ran that had waited for the end of the start; they were told of after this, among what the same clients said next."""
+        """Judges commands that had waited for the end of the start.
+
+        The history reports them after this move, mixed with later commands of the same clients.
+        """
         ran: list[Operation] = []
         rest: list[Step] = []
         while self._queue and isinstance(self._queue[0][0], Operation):
             step = self._queue.popleft()
-            # A read that blocked has waited, too, and may be told of by now: its clock is a later one.
+            # A blocked read has waited, too, and may be reported already; it has a later clock.
             if (
                 isinstance(step[0], Operation)
                 and step[0].waited
@@ -177,12 +189,12 @@ class Follower:
         self._limit = event.after.get(self.region, 0)
         for op in ran:
             if not self._judge(op):
-                break  # which effects are the next one's cannot be told
+                break  # it is unknown which of the effects belong to the next command
         if self._behind():
             self._own_effects(event.at_ms, others)
 
     def _give_up(self, trouble: Union[Wrong, Unsure], op: Operation) -> None:
-        """The rest of the step's effects are taken as they are."""
+        """Reports the trouble and applies the rest of the step's effects without judging them."""
         if isinstance(trouble, Wrong):
             words = b"; ".join(b" ".join(one) for one in op.commands())
             self.record.find(
@@ -197,7 +209,7 @@ class Follower:
             self._blindly()
 
     def _behind(self) -> bool:
-        """Whether the step under judgement issued more."""
+        """Whether the step under judgement issued further effects."""
         return self.state.vector.get(self.region, 0) < self._limit
 
     def _moved(self, event: Moved, relearned: bool, others: dict[int, Vector]) -> None:
@@ -217,7 +229,7 @@ class Follower:
             self._no_twins(event.at_ms)
 
     def _advance(self, vector: Vector, event: Union[Operation, Moved], own: bool) -> None:
-        """Brings the state to a vector; `own`: with what the region issued by itself on the way."""
+        """Brings the state to a vector; `own`: including effects that the region issued itself."""
         self.op = None
         self._reads_clock(event)
         state = self.state
@@ -236,14 +248,14 @@ class Follower:
                 self._own_effects(event.at_ms, {})
 
     def _reads_clock(self, event: Union[Operation, Moved]) -> None:
-        """The clock never runs back, restarts included as far as it is on the disk (S10.2)."""
+        """Checks that the clock never runs back, even by a restart, if it is on disk (S10.2)."""
         self.clock_ms = event.clock_ms
         if event.clock_ms < self.latest_ms:
             self.record.find(
                 "removals",
                 event.at_ms,
                 self.region,
-                f"its clock reads {event.clock_ms}, after {self.latest_ms}",
+                f"its clock reads {event.clock_ms}, after it read {self.latest_ms}",
             )
         self.latest_ms = event.clock_ms
 
@@ -264,7 +276,7 @@ class Follower:
             state.apply(region, number, effect)
 
     def _own_effects(self, at_ms: int, others: dict[int, Vector]) -> None:
-        """What the region issued by itself, up to the step's last effect."""
+        """Judges the effects without a command, up to the last effect of the step."""
         while self._behind():
             try:
                 self._judgement.judge_own(self, others)
@@ -283,35 +295,43 @@ class Follower:
         self.issued_ms.append((counter, self.clock_ms))
 
     def _no_twins(self, at_ms: int) -> None:
-        """Of two entries present at once under one key and one ID one must be a client's or a RENAME's making (S4.1, S10.1)."""
+        """Two present entries of one key never share an ID that both regions generated (S4.1).
+
+        IDs given by a client or copied by RENAME (S10.1) may coincide.
+        """
         twins = self.state.twins
         if not twins:
             return
         self.state.twins = []
         for one, other in twins:
-            present = self.state.keys[
-                one.key
-            ].adds  # of what came in one step, a removal may have come after both
+            # A later effect of this step may have removed either of them.
+            present = self.state.keys[one.key].adds
             if (one.region, one.counter) not in present or (
                 other.region,
                 other.counter,
             ) not in present:
                 continue
             if one.kind == other.kind == "generated":
-                text = f"{readable(one.key)} holds {readable(one.shown_id)} twice: of region {one.region} and of region {other.region}"
+                text = (
+                    f"{readable(one.key)} holds {readable(one.shown_id)} twice: "
+                    f"of region {one.region} and of region {other.region}"
+                )
                 self.record.find("unique_ids", at_ms, self.region, text)
             else:
                 self.record.counts["IDs shared by rule"] += 1
 
-    # -- for the judges of steps -------------------------------------------------------------------------------------
+    # -- for the judges of steps
 
     def next(self) -> Optional[Logged]:
-        """The next effect that the step under judgement issued; None when there is none."""
+        """The next effect that the step under judgement issued; None after the last."""
         counter = self.state.vector.get(self.region, 0) + 1
         return self.log.at(self.region, counter) if counter <= self._limit else None
 
     def issued(self, kind: type[T], key: bytes, why: str) -> T:
-        """The next effect, which must be of that kind and on that key; it is not applied yet."""
+        """The next effect, which must be of that kind and on that key; it is not applied yet.
+
+        Raises Wrong, with `why` as the first words, if it is another effect or there is none.
+        """
         effect = self.next()
         if not isinstance(effect, kind) or getattr(effect, "key", key) != key:
             raise Wrong(
@@ -320,11 +340,11 @@ class Follower:
         return effect
 
     def apply(self) -> None:
-        """Takes the next effect into the state."""
+        """Applies the next effect to the state."""
         self._blindly()
 
     def existing(self, key: bytes) -> Optional[KeyState]:
-        """The key as clients must see it: None when it does not exist, or a deadline hides it (S3.1)."""
+        """The key as clients see it: None if it does not exist or a deadline hides it (S3.1)."""
         found = self.state.keys.get(key)
         if (
             found is None
@@ -335,12 +355,12 @@ class Follower:
         return found
 
     def integer(self, setting: str) -> int:
-        """A setting's value, as clients know it."""
+        """The value of an integer setting, CONFIG SET included."""
         return int(self.defaults[setting])
 
 
 def described(effect: Optional[Logged]) -> str:
-    """An effect, for people."""
+    """An effect as text for messages."""
     if effect is None:
         return "nothing"
     if isinstance(effect, Add):

@@ -1,4 +1,4 @@
-"""Base of the judges that share one oracle: what it finds for one of them it tells that one."""
+"""Base of the judges that share one oracle: a judge receives the findings that bear its name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from anabranch.sim.oracle.oracle import Oracle
 
 
 class OracleJudge(Checker):
-    """Passes the history on to the oracle of the run; the first of them does, for all."""
+    """Passes the history on to the oracle of the run; only the first judge of a run does so."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)

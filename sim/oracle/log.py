@@ -1,4 +1,4 @@
-"""All effects by dot: the global truth of a run, read from the blocks that regions have committed."""
+"""All effects by dot, read from the blocks that regions have committed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ Dot = tuple[int, int]  # (region_id, counter)
 class Add:
     """One add: an entry with its dot. `shown` is the entry as replies show it, `shown_id` its ID.
 
-    `kind` is known once the command that issued it has been judged: "generated" (the region chose the ID, unique by S4.1), "given" (the
-    client did, S4.2), "copy" (a RENAME did, S10.1), or "" while unknown. `pid` is empty without an idempotency pair.
+    `kind` is known once the command that issued the add has been judged: "generated" (the region
+    chose the ID, unique by S4.1), "given" (the client chose it, S4.2), "copy" (from a RENAME,
+    S10.1), or "" while unknown. `pid` is empty without an idempotency pair. `recorded_ms` and
+    `vector` are those of an idempotent add (S9).
     """
 
     __slots__ = (
@@ -52,7 +54,7 @@ class Add:
         self.vector: Vector = {}
 
     def token(self) -> bytes:
-        """The client's unique mark of what it added; empty when there is none."""
+        """The client's unique mark of the entry, its field `t`; empty without that field."""
         fields = self.fields
         if fields and fields[0] == b"t":
             return fields[1]
@@ -63,14 +65,23 @@ class Add:
 
 
 Other = Union[
-    fx.RemoveEntries, fx.Trim, fx.Delete, fx.Flush, fx.SetId, fx.CreateGroup, fx.DestroyGroup, fx.Acknowledge, fx.SetDeadline,
-    fx.RemoveObserved, fx.Configure,
-]  # fmt: skip
+    fx.RemoveEntries,
+    fx.Trim,
+    fx.Delete,
+    fx.Flush,
+    fx.SetId,
+    fx.CreateGroup,
+    fx.DestroyGroup,
+    fx.Acknowledge,
+    fx.SetDeadline,
+    fx.RemoveObserved,
+    fx.Configure,
+]
 Logged = Union[Add, Other]
 
 
 def logged(block: Block) -> list[Logged]:
-    """A block's effects, one for each dot: runs of adds are taken apart."""
+    """The effects of a block, one for each dot: a run of adds becomes separate adds."""
     result: list[Logged] = []
     for effect in read_effects(block):
         if isinstance(effect, fx.AddRun):
@@ -100,14 +111,19 @@ def logged(block: Block) -> list[Logged]:
 
 
 class EffectLog:
-    """Effects by origin and counter. What a restored backup lost may be written again with other content, by `rewrite`."""
+    """Effects by origin and counter.
+
+    A region whose backup was restored may issue lost counters again with other effects: call
+    `truncate`, then `append`.
+    """
 
     def __init__(self, regions: tuple[int, ...]) -> None:
         self.effects: dict[int, list[Logged]] = {region: [] for region in regions}
-        self.pairs = 0  # idempotent adds that there ever were
+        # How many idempotent adds were appended so far.
+        self.pairs = 0
 
     def last(self, region: int) -> int:
-        """The highest counter of that region that is known."""
+        """The highest known counter of that region."""
         return len(self.effects[region])
 
     def at(self, region: int, counter: int) -> Logged:
@@ -118,7 +134,7 @@ class EffectLog:
         return known[counter - 1] if 0 < counter <= len(known) else None
 
     def append(self, block: Block) -> list[Logged]:
-        """Takes a block that follows what is known; its effects."""
+        """Appends a block that follows the known effects; returns its effects."""
         assert block.first == self.last(block.origin) + 1
         new = logged(block)
         self.effects[block.origin] += new

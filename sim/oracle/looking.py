@@ -1,4 +1,4 @@
-"""Looking into a region: what it answers to reading commands now, against the naive state at its vector."""
+"""Looks into a live region: compares replies of reading commands with the naive state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anabranch.sim.oracle.verdicts import Unsure, Wrong
 
 
 def looks(key: bytes) -> tuple[Words, ...]:
-    """The commands by which a key is looked at: entries with fields, groups, length, last ID, deadline."""
+    """The commands that show a key: entries with fields, groups, length, last ID, deadline."""
     return (
         (b"XRANGE", key, b"-", b"+"),
         (b"XINFO", b"GROUPS", key),
@@ -24,26 +24,29 @@ def looks(key: bytes) -> tuple[Words, ...]:
 
 
 def few_looks(key: bytes, turn: int) -> tuple[Words, ...]:
-    """What is enough between faults: the entries, and in turn the groups and all that XINFO STREAM says."""
+    """A shorter check between faults: the entries, and alternately XINFO GROUPS or XINFO STREAM."""
     entries, groups, stream, *_ = looks(key)
     return entries, groups if turn % 2 else stream
 
 
 def clock_ms(oracle: Oracle, region: int) -> int:
-    """What a region says the time is: the highest that it has read (S10.2)."""
+    """The region's clock in ms: the highest that it has read (S10.2)."""
     reply = oracle.record.setup.ask(region, (b"TIME",))
     assert isinstance(reply, list) and isinstance(reply[0], bytes) and isinstance(reply[1], bytes)
     return int(reply[0]) * 1000 + int(reply[1]) // 1000
 
 
 def can_look(oracle: Oracle, region: int, vector: Vector) -> bool:
-    """Whether the naive state is that of what the region holds now."""
+    """Whether the naive state stands at the vector that the region shows now."""
     follower = oracle.followers[region]
     return follower.is_level() and follower.state.vector == vector
 
 
 def look(oracle: Oracle, region: int, key: bytes, at_ms: int, commands: tuple[Words, ...]) -> None:
-    """Compares what these commands say of one key of one region; what differs goes to the judge that it concerns."""
+    """Compares the replies of `commands` for one key of one region with the naive state.
+
+    Each difference goes to the judge of its invariant.
+    """
     follower = oracle.followers[region]
     state = follower.state.keys.get(key)
     if state is not None and state.deadlines:

@@ -1,4 +1,4 @@
-"""All regions together: takes every event once, hands steps to the followers, and tells what is wrong to the judge that it concerns."""
+"""All regions together: takes each event once, passes steps to followers, findings to judges."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ class Oracle:
 
     def __init__(self, setup: Setup) -> None:
         self.record = Record(setup)
-        self.fresh: list[Logged] = []  # the effects of the last commit
-        self.now: dict[int, Vector] = {
-            region: {} for region in setup.regions
-        }  # every region's vector; on its disk while it is down
-        self.gone: dict[int, None] = {}  # regions that are gone for good (S13.8)
-        self.stale: dict[int, Vector] = {
-            region: {} for region in setup.regions
-        }  # what it must not bring back from its disk
-        self.blind = False  # a gap in what was told of commits: effects are not known any more
+        # The effects of the last commit.
+        self.fresh: list[Logged] = []
+        # Each region's vector; while the region is down, the vector on its disk.
+        self.now: dict[int, Vector] = {region: {} for region in setup.regions}
+        # Regions that are lost for good (S13.8).
+        self.gone: dict[int, None] = {}
+        # By region: origin → the first counter of that origin that was issued anew while the
+        # region was down. Its disk must not bring back the former effects from there on.
+        self.stale: dict[int, Vector] = {region: {} for region in setup.regions}
+        # The reported commits have a gap, so not all effects are known any more.
+        self.blind = False
         self.down: dict[int, bool] = dict.fromkeys(setup.regions, True)
-        self._chains: dict[
-            tuple[int, int], bytes
-        ] = {}  # the chain value after the block that begins with that counter
-        self._found: dict[int, Began] = {}  # starts that found more than was told of
+        # (region_id, first counter of a block) → the chain value after that block (S13.5).
+        self._chains: dict[tuple[int, int], bytes] = {}
+        # Starts that found more own effects on disk than the reported commits hold.
+        self._found: dict[int, Began] = {}
         self.followers = {region: Follower(self.record, self, region) for region in setup.regions}
 
     @staticmethod
@@ -48,7 +50,7 @@ class Oracle:
             oracle = setup.shared["oracle"] = Oracle(setup)
         return oracle
 
-    # -- events ------------------------------------------------------------------------------------------------------
+    # -- events
 
     def executed(self, operation: Operation) -> None:
         """A region has computed a reply."""
@@ -67,9 +69,8 @@ class Oracle:
         region = event.region
         relearned = event.learned and event.after.get(region, 0) <= self.record.log.last(region)
         others: dict[int, Vector] = {}
-        if (
-            event.how == "tick"
-        ):  # those that are down may be lost for good, and are waited for no more (S13.8)
+        if event.how == "tick":
+            # A region that is down may be lost for good; then it is not waited for (S13.8).
             others = {
                 other: vector
                 for other, vector in self.now.items()
@@ -79,14 +80,14 @@ class Oracle:
         self.followers[region].take(event, relearned, others)
 
     def held_by_others(self, region: int) -> int:
-        """The highest counter of that region that any other has."""
+        """The highest counter of that region in the vectors of all other regions."""
         return max(
             (vector.get(region, 0) for other, vector in self.now.items() if other != region),
             default=0,
         )
 
     def committed(self, event: Committed) -> None:
-        """A commit is on disk: its effects are known from now on."""
+        """A commit is on disk: from now on its effects are known."""
         self.fresh = []
         follower = self.followers[event.region]
         for block in event.blocks:
@@ -94,7 +95,7 @@ class Oracle:
             if self._chains.get(
                 (region, block.first)
             ) == block.chain and block.last <= self.record.log.last(region):
-                continue  # told of already
+                continue  # this block was reported before
             self._chains[(region, block.first)] = block.chain
             if block.first <= self.record.log.last(region):
                 self._written_again(event, block.first)
@@ -111,7 +112,10 @@ class Oracle:
             follower.drain()
 
     def _written_again(self, event: Committed, first: int) -> None:
-        """Legal only for what a restored backup lost and nobody else had (S13.3, S13.7)."""
+        """Counters were issued a second time, after a restored backup lost their first effects.
+
+        Legal only if no other region held those effects (S13.3, S13.7).
+        """
         if self.held_by_others(event.region) >= first:
             self.record.find(
                 "vectors",
@@ -144,22 +148,27 @@ class Oracle:
             self.record.restored[region] = None
         for origin, first in self.stale[region].items():
             if event.vector.get(origin, 0) >= first:
-                text = f"brought back effects of region {origin} from {first} on, which that region had issued anew"
+                text = (
+                    f"brought back effects of region {origin} from {first} on, "
+                    "which that region had issued anew"
+                )
                 self.record.find("vectors", event.at_ms, region, text)
         self.stale[region] = {}
         self.down[region] = False
         self.now[region] = event.vector
         if event.vector.get(region, 0) > self.record.log.last(region):
-            self._found[region] = (
-                event  # a commit of which the former process never heard is told of next
-            )
+            # The commit that the former process did not report is reported next.
+            self._found[region] = event
         else:
             self.followers[region].begin(event)
 
-    # -- judgement ---------------------------------------------------------------------------------------------------
+    # -- judgement
 
     def judge_operation(self, follower: Follower, op: Operation) -> None:
-        """Judges what a command, or a transaction's commands, answered and issued. Wrong: the first thing that is wrong."""
+        """Judges the reply and the effects of a command, or of each command of a transaction.
+
+        Raises Wrong for the first fault found, Unsure if the step cannot be decided.
+        """
         reply = op.reply
         is_exec = op.argv[0].upper() == b"EXEC"
         if is_exec:
@@ -171,7 +180,7 @@ class Oracle:
                 for words, one in zip(op.queued, reply, strict=True):
                     self._judge(follower, words, one)
             elif not isinstance(reply, (ErrorReply, NullArray)):
-                raise Wrong("EXEC answered no list")
+                raise Wrong("the reply of EXEC is not a list")
         else:
             self._judge(follower, op.argv, reply)
         if not op.waited:
@@ -186,10 +195,14 @@ class Oracle:
             try:
                 judge(follower, words, reply)
             except (NotUnderstood, IndexError) as error:
-                raise Wrong(f"took words that make no sense: {error}") from error
+                raise Wrong(f"took arguments that do not parse: {error}") from error
 
     def _losers_first(self, follower: Follower, op: Operation) -> None:
-        """What was owed until a start was over is first (S9.2), unless it may be the command's own doing."""
+        """Applies the removals of conflict losers that were due at the end of a start (S9.2).
+
+        They come before the effects of commands that waited for that end. A removal that an XDEL
+        of the operation may have issued is left to the judge of that XDEL.
+        """
         effect = follower.next()
         while own_effects.is_loser(follower, effect) and not self._may_delete(op, effect):
             self.record.counts["conflicts resolved"] += 1
@@ -197,7 +210,7 @@ class Oracle:
             effect = follower.next()
 
     def _may_delete(self, op: Operation, effect: Optional[Logged]) -> bool:
-        """Whether an XDEL among the commands names one of the entries that the effect removes."""
+        """Whether an XDEL of the operation names one of the entries that the effect removes."""
         assert isinstance(effect, RemoveEntries)
         named = {
             text
@@ -213,11 +226,11 @@ class Oracle:
         )
 
     def _nothing_more(self, follower: Follower) -> None:
-        """A command issues what it must and nothing else."""
+        """A command issues only the effects that its rule demands."""
         effect = follower.next()
         if effect is not None:
-            raise Wrong(f"issued what the command does not ask for: {described(effect)}")
+            raise Wrong(f"issued an effect that the command does not call for: {described(effect)}")
 
     def judge_own(self, follower: Follower, others: dict[int, Vector]) -> None:
-        """Judges the next effect that a region issued by itself."""
+        """Judges the next effect that a region issued without a command."""
         own_effects.judge_own(follower, others)

@@ -1,6 +1,7 @@
-"""What a region may issue by itself, and nothing else.
+"""The effects that a region may issue without a command; any other is a fault.
 
-Announcements (S8.1), removals of a conflict's losers (S9.2), of what a deadline hides (S10.3), and of what is left of absent keys (S10.6).
+They are announcements (S8.1), removals of conflict losers (S9.2), removals of hidden keys
+(S10.3), and removals of the remnants of absent keys (S10.6).
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from anabranch.sim.oracle.verdicts import Wrong, readable
 
 
 def judge_own(follower: Follower, others: dict[int, Vector]) -> None:
-    """Judges the next effect, which no command asked for; it is applied by the caller. `others`: what the other regions had by then."""
+    """Judges the next effect, which no command asked for; the caller applies it.
+
+    `others`: the other regions' vectors at that moment. Raises Wrong if the effect is not allowed.
+    """
     effect = follower.next()
     if isinstance(effect, fx.Acknowledge):
         _announcement(follower, effect)
@@ -23,21 +27,22 @@ def judge_own(follower: Follower, others: dict[int, Vector]) -> None:
     elif isinstance(effect, fx.RemoveObserved):
         _expiry(follower, effect, others)
     else:
-        raise Wrong(f"issued what no command asked for: {described(effect)}")
+        raise Wrong(f"issued an effect that no command called for: {described(effect)}")
 
 
 def _announcement(follower: Follower, effect: fx.Acknowledge) -> None:
-    """It names the creates that live here (S8.1)."""
+    """An announcement names exactly the creates that are live here (S8.1)."""
     state = follower.existing(effect.key)
     live = [] if state is None else sorted(state.groups.get(effect.group, {}))
     if sorted(effect.creates) != live or not live:
         raise Wrong(
-            f"announced acknowledgements of {readable(effect.group)} under the creates {effect.creates}, there live {live}"
+            f"announced acknowledgements of {readable(effect.group)} under the creates "
+            f"{effect.creates}; the live creates are {live}"
         )
 
 
 def is_loser(follower: Follower, effect: Logged | None) -> bool:
-    """Whether the effect is the removal of an add of this region that has lost a conflict here (S9.2)."""
+    """Whether the effect removes an add of this region that has lost a conflict here (S9.2)."""
     if (
         not isinstance(effect, fx.RemoveEntries)
         or len(effect.dots) != 1
@@ -49,14 +54,13 @@ def is_loser(follower: Follower, effect: Logged | None) -> bool:
     if state is None or not isinstance(own, Add) or not own.pid:
         return False
     is_present = effect.dots[0] in state.adds
-    durations = [
-        follower.integer("stream-idmp-duration"),
-        *state.durations_s,
-    ]  # one of them was in force when the two met
+    # The region used one of these durations when the two adds met.
+    durations = [follower.integer("stream-idmp-duration"), *state.durations_s]
     for other in state.pairs[(own.pid, own.iid)]:
         if order(other) < order(own) and is_conflict(own, other, max(durations) * 1000):
-            # What came in one step came one after the other: a winner cleared right afterwards (S9.4) has won all the same, and a loser
-            # removed by somebody else, too, right afterwards was present when it was removed here.
+            # The effects of one step came one after another. A winner that the step cleared
+            # afterwards (S9.4) won nevertheless; a loser that another region's removal took
+            # afterwards was present when this region removed it.
             came_now = not covers(follower.before, other.region, other.counter)
             if came_now or (
                 is_present and not covers(state.pairs_cleared, other.region, other.counter)
@@ -68,7 +72,7 @@ def is_loser(follower: Follower, effect: Logged | None) -> bool:
 def _loser(follower: Follower, effect: fx.RemoveEntries) -> None:
     if not is_loser(follower, effect):
         raise Wrong(
-            f"removed entries of {readable(effect.key)} that have lost no conflict: {effect.dots}",
+            f"removed entries of {readable(effect.key)} that lost no conflict: {effect.dots}",
             "idempotent_once",
         )
     follower.record.counts["conflicts resolved"] += 1
@@ -79,34 +83,34 @@ def _expiry(follower: Follower, effect: fx.RemoveObserved, others: dict[int, Vec
     name = readable(effect.key)
     observes_all(follower, effect.vector, "RemoveObserved")
     if state is None:
-        raise Wrong(f"removed what is observed of {name}, of which nothing is known")
+        raise Wrong(f"removed the observed elements of {name}, a key without any effect")
     winner = state.winning_deadline()
     if not effect.with_deadlines:
         if winner is None or winner[1] == NEVER or not state.is_hidden(follower.clock_ms):
             raise Wrong(
-                f"removed {name} as expired; its deadline is {winner}, the clock {follower.clock_ms}"
+                f"removed {name} as expired; its deadline is {winner}, "
+                f"the clock {follower.clock_ms}"
             )
         dot, at_ms = winner
         if follower.clock_ms > at_ms + follower.integer("crdt-expiry-grace-ms"):
             return
         if dot[0] != follower.region:
             raise Wrong(
-                f"removed {name} as expired within the grace period; its deadline is region {dot[0]}'s"
+                f"removed {name} as expired within the grace period; "
+                f"region {dot[0]} set its deadline"
             )
         lacking = [region for region, vector in others.items() if not covers(vector, *dot)]
         if lacking and not follower.record.restores:
-            raise Wrong(
-                f"removed {name} as expired before region {lacking[0]} knew of that deadline"
-            )
+            raise Wrong(f"removed {name} as expired before region {lacking[0]} had that deadline")
         return
     if state.is_present() and not state.is_hidden(follower.clock_ms):
-        raise Wrong(f"removed what is left of {name}, which exists")
+        raise Wrong(f"removed the remnants of {name}, which exists")
     if state.has_header() or state.groups or state.stream:
         raise Wrong(
-            f"removed what is left of {name}, which holds more than deadlines and configuration"
+            f"removed the remnants of {name}, which holds more than deadlines and configuration"
         )
     if not (state.deadlines or state.configurations):
-        raise Wrong(f"removed what is left of {name}, of which nothing is left")
+        raise Wrong(f"removed the remnants of {name}, which holds nothing")
     unstable = [
         region
         for region, vector in others.items()
@@ -115,5 +119,5 @@ def _expiry(follower: Follower, effect: fx.RemoveObserved, others: dict[int, Vec
     ]
     if unstable and not follower.record.restores:
         raise Wrong(
-            f"removed what is left of {name} before region {unstable[0]} had every effect on it"
+            f"removed the remnants of {name} before region {unstable[0]} had every effect on it"
         )

@@ -1,8 +1,12 @@
-"""What one region's groups have still to do with, as far as it is certain: what a trim with ACKED must leave (S5.3).
+"""The entries that a trim with ACKED must leave in one region, as far as they are certain (S5.3).
 
-Two certainties, both on the safe side. An entry may have been given here only if some reply handed its ID out, or somebody announced it as
-acknowledged, or the group's floor was moved here by hand. And it is surely pending here if this process handed it out, nobody here has
-acknowledged its ID since, no consumer was deleted, nobody announced it, and a create that lived then lives still (S6.5).
+The region's group state is not visible from outside, so two estimates on the safe side are kept:
+
+- `seen` may hold too many entries. An entry may have been given here only if a reply showed its
+  ID, a region announced it as acknowledged, or a command moved the group's floor here.
+- `surely` may hold too few. An entry is certainly pending here if this process delivered it, no
+  command here has acknowledged its ID since, no consumer was deleted, no region announced it,
+  and a create that was live at the delivery is live still (S6.5).
 """
 
 from __future__ import annotations
@@ -13,25 +17,26 @@ from anabranch.sim.oracle.log import Add, Dot
 from anabranch.sim.oracle.state import KeyState
 from anabranch.sim.oracle.verdicts import Wrong, readable
 
-Group = tuple[bytes, bytes]  # key and name
+Group = tuple[bytes, bytes]  # (key, group name)
 
 
 class Pending:
-    """One region's groups. `seen` may hold too much, `surely` too little."""
+    """The groups of one region. `seen` may hold too many entries, `surely` too few."""
 
     def __init__(self) -> None:
-        self.seen: dict[Group, set[bytes]] = {}  # IDs that a reply to XREADGROUP has shown
-        self.moved: dict[Group, None] = {}  # groups whose floor was moved by hand
-        self.surely: dict[
-            Group, dict[Dot, list[Dot]]
-        ] = {}  # pending entries → the creates that lived when they were handed out
+        # The IDs that replies of XREADGROUP have shown.
+        self.seen: dict[Group, set[bytes]] = {}
+        # Groups whose floor a command moved.
+        self.moved: dict[Group, None] = {}
+        # Pending entries → the creates that were live at the delivery.
+        self.surely: dict[Group, dict[Dot, list[Dot]]] = {}
 
     def forget(self) -> None:
-        """The process has ended: what was pending may be lost with what was not on its disk (S13.2)."""
+        """The process has ended: deliveries that were not on its disk may be lost (S13.2)."""
         self.surely = {}
 
     def note(self, words: Words, reply: Reply) -> None:
-        """A command has been answered; it is noted at once, in whichever order it will be judged."""
+        """A command has been answered; called at the reply, before the command is judged."""
         name = words[0].upper()
         if isinstance(reply, ErrorReply):
             return
@@ -52,7 +57,7 @@ class Pending:
             self.moved[(words[1], words[2])] = None
 
     def deliver(self, state: KeyState, group: bytes, entries: Reply) -> None:
-        """A command under judgement handed entries out, to be acknowledged."""
+        """A delivery without NOACK, called when the command is judged."""
         creates = list(state.groups[group])
         surely = self.surely.setdefault((state.key, group), {})
         for item in entries if isinstance(entries, list) else []:
@@ -61,7 +66,7 @@ class Pending:
                     surely[(place[1], place[2])] = creates
 
     def settle(self, state: KeyState, group: bytes, ids: list[int]) -> None:
-        """XACK of these IDs."""
+        """An XACK of these IDs, called when the command is judged."""
         surely = self.surely.get((state.key, group))
         if surely:
             for one in ids:
@@ -69,22 +74,24 @@ class Pending:
                     surely.pop((add.region, add.counter), None)
 
     def drop(self, key: bytes, group: bytes) -> None:
-        """A consumer was deleted."""
+        """A consumer was deleted: its group's entries are not certainly pending any more."""
         self.surely.pop((key, group), None)
 
     def may_be_trimmed(self, state: KeyState, add: Add) -> None:
-        """Wrong if some group here has certainly still to do with that entry."""
+        """Raises Wrong if the entry is certainly pending, or not given, in a group here."""
         for name, creates in state.groups.items():
             announced = any(
-                region == add.region and start < add.counter <= end for region, start, end in state.announced.get(name, ())
-            )  # fmt: skip
+                region == add.region and start < add.counter <= end
+                for region, start, end in state.announced.get(name, ())
+            )
             if announced:
                 continue
             group = (state.key, name)
             delivered = self.surely.get(group, {}).get((add.region, add.counter))
             if delivered is not None and any(dot in creates for dot in delivered):
                 raise Wrong(
-                    f"a trim with ACKED removes {readable(add.shown_id)}, which is pending in {readable(name)}"
+                    f"a trim with ACKED removes {readable(add.shown_id)}, "
+                    f"which is pending in {readable(name)}"
                 )
             is_above = any(create.is_below(add) for create in creates.values())
             if (
@@ -93,5 +100,6 @@ class Pending:
                 and add.shown_id not in self.seen.get(group, ())
             ):
                 raise Wrong(
-                    f"a trim with ACKED removes {readable(add.shown_id)}, which {readable(name)} has not given to anybody"
+                    f"a trim with ACKED removes {readable(add.shown_id)}, "
+                    f"which {readable(name)} has not given"
                 )

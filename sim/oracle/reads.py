@@ -1,4 +1,4 @@
-"""What reading commands must answer at a state (S3, S7.1, S10.2); and which errors a state justifies."""
+"""The required replies of reading commands (S3, S7.1, S10.2), and the errors a state justifies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from anabranch.sim.oracle.verdicts import Unsure, Wrong, readable
 
 
 def describe(reply: Reply) -> str:
-    """A reply, for people."""
+    """A reply as text for messages."""
     if isinstance(reply, ErrorReply):
         return reply.message
     if isinstance(reply, SimpleString):
@@ -40,23 +40,23 @@ def describe(reply: Reply) -> str:
 
 
 def must_be(reply: Reply, expected: Reply, what: str) -> None:
-    """The reply itself, for replies of plain types."""
+    """Raises Wrong unless the reply, of a plain type, equals `expected`."""
     if reply != expected:
         raise Wrong(f"{what}: answered {describe(reply)}, must be {describe(expected)}")
 
 
 def fields_of(reply: Reply) -> dict[bytes, Reply]:
-    """A map reply, or an array of key, value, …"""
+    """A map reply, or an array of key, value, …, as a dict."""
     flat = reply.flat if isinstance(reply, MapReply) else reply
     assert isinstance(flat, list)
     return {flat[index]: flat[index + 1] for index in range(0, len(flat), 2)}  # type: ignore[misc]
 
 
-# -- entries ---------------------------------------------------------------------------------------------------------
+# -- entries
 
 
 def limited(adds: list[Add], count: int) -> list[Add]:
-    """COUNT never cuts between entries of one ID (S7.1); below 0: all."""
+    """The first `count` adds, all if `count` < 0; COUNT never cuts inside one ID (S7.1)."""
     if 0 <= count < len(adds):
         while 0 < count < len(adds) and adds[count].entry_id == adds[count - 1].entry_id:
             count += 1
@@ -67,7 +67,10 @@ def limited(adds: list[Add], count: int) -> list[Add]:
 def entries_must_be(
     follower: Follower, key: bytes, reply: Reply, expected: list[Add], what: str
 ) -> None:
-    """Entries with their fields, in order. What a removal has taken and is shown all the same has come back (invariant 10)."""
+    """Raises Wrong unless the reply shows these entries with their fields, in order.
+
+    An entry that is shown although a removal took it has come back (invariant 10).
+    """
     if reply == [add.shown for add in expected]:
         return
     if not isinstance(reply, list):
@@ -86,7 +89,7 @@ def entries_must_be(
 
 
 def was_removed(follower: Follower, state: KeyState, item: list[Reply]) -> bool:
-    """Whether an entry of that key with this ID and these fields was added, as far as the state knows, and is present no more."""
+    """Whether the state covers an add of this ID and these fields that is not present any more."""
     for region, counter in follower.state.vector.items():
         for effect in follower.log.effects[region][:counter]:
             if (
@@ -130,7 +133,7 @@ def xrevrange(follower: Follower, words: Words, reply: Reply) -> None:
 
 
 def xread(follower: Follower, words: Words, reply: Reply) -> None:
-    """XREAD that did not wait: all entries above each ID (S7.2 is about those that come later)."""
+    """XREAD that did not block: all entries above each ID (S7.2 concerns later arrivals)."""
     if follower.op is not None and follower.op.waited:
         raise Unsure("read that waited")
     index, count = 1, -1
@@ -158,7 +161,7 @@ def xread(follower: Follower, words: Words, reply: Reply) -> None:
             f"XREAD of {readable(key)} above {readable(text)}",
         )
     if answers:
-        raise Wrong(f"XREAD shows {[readable(key) for key in answers]}, which was not asked for")
+        raise Wrong(f"XREAD shows {[readable(key) for key in answers]}, not among its keys")
 
 
 def _by_key(reply: Reply) -> dict[bytes, Reply]:
@@ -176,7 +179,7 @@ def xlen(follower: Follower, words: Words, reply: Reply) -> None:
 
 
 def xinfo_stream(follower: Follower, words: Words, reply: Reply) -> None:
-    """XINFO STREAM: what of it is not statistics (S3.4)."""
+    """XINFO STREAM, statistics left out (S3.4)."""
     state = follower.existing(words[2])
     if state is None:
         raise Wrong(
@@ -197,12 +200,13 @@ def xinfo_stream(follower: Follower, words: Words, reply: Reply) -> None:
     must_be(found[b"idmp-duration"], duration_s, "idmp-duration of XINFO STREAM")
     must_be(found[b"idmp-maxsize"], maxsize, "idmp-maxsize of XINFO STREAM")
     tracked, most = found[b"iids-tracked"], state.open_pair_count()
-    # A region may drop pairs by itself; a restored one has again what others have cleared, and forgotten that they did.
+    # A region may drop pairs by itself. A restored region has pairs again that others have cleared,
+    # because it lost those clears.
     if not isinstance(tracked, int) or (
         tracked > most and follower.region not in follower.record.restored
     ):
         raise Wrong(
-            f"XINFO STREAM: keeps {describe(tracked)} idempotent adds, {most} are not cleared",
+            f"XINFO STREAM: keeps {describe(tracked)} idempotent adds; {most} are not cleared",
             "idempotent_once",
         )
     if len(words) == 3:
@@ -241,11 +245,11 @@ def crdt_log(follower: Follower, words: Words, reply: Reply) -> None:
         raise Wrong(f"CRDT.LOG: answered {describe(reply)}, must be {expected}")
 
 
-# -- keys ------------------------------------------------------------------------------------------------------------
+# -- keys
 
 
 def exists(follower: Follower, words: Words, reply: Reply) -> None:
-    """EXISTS, TOUCH."""
+    """EXISTS and TOUCH."""
     must_be(
         reply, sum(1 for key in words[1:] if follower.existing(key) is not None), readable(words[0])
     )
@@ -314,11 +318,14 @@ def xidmp_cfgget(follower: Follower, words: Words, reply: Reply) -> None:
         must_be(value, expected[name], f"{readable(name)} of XIDMP CFGGET")
 
 
-# -- groups ----------------------------------------------------------------------------------------------------------
+# -- groups
 
 
 def groups_must_be(follower: Follower, key: bytes, names: list[bytes], what: str) -> None:
-    """Names of groups that a region shows. One that a tombstone or an expiry killed and is shown all the same has come back."""
+    """Raises Wrong unless `names` are the live groups of the key.
+
+    A group that is shown although a tombstone or an expiry killed it has come back (invariant 10).
+    """
     state = follower.existing(key)
     expected = [] if state is None else sorted(state.groups)
     if sorted(names) == expected:
@@ -332,17 +339,22 @@ def groups_must_be(follower: Follower, key: bytes, names: list[bytes], what: str
 
 
 def xinfo_groups(follower: Follower, words: Words, reply: Reply) -> None:
-    """XINFO GROUPS: which groups live (S6.1)."""
+    """XINFO GROUPS shows exactly the live groups (S6.1)."""
     if follower.existing(words[2]) is None:
         raise Wrong(
             f"XINFO GROUPS: {readable(words[2])} does not exist, answered {describe(reply)}"
         )
     assert isinstance(reply, list)
-    groups_must_be(follower, words[2], [fields_of(item)[b"name"] for item in reply], "XINFO GROUPS")  # type: ignore[misc]
+    groups_must_be(
+        follower,
+        words[2],
+        [fields_of(item)[b"name"] for item in reply],  # type: ignore[misc]
+        "XINFO GROUPS",
+    )
 
 
 def group_lives(place: int) -> Judge:
-    """A command that works only on a live group: key and group are words `place` and the next."""
+    """The judge of a command on a live group: word `place` is its key, the next word its name."""
 
     def judge(follower: Follower, words: Words, reply: Reply) -> None:
         _group_must_live(follower, words[place], words[place + 1], reply)
@@ -351,7 +363,10 @@ def group_lives(place: int) -> Judge:
 
 
 def xreadgroup(follower: Follower, words: Words, reply: Reply) -> None:
-    """XREADGROUP that did not wait: the group lives on every key. What else it delivers is the business of other judges."""
+    """XREADGROUP that did not block: the group is live on every key.
+
+    Other judges check the entries that it delivers.
+    """
     if follower.op is not None and follower.op.waited:
         raise Unsure("read that waited")
     index, group, no_ack = 1, b"", False
@@ -376,29 +391,29 @@ def _group_must_live(follower: Follower, key: bytes, group: bytes, reply: Reply)
     state = follower.existing(key)
     if state is None or group not in state.groups:
         raise Wrong(
-            f"{readable(group)} is no group of {readable(key)} here, answered {describe(reply)}",
+            f"{readable(group)} is not a live group of {readable(key)}, answered {describe(reply)}",
             "no_return",
         )
 
 
 def xack(follower: Follower, words: Words, reply: Reply) -> None:
-    """XACK: what it acknowledges is pending no more."""
+    """XACK: the entries that it acknowledges are not pending any more."""
     state = follower.state.keys.get(words[1])
     if state is not None:
         follower.pending.settle(state, words[2], [entry_id(word) for word in words[3:]])
 
 
 def delete_consumer(follower: Follower, words: Words, reply: Reply) -> None:
-    """XGROUP DELCONSUMER: what was pending for it is dropped."""
+    """XGROUP DELCONSUMER: the consumer's pending entries are dropped."""
     _group_must_live(follower, words[2], words[3], reply)
     follower.pending.drop(words[2], words[3])
 
 
-# -- errors ----------------------------------------------------------------------------------------------------------
+# -- errors
 
 
 def error(follower: Follower, words: Words, message: str) -> None:
-    """Errors that say something of the state must be true."""
+    """Raises Wrong if an error reply contradicts the state, for the errors that speak of it."""
     key, group = _key_and_group(words)
     state = None if key is None else follower.existing(key)
     if message.startswith(("ERR no such key", "ERR The XGROUP subcommand requires")):
@@ -406,14 +421,14 @@ def error(follower: Follower, words: Words, message: str) -> None:
             raise Wrong(f"{readable(key or b'')} exists, answered: {message}")
     elif message.startswith("BUSYGROUP"):
         if state is None or group not in state.groups:
-            raise Wrong(f"{readable(group or b'')} does not live, answered: {message}", "no_return")
+            raise Wrong(f"{readable(group or b'')} is not live, answered: {message}", "no_return")
     elif (
         message.startswith("NOGROUP")
         and words[0].upper() not in (b"XREADGROUP",)
         and state is not None
         and group in state.groups
     ):
-        raise Wrong(f"{readable(group or b'')} lives, answered: {message}")
+        raise Wrong(f"{readable(group or b'')} is live, answered: {message}")
 
 
 def _key_and_group(words: Words) -> tuple[Optional[bytes], Optional[bytes]]:

@@ -8,22 +8,22 @@ from typing import Final
 from anabranch.sim.history import Checker, Setup
 from anabranch.sim.oracle.log import Add, EffectLog
 
-# Names that CRDT.LOG takes for regions. The history has region_ids only.
+# Names that CRDT.LOG accepts for regions; the history has only region_ids.
 NAMES: Final = (b"us", b"eu", b"ap", b"sa", b"af", b"oc", b"me", b"in")
 
 
 class Record:
-    """`counts`: exceptions to the rules, and questions that could not be decided, for tables."""
+    """One run. `counts`: exceptions to the rules and undecided questions, by name, for tables."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup: Final = setup
         self.log: Final = EffectLog(setup.regions)
-        # The judges that are told of findings, by name.
+        # The judges that receive findings, by name.
         self.judges: dict[str, Checker] = {}
-        # The adds that an operation made, by its number.
+        # Number of an operation → the adds that it issued.
         self.added: dict[int, list[Add]] = {}
         self.counts: Final[defaultdict[str, int]] = defaultdict(int)
-        # Backups put back so far, and the regions whose disks they were.
+        # How many backups were restored so far, and in which regions.
         self.restores = 0
         self.restored: dict[int, None] = {}
         self.names: Final = {name: number for number, name in enumerate(NAMES, 1)}
@@ -31,7 +31,7 @@ class Record:
         self.least_maxsize: Final = _least(setup, "stream-idmp-maxsize")
 
     def find(self, checker: str, at_ms: int, region: int, text: str) -> None:
-        """Tells the judge of that invariant, if there is one."""
+        """Reports a violation to the judge named `checker`, if it takes part in the run."""
         judge = self.judges.get(checker)
         if judge is not None:
             judge.fail(at_ms, region, text)

@@ -1,11 +1,17 @@
-"""The state at a vector, by definition: a function of the set of effects that the vector covers, in whatever order they are taken.
+"""The state at a vector, by definition: a function of the set of effects that the vector covers.
 
-    an entry      is present iff no removal named it: its dot, a prefix of its region log, or a vector that covers it (S5)
-    the header    has of each region its newest add or XSETID, unless a vector covers that (S3)
-    a create      lives iff its vector covers every tombstone of its name, and no vector of a RemoveObserved covers its dot (S6.1, S10.3)
-    a deadline    is in force unless replaced, or covered by a RemoveObserved that takes deadlines, too (S10.2)
+The order in which the effects are taken does not matter.
 
-Removals are remembered for ever: nothing here is ever collected. That is what makes it naive, and the judge of what comes back.
+    entry      present iff no removal names it: its dot, a prefix of its region log, or a vector
+               that covers it (S5)
+    header     holds each region's newest add or XSETID, unless a vector covers that (S3)
+    create     lives iff its vector covers every tombstone of its name, and no vector of a
+               RemoveObserved covers its dot (S6.1, S10.3)
+    deadline   in force unless replaced, or covered by a RemoveObserved that also takes
+               deadlines (S10.2)
+
+Removals are kept for ever and never collected. So an element that wrongly comes back in a region
+is found by comparison with this state.
 """
 
 from __future__ import annotations
@@ -18,9 +24,8 @@ from anabranch.crdt import effects as fx
 from anabranch.sim.oracle.log import Add, Dot, Logged, Vector
 
 NEVER: Final = (1 << 64) - 1  # the deadline of PERSIST, as the wire has it (S10.2)
-Place = tuple[
-    int, int, int, Add
-]  # (entry ID, region_id, counter, the add): sorts as the logical stream does
+# (entry ID, region_id, counter, the add): sorts in the order of the logical stream.
+Place = tuple[int, int, int, Add]
 
 
 def covers(vector: Vector, region: int, counter: int) -> bool:
@@ -28,14 +33,14 @@ def covers(vector: Vector, region: int, counter: int) -> bool:
 
 
 def raise_to(vector: Vector, other: Vector) -> None:
-    """The component-wise maximum, in place."""
+    """Raises `vector` in place to the component-wise maximum of both."""
     for region, counter in other.items():
         if counter > vector.get(region, 0):
             vector[region] = counter
 
 
 class Create:
-    """One create of a group. `start_id` None: `$`, the vector."""
+    """One create of a group. `start_id` is None for `$`; then the start is the vector (S6.3)."""
 
     __slots__ = ("dot", "start_id", "vector")
 
@@ -45,7 +50,7 @@ class Create:
         self.start_id = None if effect.starts_at_vector else effect.start_id
 
     def is_below(self, add: Add) -> bool:
-        """Whether that entry lies above this start (S6.3)."""
+        """Whether the entry lies above this start (S6.3)."""
         if self.start_id is not None:
             return add.entry_id > self.start_id
         return not covers(self.vector, add.region, add.counter)
@@ -56,51 +61,65 @@ class KeyState:
 
     def __init__(self, key: bytes, cleared: Vector, tombstones: Vector) -> None:
         self.key = key
-        self.stream: list[Place] = []  # the entries present, as the logical stream
-        self.adds: dict[Dot, Add] = {}  # the same by dot
-        self.heads: dict[
-            int, tuple[int, int]
-        ] = {}  # region_id → (counter, entry ID) of its newest add or XSETID
-        self.groups: dict[bytes, dict[Dot, Create]] = {}  # the live creates; never an empty dict
-        self.announced: dict[
-            bytes, list[tuple[int, int, int]]
-        ] = {}  # by group: spans (region_id, from, to] ever said to be acknowledged
+        # The entries present, in the order of the logical stream.
+        self.stream: list[Place] = []
+        # The entries present, by dot.
+        self.adds: dict[Dot, Add] = {}
+        # region_id → (counter, entry ID) of its newest add or XSETID.
+        self.heads: dict[int, tuple[int, int]] = {}
+        # Group name → its live creates; no name has an empty dict.
+        self.groups: dict[bytes, dict[Dot, Create]] = {}
+        # Group name → every span (region_id, from, to] ever announced as acknowledged.
+        self.announced: dict[bytes, list[tuple[int, int, int]]] = {}
+        # Dot → deadline in ms, or NEVER.
         self.deadlines: dict[Dot, int] = {}
+        # Dot → (duration in s, maxsize).
         self.configurations: dict[Dot, tuple[int, int]] = {}
-        self.pairs: dict[
-            tuple[bytes, bytes], list[Add]
-        ] = {}  # every idempotent add, by (pid, iid), cleared or not
-        self.pair_counts: dict[bytes, int] = {}  # by pid
-        self.least_maxsize = 1 << 30  # of all configurations that there ever were
-        self.durations_s: list[int] = []  # likewise, of all of them
-        self.touched: Vector = {}  # the newest effect on this key by region, announcements left out
-        self.changes = 0  # how often a client could have seen it change
-        # -- removals, for ever
-        self.gone: set[Dot] = set()  # named by XDEL and by conflicts
-        self.cleared: Vector = cleared  # DEL, FLUSHALL, expiry
+        # (pid, iid) → every idempotent add, cleared or not.
+        self.pairs: dict[tuple[bytes, bytes], list[Add]] = {}
+        # pid → how many idempotent adds it ever had.
+        self.pair_counts: dict[bytes, int] = {}
+        # The least maxsize and all durations of all configurations ever set.
+        self.least_maxsize = 1 << 30
+        self.durations_s: list[int] = []
+        # region_id → counter of its newest effect on this key, announcements left out.
+        self.touched: Vector = {}
+        # How many changes a client could have seen (S10.7).
+        self.changes = 0
+        # -- removals, kept for ever
+        # Dots named by XDEL and by conflicts.
+        self.gone: set[Dot] = set()
+        # Entries and header removed by DEL, FLUSHALL, expiry.
+        self.cleared: Vector = cleared
         self.trimmed: Vector = {}
-        self.tombstones: dict[bytes, Vector] = {}  # destroys, by name: of each region the newest
-        self.tombstones_of_all: Vector = tombstones  # DELs and FLUSHALLs
-        self.observed: Vector = {}  # RemoveObserved: what it takes of creates
+        # Group name → region_id → the counter of that region's newest destroy.
+        self.tombstones: dict[bytes, Vector] = {}
+        # The newest DEL or FLUSHALL of each region.
+        self.tombstones_of_all: Vector = tombstones
+        # Creates removed by RemoveObserved.
+        self.observed: Vector = {}
         self.deadlines_cleared: Vector = {}
         self.pairs_cleared: Vector = dict(cleared)
-        self.replaced: set[Dot] = set()  # deadlines and configurations
+        # Dots of deadlines and configurations that a later one replaced.
+        self.replaced: set[Dot] = set()
 
-    # -- what follows from it ----------------------------------------------------------------------------------------
+    # -- derived values
 
     def is_removed(self, region: int, counter: int) -> bool:
         """Whether a removal names an entry with that dot."""
         return (
-            self.cleared.get(region, 0) >= counter or self.trimmed.get(region, 0) >= counter or (region, counter) in self.gone
-        )  # fmt: skip
+            self.cleared.get(region, 0) >= counter
+            or self.trimmed.get(region, 0) >= counter
+            or (region, counter) in self.gone
+        )
 
     def has_header(self) -> bool:
-        """Whether something of the header is left (S3.1)."""
+        """Whether the header is non-empty (S3.1)."""
         get = self.cleared.get
         return any(get(region, 0) < head[0] for region, head in self.heads.items())
 
     def last_id(self) -> int:
-        """The highest ID of the header (S3.2); 0 without one."""
+        """The highest ID of the header (S3.2); 0 if the header is empty."""
         highest = 0
         get = self.cleared.get
         for region, (counter, entry_id) in self.heads.items():
@@ -109,7 +128,7 @@ class KeyState:
         return highest
 
     def winning_deadline(self) -> Optional[tuple[Dot, int]]:
-        """The longest; of equal ones that of the highest dot (S10.2)."""
+        """(dot, time in ms) of the longest deadline; on a tie the highest dot wins (S10.2)."""
         if not self.deadlines:
             return None
         dot = max(self.deadlines, key=lambda each: (self.deadlines[each], each[1], each[0]))
@@ -122,17 +141,17 @@ class KeyState:
         return at_ms != NEVER and clock_ms > at_ms
 
     def is_present(self) -> bool:
-        """Deadlines aside (S3.1)."""
+        """Whether the key exists when deadlines are ignored (S3.1)."""
         return bool(self.groups) or self.has_header()
 
     def configuration(self) -> Optional[tuple[int, int]]:
-        """(duration in s, maxsize) of the highest dot (S9.4); None without one."""
+        """(duration in s, maxsize) of the configuration with the highest dot (S9.4), or None."""
         if not self.configurations:
             return None
         return self.configurations[max(self.configurations, key=lambda dot: (dot[1], dot[0]))]
 
     def open_pairs(self, pid: bytes, iid: bytes) -> list[Add]:
-        """The adds of a pair that nothing cleared (S9.4)."""
+        """The adds of a pair that no clear covers (S9.4)."""
         cleared = self.pairs_cleared
         return [
             add
@@ -141,14 +160,14 @@ class KeyState:
         ]
 
     def open_pair_count(self) -> int:
-        """How many idempotent adds nothing cleared."""
+        """How many idempotent adds no clear covers."""
         cleared = self.pairs_cleared
         return sum(
             cleared.get(add.region, 0) < add.counter for adds in self.pairs.values() for add in adds
         )
 
     def with_id(self, entry_id: int) -> list[Add]:
-        """The entries present that bear the ID."""
+        """The present entries that bear the ID."""
         found: list[Add] = []
         index = bisect_left(self.stream, (entry_id,))
         while index < len(self.stream) and self.stream[index][0] == entry_id:
@@ -157,16 +176,16 @@ class KeyState:
         return found
 
     def between(self, start: int, end: int) -> list[Add]:
-        """The entries with start ≤ ID ≤ end, as the logical stream has them."""
+        """The present entries with start ≤ ID ≤ end, in the order of the logical stream."""
         stream = self.stream
         low = bisect_left(stream, (start,)) if start > 0 else 0
         high = bisect_left(stream, (end + 1,))
         return [place[3] for place in stream[low:high]]
 
-    # -- removals ----------------------------------------------------------------------------------------------------
+    # -- removals
 
     def drop(self, dots: list[Dot]) -> None:
-        """Entries that are present no more."""
+        """Removes the entries with these dots from `adds` and `stream`."""
         if len(dots) > 8:
             for dot in dots:
                 del self.adds[dot]
@@ -183,7 +202,7 @@ class KeyState:
             self.drop(dots)
 
     def clear(self, vector: Vector) -> None:
-        """What DEL, FLUSHALL and expiry have in common (S3.3, S5.4, S10.3)."""
+        """The part that DEL, FLUSHALL and expiry share (S3.3, S5.4, S10.3)."""
         raise_to(self.cleared, vector)
         raise_to(self.pairs_cleared, vector)
         self.drop_covered(vector)
@@ -191,7 +210,10 @@ class KeyState:
             del self.configurations[dot]
 
     def bury(self, name: Optional[bytes], region: int, counter: int) -> None:
-        """A tombstone for one name, or with None for all: kills the creates whose vectors do not cover it (S6.1)."""
+        """Adds a tombstone for one name, or for all names if `name` is None.
+
+        The tombstone kills the creates whose vectors do not cover it (S6.1).
+        """
         raise_to(
             self.tombstones_of_all if name is None else self.tombstones.setdefault(name, {}),
             {region: counter},
@@ -209,7 +231,7 @@ class KeyState:
             del self.groups[name]
 
     def is_buried(self, name: bytes, create: Create) -> bool:
-        """Whether a tombstone, or an observed-remove, has a create that arrives."""
+        """Whether a tombstone or an observed-remove kills a create that arrives."""
         if covers(self.observed, *create.dot):
             return True
         vector = create.vector
@@ -228,9 +250,8 @@ class State:
         self.keys: dict[bytes, KeyState] = {}
         self.flushed: Vector = {}
         self.flush_tombstones: Vector = {}
-        self.twins: list[
-            tuple[Add, Add]
-        ] = []  # entries that came to be present beside one of the same ID; taken by whoever looks
+        # Pairs of entries of one ID that became present together; `Follower` takes them out.
+        self.twins: list[tuple[Add, Add]] = []
 
     def key(self, key: bytes) -> KeyState:
         found = self.keys.get(key)
@@ -239,7 +260,7 @@ class State:
         return found
 
     def apply(self, region: int, counter: int, effect: Logged) -> None:
-        """Takes the next effect of a region."""
+        """Applies the next effect of a region."""
         self.vector[region] = counter
         _APPLY[type(effect)](self, region, counter, effect)
 
@@ -249,7 +270,7 @@ class State:
         state.changes += 1
         return state
 
-    # -- one function an effect --------------------------------------------------------------------------------------
+    # -- one function for each effect
 
     def _add(self, region: int, counter: int, add: Add) -> None:
         state = self.keys.get(add.key)
@@ -309,7 +330,8 @@ class State:
 
     def _acknowledge(self, region: int, counter: int, effect: fx.Acknowledge) -> None:
         state = self.key(effect.key)
-        # An announcement is no change that a client could mean (S10.7), and once its group is gone a key may be forgotten with it (S10.6).
+        # An announcement is no change that WATCH counts (S10.7), and it does not count for S10.6:
+        # once its group is gone, the key may be forgotten together with the announcement.
         announced = state.announced.setdefault(effect.group, [])
         for origin, spans in effect.spans.items():
             announced += [

@@ -1,10 +1,10 @@
-"""What judging a step may come to."""
+"""The exceptions by which the judgement of a step ends early."""
 
 from __future__ import annotations
 
 
 class Wrong(Exception):
-    """A step is not what it must be. `checker` holds the invariant that says so."""
+    """A step breaks a rule. `checker` is the name of the judge of that invariant."""
 
     def __init__(self, text: str, checker: str = "removals") -> None:
         super().__init__(text)
@@ -13,9 +13,9 @@ class Wrong(Exception):
 
 
 class Unsure(Exception):
-    """What a step must be cannot be told from outside; the text is a counter's name."""
+    """The oracle cannot decide from outside whether a step is right. The text names a counter."""
 
 
 def readable(data: bytes) -> str:
-    """Bytes, for people."""
+    """Bytes as text for messages."""
     return data.decode("utf-8", "replace")

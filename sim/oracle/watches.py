@@ -1,6 +1,6 @@
-"""What watched keys were at their WATCH, by the number of that WATCH.
+"""The change counts of watched keys at their WATCH, by the number of the WATCH operation.
 
-An EXEC says under which numbers it runs (`Operation.watched`).
+An EXEC names the numbers of the WATCHes under which it runs (`Operation.watched`).
 """
 
 from __future__ import annotations
@@ -9,18 +9,24 @@ from typing import Optional
 
 
 class Watches:
-    """The WATCHes of one region's process. A key is what it was as `KeyState.changes` counts; None: it did not exist."""
+    """The WATCHes of one region's process.
+
+    A key is represented by its `KeyState.changes`, or None if it did not exist.
+    """
 
     def __init__(self) -> None:
-        self._was: dict[
-            int, tuple[int, dict[bytes, Optional[int]]]
-        ] = {}  # number of a WATCH → snapshots joined by then, its keys
+        # Number of the WATCH → (snapshots joined by then, its keys).
+        self._was: dict[int, tuple[int, dict[bytes, Optional[int]]]] = {}
 
     def begin(self, number: int, joins: int, keys: dict[bytes, Optional[int]]) -> None:
         self._was[number] = joins, keys
 
     def of(self, numbers: tuple[int, ...]) -> Optional[tuple[int, dict[bytes, Optional[int]]]]:
-        """Of several WATCHes the first counts for a key. None when of one of them it cannot be told what it saw."""
+        """(snapshots joined at the first WATCH, keys) of these WATCHes; each number is used up.
+
+        If several WATCHes name a key, the first counts. Returns None if one of the WATCHes is
+        unknown, so that its observation cannot be reconstructed.
+        """
         found = [self._was.pop(number, None) for number in numbers]
         if None in found or not found:
             return None

@@ -1,4 +1,7 @@
-"""WATCH: a transaction runs if, and only if, none of the keys that its client watched has changed since, merges included (S10.7)."""
+"""WATCH: a transaction runs if and only if no watched key has changed since, by merges or locally.
+
+Source: S10.7.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ def _now(follower: Follower, key: bytes) -> Optional[int]:
 
 
 def watch(follower: Follower, words: Words, reply: Reply) -> None:
-    """WATCH."""
+    """WATCH: notes the change counts of its keys."""
     op = follower.op
     if isinstance(reply, SimpleString) and op is not None and not op.waited:
         follower.watches.begin(
@@ -26,18 +29,20 @@ def watch(follower: Follower, words: Words, reply: Reply) -> None:
 
 
 def before_exec(follower: Follower, op: Operation) -> None:
-    """EXEC, before what it did is looked at. Wrong: it ran although a key had changed, or did nothing although none had."""
+    """EXEC, judged before its commands.
+
+    Raises Wrong if it ran although a watched key had changed, or did not run although none had.
+    """
     if op.waited:
-        return  # what came before it in that step, and what after, cannot be told
+        return  # the order of the effects around it in that step is unknown
     was = follower.watches.of(op.watched)
     if isinstance(op.reply, list) and was is not None:
         for key, change in was[1].items():
             if _now(follower, key) != change:
-                raise Wrong(f"ran although {readable(key)}, which is watched, had changed")
+                raise Wrong(f"ran although the watched key {readable(key)} had changed")
     elif isinstance(op.reply, NullArray) and not op.watched:
-        raise Wrong("did nothing although it watches nothing")
-    elif (
-        isinstance(op.reply, NullArray) and was is not None and follower.joins == was[0]
-    ):  # a join is a change of all
+        raise Wrong("EXEC did not run although its connection watches no key")
+    elif isinstance(op.reply, NullArray) and was is not None and follower.joins == was[0]:
+        # A join counts as a change of every key, so the case with a join in between is left out.
         if all(_now(follower, key) == change for key, change in was[1].items()):
-            raise Wrong("did nothing although no key that is watched had changed")
+            raise Wrong("EXEC did not run although no watched key had changed")

@@ -1,4 +1,4 @@
-"""What writing commands other than XADD must issue and answer at a state (S3.2, S5, S6, S9.4, S10)."""
+"""The required effects and replies of writing commands but XADD (S3.2, S5, S6, S9.4, S10)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.sim.oracle.verdicts import Wrong, readable
 
 
 def ok(reply: Reply, what: str) -> None:
-    """The reply is OK."""
+    """Raises Wrong unless the reply is OK."""
     if not isinstance(reply, SimpleString) or reply.text != b"OK":
         raise Wrong(f"{what} answered {describe(reply)}")
 
@@ -28,11 +28,11 @@ def _must_exist(follower: Follower, key: bytes, what: str) -> KeyState:
     return state
 
 
-# -- entries ---------------------------------------------------------------------------------------------------------
+# -- entries
 
 
 def xdel(follower: Follower, words: Words, reply: Reply) -> None:
-    """XDEL: the dots of all entries that bear an ID (S5.1)."""
+    """XDEL: removes the dots of all entries that bear an ID (S5.1)."""
     state = follower.existing(words[1])
     wanted: list[tuple[int, int]] = []
     if state is not None:
@@ -47,7 +47,7 @@ def xdel(follower: Follower, words: Words, reply: Reply) -> None:
 
 
 def xsetid(follower: Follower, words: Words, reply: Reply) -> None:
-    """XSETID: never below the last ID; to the present one it replicates nothing (S3.2)."""
+    """XSETID: never goes below the last ID, and issues no effect for the present one (S3.2)."""
     ok(reply, "XSETID")
     state = _must_exist(follower, words[1], "XSETID")
     new_id = entry_id(words[2])
@@ -59,7 +59,7 @@ def xsetid(follower: Follower, words: Words, reply: Reply) -> None:
         follower.apply()
 
 
-# -- keys ------------------------------------------------------------------------------------------------------------
+# -- keys
 
 
 def _delete_one(follower: Follower, key: bytes, what: str) -> None:
@@ -68,7 +68,7 @@ def _delete_one(follower: Follower, key: bytes, what: str) -> None:
 
 
 def delete(follower: Follower, words: Words, reply: Reply) -> None:
-    """DEL, UNLINK (S5.4)."""
+    """DEL and UNLINK (S5.4)."""
     deleted = 0
     for key in words[1:]:
         if follower.existing(key) is not None:
@@ -78,7 +78,7 @@ def delete(follower: Follower, words: Words, reply: Reply) -> None:
 
 
 def flush(follower: Follower, words: Words, reply: Reply) -> None:
-    """FLUSHALL, FLUSHDB: always one effect (S5.4)."""
+    """FLUSHALL and FLUSHDB: always one effect (S5.4)."""
     ok(reply, "FLUSHALL")
     effect = follower.next()
     if not isinstance(effect, fx.Flush):
@@ -88,7 +88,7 @@ def flush(follower: Follower, words: Words, reply: Reply) -> None:
 
 
 def rename(follower: Follower, words: Words, reply: Reply) -> None:
-    """RENAME, RENAMENX (S10.1)."""
+    """RENAME and RENAMENX (S10.1)."""
     source, target = words[1], words[2]
     _must_exist(follower, source, "RENAME")
     if words[0].upper() == b"RENAMENX":
@@ -125,11 +125,12 @@ def _move(follower: Follower, source: bytes, target: bytes) -> None:
     if deadline is None or (
         deadline[1] == NEVER and not isinstance(follower.next(), fx.SetDeadline)
     ):
-        return  # an infinite deadline may go along or not: a key without one lives for ever, too
+        # An infinite deadline need not be copied: a key without a deadline lives for ever, too.
+        return
     _deadline_must_be(follower, target, deadline[1], "RENAME")
 
 
-# -- deadlines -------------------------------------------------------------------------------------------------------
+# -- deadlines
 
 
 def _deadline_must_be(follower: Follower, key: bytes, at_ms: int, what: str) -> None:
@@ -137,13 +138,17 @@ def _deadline_must_be(follower: Follower, key: bytes, at_ms: int, what: str) -> 
     seen = sorted(follower.state.keys[key].deadlines)
     if effect.at_ms != at_ms or sorted(effect.replaces) != seen:
         raise Wrong(
-            f"{what} set the deadline {effect.at_ms} in place of {effect.replaces}, must be {at_ms} in place of {seen}"
+            f"{what} set the deadline {effect.at_ms} in place of {effect.replaces}, "
+            f"must be {at_ms} in place of {seen}"
         )
     follower.apply()
 
 
 def expire(follower: Follower, words: Words, reply: Reply) -> None:
-    """EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT with NX, XX, GT, LT (S10.2); a deadline that is not ahead hides the key at once."""
+    """EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT with NX, XX, GT, LT (S10.2).
+
+    A deadline that is not in the future hides the key at once.
+    """
     name = words[0].upper()
     at_ms = number(words[2]) * (1 if name[:1] == b"P" else 1000) + (
         0 if name.endswith(b"AT") else follower.clock_ms
@@ -173,7 +178,7 @@ def expire(follower: Follower, words: Words, reply: Reply) -> None:
 
 
 def persist(follower: Follower, words: Words, reply: Reply) -> None:
-    """PERSIST: an infinite deadline, where there is a finite one."""
+    """PERSIST: sets an infinite deadline if there is a finite one."""
     state = follower.existing(words[1])
     winner = None if state is None else state.winning_deadline()
     has_one = winner is not None and winner[1] != NEVER
@@ -182,7 +187,7 @@ def persist(follower: Follower, words: Words, reply: Reply) -> None:
         _deadline_must_be(follower, words[1], NEVER, "PERSIST")
 
 
-# -- groups ----------------------------------------------------------------------------------------------------------
+# -- groups
 
 
 def create_group(follower: Follower, words: Words, reply: Reply) -> None:
@@ -193,7 +198,7 @@ def create_group(follower: Follower, words: Words, reply: Reply) -> None:
     if state is None and b"MKSTREAM" not in [word.upper() for word in words[5:]]:
         raise Wrong(f"XGROUP CREATE: {readable(key)} does not exist")
     if state is not None and group in state.groups:
-        raise Wrong(f"XGROUP CREATE: {readable(group)} lives")
+        raise Wrong(f"XGROUP CREATE: {readable(group)} is live")
     clean_slate(follower, key)
     effect = follower.issued(fx.CreateGroup, key, "XGROUP CREATE")
     observes_all(follower, effect.vector, "CreateGroup")
@@ -215,11 +220,14 @@ def destroy_group(follower: Follower, words: Words, reply: Reply) -> None:
         follower.apply()
 
 
-# -- configuration ---------------------------------------------------------------------------------------------------
+# -- configuration
 
 
 def _configure(follower: Follower, key: bytes, options: Words, reply: Reply) -> None:
-    """A change replaces the configurations that it saw, and clears the pairs that it saw; no change replicates nothing (S9.4)."""
+    """A change replaces the configurations and clears the pairs that it observed (S9.4).
+
+    A command that changes nothing issues no effect.
+    """
     ok(reply, "XCFGSET")
     state = _must_exist(follower, key, "XCFGSET")
     current = configuration(follower, state)
@@ -238,7 +246,8 @@ def _configure(follower: Follower, key: bytes, options: Words, reply: Reply) -> 
         effect.replaces
     ) != seen:
         raise Wrong(
-            f"XCFGSET set {effect.duration_s}, {effect.maxsize} in place of {effect.replaces}, must replace {seen}"
+            f"XCFGSET set {effect.duration_s}, {effect.maxsize} in place of {effect.replaces}, "
+            f"must replace {seen}"
         )
     follower.apply()
 

@@ -1,4 +1,7 @@
-"""Every committed effect, and what its region had applied before it: from that follows which effects did not know of each other."""
+"""Every committed effect, and the vector that its region had applied before it.
+
+Two effects of different regions are concurrent iff neither vector covers the other effect.
+"""
 
 from __future__ import annotations
 
@@ -28,29 +31,44 @@ CLEARING: Final = "clearing"  # RemoveObserved with the deadlines: S10.5, S10.6
 CONFIGURE: Final = "configuration"
 
 KINDS: Final[dict[type, str]] = {
-    Add: ADD, fx.RemoveEntries: REMOVE, fx.Trim: TRIM, fx.Delete: DELETE, fx.Flush: FLUSH, fx.SetId: SET_ID, fx.CreateGroup: CREATE,
-    fx.DestroyGroup: DESTROY, fx.Acknowledge: ACKNOWLEDGE, fx.SetDeadline: DEADLINE, fx.Configure: CONFIGURE,
-}  # fmt: skip
+    Add: ADD,
+    fx.RemoveEntries: REMOVE,
+    fx.Trim: TRIM,
+    fx.Delete: DELETE,
+    fx.Flush: FLUSH,
+    fx.SetId: SET_ID,
+    fx.CreateGroup: CREATE,
+    fx.DestroyGroup: DESTROY,
+    fx.Acknowledge: ACKNOWLEDGE,
+    fx.SetDeadline: DEADLINE,
+    fx.Configure: CONFIGURE,
+}
 
 EVERY_KEY: Final = b""
-"""Under this FLUSHALL is found."""
+"""The key under which FLUSHALL is indexed."""
 _NEVER: Final = 1 << 62
 
 
 def kind_of(effect: Logged) -> str:
-    """One word for what an effect is."""
+    """The kind of an effect: one of the names above."""
     if isinstance(effect, fx.RemoveObserved):
         return CLEARING if effect.with_deadlines else EXPIRY
     return KINDS[type(effect)]
 
 
 class Steps:
-    """The steps in which one region issued effects, ascending; what a crash or a restore took back is written over."""
+    """The steps in which one region issued effects, in ascending order of counters.
+
+    Steps whose effects a crash or a restore lost are overwritten when their counters come again.
+    """
 
     def __init__(self) -> None:
-        self.last: list[int] = []  # the counter of the last effect of each step
-        self.vectors: list[Vector] = []  # what the region had applied before it
-        self.by_itself: list[bool] = []  # no command asked for it
+        # Of each step: the counter of its last effect.
+        self.last: list[int] = []
+        # Of each step: the vector that the region had applied before.
+        self.vectors: list[Vector] = []
+        # Of each step: whether the region issued the effects without a command.
+        self.by_itself: list[bool] = []
 
     def add(self, first: int, last: int, vector: Vector, by_itself: bool) -> None:
         if self.last and self.last[-1] >= first:
@@ -61,11 +79,11 @@ class Steps:
         self.by_itself.append(by_itself)
 
     def at(self, counter: int) -> int:
-        """The index of the step that issued an effect; it may be beyond the end."""
+        """The index of the step that issued an effect; the number of steps if none did."""
         return bisect_left(self.last, counter)
 
     def first_after(self, region: int, counter: int) -> int:
-        """The first counter of this region whose step had applied that effect of another one."""
+        """The first counter of this region whose step had applied effect `counter` of `region`."""
         index = bisect_left(self.vectors, counter, key=lambda vector: vector.get(region, 0))
         if index == len(self.last):
             return _NEVER
@@ -73,19 +91,21 @@ class Steps:
 
 
 class CausalPast:
-    """Effects by dot, by key and by kind. `index` fills the latter, once all effects are known."""
+    """Effects by dot, by key and by kind.
+
+    `index` builds the lookup by key and kind; call it once all effects are known.
+    """
 
     def __init__(self, regions: tuple[int, ...]) -> None:
         self.regions = regions
         self.steps = {region: Steps() for region in regions}
-        self.effects: dict[int, list[Optional[Logged]]] = {
-            region: [] for region in regions
-        }  # counter n at index n - 1
-        # key → kind → region → counters, ascending
+        # region_id → its effects; counter n at index n - 1, None where unknown.
+        self.effects: dict[int, list[Optional[Logged]]] = {region: [] for region in regions}
+        # key → kind → region_id → counters, ascending.
         self.by_key: dict[bytes, dict[str, dict[int, list[int]]]] = {}
 
     def take(self, region: int, first: int, effects: list[Logged]) -> None:
-        """Effects that are on their region's disk; after a restore a counter may come again."""
+        """Takes effects that are on their region's disk; a restored region may repeat counters."""
         known = self.effects[region]
         if len(known) >= first:
             del known[first - 1 :]
@@ -94,7 +114,7 @@ class CausalPast:
         known.extend(effects)
 
     def index(self, vector: Vector) -> None:
-        """Sorts the effects that `vector` covers, those that have met, by key and kind."""
+        """Indexes the effects that `vector` covers, those that have spread, by key and kind."""
         for region in self.regions:
             for counter, effect in enumerate(self.effects[region][: vector.get(region, 0)], 1):
                 if effect is None:
@@ -111,24 +131,27 @@ class CausalPast:
         return effect
 
     def before(self, dot: Dot) -> Vector:
-        """What its region had applied of others before it."""
+        """The vector that the region of the dot had applied before its step."""
         steps = self.steps[dot[0]]
         index = steps.at(dot[1])
         return steps.vectors[index] if index < len(steps.last) else {}
 
     def is_by_itself(self, dot: Dot) -> bool:
-        """Whether the region issued it without a command."""
+        """Whether the region issued the effect without a command."""
         steps = self.steps[dot[0]]
         index = steps.at(dot[1])
         return index < len(steps.last) and steps.by_itself[index]
 
     def dots(self, key: bytes, kind: str) -> list[Dot]:
-        """All of a kind on a key."""
+        """The dots of all effects of a kind on a key."""
         by_region = self.by_key.get(key, {}).get(kind, {})
         return [(region, counter) for region, counters in by_region.items() for counter in counters]
 
     def seen(self, dot: Dot, key: bytes, kind: str, vector: Vector) -> list[Dot]:
-        """Those of a kind on a key that `vector` covers, of the dot's own region those before it."""
+        """The effects of a kind on a key that `vector` covers.
+
+        Of the dot's own region, the effects before the dot count instead.
+        """
         found: list[Dot] = []
         for region, counters in self.by_key.get(key, {}).get(kind, {}).items():
             end = (
@@ -140,7 +163,7 @@ class CausalPast:
         return found
 
     def unaware(self, dot: Dot, key: bytes, kind: str) -> list[Dot]:
-        """Those of a kind on a key of which an effect did not know, nor they of it."""
+        """The effects of a kind on a key that are concurrent with the dot."""
         found: list[Dot] = []
         region, counter = dot
         before = self.before(dot)

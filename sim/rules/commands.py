@@ -1,4 +1,4 @@
-"""What clients ask and are answered, as far as it shows a rule at work."""
+"""The rules that commands and their replies show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anabranch.sim.rules.causal_past import CausalPast
 from anabranch.sim.rules.conflicts import Count, Rename
 
 Group = tuple[int, bytes, bytes]
-"""(region_id, key, group): a group's local state."""
+"""(region_id, key, group name): one group's local state in one region."""
 
 BLOCKING: Final = (
     b"XREAD",
@@ -40,32 +40,38 @@ _ERRORS: Final = (
 
 
 class Delivered:
-    """What a group handed out in one region: entry ID → the region's vector then; `pending`: what of it was not acknowledged there."""
+    """The entries that a group delivered in one region, as entry ID → the region's vector then."""
 
     def __init__(self) -> None:
         self.all: dict[int, Vector] = {}
+        # Of these, the entries that no XACK in this region named.
         self.pending: dict[int, Vector] = {}
+        # The highest ID delivered since the last SETID, CREATE, DESTROY or start.
         self.highest = 0
-        self.set_back: frozenset[int] = frozenset()  # delivered before a SETID
-        self.acks = 0  # XACKs since the last announcement
-        self.without_ack = False  # NOACK reads since the last announcement
+        # The IDs that were delivered before the last SETID.
+        self.set_back: frozenset[int] = frozenset()
+        # How many XACKs came since the last announcement.
+        self.acks = 0
+        # Whether a NOACK read came since the last announcement.
+        self.without_ack = False
 
 
 class Commands:
-    """Watches operations in the order of their execution. `own_pairs`: who added which idempotent pair."""
+    """Watches operations in the order of their execution and counts the rules they show."""
 
     def __init__(self, ask: Ask, count: Count) -> None:
         self.ask = ask
         self.count = count
         self.renames: list[Rename] = []
         self.groups: dict[Group, Delivered] = {}
-        self.histories: list[
-            tuple[bytes, list[int]]
-        ] = []  # key, IDs of reads of pending entries (S7.5)
-        self._modes: dict[int, int] = {}  # region → start in which its ID mode was changed
-        self._watches: dict[int, Vector] = {}  # number of a WATCH → the region's vector then
+        # (key, IDs) of reads of pending entries (S7.5).
+        self.histories: list[tuple[bytes, list[int]]] = []
+        # region_id → the start of its process in which its ID mode was changed.
+        self._modes: dict[int, int] = {}
+        # Number of a WATCH → the region's vector then.
+        self._watches: dict[int, Vector] = {}
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def executed(self, operation: Operation) -> None:
         """A region has computed a reply."""
@@ -83,7 +89,7 @@ class Commands:
                 judge(self, operation, argv, reply)
 
     def answered(self, operation: Operation) -> None:
-        """The client has it."""
+        """The client has the reply."""
         if operation.answered_ms != operation.at_ms:
             if operation.argv[0].upper() in _OF_DISK:
                 self.count("rule:S2.4")
@@ -91,7 +97,7 @@ class Commands:
                 self.count("rule:S13.2")
 
     def began(self, region: int) -> None:
-        """What the region's groups had handed out last may be lost."""
+        """A process has started: the group state of its last run may be lost."""
         for place, delivered in self.groups.items():
             if place[0] == region:
                 delivered.highest = 0
@@ -109,7 +115,7 @@ class Commands:
             delivered.acks = 0
             delivered.without_ack = False
 
-    # -- by command --------------------------------------------------------------------------------------------------
+    # -- by command
 
     def _refused(self, operation: Operation, message: str) -> None:
         for beginning, name in _ERRORS:
@@ -134,7 +140,7 @@ class Commands:
         self._watches[operation.number] = operation.after
 
     def _watched(self, operation: Operation) -> None:
-        """EXEC did nothing, because of what came from other regions alone (S10.7)."""
+        """EXEC did not run, and only effects of other regions were applied since WATCH (S10.7)."""
         vector = (
             self._watches.get(operation.watched[0], operation.before)
             if operation.watched
@@ -172,7 +178,7 @@ class Commands:
             self.count("rule:S4.1")
 
     def _explicit_id(self, operation: Operation) -> None:
-        """An ID of the client's, taken or refused by a mode that was changed while the region ran."""
+        """A mode that was changed while the region ran took or refused an ID given by a client."""
         if self._modes.get(operation.region) == operation.start:
             self.count("rule:S4.4")
 
@@ -181,7 +187,7 @@ class Commands:
             self._modes[operation.region] = operation.start
 
     def _trim(self, operation: Operation, argv: Words, reply: Reply) -> None:
-        """ACKED that left more than was asked for (S5.3)."""
+        """Counts a trim with ACKED that left more entries than its threshold (S5.3)."""
         if b"ACKED" not in argv or b"~" in argv or b"LIMIT" in argv or argv[2] != b"MAXLEN":
             return
         threshold = argv[4] if argv[3] == b"=" else argv[3]
@@ -196,7 +202,7 @@ class Commands:
                 Rename((operation.region, first), argv[1], argv[2], last - first + 1)
             )
 
-    # -- reading -----------------------------------------------------------------------------------------------------
+    # -- reading
 
     def _range(self, operation: Operation, argv: Words, reply: Reply) -> None:
         if not isinstance(reply, list) or not reply:
@@ -269,7 +275,7 @@ class Commands:
             delivered.set_back = frozenset(delivered.all) if goes_back else frozenset()
 
     def _pending(self, operation: Operation, argv: Words, reply: Reply) -> None:
-        """XPENDING with a range: the count stands last, or before the consumer."""
+        """XPENDING with a range: the count is the last word, or stands before the consumer."""
         if len(argv) > 5 and isinstance(reply, list):
             count = argv[7 if argv[3] == b"IDLE" else 5]
             if len(reply) > int(count):
@@ -285,11 +291,12 @@ class Commands:
             if told[b"lag"] and told[b"last-delivered-id"] != b"0-0":
                 self.count("rule:S7.6")
 
-    # -- at the end --------------------------------------------------------------------------------------------------
+    # -- at the end
 
     def conclude(self, past: CausalPast, final: Vector) -> None:
-        """What needs all effects."""
-        ids: dict[bytes, dict[int, set[int]]] = {}  # key → entry ID → regions that added it
+        """Counts the rules that need all effects of the run."""
+        # key → entry ID → the regions that added it.
+        ids: dict[bytes, dict[int, set[int]]] = {}
         for key in past.by_key:
             for dot in past.dots(key, p.ADD):
                 add = past.at(dot)
@@ -309,7 +316,10 @@ class Commands:
     def _ended(
         self, past: CausalPast, final: Vector, key: bytes, group: bytes, delivered: Delivered
     ) -> None:
-        """A destroy came that the region had not applied when it delivered: no create that it delivered under has lived on."""
+        """Counts destroys that reached a region after its group had delivered (S6.5).
+
+        By delete-wins, such a destroy killed every create under which the group had delivered.
+        """
         earliest = next(iter(delivered.all.values()))
         for dot in _destroys(past, key, group):
             if earliest.get(dot[0], 0) < dot[1] <= final.get(dot[0], 0):
@@ -318,7 +328,7 @@ class Commands:
     def _taken_over(
         self, past: CausalPast, region: int, key: bytes, group: bytes, delivered: Delivered
     ) -> None:
-        """An announcement of another region took entries that were pending here."""
+        """Counts an announcement of another region that acknowledged entries pending here."""
         if not delivered.pending:
             return
         for dot in past.dots(key, p.ACKNOWLEDGE):
@@ -343,7 +353,7 @@ def _id(text: bytes) -> int:
 
 
 def entries_of(reply: Reply) -> list[tuple[bytes, list[int]]]:
-    """(key, entry IDs) of what XREAD and XREADGROUP answer."""
+    """(key, entry IDs) of each stream in a reply of XREAD or XREADGROUP."""
     flat: Optional[Iterable[Reply]] = reply if isinstance(reply, list) else None
     if isinstance(reply, MapReply):
         flat = [list(pair) for pair in zip(reply.flat[::2], reply.flat[1::2], strict=True)]
@@ -360,7 +370,7 @@ def entries_of(reply: Reply) -> list[tuple[bytes, list[int]]]:
 
 
 def _destroys(past: CausalPast, key: bytes, group: bytes) -> list[tuple[int, int]]:
-    """What ends the groups of a name."""
+    """The dots of all effects that destroy groups of a name."""
     named = [
         dot for dot in past.dots(key, p.DESTROY) if getattr(past.at(dot), "group", b"") == group
     ]
@@ -368,7 +378,7 @@ def _destroys(past: CausalPast, key: bytes, group: bytes) -> list[tuple[int, int
 
 
 def _covered(past: CausalPast, effect: fx.Acknowledge) -> Iterable[Add]:
-    """The entries in an announcement's spans."""
+    """The entries that an announcement's spans contain."""
     for region, spans in effect.spans.items():
         for counter in past.by_key[effect.key].get(p.ADD, {}).get(region, ()):
             if spans.contains(counter):

@@ -1,4 +1,4 @@
-"""Conflicts: effects of two regions that met without having seen each other, by kind; and the rules that such meetings exercise."""
+"""Conflicts by kind: concurrent effects of two regions; and the rules that they exercise."""
 
 from __future__ import annotations
 
@@ -17,15 +17,35 @@ Count = Callable[[str], None]
 """Counts one occurrence under a name: `rule:S6.1`, `conflict:create and destroy`."""
 
 CONFLICTS: Final = (
-    "add and XDEL of its ID", "add and trim", "add and DEL", "add and FLUSHALL", "add and expiry", "add and RENAME",
-    "one entry removed twice", "create and destroy", "create and DEL", "create and FLUSHALL", "create and create", "XSETID and add",
-    "XSETID and DEL", "one ID twice", "one pair twice", "deadline and deadline", "deadline and expiry", "RENAME and RENAME",
-    "configuration and configuration", "configuration and idempotent add", "one entry acknowledged twice",
-)  # fmt: skip
+    "add and XDEL of its ID",
+    "add and trim",
+    "add and DEL",
+    "add and FLUSHALL",
+    "add and expiry",
+    "add and RENAME",
+    "one entry removed twice",
+    "create and destroy",
+    "create and DEL",
+    "create and FLUSHALL",
+    "create and create",
+    "XSETID and add",
+    "XSETID and DEL",
+    "one ID twice",
+    "one pair twice",
+    "deadline and deadline",
+    "deadline and expiry",
+    "RENAME and RENAME",
+    "configuration and configuration",
+    "configuration and idempotent add",
+    "one entry acknowledged twice",
+)
 
 
 class Rename:
-    """A RENAME that took place: `dot` is that of its first effect, the DEL of the source."""
+    """A RENAME that was executed. `dot` is that of its first effect, the DEL of the source.
+
+    `effects` is the number of its effects.
+    """
 
     def __init__(self, dot: Dot, source: bytes, target: bytes, effects: int) -> None:
         self.dot = dot
@@ -35,7 +55,7 @@ class Rename:
 
 
 class Conflicts:
-    """Looks for all of them, once, when all effects are known."""
+    """Counts all conflicts of a run, once, when all effects are known."""
 
     def __init__(self, past: CausalPast, renames: list[Rename], count: Count) -> None:
         self.past = past
@@ -57,16 +77,16 @@ class Conflicts:
             self._rename(rename)
 
     def _met(self, dot: Dot, key: bytes, kind: str, name: str) -> list[Dot]:
-        """Counts once for an effect that met effects of a kind; those."""
+        """Counts one conflict if effects of a kind are concurrent with the dot; returns them."""
         found = self.past.unaware(dot, key, kind)
         if found:
             self.count("conflict:" + name)
         return found
 
-    # -- entries -----------------------------------------------------------------------------------------------------
+    # -- entries
 
     def _adds(self, key: bytes) -> None:
-        """Adds of one ID, and adds of one pair."""
+        """Counts concurrent adds of one ID, and concurrent adds of one pair."""
         by_id: dict[int, list[Dot]] = {}
         by_pair: dict[tuple[bytes, bytes], list[Dot]] = {}
         for dot in self.past.dots(key, p.ADD):
@@ -145,7 +165,7 @@ class Conflicts:
             self.count("rule:S3.3")
 
     def _has_deadline(self, key: bytes, dot: Dot, vector: Vector) -> bool:
-        """Whether a deadline was in force at that moment, PERSIST's infinite one included."""
+        """Whether a deadline was in force before the dot, an infinite one (PERSIST) included."""
         live = self.past.seen(dot, key, p.DEADLINE, vector)
         if not live:
             return False
@@ -183,7 +203,7 @@ class Conflicts:
         return add.entry_id
 
     def _highest_id(self, key: bytes, vector: Vector) -> int:
-        """The highest of the IDs that each region had added last, of what `vector` covers; 0 without."""
+        """The highest of the last IDs that each region had added within `vector`; 0 without any."""
         highest = 0
         for region, counters in self.past.by_key[key].get(p.ADD, {}).items():
             place = bisect_right(counters, vector.get(region, 0))
@@ -191,7 +211,7 @@ class Conflicts:
                 highest = max(highest, self._id((region, counters[place - 1])))
         return highest
 
-    # -- groups ------------------------------------------------------------------------------------------------------
+    # -- groups
 
     def _destroy(self, key: bytes, dot: Dot) -> None:
         effect = self.past.at(dot)
@@ -201,7 +221,7 @@ class Conflicts:
             self.count("rule:S6.1")
 
     def _creates(self, dot: Dot, key: bytes, group: bytes) -> list[fx.CreateGroup]:
-        """The creates of a name that met an effect."""
+        """The creates of a name that are concurrent with the dot."""
         effects = [self.past.at(other) for other in self.past.unaware(dot, key, p.CREATE)]
         return [
             effect
@@ -222,7 +242,7 @@ class Conflicts:
             self.count("rule:S6.4")
 
     def _comes_below(self, key: bytes, vector: Vector) -> bool:
-        """Whether an entry that `vector` does not cover has an ID that is not above all that it covers."""
+        """Whether an entry beyond `vector` has an ID not above the highest ID within `vector`."""
         highest = self._highest_id(key, vector)
         for region, counters in self.past.by_key[key].get(p.ADD, {}).items():
             place = bisect_right(counters, vector.get(region, 0))
@@ -251,7 +271,7 @@ class Conflicts:
             ):
                 self.count("conflict:one entry acknowledged twice")
 
-    # -- deadlines, configuration ------------------------------------------------------------------------------------
+    # -- deadlines, configuration
 
     def _deadline(self, key: bytes, dot: Dot) -> None:
         if any(other < dot for other in self.past.unaware(dot, key, p.DEADLINE)):
@@ -274,12 +294,12 @@ class Conflicts:
         if self._met(dot, key, p.PAIR, "configuration and idempotent add") or twins:
             self.count("rule:S9.4")
 
-    # -- RENAME ------------------------------------------------------------------------------------------------------
+    # -- RENAME
 
     def _rename(self, rename: Rename) -> None:
         effects = self.past.effects[rename.dot[0]]
         if rename.dot[1] > len(effects) or not isinstance(effects[rename.dot[1] - 1], fx.Delete):
-            return  # a crash took it
+            return  # a crash lost the RENAME
         if rename.effects > 2:
             self.count("rule:S10.1")
         self._met(rename.dot, rename.source, p.ADD, "add and RENAME")
@@ -297,7 +317,7 @@ def _start(create: fx.CreateGroup) -> tuple[int, tuple[Dot, ...]]:
 
 
 def _overlap(one: fx.Acknowledge, other: fx.Acknowledge) -> bool:
-    """Whether both announce an entry."""
+    """Whether both announcements acknowledge a common entry."""
     return any(
         region in other.spans and spans.minus(other.spans[region]).ends != spans.ends
         for region, spans in one.spans.items()

@@ -1,4 +1,4 @@
-"""What only a look into a region tells: how entries lie in nodes, what was collected, what a start found, which life it lives."""
+"""The rules that show only inside a region's engine: nodes, collection, starts, and lives."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ from anabranch.sim.rules.conflicts import Count
 
 
 class Internals:
-    """Looks into engines, and never changes them."""
+    """Reads engines without changing them."""
 
     def __init__(self, count: Count) -> None:
         self.count = count
-        self._lives: dict[int, int] = {}  # the life in which a region's process began
+        # region_id → the life in which its process began, or the last one seen since.
+        self._lives: dict[int, int] = {}
         self._recovering: set[int] = set()
         self._relayed = False
-        self.gone: dict[int, Vector] = {}  # region gone for good → what it had on its disk
+        # Region lost for good → the vector on its disk.
+        self.gone: dict[int, Vector] = {}
 
-    # -- while it goes on --------------------------------------------------------------------------------------------
+    # -- during the run
 
     def began(self, event: Began, engine: Engine, clock_ms: int) -> None:
-        """A process has loaded what is on its disk."""
+        """A process has loaded its disk."""
         self._lives[event.region] = event.life
         if event.life > clock_ms:
             self.count("rule:S1.3")
@@ -37,7 +39,7 @@ class Internals:
             self.count("rule:S13.1")
 
     def lived(self, region: int, engine: Engine) -> None:
-        """Whether its life or its state is another than it was."""
+        """Counts a change of the region's life (S1.3) and the end of a recovery (S13.7)."""
         lifecycle = engine.state.lifecycle
         if lifecycle.life != self._lives.get(region, lifecycle.life):
             self._lives[region] = lifecycle.life
@@ -49,7 +51,7 @@ class Internals:
             self.count("rule:S13.7")
 
     def moved(self, event: Moved, engine: Engine) -> None:
-        """Blocks came, or a snapshot: they are in rows that wait for a commit."""
+        """Blocks or a snapshot came; their rows wait for a commit in the journal."""
         if event.how == "join":
             self.count("rule:S11.2")
             for row in reversed(engine.state.journal.rows):
@@ -65,7 +67,7 @@ class Internals:
                     break
 
     def removed(self, effect: fx.RemoveEntries, engine: Engine) -> None:
-        """Entries were removed, not long ago."""
+        """A commit holds this removal of entries."""
         stream = engine.keyspace.keys.get(effect.key)
         for region, counter in effect.dots if stream is not None else ():
             log = stream.logs.get(region) if stream is not None else None
@@ -73,7 +75,7 @@ class Internals:
                 self.count("rule:S12.2")
 
     def look(self, engine: Engine) -> None:
-        """Now and then: keys that exist without entries."""
+        """Counts keys that exist without entries (S3.1); called now and then."""
         for key in sorted(engine.keyspace.keys):
             stream = engine.keyspace.keys[key]
             if (
@@ -83,10 +85,10 @@ class Internals:
             ):
                 self.count("rule:S3.1")
 
-    # -- at the end --------------------------------------------------------------------------------------------------
+    # -- at the end
 
     def conclude(self, past: CausalPast, engines: dict[int, Engine]) -> None:
-        """What the regions hold when all is over."""
+        """Counts the rules that the final state of the regions shows."""
         for region in sorted(engines):
             self._nodes(engines[region])
             self._collected(past, engines[region])
@@ -99,7 +101,7 @@ class Internals:
                 self.count("rule:S12.1")
 
     def _collected(self, past: CausalPast, engine: Engine) -> None:
-        """Tombstones that were made and are no more (S6.2)."""
+        """Counts tombstones that were issued and are collected by now (S6.2)."""
         vector: Vector = engine.vector
         for key in past.by_key:
             stream = engine.keyspace.keys.get(key)
@@ -114,7 +116,7 @@ class Internals:
                     self.count("rule:S6.2")
 
     def _goes_on_without(self, engine: Engine) -> None:
-        """What the lost never had is known to be on every disk (S1.1)."""
+        """Counts effects that count as stable although a lost region never had them (S1.1)."""
         for lost, had in self.gone.items():
             if engine.members[lost].lost and any(
                 counter > had.get(region, 0)
@@ -123,7 +125,7 @@ class Internals:
                 self.count("rule:S1.1")
 
     def _alike(self, engines: dict[int, Engine]) -> None:
-        """The same bytes in two regions' nodes (S12.3), other statistics of the same entries (S3.4)."""
+        """Counts equal bytes in two regions' nodes (S12.3) and unequal statistics (S3.4)."""
         regions = sorted(engines)
         for one, other in pairwise(regions):
             keys = engines[other].keyspace.keys
@@ -139,13 +141,13 @@ class Internals:
 
 
 def _differ(one: Vector, other: Vector) -> bool:
-    """Whether each holds something that the other lacks."""
+    """Whether each vector covers an effect that the other lacks."""
     ahead = any(counter > other.get(region, 0) for region, counter in one.items())
     return ahead and any(counter > one.get(region, 0) for region, counter in other.items())
 
 
 def _was_rewritten(log: RegionLog, counter: int) -> bool:
-    """Whether a node spans a removed entry's counter, and does not hold it, not even marked as deleted (S12.2)."""
+    """Whether a node spans a removed entry's counter but does not even hold its mark (S12.2)."""
     index = log.rax.index_by_counter(counter)
     if index < 0 or log.rax.nodes[index].last_counter < counter:
         return False

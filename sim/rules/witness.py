@@ -1,4 +1,8 @@
-"""The observer that counts rules and conflicts. It watches as a judge does, and never fails; what it finds lands in the run's counters."""
+"""The observer that counts rules and conflicts.
+
+It receives the history as a judge does, but reports no violations; its counts go into the run's
+counters.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +29,15 @@ from anabranch.sim.rules.internals import Internals
 from anabranch.sim.rules.table import FROM_COUNTERS
 from anabranch.sim.world.world import World
 
-_LOOK_EVERY: Final = 8  # so many moments at which the world is shown
+# `shown` is called often; the engines are looked into at every eighth call.
+_LOOK_EVERY: Final = 8
 
 
 class Witness(Checker):
-    """`counters`: rule:… and conflict:… → how often. Without a world (`watch`) it sees only what judges see."""
+    """`counters`: `rule:…` and `conflict:…` → how often.
+
+    Without a world (`watch`) it sees only the history, as judges do.
+    """
 
     name = "rules"
 
@@ -40,19 +48,18 @@ class Witness(Checker):
         self.commands = Commands(setup.ask, self.count)
         self.inside = Internals(self.count)
         self.world: World | None = None
-        self._issued = dict.fromkeys(
-            setup.regions, 0
-        )  # the highest counter that each region is known to have given
+        # region_id → the highest counter that its steps have issued, on disk or not.
+        self._issued = dict.fromkeys(setup.regions, 0)
         self._looks = 0
 
     def watch(self, world: World) -> None:
-        """Gives it a world to look into."""
+        """Gives the observer a world whose engines it may read."""
         self.world = world
 
     def count(self, name: str) -> None:
         self.counters[name] = self.counters.get(name, 0) + 1
 
-    # -- processes ---------------------------------------------------------------------------------------------------
+    # -- processes
 
     def began(self, event: Began) -> None:
         own = event.vector.get(event.region, 0)
@@ -73,7 +80,7 @@ class Witness(Checker):
             if engine.keyspace.late_arrivals:
                 self.count("rule:S7.2")
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def executed(self, operation: Operation) -> None:
         if not operation.waited:
@@ -92,9 +99,8 @@ class Witness(Checker):
         if last >= first:
             self._issued[region] = max(self._issued[region], last)
             known = self.past.steps[region].last
-            if (
-                not known or known[-1] < last or event.how in ("tick", "waited")
-            ):  # else its own effects have come back
+            if not known or known[-1] < last or event.how in ("tick", "waited"):
+                # Otherwise the region's own effects came back from peers.
                 self.past.steps[region].add(first, last, event.after, event.how != "waited")
         if self.world is not None:
             self.inside.moved(event, self.world.regions[region].engine)
@@ -127,10 +133,10 @@ class Witness(Checker):
             for region in shown:
                 self.inside.look(self.world.regions[region].engine)
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- the end
 
     def finish(self, end: End) -> None:
-        """All effects are known, and where they have got to."""
+        """Counts the rules that need all effects and the final vector."""
         final: Vector = {}
         for one in end.shown.values():
             for region, counter in one.vector.items():
@@ -145,7 +151,7 @@ class Witness(Checker):
             )
 
     def counted(self, counters: dict[str, int]) -> dict[str, int]:
-        """`rule:…` and `conflict:…`, with what the world's counters witness besides."""
+        """`counters`, and the rules whose witness is a counter of the world."""
         result = dict(self.counters)
         for rule, names in FROM_COUNTERS.items():
             times = sum(counters.get(name, 0) for name in names)

@@ -1,9 +1,27 @@
-"""Scenario files: Markdown tables of what each region is told and must answer (DESIGN, "scenario"; docs/scenarios.md).
+"""Scenario files: Markdown tables of commands for each region and the replies that they expect.
 
-Read in this order: `model` (a parsed scenario, as values), `expectation` (what a reply is compared with), `trouble`, `cells`, `header` and
-`parser` (text to model), `shape` (replies to what a table writes of them), `cluster` (what a scenario runs on), `runner` (the model
-against a cluster); then `virtual`, which runs it in the simulator's world; `wire`, `processes`, `outages` and `live`, which run it
-against real regions; `running`, which does so with files; last `recording` and `writing`: a run of the simulator told as a file.
+The format is described in docs/scenarios.md.
+
+Reading order:
+
+- `expectation`: the expected replies, and whether a reply is as expected.
+- `model`: a parsed scenario as values.
+- `fault_cells`: faults as a cell writes them.
+- `cells`: the text of one cell as tokens.
+- `header`: the header of a file.
+- `parser`: Markdown text to a scenario.
+- `shape`: replies in the form in which tables write them.
+- `cluster`: the interface of the clusters on which scenarios run.
+- `runner`: runs a scenario on a cluster and compares the replies.
+- `virtual`: a cluster in the simulator's world, in virtual time.
+- `wire`: a small blocking RESP2 client.
+- `processes`: regions as processes on this machine.
+- `outages`: kills, restarts and pauses of these processes.
+- `live`: a cluster of real regions, over TCP.
+- `running`: runs files and directories, in virtual time or on live regions.
+- `recording`: records what the clients of a simulated run sent.
+- `writing`: writes a simulated run as a scenario file.
+- `__main__`: runs scenario files without the command line of anabranch.
 """
 
 from __future__ import annotations
@@ -15,8 +33,8 @@ from collections.abc import Sequence
 def main(paths: Sequence[str], addresses: Sequence[str] | None = None, live: bool = False) -> int:
     """Runs files and directories, prints each outcome, and returns an exit status: 0 if all passed.
 
-    They run in virtual time, or `live`: on regions started for the purpose, or on those at `addresses` (HOST:PORT of every region of an
-    existing, empty cluster).
+    The scenarios run in virtual time; with `live`, on regions started for the purpose; with
+    `addresses` (HOST:PORT of every region), on an existing, empty cluster.
     """
     from anabranch.sim.scenario.cluster import ClusterError
     from anabranch.sim.scenario.running import Outcome, run, run_virtually

@@ -1,4 +1,7 @@
-"""`python -m sim.scenario [--at HOST:PORT …] PATH…`: scenarios without the command line of anabranch."""
+"""Runs scenarios without the command line of anabranch.
+
+`python -m sim.scenario [--at HOST:PORT …] PATH…`
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The text of one cell: commands in backticks, arrows, labels of clients, faults, and the directives Sync, Cut, Heal and wait.
+"""The text of one cell as tokens.
 
-A cell is scanned once, left to right, into `Token`s; what is none of them is an error that shows the text.
+A cell holds commands in backticks, arrows, labels of clients, faults, and the directives Sync, Cut,
+Heal and wait. It is scanned once, left to right, into `Token`s; any other text is an error that
+shows the text.
 """
 
 from __future__ import annotations
@@ -35,21 +37,21 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
 @dataclass(frozen=True)
 class Command:
-    """What a region is told."""
+    """A command to the cell's region."""
 
     argv: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """What it must answer; None: it must not answer yet, ``(blocked)``."""
+    """The expected reply; None for ``(blocked)``: the command must not answer yet."""
 
     expected: Expectation | None
 
 
 @dataclass(frozen=True)
 class Directive:
-    """``sync``, ``cut`` or ``heal``; `effects` by the name that the cell writes."""
+    """``sync``, ``cut`` or ``heal``; `effects` by the names that the cell uses."""
 
     kind: str
     effects: tuple[tuple[str, int], ...] = ()
@@ -64,7 +66,10 @@ class Pause:
 
 @dataclass(frozen=True)
 class Label:
-    """``3:``, who speaks from here to the next label or the cell's end; 0 is the region's own client."""
+    """``3:``: the client that sends what follows, up to the next label or the cell's end.
+
+    Client 0 is the region's own client.
+    """
 
     client: int
 
@@ -78,7 +83,7 @@ Token = Command | Arrow | Directive | Pause | Label | Leave | CellFault
 
 
 def tokens_of(cell: str) -> list[Token]:
-    """What a cell says, in order; ValueError tells what is wrong with it."""
+    """The tokens of a cell, in order; ValueError says what is wrong with the text."""
     bare = _EMPHASIS.sub("", cell).strip("*_ ")
     directive = _DIRECTIVE.fullmatch(bare)
     if directive is not None:
@@ -96,7 +101,7 @@ def tokens_of(cell: str) -> list[Token]:
 
 
 def _next(rest: str) -> tuple[Token | None, str]:
-    """The first token (None: a line break, emphasis) and what follows it."""
+    """The first token (None for a line break or emphasis), and the text behind it."""
     for skipped in (_BREAK.match(rest), re.match(r"[\s*_]+|[.;,]\s", rest)):
         if skipped is not None:
             return None, rest[skipped.end() :]
@@ -119,7 +124,8 @@ def _next(rest: str) -> tuple[Token | None, str]:
     if leave is not None:
         return Leave(), rest[leave.end() :]
     raise ValueError(
-        f"text outside backticks that is neither an arrow, a label, Sync, Cut, Heal, wait, hang up nor a fault: '{rest}'"
+        "text outside backticks that is neither an arrow, a label, Sync, Cut, Heal, wait, hang up"
+        f" nor a fault: '{rest}'"
     )
 
 
@@ -133,7 +139,7 @@ def _arrow(rest: str) -> tuple[Token, str]:
         written, rest = rest[:stop], rest[stop:]
     written = written.strip().removesuffix("**").strip()
     if not written:
-        raise ValueError("an arrow without what must be returned")
+        raise ValueError("an arrow without an expected reply")
     return Arrow(None if written == "(blocked)" else expectation_of(written)), rest
 
 
@@ -148,7 +154,10 @@ def _effects(kind: str, written: str) -> tuple[tuple[str, int], ...]:
 
 
 def words_of(line: str) -> tuple[bytes, ...]:
-    """A command line as redis-cli splits it: double quotes take ``\\n``, ``\\"`` and ``\\xHH``, single quotes only ``\\'``."""
+    """Splits a command line as redis-cli does.
+
+    Double quotes take ``\\n``, ``\\"`` and ``\\xHH``, single quotes only ``\\'``.
+    """
     words: list[bytes] = []
     at = 0
     while True:
@@ -195,15 +204,15 @@ def _escaped(line: str, at: int, quote: str) -> tuple[bytes, int]:
 
 
 def expectation_of(written: str) -> Expectation:
-    """What stands after an arrow; ValueError tells what is wrong with it."""
+    """The expected reply behind an arrow; ValueError says what is wrong with the text."""
     expected, rest = _expectation(written, "")
     if rest.strip():
-        raise ValueError(f"'{rest.strip()}' follows what must be returned in '{written}'")
+        raise ValueError(f"'{rest.strip()}' follows the expected reply in '{written}'")
     return expected
 
 
 def _expectation(written: str, ends: str) -> tuple[Expectation, str]:
-    """One expectation, up to a character of `ends`, and what follows it."""
+    """One expected reply, up to a character of `ends`, and the text behind it."""
     written = written.lstrip()
     if written[:1] in ("[", "{"):
         return _items(written)
@@ -232,7 +241,7 @@ def _items(written: str) -> tuple[Expectation, str]:
 
 
 def _map_fields(items: Sequence[Expectation]) -> tuple[Expectation, ...]:
-    """``[length=1, groups=0]`` names fields of a map: one row without a name."""
+    """Joins fields of a map, such as ``[length=1, groups=0]``, into one row without a name."""
     nameless = [item for item in items if isinstance(item, Word) and not item.text and item.fields]
     if nameless and len(nameless) == len(items):
         return (Word("", tuple(pair for item in nameless for pair in item.fields)),)
@@ -241,7 +250,7 @@ def _map_fields(items: Sequence[Expectation]) -> tuple[Expectation, ...]:
 
 def _scalar(written: str) -> Expectation:
     if not written:
-        raise ValueError("an empty item in what must be returned")
+        raise ValueError("an empty item in the expected reply")
     if written in ("…", "..."):
         return Anything()
     if written in ("nil", "(nil)"):

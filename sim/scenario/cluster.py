@@ -1,4 +1,4 @@
-"""What a scenario runs on: real regions (`live`) or simulated ones (`virtual`). The runner knows no more of them than this."""
+"""The interface of a scenario's cluster: real regions (`live`) or simulated ones (`virtual`)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from anabranch.sim.scenario.shape import Reply
 
 
 class ClusterError(Exception):
-    """The cluster cannot do what a scenario needs: a region died, a link did not open, nothing answers."""
+    """The cluster cannot run a scenario: a region died, a link did not open, no answer came."""
 
 
 class Ticket:
-    """A command on its way, and what has become of it.
+    """A command that was sent, and its fate.
 
-    `reply` counts once `has_reply` is set; `is_open` until the client has it, or knows that it never will: it was `refused` (the region
-    could not be reached), or `lost` with the connection. A lost command may have a reply all the same, if somebody looked on.
+    `is_open` until the client has the reply, or knows that it never will: the command was `refused`
+    (the region could not be reached), or is `lost` with the connection. `reply` counts once
+    `has_reply` is set; in the simulator a lost command may have a reply, too.
     """
 
     __slots__ = ("has_reply", "is_open", "lost", "refused", "reply")
@@ -31,75 +32,82 @@ class Ticket:
         self.refused = False
 
     def computed(self, reply: Reply) -> None:
-        """This is the reply; its client may not have it yet."""
+        """The region has computed this reply; its client may not have it yet."""
         self.reply = reply
         self.has_reply = True
 
     def answered(self) -> None:
-        """The client has it."""
+        """The client has the reply."""
         self.is_open = False
 
     def lose(self) -> None:
-        """The client will never have it."""
+        """The client will never have the reply."""
         if self.is_open:
             self.is_open = False
             self.lost = True
 
     def refuse(self) -> None:
-        """It was never sent."""
+        """The command was never sent."""
         self.is_open = False
         self.refused = True
 
 
 class ScenarioCluster(Protocol):
-    """Regions by region_id. A client has one connection: MULTI, WATCH and BLOCK work. It moves when it speaks to another region.
+    """Regions by region_id, and clients by label; label 0 is each region's own client.
 
-    Clients are known by their labels; 0 is the region's own, one for each.
+    A client has one connection, so MULTI, WATCH and BLOCK work. It reconnects when it sends a
+    command to another region.
     """
 
     def prepare(self, scenario: Scenario) -> None:
-        """Leaves regions that hold nothing, with the scenario's mode and settings, and its links closed, or open. Time begins here."""
+        """Empties the regions and applies the scenario's mode, settings and links; time begins."""
 
     def post(
         self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool
     ) -> list[Ticket]:
-        """Sends commands, in one go. A region that cannot be reached is waited for; what is to be sent `at_once`, it refuses."""
+        """Sends commands together.
+
+        Waits for a region that cannot be reached; with `at_once` the commands are refused instead.
+        """
 
     def settle(self, ticket: Ticket) -> None:
-        """Waits until the ticket is not open any more, within patience."""
+        """Waits until the ticket is closed, within the cluster's patience."""
 
     def is_blocked(self, ticket: Ticket) -> bool:
-        """Whether the command is still without a reply after a moment."""
+        """Whether the command has no reply after a short wait."""
 
     def gather(self, wanted: Sequence[Ticket]) -> None:
-        """Takes in what has been answered; where time is real, waits a moment for those that are wanted."""
+        """Reads the replies that are there; a live cluster waits a moment for those of `wanted`."""
 
     def hang_up(self, region: int, client: int) -> None:
         """Closes a client's connection."""
 
     def strike(self, fault: Fault) -> None:
-        """A fault begins now; states end by themselves after their duration."""
+        """Begins a fault now; a state ends by itself after its duration."""
 
     def open_links(self, links: Iterable[Link], waits: bool) -> None:
-        """Opens them; if it `waits`, returns when each receives."""
+        """Opens links; with `waits`, returns when each of them receives."""
 
     def close_links(self, links: Iterable[Link]) -> None:
-        """Closes them; nothing more comes over them once this has returned."""
+        """Closes links; they carry nothing after this has returned."""
 
     def sync(self, regions: Sequence[int]) -> bool:
-        """`CRDT.SYNC` in each at once: True when all answered 1."""
+        """Sends `CRDT.SYNC` to all at once; whether all answered 1."""
 
     def vectors(self, regions: Sequence[int]) -> dict[int, dict[int, int]]:
-        """Per region, its version vector."""
+        """region_id → version vector."""
 
     def links(self, regions: Sequence[int]) -> dict[int, dict[int, str]]:
-        """Per region, the state of each link by which it receives, as `CRDT.PEERS` says."""
+        """region_id → peer → state of the link by which the region receives, as in `CRDT.PEERS`."""
 
     def sleep(self, duration_ms: int) -> None:
         """Lets time pass in all regions."""
 
     def until(self, at_ms: int) -> None:
-        """Lets time pass until so long after the beginning; nothing that happens at that time itself has happened yet."""
+        """Lets time pass until `at_ms` after the beginning, before the events of that moment."""
 
     def conclude(self, judged: bool) -> list[tuple[str, str]]:
-        """The end: (judge, what it found). If it is `judged`, after faults have ended and all regions have come to hold the same."""
+        """Ends the run; returns (judge, violation) pairs.
+
+        With `judged`, faults end first and all regions must converge.
+        """

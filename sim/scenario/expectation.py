@@ -1,7 +1,8 @@
-"""What a table writes after an arrow, and whether a reply is that.
+"""Expected replies, as a table writes them after an arrow, and their comparison with replies.
 
-Written IDs that stand for ``*`` are bound at their first use to an ID that a region generated (`Bindings`). A reply comes here in its
-*shape* (`sim.scenario.shape`): rows by name, so that a stream entry is compared by its ID and a group by its name.
+A written ID that stands for ``*`` is bound at its first use to an ID that a region generated
+(`Bindings`). A reply is compared in its *shape* (`sim.scenario.shape`): rows by name, so that a
+stream entry is compared by its ID and a group by its name.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ class ErrorText:
 
 @dataclass(frozen=True)
 class Row:
-    """Something that a table calls by name: an entry, a pending entry, a group, a consumer, or a map (its name is empty)."""
+    """An element that a table names: an entry, a pending entry, a group or a consumer.
+
+    A map is a row, too; its name is empty.
+    """
 
     name: str
     fields: tuple[tuple[str, str], ...] = ()
@@ -44,7 +48,7 @@ class Nil:
 
 @dataclass(frozen=True)
 class Anything:
-    """``…``: whatever it is."""
+    """``…``: any reply."""
 
     def __str__(self) -> str:
         return "…"
@@ -52,7 +56,7 @@ class Anything:
 
 @dataclass(frozen=True)
 class ErrorPrefix:
-    """``(error) PREFIX``: an error that begins so."""
+    """``(error) PREFIX``: an error whose text begins with the prefix."""
 
     prefix: str
 
@@ -62,7 +66,7 @@ class ErrorPrefix:
 
 @dataclass(frozen=True)
 class Between:
-    """``3..5``: an integer, both ends included."""
+    """``3..5``: an integer in this range, both ends included."""
 
     low: int
     high: int
@@ -73,7 +77,7 @@ class Between:
 
 @dataclass(frozen=True)
 class Word:
-    """A simple or bulk string, an ID, or the name of a row; with some of the row's fields, if they are written."""
+    """A simple or bulk string, an ID, or a row's name with those of its fields that are written."""
 
     text: str
     fields: tuple[tuple[str, str], ...] = ()
@@ -98,14 +102,17 @@ Expectation = Union[Anything, Nil, ErrorPrefix, Between, Word, Items]
 
 
 class Bindings:
-    """Which generated ID each written ID stands for. Both directions are one to one."""
+    """Maps each written ID to a generated ID, one to one."""
 
     def __init__(self) -> None:
         self.generated: set[str] = set()
         self.bound: dict[str, str] = {}
 
     def generate(self, region: int, entry_id: str) -> Optional[str]:
-        """Notes what ``XADD … *`` returned in `region`; says what is wrong if a new ID does not fit the region (S4.1)."""
+        """Records the ID that ``XADD … *`` returned in `region`.
+
+        Returns an error text if the ID is new and does not fit the region (S4.1), else None.
+        """
         if entry_id in self.generated:
             return None
         self.generated.add(entry_id)
@@ -115,7 +122,7 @@ class Bindings:
         return f"generated {entry_id}, whose seq is not {region} modulo {SEQ_STEP} (S4.1)"
 
     def same(self, written: str, actual: str) -> bool:
-        """Whether `actual` is what `written` stands for; binds it where it may."""
+        """Whether `written` stands for `actual`; binds an unbound ID if that is possible."""
         if written in self.bound:
             return self.bound[written] == actual
         if written == actual:
@@ -132,7 +139,7 @@ class Bindings:
         return True
 
     def substitute(self, argv: Sequence[bytes]) -> list[bytes]:
-        """`argv` with bound IDs in place of written ones."""
+        """`argv` with bound IDs in the place of written ones."""
         return [self._substitute_word(word) for word in argv]
 
     def _substitute_word(self, word: bytes) -> bytes:
@@ -142,23 +149,23 @@ class Bindings:
         return word if found is None else (open_mark + found).encode()
 
     def written(self, text: str) -> str:
-        """`text` with the name that the table gives a generated ID, for people to read."""
+        """`text` as messages show it: a generated ID with the name that the table gives it."""
         for name, actual in self.bound.items():
             if actual == text:
                 return f"{name} (here {actual})" if name != actual else actual
         return text
 
     def snapshot(self) -> dict[str, str]:
-        """For `restore`, where a comparison failed half-way."""
+        """The bindings, for `restore` after a comparison that failed half-way."""
         return dict(self.bound)
 
     def restore(self, bound: dict[str, str]) -> None:
-        """Forgets what was bound since `snapshot`."""
+        """Removes the bindings made since `snapshot`."""
         self.bound = dict(bound)
 
 
 def matches(expected: Expectation, got: Shape, bindings: Bindings) -> bool:
-    """Whether a reply is what the table says; IDs are bound only if it is."""
+    """Whether a reply is as expected; IDs are bound only if it is."""
     before = bindings.snapshot()
     if _matches(expected, got, bindings):
         return True
@@ -218,7 +225,7 @@ def _matches_items(expected: Items, got: Shape, bindings: Bindings) -> bool:
 
 
 def words_in(expected: Expectation) -> set[str]:
-    """All words and IDs that are written in it, rows' names included."""
+    """All words and IDs of an expected reply, names of rows included."""
     if isinstance(expected, Items):
         return {word for item in expected.items for word in words_in(item)}
     return {expected.text} if isinstance(expected, Word) else set()

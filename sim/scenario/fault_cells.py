@@ -1,7 +1,8 @@
-"""Faults in a cell: ``Kill 300 ms``, ``Fault: one-way cut to eu 300 ms draw 12345``, between dashes or not.
+"""Faults in a cell, such as ``Kill 300 ms`` or ``Fault: one-way cut to eu 300 ms draw 12345``.
 
-The cell's region is the one that is struck; `to` names the other, where a fault has two. A state ends after its time; `draw` decides
-what the fault leaves to chance.
+Dashes around them are allowed. The fault strikes the cell's region; `to` names the other region of
+a fault that strikes two. A fault that is a state ends after its time; `draw` is the seed of the
+fault's random decisions.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ SHORT: Final = {
     "pause": "pause",
     "power cut": "power cut",
 }
-"""What is written without ``Fault:``, and the kind that it is."""
+"""The kinds that are written without ``Fault:``: word → kind."""
 OF_TWO: Final = frozenset(
     {"cut", "one-way cut", "flapping", "slow link", "reset", "half-open", "link down"}
 )
 """Kinds that strike two regions."""
 _WRITTEN: Final = re.compile(
     r"(?:fault:\s*(?P<kind>\S.*?)|(?P<short>kill|restart|pause|power cut))"
-    r"(?:\s+to\s+(?P<to>[\w-]+))?(?:\s+(?P<number>\d+)\s*(?P<unit>ms|s))?(?:\s+draw\s+(?P<draw>\d+))?",
+    r"(?:\s+to\s+(?P<to>[\w-]+))?(?:\s+(?P<number>\d+)\s*(?P<unit>ms|s))?"
+    r"(?:\s+draw\s+(?P<draw>\d+))?",
     re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True)
 class CellFault:
-    """A fault as a cell writes it; `to` is a region's name, or empty."""
+    """A fault as a cell writes it; `to` is the name of a region, or empty."""
 
     kind: str
     to: str
@@ -41,7 +43,10 @@ class CellFault:
 
 
 def trouble_of(cell: str) -> Optional[CellFault]:
-    """What a cell without emphasis says; None if it is no fault. ValueError for a kind that does not exist."""
+    """The fault in a cell without emphasis; None if the cell holds none.
+
+    ValueError for a kind that does not exist.
+    """
     found = _WRITTEN.fullmatch(cell.strip().strip("—–-").strip())
     if found is None:
         return None
@@ -61,7 +66,7 @@ def trouble_of(cell: str) -> Optional[CellFault]:
 
 
 def written(fault: Fault, name_of_other: str) -> str:
-    """A fault as a cell writes it; `name_of_other` is the second region's, if it has one."""
+    """A fault as a cell writes it; `name_of_other`: the second region of a fault that has two."""
     short = next((word for word, kind in SHORT.items() if kind == fault.kind), "")
     words = [short.capitalize() if short else f"Fault: {fault.kind}"]
     if fault.kind in OF_TWO:

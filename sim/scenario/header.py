@@ -1,4 +1,4 @@
-"""The header of a scenario file: ``key: value`` lines, and what they mean."""
+"""The header of a scenario file: ``key: value`` lines, and their meaning."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from itertools import pairwise
 from anabranch.sim.scenario.model import DEFAULT_NAMES, ID_MODES, MEMBERS_MAX, Link, Surroundings
 
 LINE = re.compile(
-    r"(id-mode|regions|names|links|dials|judges|until|seed|clients|delay|tick|loss|traits|set\s+[\w -]+|clock\s+[\w-]+)\s*:\s*(.+)"
+    r"(id-mode|regions|names|links|dials|judges|until|seed|clients|delay|tick|loss|traits"
+    r"|set\s+[\w -]+|clock\s+[\w-]+)\s*:\s*(.+)"
 )
-"""A line outside the front matter that is taken for one of the header."""
+"""A line outside the front matter that belongs to the header."""
 _KNOWN = (
     "id-mode, regions, names, title, links, dials, judges, until, `set NAME`, `set REGION NAME`, "
     "and seed, delay, tick, loss, traits, clients, `clock REGION`"
@@ -20,7 +21,7 @@ SHAPES = ("mesh", "line", "ring", "star")
 
 
 class HeaderError(Exception):
-    """A wrong line of the header."""
+    """A line of the header is wrong."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(text)
@@ -30,7 +31,7 @@ class HeaderError(Exception):
 
 @dataclass
 class ScenarioHeader:
-    """What the header says; names of regions are resolved by `resolve`, when all of it has been read."""
+    """The lines of the header. Names of regions are resolved when all lines have been read."""
 
     title: str = ""
     id_mode: str = "strict"
@@ -47,13 +48,12 @@ class ScenarioHeader:
     clients: tuple[int, ...] = ()
     _regions: tuple[int, str] = (0, "")
     _dials: tuple[int, str] = (0, "mesh")
-    _own: list[tuple[int, str, str, str]] = field(
-        default_factory=list
-    )  # (line, region, setting, value)
+    # (line, region, setting, value)
+    _own: list[tuple[int, str, str, str]] = field(default_factory=list)
     _clocks: list[tuple[int, str, int]] = field(default_factory=list)
 
     def take(self, key: str, value: str, line: int) -> None:
-        """Reads one line; HeaderError if it is wrong."""
+        """Reads one line; HeaderError if the line is wrong."""
         first, _, rest = key.partition(" ")
         if first == "set" and rest and value:
             region, _, name = rest.strip().rpartition(" ")
@@ -67,7 +67,7 @@ class ScenarioHeader:
             raise HeaderError(line, f"the header knows {_KNOWN}, not '{key}'")
 
     def _take_scene(self, key: str, value: str, line: int) -> bool:
-        """What both kinds of cluster follow; False if it is none of that."""
+        """Reads a line that holds for all clusters; False if it is another one."""
         if key == "title":
             self.title = value
         elif key == "id-mode":
@@ -101,7 +101,7 @@ class ScenarioHeader:
         return True
 
     def _take_surroundings(self, key: str, value: str, line: int) -> bool:
-        """What only the simulator follows; False if it is none of that."""
+        """Reads a line that holds only for the simulator; False if it is another one."""
         if key == "seed":
             self.seed = int(_matched(line, key, value, r"(\d+)", "a number"))
         elif key == "tick":
@@ -124,10 +124,10 @@ class ScenarioHeader:
             return False
         return True
 
-    # -- names of regions --------------------------------------------------------------------------------------------
+    # -- names of regions
 
     def region_of(self, name: str) -> int:
-        """The region of that name or number; 0 if there is none."""
+        """The region with that name or number; 0 if there is none."""
         if name.isdigit() and 1 <= int(name) <= MEMBERS_MAX:
             return int(name)
         return self.names.index(name) + 1 if name in self.names else 0
@@ -139,7 +139,10 @@ class ScenarioHeader:
         return region
 
     def regions(self, columns: tuple[int, ...]) -> tuple[int, ...]:
-        """Those that there are, ascending: as many as said, those named, or as many as the columns need."""
+        """The region_ids of the scenario, ascending.
+
+        The line gives their number or their names; without it, the columns of the table decide.
+        """
         line, value = self._regions
         if not value:
             return tuple(range(1, max(columns) + 1))
@@ -159,7 +162,7 @@ class ScenarioHeader:
         return regions
 
     def links(self, regions: tuple[int, ...]) -> tuple[Link, ...]:
-        """Who receives from whom, in the order in which they dial."""
+        """(receiver, sender) pairs, in the order in which the receivers dial."""
         line, value = self._dials
         if value in SHAPES:
             return shape_of(value, regions)
@@ -169,19 +172,20 @@ class ScenarioHeader:
             if found is None:
                 raise HeaderError(
                     line,
-                    f"dials is one of {', '.join(SHAPES)}, or `us from eu, eu from us`, not '{value}'",
+                    f"dials is one of {', '.join(SHAPES)}, or `us from eu, eu from us`,"
+                    f" not '{value}'",
                 )
             links.append((self._known(line, found[1]), self._known(line, found[2])))
         return tuple(links)
 
     def own_settings(self) -> tuple[tuple[int, str, str], ...]:
-        """(region_id, name, value)."""
+        """(region_id, name, value) triples."""
         return tuple(
             (self._known(line, region), name, value) for line, region, name, value in self._own
         )
 
     def surroundings(self) -> Surroundings:
-        """What only the simulator has."""
+        """The properties that only the simulator has."""
         clocks = tuple(
             (self._known(line, region), offset_ms) for line, region, offset_ms in self._clocks
         )
@@ -191,7 +195,10 @@ class ScenarioHeader:
 
 
 def shape_of(shape: str, regions: tuple[int, ...]) -> tuple[Link, ...]:
-    """The links of a mesh, line, ring (of one direction) or star (around the first), as `sim.draw` makes them."""
+    """The links of a mesh, a line, a ring (in one direction) or a star (around the first region).
+
+    They equal the links that `sim.draw` makes.
+    """
     if shape == "line":
         pairs = list(pairwise(regions))
         return tuple(pairs + [(b, a) for a, b in pairs])

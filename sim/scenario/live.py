@@ -1,8 +1,9 @@
 """Scenarios against real regions, over TCP.
 
-Between two files every link is opened, everything is flushed and shipped, settings are put back, and links are closed again. What a flush
-leaves behind are deadlines (S3.3), which go later, by an effect of their own (S10.6): so a cluster refuses a file that names such a key
-again, or counts effects after such a file (`LiveCluster.fits`).
+Between two files the cluster opens every link, flushes all keys, ships everything, restores the
+settings and closes the links again. Deadlines survive a flush (S3.3) and are removed later, by an
+effect of their own (S10.6). So a cluster refuses a file that uses a key of an earlier file's
+deadline, or that counts effects after such a file (`LiveCluster.fits`).
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ SYNC_PATIENCE_MS = 2000
 LINK_PATIENCE_S = 20.0
 ANSWER_PATIENCE_S = 30.0
 BINDING_PATIENCE_S = 2.0
-"""How long an answer is waited for whose ID a later command names."""
+"""How long the runner waits for an answer whose ID a later command names."""
 BLOCKED_PROOF_S = 0.15
-"""A command that has not answered for so long is taken to be blocked."""
+"""A command without an answer for this long counts as blocked."""
 _DEADLINE_COMMANDS = (b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT", b"PERSIST")
 _RENAME_COMMANDS = (b"RENAME", b"RENAMENX")
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a region's clients connect."""
+    """The address of a region for clients."""
 
     name: str
     host: str
@@ -48,18 +49,18 @@ class _Line:
     def __init__(self, region: int, wire: Wire) -> None:
         self.region = region
         self.wire = wire
-        self.tickets: deque[Ticket] = deque()  # unanswered, in order
+        self.tickets: deque[Ticket] = deque()  # of commands without an answer, in order
         self.is_closed = False
 
     def close(self) -> None:
-        """Ends it; what was to come will not."""
+        """Closes the connection; the open tickets are lost."""
         self.is_closed = True
         self.wire.close()
         while self.tickets:
             self.tickets.popleft().lose()
 
     def take_in(self, patience_s: float) -> None:
-        """Reads the replies that come within this time: all that are there, or the first."""
+        """Waits `patience_s` for a reply, and reads all replies that have come."""
         try:
             while self.tickets and self.wire.readable(patience_s):
                 self.tickets[0].computed(self.wire.read())
@@ -70,7 +71,10 @@ class _Line:
 
 
 class LiveCluster:
-    """A `ScenarioCluster` over TCP. Besides the clients' connections, one to each region is the runner's own."""
+    """A `ScenarioCluster` over TCP.
+
+    Besides the clients' connections, the runner has one connection of its own to each region.
+    """
 
     def __init__(
         self, endpoints: Mapping[int, Endpoint], processes: ProcessCluster | None = None
@@ -87,7 +91,7 @@ class LiveCluster:
         self.broken = False
 
     def fits(self, scenario: Scenario) -> str:
-        """Empty if the scenario can run here after what ran before; else why not."""
+        """Empty if the scenario can run here after the earlier ones; otherwise the reason."""
         if self.broken:
             return "an earlier scenario broke the cluster"
         if scenario.members > len(self.endpoints):
@@ -95,7 +99,10 @@ class LiveCluster:
         if self.deadline_keys and any(
             isinstance(step, Sync) and step.effects for step in scenario.steps
         ):
-            return "it counts effects, and deadlines of an earlier scenario may still be on their way out"
+            return (
+                "it counts effects, and deadlines of an earlier scenario"
+                " may still be on their way out"
+            )
         again = sorted(self.deadline_keys & scenario.words)
         return f"key {again[0].decode()} had a deadline in an earlier scenario" if again else ""
 
@@ -129,7 +136,7 @@ class LiveCluster:
         self._zero_s = time.monotonic()
 
     def _set_up(self, region: int) -> None:
-        """The scenario's settings; those of others that were in force stay."""
+        """Applies the scenario's settings to a region; other settings stay as they are."""
         assert self._scenario is not None
         for name, value in {
             MODE_SETTING: self._scenario.id_mode,
@@ -138,7 +145,7 @@ class LiveCluster:
             self._admin_ok(region, "CONFIG", "SET", name, value)
 
     def clear(self) -> None:
-        """Links open, settings as they were, nothing held, in all regions."""
+        """Opens all links, restores all settings, and empties all regions."""
         self._scenario = None
         self._closed = {}
         self._outages.finish()
@@ -154,11 +161,12 @@ class LiveCluster:
             held = self._admin_call(region, "DBSIZE")
             if held != 0:
                 raise ClusterError(
-                    f"region {self.endpoints[region].name} holds {held!r} keys after FLUSHALL and sync"
+                    f"region {self.endpoints[region].name} holds {held!r} keys"
+                    " after FLUSHALL and sync"
                 )
 
     def conclude(self, judged: bool) -> list[tuple[str, str]]:
-        """See `ScenarioCluster`. The one judge that there is compares digests."""
+        """See `ScenarioCluster`. The only judge of a live cluster compares digests."""
         if not judged:
             return []
         assert self._scenario is not None
@@ -180,7 +188,7 @@ class LiveCluster:
             else [("digests", f"they differ: {digests}")]
         )
 
-    # -- clients -----------------------------------------------------------------------------------------------------
+    # -- clients
 
     def post(
         self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool
@@ -239,7 +247,7 @@ class LiveCluster:
             line.take_in(self._outages.pause_s(left_s))
             self._outages.pump()
 
-    # -- links -------------------------------------------------------------------------------------------------------
+    # -- links
 
     def open_links(self, links: Iterable[Link], waits: bool) -> None:
         """See `ScenarioCluster`."""
@@ -256,7 +264,8 @@ class LiveCluster:
                 receiver, sender = waiting[0]
                 names = f"{self.endpoints[receiver].name} from {self.endpoints[sender].name}"
                 raise ClusterError(
-                    f"the link by which {names} receives is {states[receiver].get(sender)} after {LINK_PATIENCE_S} s"
+                    f"the link by which {names} receives is {states[receiver].get(sender)}"
+                    f" after {LINK_PATIENCE_S} s"
                 )
             if waiting:
                 time.sleep(0.005)
@@ -313,7 +322,7 @@ class LiveCluster:
         self._outages.strike(fault)
 
     def _stopped(self, region: int) -> None:
-        """A process has ended, with all connections to it: what came before that counts."""
+        """Closes the connections to a process that has ended; replies that came before count."""
         for whose in [whose for whose, line in self._clients.items() if line.region == region]:
             line = self._clients.pop(whose)
             line.take_in(0.0)
@@ -323,7 +332,7 @@ class LiveCluster:
             admin.close()
 
     def _started(self, region: int) -> None:
-        """It answers again: what it forgot is said once more."""
+        """Repeats the settings and closed links to a region that has started again."""
         for receiver, sender in self._closed:
             if receiver == region:
                 self._admin_ok(receiver, "CRDT.LINK", self.endpoints[sender].name, "DOWN")
@@ -331,7 +340,7 @@ class LiveCluster:
             self._set_up(region)
 
     def disconnect(self) -> None:
-        """Ends all connections."""
+        """Closes all connections."""
         self._drop_clients()
         for wire in self._admins.values():
             wire.close()
@@ -394,7 +403,7 @@ class LiveCluster:
 
 
 def peers_of(reply: Reply) -> list[tuple[str, int, str]]:
-    """`CRDT.PEERS` as (name, region_id, link state)."""
+    """A reply to `CRDT.PEERS` as (name, region_id, link state) triples."""
     found = []
     for peer in reply if isinstance(reply, list) else []:
         flat = peer if isinstance(peer, list) else []
@@ -415,7 +424,7 @@ def peers_of(reply: Reply) -> list[tuple[str, int, str]]:
 
 
 def _settings_named(call: Call) -> tuple[bytes, ...]:
-    """What a cell's CONFIG SET names."""
+    """The setting names of a CONFIG SET."""
     argv = call.argv
     return (
         argv[2::2]
@@ -425,7 +434,7 @@ def _settings_named(call: Call) -> tuple[bytes, ...]:
 
 
 def deadline_keys(scenario: Scenario) -> set[bytes]:
-    """Keys on which the scenario may leave deadlines."""
+    """The keys on which the scenario may leave deadlines."""
     calls = scenario.calls()
     keys = {
         call.argv[1]

@@ -1,4 +1,4 @@
-"""A scenario as values: steps in the order in which they run. Nothing here knows of Markdown or of clusters."""
+"""A scenario as values: steps in the order in which they run, without Markdown or clusters."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ CLIENT_MAX = 699
 """The highest label of a client."""
 
 Link = tuple[int, int]
-"""(receiver, sender), region_ids: a link has one direction."""
+"""(receiver, sender) as region_ids: a link has one direction."""
 
 
 class ScenarioError(Exception):
-    """A scenario file that cannot be read; the text begins with ``path:line:``."""
+    """A scenario file cannot be read; the text begins with ``path:line:``."""
 
     def __init__(self, path: str, line: int, text: str) -> None:
         super().__init__(f"{path}:{line}: {text}")
@@ -46,13 +46,13 @@ class ScenarioError(Exception):
 
 
 def connection(region: int, client: int) -> int:
-    """What a client's connection is known by: its label, or -region for the one without."""
+    """The key of a client's connection: its label, or -region for the region's own client."""
     return client or -region
 
 
 @dataclass(frozen=True)
 class Call:
-    """A command of one region. `expected` None: any reply but an error will do."""
+    """A command to one region. `expected` None: any reply except an error is right."""
 
     line: int
     time: str
@@ -62,16 +62,19 @@ class Call:
     blocks: bool = False
     """The command must not answer yet: an `ExpectedReply` on the same connection follows."""
     client: int = 0
-    """The client's label, 0 for the region's own."""
+    """The client's label, 0 for the region's own client."""
     at_once: bool = False
-    """The row has a time in ms: nobody waits for the answer before the next step, and without `expected` any will do."""
+    """The row has a time in ms: the next step does not wait for the answer.
+
+    Without `expected` any reply is right.
+    """
     post: int = 0
-    """Commands of a row with the same number go out together."""
+    """Commands of a row with the same number are sent together."""
 
 
 @dataclass(frozen=True)
 class ExpectedReply:
-    """The reply to the command that this client still waits for."""
+    """The reply to the command for which this client still waits."""
 
     line: int
     time: str
@@ -92,18 +95,21 @@ class HangUp:
 
 @dataclass(frozen=True)
 class Sync:
-    """Regions open the links among them that are not cut, level with each other, and close them. Open links are left open."""
+    """The regions open the uncut links among them, become level, and close them.
+
+    Links that are open throughout stay open.
+    """
 
     line: int
     time: str
     regions: tuple[int, ...]
     effects: tuple[tuple[int, int], ...] = ()
-    """(region_id, how many of its effects the row must carry)."""
+    """(region_id, how many of its effects the row must carry) pairs."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The links among these regions stay closed, in Sync rows too, until healed."""
+    """The links among these regions stay closed until healed, in Sync rows, too."""
 
     line: int
     time: str
@@ -121,7 +127,7 @@ class Heal:
 
 @dataclass(frozen=True)
 class Wait:
-    """Lets time pass in every region."""
+    """Time passes in every region."""
 
     line: int
     time: str
@@ -130,7 +136,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Until:
-    """Lets time pass until so long after the beginning; none if that is over."""
+    """Time passes until `at_ms` after the beginning; none if that moment is over."""
 
     line: int
     time: str
@@ -139,7 +145,7 @@ class Until:
 
 @dataclass(frozen=True)
 class Strike:
-    """A fault begins (`sim.world.faults`); its own time does not count."""
+    """A fault begins (`sim.world.faults`); the `at_ms` of the fault is ignored."""
 
     line: int
     time: str
@@ -151,7 +157,10 @@ Step = Union[Call, ExpectedReply, HangUp, Sync, Cut, Heal, Wait, Until, Strike]
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What only the simulator has: the seed of everything drawn, and what a `sim.plan.Plan` says of network and clocks."""
+    """Properties of the simulator: the seed of all draws, and the plan's network and clocks.
+
+    See `sim.plan.Plan`.
+    """
 
     seed: int = 0
     delay_ms: tuple[int, int] = (0, 2)
@@ -159,9 +168,9 @@ class Surroundings:
     loss: float = 0.0
     traits: tuple[str, ...] = ()
     clocks: tuple[tuple[int, int], ...] = ()
-    """(region_id, how far its clock is ahead, ms)."""
+    """(region_id, ms by which its clock is ahead) pairs."""
     clients: tuple[int, ...] = ()
-    """Labels of clients that are there from the start, for faults that strike any one."""
+    """Labels of clients that exist from the start, for faults that strike any client."""
 
 
 @dataclass(frozen=True)
@@ -172,31 +181,31 @@ class Scenario:
     title: str
     steps: tuple[Step, ...]
     columns: tuple[int, ...]
-    """region_ids of the table's columns, in their order."""
+    """region_ids of the table's columns, in order."""
     id_mode: str = "strict"
     members: int = 0
-    """How many regions a live cluster must have at least; region_ids run 1, 2, 3 …"""
+    """The least number of regions that a live cluster must have; region_ids run 1, 2, 3 …"""
     names: tuple[str, ...] = DEFAULT_NAMES
     settings: tuple[tuple[str, str], ...] = ()
-    """(name, value) of settings that every region has while the scenario runs."""
+    """(name, value) pairs that hold in every region while the scenario runs."""
     words: frozenset[bytes] = field(default_factory=frozenset)
-    """Every argument of every command: keys are among them."""
+    """Every argument of every command; the keys are among them."""
     own_settings: tuple[tuple[int, str, str], ...] = ()
-    """(region_id, name, value) of settings of one region."""
+    """(region_id, name, value): settings of one region."""
     regions: tuple[int, ...] = ()
-    """The regions that there are; live, others take no part."""
+    """The regions of the scenario; other regions of a live cluster take no part."""
     links_open: bool = False
-    """Links are open throughout, not in Sync rows alone."""
+    """Links are open throughout, not only in Sync rows."""
     links: tuple[Link, ...] = ()
-    """Those that there are."""
+    """The links of the scenario."""
     judged: bool = False
-    """All judges watch, and in the end all regions must come to hold the same."""
+    """All judges watch, and the regions must converge in the end."""
     until_ms: int = 0
-    """The end comes no earlier."""
+    """The earliest end of the scenario, ms after its beginning."""
     surroundings: Surroundings = Surroundings()
 
     def name_of(self, region: int) -> str:
-        """The name of a region, or its number where the file names none."""
+        """The name of a region, or its number if the file does not name it."""
         return self.names[region - 1] if region <= len(self.names) else str(region)
 
     def calls(self) -> list[Call]:
@@ -208,7 +217,7 @@ class Scenario:
         return [step.fault for step in self.steps if isinstance(step, Strike)]
 
     def settings_of(self, region: int) -> dict[str, str]:
-        """What a region is set to, by name: the mode, what all have, what is its own."""
+        """The settings of a region: the ID mode, the settings of all regions, its own ones."""
         mode = {"crdt-xadd-id-uniqueness-mode": self.id_mode} if self.id_mode != "strict" else {}
         return {
             **mode,

@@ -1,4 +1,4 @@
-"""What can be done to processes: killed, restarted, paused; and how it ends, later, by itself."""
+"""Outages of processes: kill, restart and pause, and their ends, which come by themselves."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from anabranch.sim.scenario.model import Scenario
 from anabranch.sim.scenario.processes import ProcessCluster
 
 LIVE: Final = frozenset({"kill", "clean restart", "pause"})
-"""Kinds of faults that can be done to real processes."""
+"""Kinds of faults that can strike real processes."""
 
 
 def only_simulated(scenario: Scenario) -> list[str]:
-    """What of a scenario only the simulator can do."""
+    """The parts of a scenario that only the simulator can carry out."""
     found = [fault.kind for fault in scenario.faults() if fault.kind not in LIVE]
     found += [
         f"clock of {scenario.name_of(region)}"
@@ -29,7 +29,10 @@ def only_simulated(scenario: Scenario) -> list[str]:
 
 
 class Outages:
-    """Of regions that this runner started. `stops` and `starts` are told of a process that has ended, and of one that answers again."""
+    """Outages of regions that this runner started.
+
+    `stops` is called when a process has ended, `starts` when a region answers again.
+    """
 
     def __init__(
         self,
@@ -41,16 +44,16 @@ class Outages:
         self._stops = stops
         self._starts = starts
         self._due: list[tuple[float, Callable[[], None]]] = []
-        self._out: dict[int, str] = {}  # by region: "down" or "paused"
+        self._out: dict[int, str] = {}  # region_id → "down" or "paused"
         self.start_alone = False
-        """A region that starts hears nothing of the others before `starts` has returned."""
+        """A starting region receives nothing from the others before `starts` has returned."""
 
     def is_reachable(self, region: int) -> bool:
-        """Whether it runs."""
+        """Whether the region runs."""
         return region not in self._out
 
     def strike(self, fault: Fault) -> None:
-        """A fault begins; one that meets a region which is out already does nothing."""
+        """Begins a fault; if the region is down or paused already, nothing happens."""
         region = fault.regions[0]
         if not self.is_reachable(region):
             return
@@ -70,21 +73,21 @@ class Outages:
             self._later(fault, lambda: self._start(region))
 
     def pump(self) -> None:
-        """Ends what is over."""
+        """Ends the outages that are over."""
         while self._due and self._due[0][0] <= time.monotonic():
             self._due.pop(0)[1]()
 
     def finish(self) -> None:
-        """Ends everything now."""
+        """Ends all outages now."""
         while self._due:
             self._due.pop(0)[1]()
 
     def pause_s(self, most_s: float) -> float:
-        """How long one may wait before something is over; at most so long."""
+        """Seconds until the next outage ends, at most `most_s`."""
         return min([most_s, *(max(0.0, at_s - time.monotonic()) for at_s, _ in self._due[:1])])
 
     def await_reachable(self, region: int) -> None:
-        """Waits until it runs."""
+        """Waits until the region runs; ClusterError if nothing will start it."""
         while not self.is_reachable(region):
             if not self._due:
                 raise ClusterError(

@@ -1,7 +1,8 @@
-"""Markdown to `Scenario`. Line numbers are carried from the first character to the last error.
+"""Markdown to `Scenario`. All values carry line numbers, so that errors can name them.
 
-A file is a header (front matter, or ``key: value`` lines of known keys above the first table), prose, and one or several tables whose
-first column is the time. All tables of a file are one scenario, one after the other; other tables are prose.
+A file is a header (front matter, or ``key: value`` lines of known keys above the first table),
+prose, and tables whose first column is the time. All these tables are one scenario, one after the
+other; other tables are prose.
 """
 
 from __future__ import annotations
@@ -48,20 +49,20 @@ _AT = re.compile(r"(\d+)\s*(ms|s)")
 
 @dataclass
 class _Draft:
-    """What has been read so far."""
+    """The parts read so far."""
 
     path: str
     header: ScenarioHeader = field(default_factory=ScenarioHeader)
     columns: tuple[int, ...] = ()
     steps: list[Step] = field(default_factory=list)
     blocked: dict[int, int] = field(default_factory=dict)
-    """connection → line of the command that its client still waits for."""
+    """connection → line of the command for which its client still waits."""
 
     def wrong(self, line: int, text: str) -> ScenarioError:
         return ScenarioError(self.path, line, text)
 
     def take(self, key: str, value: str, line: int) -> None:
-        """A line of the header."""
+        """Reads a line of the header."""
         try:
             self.header.take(key, value, line)
         except HeaderError as error:
@@ -77,7 +78,7 @@ def load(path: Path) -> Scenario:
 
 
 def parse(text: str, path: str = "scenario") -> Scenario:
-    """The scenario that `text` describes; `path` is what errors name."""
+    """The scenario that `text` describes; errors name `path`."""
     draft = _Draft(path)
     lines = text.splitlines()
     at = _front_matter(draft, lines)
@@ -100,11 +101,12 @@ def parse(text: str, path: str = "scenario") -> Scenario:
     if not tables:
         raise draft.wrong(
             len(lines),
-            "no scenario: no table whose first column is Time and that has columns Region 1, Region 2 …",
+            "no scenario: no table whose first column is Time"
+            " and that has columns Region 1, Region 2 …",
         )
     for whose, line in draft.blocked.items():
         raise draft.wrong(
-            line, f"nothing says what the blocked command of {_speaker(whose)} returns in the end"
+            line, f"the blocked command of {_speaker(whose)} has no expected reply in a later row"
         )
     try:
         return _scenario(draft)
@@ -223,7 +225,8 @@ def _column(draft: _Draft, head: str, line: int) -> int:
         return draft.header.names.index(bare) + 1
     raise draft.wrong(
         line,
-        f"a column is 'Region N', a name out of {', '.join(draft.header.names)}, or 'Explanation', not '{head}'",
+        f"a column is 'Region N', a name out of {', '.join(draft.header.names)},"
+        f" or 'Explanation', not '{head}'",
     )
 
 
@@ -285,7 +288,7 @@ def _speaker(whose: int) -> str:
 
 
 class _Cell:
-    """Appends the steps of one cell: commands with their arrows, answers of blocked commands, pauses, faults."""
+    """Appends the steps of one cell: commands, expected replies, pauses, faults."""
 
     def __init__(self, draft: _Draft, line: int, time: str, region: int, at_once: bool) -> None:
         self.draft = draft
@@ -297,14 +300,14 @@ class _Cell:
         self.post = 0
 
     def read(self, tokens: list[Token]) -> None:
-        """All of it."""
+        """Reads all tokens."""
         at = 0
         while at < len(tokens):
             arrow = tokens[at + 1] if at + 1 < len(tokens) else None
             at += self._token(tokens[at], arrow if isinstance(arrow, Arrow) else None)
 
     def _token(self, token: Token, arrow: Arrow | None) -> int:
-        """One token, and the arrow behind a command; how many they are."""
+        """Reads one token, and the arrow behind a command; returns their number."""
         steps, line, time, region = self.draft.steps, self.line, self.time, self.region
         if isinstance(token, Command):
             self._command(token, arrow)
@@ -342,13 +345,14 @@ class _Cell:
         if whose in draft.blocked:
             raise draft.wrong(
                 line,
-                f"{_speaker(whose)} is told a command while one is blocked since line {draft.blocked[whose]}",
+                f"{_speaker(whose)} gets a command while its command of line"
+                f" {draft.blocked[whose]} is blocked",
             )
         expected = arrow.expected if arrow is not None else None
         blocks = arrow is not None and arrow.expected is None
         if blocks and self.at_once:
             raise draft.wrong(
-                line, "in a row with a time in ms nobody waits for answers: leave (blocked) out"
+                line, "a row with a time in ms does not wait for answers: leave (blocked) out"
             )
         draft.steps.append(
             Call(

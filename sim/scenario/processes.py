@@ -1,4 +1,4 @@
-"""Regions as processes on this machine, started by the contract of `anabranch serve` and ended by their own process id."""
+"""Regions as processes on this machine, started with `anabranch serve`, ended by process id."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ HOST = "127.0.0.1"
 START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 20.0
 LOG_TAIL_LINES = 30
-# Below the range from which the system picks ports of outgoing connections.
+# Below the range from which the system takes ports of outgoing connections.
 _LOWEST_PORT, _HIGHEST_PORT = 10_000, 32_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Different TCP ports that nobody listens on.
+    """Different TCP ports on which no process listens.
 
-    They lie below those that the system gives to outgoing connections: a region that was killed finds its own free again.
+    They lie below the range of outgoing connections, so that a killed region finds its port free.
     """
     found: dict[int, None] = {}
     while len(found) < count:
@@ -41,7 +41,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class RegionProcess:
-    """One region: where it listens, its files, and the process while it runs."""
+    """One region: its addresses, its files, and its process while that runs."""
 
     def __init__(self, name: str, region_id: int, ports: Sequence[int], directory: Path) -> None:
         self.name = name
@@ -53,7 +53,7 @@ class RegionProcess:
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
+        """HOST:PORT for clients."""
         return f"{HOST}:{self.resp_port}"
 
     @property
@@ -66,13 +66,16 @@ class RegionProcess:
         return Wire(HOST, self.resp_port, timeout_s)
 
     def log_tail(self) -> str:
-        """The end of what the region printed."""
+        """The last lines that the region printed."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(lines[-LOG_TAIL_LINES:])
 
 
 class ProcessCluster:
-    """Regions that all dial each other. Without `directory`, files go into a temporary one that `stop` removes."""
+    """Regions that all dial each other.
+
+    Without `directory`, files go into a temporary directory that `stop` removes.
+    """
 
     def __init__(
         self,
@@ -101,7 +104,7 @@ class ProcessCluster:
         return self.regions[name]
 
     def command(self, name: str, extra: Sequence[str] = ()) -> list[str]:
-        """The command line of one region, which runs the build that this process runs."""
+        """The command line of one region; it runs the same build as this process."""
         region = self.regions[name]
         line = [*build.command(), "serve", "--cluster", "scenario"]
         line += [
@@ -127,7 +130,7 @@ class ProcessCluster:
         return [*line, *extra]
 
     def start(self, name: str, extra: Sequence[str] = (), wait: bool = True) -> RegionProcess:
-        """Starts a region; by default returns once it answers PING."""
+        """Starts a region; by default returns once the region answers PING."""
         region = self.regions[name]
         assert not region.running, f"{name} runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -144,7 +147,10 @@ class ProcessCluster:
         return region
 
     def start_all(self) -> None:
-        """Starts all regions; returns once each has issued an effect that all others have, so that every start is over (S13.6)."""
+        """Starts all regions, and waits until every start is over (S13.6).
+
+        That is so once each region has issued an effect that all others have.
+        """
         for name in self.regions:
             self.start(name, wait=False)
         for name in self.regions:
@@ -156,7 +162,10 @@ class ProcessCluster:
         self.level()
 
     def await_answer(self, name: str) -> None:
-        """Waits until a region answers PING; ClusterError with the end of its log if it ends or takes too long."""
+        """Waits until a region answers PING.
+
+        ClusterError, with the end of the region's log, if the region ends or takes too long.
+        """
         region = self.regions[name]
         deadline = time.monotonic() + START_PATIENCE_S
         while time.monotonic() < deadline:
@@ -174,7 +183,10 @@ class ProcessCluster:
         )
 
     def level(self, patience_s: float = 60.0) -> dict[int, int]:
-        """Waits until all running regions hold the same; their vector then. ClusterError if they do not come to it."""
+        """Waits until all running regions have equal vectors; returns the vector.
+
+        ClusterError if that takes longer than `patience_s`.
+        """
         running = [region for region in self.regions.values() if region.running]
         deadline = time.monotonic() + patience_s
         vectors: list[dict[int, int]] = []
@@ -195,18 +207,18 @@ class ProcessCluster:
         raise ClusterError(f"regions did not level within {patience_s} s: {vectors}")
 
     def kill(self, name: str) -> None:
-        """SIGKILL, to the process that this object started."""
+        """Sends SIGKILL to the process, which this object has started."""
         process = self.regions[name].process
         assert process is not None, f"{name} was never started"
         process.kill()
         process.wait(STOP_PATIENCE_S)
 
     def pause(self, name: str) -> None:
-        """SIGSTOP: the process stands still until `resume`."""
+        """Sends SIGSTOP: the process stands still until `resume`."""
         self._signal(name, signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
-        """SIGCONT"""
+        """Sends SIGCONT."""
         self._signal(name, signal.SIGCONT)
 
     def _signal(self, name: str, number: signal.Signals) -> None:
@@ -215,7 +227,7 @@ class ProcessCluster:
         process.send_signal(number)
 
     def terminate(self, name: str) -> None:
-        """SIGTERM; SIGKILL if the region does not end in time, which is an error."""
+        """Sends SIGTERM; ClusterError, after a SIGKILL, if the region does not end in time."""
         process = self.regions[name].process
         if process is None or process.poll() is not None:
             return
@@ -226,16 +238,16 @@ class ProcessCluster:
             process.kill()
             process.wait(STOP_PATIENCE_S)
             raise ClusterError(
-                f"region {name} did not end within {STOP_PATIENCE_S} s of SIGTERM:\n{self[name].log_tail()}"
+                f"region {name} did not end within {STOP_PATIENCE_S} s of SIGTERM:"
+                f"\n{self[name].log_tail()}"
             ) from None
 
     def stop(self) -> None:
         """Ends every region and removes temporary files."""
         for region in self.regions.values():
             if region.process is not None and region.process.poll() is None:
-                region.process.send_signal(
-                    signal.SIGCONT
-                )  # one that is paused would not hear the other
+                # A paused process would not receive SIGTERM.
+                region.process.send_signal(signal.SIGCONT)
                 region.process.terminate()
         for region in self.regions.values():
             if region.process is not None:
@@ -249,7 +261,7 @@ class ProcessCluster:
 
 
 def vector_of(wire: Wire) -> dict[int, int]:
-    """region_id → counter that a region has on its disk (`CRDT.VECTOR`)."""
+    """region_id → highest counter on the region's disk (`CRDT.VECTOR`)."""
     reply = wire.call("CRDT.VECTOR")
     if not isinstance(reply, list):
         raise ClusterError(f"{wire.address}: CRDT.VECTOR answered {reply!r}")

@@ -1,4 +1,7 @@
-"""What clients sent in a run of the simulator, when, and which IDs came back: all that a story tells besides the faults."""
+"""Records the commands of clients in a simulated run: when each was sent, and the IDs returned.
+
+A story consists of these commands and the faults.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ ANYTHING: Final = "…"
 
 @dataclass
 class Told:
-    """What one client sent at one moment, in one go. No commands: it gave up its connection.
+    """The commands that one client sent together. No commands: the client gave up its connection.
 
-    `returns`: by the place of a command, what it returned as a table writes it, where that holds an ID which the region generated.
+    `returns`: place of a command → its replies as a table writes them, for commands whose reply
+    contains a generated ID.
     """
 
     at_ms: int
@@ -28,16 +32,15 @@ class Told:
 
 
 class Notes:
-    """Taken while a world runs that is given `judge` among its judges, and `tell`."""
+    """The record of a run; the world gets `judge` among its judges, and `tell`."""
 
     def __init__(self) -> None:
         self.told: list[Told] = []
-        self._to_run: defaultdict[int, deque[tuple[Told, int]]] = defaultdict(
-            deque
-        )  # by client, in order
+        # client number → its commands that have not run yet, in order
+        self._to_run: defaultdict[int, deque[tuple[Told, int]]] = defaultdict(deque)
 
         class Onlooker(Checker):
-            """Sees what the regions compute."""
+            """Sees the replies that regions compute."""
 
             name = "onlooker"
 
@@ -47,7 +50,7 @@ class Notes:
         self.judge: type[Checker] = Onlooker
 
     def tell(self, line: tuple[Any, ...]) -> None:
-        """A line of the trace."""
+        """Records a line of the trace."""
         at_ms, region, what, *details = line
         if what == "posts" and details[0] < FIRST_NUMBER:
             told = Told(at_ms, details[0], region, tuple(details[1]))
@@ -74,7 +77,7 @@ class Notes:
             told.returns[place] = shown
 
     def _next(self, client: int, argv: Words) -> tuple[Told, int] | None:
-        """Which command this was. What comes before it was lost on its way."""
+        """The recorded command that has run; commands before it were lost on their way."""
         to_run = self._to_run[client]
         while to_run:
             told, place = to_run.popleft()

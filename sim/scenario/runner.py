@@ -1,8 +1,10 @@
-"""Runs a scenario on a cluster and compares what comes back.
+"""Runs a scenario on a cluster and compares the replies with the expected ones.
 
-Links are closed except in Sync rows. A Sync row opens the links among its regions, cut ones excepted, and ends when, among regions that
-a path of open links joins, `CRDT.SYNC` has answered 1 in each and all vectors are equal and at rest: nothing moved since the round
-before, so that what a merge makes a region announce (S8.1, S9.2) belongs to the row too. Then it closes them.
+Links are closed except in Sync rows, unless the header opens them. A Sync row opens the links
+among its regions, except cut ones. It ends when, among regions joined by a path of open links,
+`CRDT.SYNC` has answered 1 in each and all vectors are equal and unchanged since the round before,
+so that announcements and removals that follow from a merge (S8.1, S9.2) belong to the row, too.
+Then it closes the links.
 """
 
 from __future__ import annotations
@@ -38,12 +40,12 @@ from anabranch.sim.scenario.model import (
 from anabranch.sim.scenario.shape import Reply, shape, shape_of_transaction
 
 ROUNDS_MAX = 50
-"""A Sync row that has not come to rest after so many rounds fails."""
+"""A Sync row fails if it has not come to rest after this many rounds."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One thing that is not as the table says."""
+    """One difference between the table and the run."""
 
     path: str
     line: int
@@ -62,13 +64,16 @@ class Mismatch:
 
 
 def run_scenario(scenario: Scenario, cluster: ScenarioCluster) -> list[Mismatch]:
-    """Runs the whole file; what differed, in order. A cluster that fails ends the run with a mismatch that says how."""
+    """Runs the whole file; returns the mismatches, by line.
+
+    A cluster that fails ends the run with a mismatch that says how.
+    """
     return _Run(scenario, cluster).run()
 
 
 @dataclass(frozen=True)
 class _Posted:
-    """A command that nobody has waited for."""
+    """A command whose answer the runner has not waited for."""
 
     call: Call
     argv: list[bytes]
@@ -84,9 +89,12 @@ class _Run:
         self.bindings = Bindings()
         self.cut: set[frozenset[int]] = set()
         self.queued: dict[int, list[tuple[bytes, ...]]] = {}
-        self.waiting: dict[int, _Posted] = {}  # by connection: what the table says is blocked
-        self.pipeline: list[Call] = []  # to be sent together
-        self.posted: list[_Posted] = []  # of rows with a time in ms, in order
+        # connection → the command that the table says is blocked.
+        self.waiting: dict[int, _Posted] = {}
+        # Commands to be sent together.
+        self.pipeline: list[Call] = []
+        # Commands of rows with a time in ms, in order.
+        self.posted: list[_Posted] = []
         self.mismatches: list[Mismatch] = []
 
     def run(self) -> list[Mismatch]:
@@ -105,7 +113,9 @@ class _Run:
         except ClusterError as error:
             line, time = (step.line, step.time) if step is not None else (0, "before the first row")
             self.mismatches.append(
-                Mismatch(self.scenario.path, line, time, "cluster", "", "to go on", str(error))
+                Mismatch(
+                    self.scenario.path, line, time, "cluster", "", "a working cluster", str(error)
+                )
             )
         self.mismatches.sort(key=lambda mismatch: mismatch.line or 1 << 30)
         return self.mismatches
@@ -134,7 +144,7 @@ class _Run:
             assert isinstance(step, Wait)
             cluster.sleep(step.duration_ms)
 
-    # -- commands ----------------------------------------------------------------------------------------------------
+    # -- commands
 
     def _call(self, call: Call) -> None:
         self._gather([])
@@ -150,7 +160,7 @@ class _Run:
         self._compare(call, call.argv, call.expected, self._outcome(posted))
 
     def _collect(self, call: Call) -> None:
-        """Commands behind one label go out together."""
+        """Collects commands behind one label, which are sent together."""
         before = self.pipeline[-1] if self.pipeline else call
         if (before.line, before.region, before.client, before.post) != (
             call.line,
@@ -162,7 +172,7 @@ class _Run:
         self.pipeline.append(call)
 
     def _post(self) -> None:
-        """Sends what is collected; before that, the IDs that it names must be known."""
+        """Sends the collected commands, after waiting for replies with the IDs that they name."""
         calls, self.pipeline = self.pipeline, []
         if not calls:
             return
@@ -183,7 +193,7 @@ class _Run:
         self.posted += [_Posted(*one) for one in zip(calls, commands, tickets, strict=True)]
 
     def _gather(self, wanted: Sequence[Ticket]) -> None:
-        """Takes in the replies that are there, of each connection in order."""
+        """Compares the replies that have come; those of each connection in order."""
         if not self.posted:
             return
         self.cluster.gather(wanted)
@@ -198,19 +208,20 @@ class _Run:
             else:
                 ready.append(one)
         self.posted = left
-        # All shapes first: they say which IDs regions generated, and what waited may show one that was made after it.
+        # All shapes first, because they record which IDs regions generated: the reply of a waiting
+        # command may contain an ID that was generated after it.
         for one, got in [(one, self._shape_of(one)) for one in ready]:
             self._take_in(one, got)
 
     def _shape_of(self, one: _Posted) -> Shape:
-        """Of what was posted and is not open any more; None if there is no reply."""
+        """The shape of a reply to a posted command; None if there is no reply."""
         got = self._shape(one.call, one.argv, one.ticket.reply) if one.ticket.has_reply else None
         if one.ticket.lost or one.ticket.refused:
             self.queued.pop(connection(one.call.region, one.call.client), None)
         return got
 
     def _take_in(self, one: _Posted, got: Shape) -> None:
-        """A reply that was lost on its way binds what it brings, and need not be right: nobody saw it."""
+        """Compares a reply; one that was lost on its way only binds IDs: no client saw it."""
         call, ticket = one.call, one.ticket
         if call.expected is None:
             return
@@ -222,7 +233,7 @@ class _Run:
             matches(call.expected, got, self.bindings)
 
     def _outcome(self, posted: _Posted) -> Shape:
-        """What came back, in its shape; an error of its own if nothing did."""
+        """The shape of a reply, or an error that says that the connection was lost."""
         ticket = posted.ticket
         if ticket.is_open:
             raise ClusterError("no answer")
@@ -232,13 +243,13 @@ class _Run:
         return self._shape(posted.call, posted.argv, ticket.reply)
 
     def _end(self) -> None:
-        """The last time, the judges, and answers that are still out."""
+        """Runs to the end time, asks the judges, and waits for the answers that are missing."""
         if self.scenario.until_ms:
             self.cluster.until(self.scenario.until_ms)
         self._gather([])
         for judge, text in self.cluster.conclude(self.scenario.judged):
             self.mismatches.append(
-                Mismatch(self.scenario.path, 0, "the end", judge, "", "nothing to be found", text)
+                Mismatch(self.scenario.path, 0, "the end", judge, "", "no violation", text)
             )
         for one in self.posted:
             if one.call.expected is not None and one.ticket.is_open:
@@ -249,7 +260,7 @@ class _Run:
                 self._note(one.call, one.call.argv, str(one.call.expected), "no answer")
 
     def _shape(self, call: Call, argv: Sequence[bytes], reply: Reply) -> Shape:
-        """The reply's shape; notes IDs that the region generated, and what a transaction queues."""
+        """The reply's shape; records generated IDs, and the commands that a transaction queues."""
         name = argv[0].upper()
         whose = connection(call.region, call.client)
         if name == b"EXEC":
@@ -274,7 +285,7 @@ class _Run:
             if wrong is not None:
                 self._note(call, call.argv, "an ID that fits the region", wrong)
 
-    # -- links -------------------------------------------------------------------------------------------------------
+    # -- links
 
     def _cut(self, step: Cut | Heal) -> None:
         pairs = {frozenset((a, b)) for a in step.regions for b in step.regions if a != b}
@@ -308,7 +319,7 @@ class _Run:
                 )
 
     def _level(self, step: Sync, links: Sequence[Link]) -> dict[int, dict[int, int]]:
-        """Syncs until nothing moves; the vectors then."""
+        """Syncs until the vectors are equal and at rest; returns them by region."""
         groups = _connected(step.regions, links)
         linked = [region for group in groups if len(group) > 1 for region in group]
         last: dict[int, dict[int, int]] = {}
@@ -331,7 +342,7 @@ class _Run:
             f"the regions did not level in {ROUNDS_MAX} rounds of CRDT.SYNC: {shown}"
         )
 
-    # -- differences -------------------------------------------------------------------------------------------------
+    # -- differences
 
     def _compare(
         self,

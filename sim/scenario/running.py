@@ -1,7 +1,8 @@
 """Files and directories of scenarios, run in virtual time or on live regions.
 
-Live, all files share one cluster: an existing one, or processes started for the purpose. Files that set deadlines run last; a file that the
-former ones would disturb gets a new cluster, and is refused on an existing one (`live`).
+Live, all files share one cluster: an existing one, or processes started for the purpose. Files
+that set deadlines run last. A file that earlier files would disturb gets a new cluster, and is
+refused on an existing one (`live`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _MEMBERS_AT_LEAST = 3
 
 @dataclass(frozen=True)
 class Outcome:
-    """One file, run. `mismatches` is empty when all is as the table says."""
+    """The result of one file. `mismatches` is empty if the file passed."""
 
     path: str
     title: str
@@ -40,7 +41,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether everything was as expected."""
+        """Whether all replies were as expected."""
         return not self.mismatches
 
     def __str__(self) -> str:
@@ -57,7 +58,7 @@ Report = Callable[[Outcome], None]
 
 
 def scenario_files(paths: Iterable[str | Path]) -> list[Path]:
-    """The files themselves, and the ``*.md`` files of directories by name; README.md is prose."""
+    """The given files, and the ``*.md`` files of directories by name; README.md is prose."""
     found: list[Path] = []
     for path in map(Path, paths):
         found += (
@@ -69,7 +70,10 @@ def scenario_files(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def run_virtually(paths: Iterable[str | Path], report: Report) -> int:
-    """Runs scenario files and directories of them in virtual time, each in a world of its own. Returns how many failed, as `run` does."""
+    """Runs files and directories in virtual time, each scenario in its own world.
+
+    Returns how many files failed, as `run` does.
+    """
     from anabranch.sim.scenario import virtual
 
     scenarios, failed = _loaded(paths, report)
@@ -81,10 +85,11 @@ def run_virtually(paths: Iterable[str | Path], report: Report) -> int:
 
 
 def run(paths: Iterable[str | Path], addresses: Sequence[str] | None, report: Report) -> int:
-    """Runs scenario files and directories of them, on the cluster at `addresses` (HOST:PORT each), or on one of its own.
+    """Runs files and directories on the cluster at `addresses` (HOST:PORT each), or on a new one.
 
-    `report` is told each file's `Outcome` as it ends; ``print`` will do. Returns how many files failed. Raises `ClusterError` where no
-    scenario can run at all: no file, an address that does not answer or is not empty, a region that does not start.
+    `report` receives each file's `Outcome` as it ends; ``print`` will do. Returns how many files
+    failed. Raises `ClusterError` if no scenario can run at all: no file, an address that does not
+    answer or is not empty, a region that does not start.
     """
     scenarios, failed = _loaded(paths, report)
     scenarios.sort(key=lambda scenario: bool(deadline_keys(scenario)))
@@ -105,10 +110,10 @@ def run(paths: Iterable[str | Path], addresses: Sequence[str] | None, report: Re
 
 
 def _loaded(paths: Iterable[str | Path], report: Report) -> tuple[list[Scenario], int]:
-    """The scenarios that can be read, and how many cannot."""
+    """The scenarios that can be read, and the number of those that cannot."""
     files = scenario_files(paths)
     if not files:
-        raise ClusterError("no scenario file there")
+        raise ClusterError("there is no scenario file at these paths")
     scenarios: list[Scenario] = []
     failed = 0
     for path in files:
@@ -124,7 +129,7 @@ def _loaded(paths: Iterable[str | Path], report: Report) -> tuple[list[Scenario]
 
 
 def _tell(report: Report, scenario: Scenario, mismatches: list[Mismatch], begun: float) -> bool:
-    """Reports a file that was run; whether it failed."""
+    """Reports the result of a file; whether the file failed."""
     report(
         Outcome(
             scenario.path, scenario.title, tuple(mismatches), int(1000 * (time.monotonic() - begun))
@@ -134,7 +139,10 @@ def _tell(report: Report, scenario: Scenario, mismatches: list[Mismatch], begun:
 
 
 def discover(addresses: Sequence[str]) -> dict[int, Endpoint]:
-    """region_id → endpoint of the regions at these HOST:PORT addresses. Who is who follows from whom each calls its peers."""
+    """region_id → endpoint of the regions at these HOST:PORT addresses.
+
+    A region is the one that the others list as a peer and that does not list itself.
+    """
     peers: dict[str, set[tuple[str, int]]] = {}
     for address in addresses:
         host, _, port = address.rpartition(":")
@@ -149,7 +157,8 @@ def discover(addresses: Sequence[str]) -> dict[int, Endpoint]:
             raise ClusterError(f"{address}: {reply.text}")
         if held != 0:
             raise ClusterError(
-                f"{address} holds {held!r} keys: scenarios flush the cluster that they run on, so give them an empty one"
+                f"{address} holds {held!r} keys: scenarios flush the cluster on which they run,"
+                " so give them an empty one"
             )
         peers[address] = {(name, region_id) for name, region_id, _ in peers_of(reply)}
     everybody = set().union(*peers.values())
@@ -158,26 +167,28 @@ def discover(addresses: Sequence[str]) -> dict[int, Endpoint]:
         own = everybody - known
         if len(own) != 1:
             raise ClusterError(
-                f"{address}: which region this is cannot be told from what its peers call it; give all addresses of one cluster"
+                f"{address}: the lists of peers do not tell which region this is;"
+                " give the addresses of all regions of one cluster"
             )
         name, region_id = own.pop()
         host, _, port = address.rpartition(":")
         endpoints[region_id] = Endpoint(name, host, int(port))
     if len(endpoints) < len(addresses) or sorted(endpoints) != list(range(1, len(endpoints) + 1)):
         raise ClusterError(
-            f"scenarios need regions with the ids 1, 2, 3 …; these addresses are of {sorted(endpoints)}"
+            "scenarios need regions with the ids 1, 2, 3 …;"
+            f" these addresses are of {sorted(endpoints)}"
         )
     return endpoints
 
 
 class _Existing:
-    """The cluster that was named: used for all, left empty and linked."""
+    """The existing cluster: used for all scenarios, left empty and with its links open."""
 
     def __init__(self, endpoints: Mapping[int, Endpoint]) -> None:
         self._cluster = LiveCluster(endpoints)
 
     def cluster_for(self, scenario: Scenario) -> LiveCluster:
-        """The one there is."""
+        """The existing cluster."""
         return self._cluster
 
     def close(self) -> None:
@@ -188,7 +199,7 @@ class _Existing:
 
 
 class _Own:
-    """Processes started here; new ones where the old would disturb a scenario."""
+    """Processes started here; new ones where the old ones would disturb a scenario."""
 
     def __init__(self, members: int) -> None:
         self._names = DEFAULT_NAMES[:members]
@@ -196,7 +207,7 @@ class _Own:
         self._cluster: LiveCluster | None = None
 
     def cluster_for(self, scenario: Scenario) -> LiveCluster:
-        """A cluster that fits the scenario."""
+        """A cluster on which the scenario can run."""
         if self._cluster is None or self._cluster.fits(scenario):
             self.close()
             self._processes = ProcessCluster(self._names)

@@ -1,6 +1,8 @@
-"""What a table writes of a reply: entries by ID, groups and consumers by name, maps by field, all else as it is.
+"""Replies in the form in which a table writes them.
 
-Replies are those of RESP2, where maps are flat arrays; RESP3 maps that come flattened are taken likewise.
+Entries are rows by ID, groups and consumers rows by name, maps rows by field; other replies stay
+as they are. Replies are those of RESP2, in which maps are flat arrays; a flattened RESP3 map has
+the same form.
 """
 
 from __future__ import annotations
@@ -15,14 +17,14 @@ Reply = Union[None, int, bytes, ErrorText, list["Reply"]]
 
 
 def text(reply: Reply) -> str:
-    """A scalar reply as text; bytes that are no UTF-8 are kept (surrogateescape)."""
+    """A scalar reply as text; bytes that are not UTF-8 are kept (surrogateescape)."""
     if isinstance(reply, bytes):
         return reply.decode("utf-8", "surrogateescape")
     return "nil" if reply is None else str(reply)
 
 
 def shape(argv: Sequence[bytes], reply: Reply) -> Shape:
-    """The reply to the command `argv`, as tables compare it."""
+    """The reply to the command `argv`, in the form that tables compare."""
     if reply is None or isinstance(reply, (int, ErrorText)):
         return reply
     if isinstance(reply, bytes):
@@ -68,7 +70,7 @@ def _entries_of_stream(stream: Reply) -> list[Shape]:
 
 
 def _entry(reply: Reply) -> Shape:
-    """`[ID, [field, value, …]]`, `[ID, nil]` of one that is deleted, or an ID alone (JUSTID)."""
+    """`[ID, [field, value, …]]`, `[ID, nil]` of a deleted entry, or an ID alone (JUSTID)."""
     if not isinstance(reply, list) or not reply:
         return _plain(reply)
     content = reply[1] if len(reply) > 1 else None

@@ -1,7 +1,9 @@
-"""Scenarios in virtual time: a `ScenarioCluster` on the world of the simulator, with the real engine, sync and storage of every region.
+"""Scenarios in virtual time: a `ScenarioCluster` in the simulator's world.
 
-Steps with a time fall exactly where a plan's would: after what was due earlier, and after what the regions' starts had set for that very
-moment, but before all else that happens then. So a run of the simulator told as a file goes on as that run did.
+Every region runs the real engine, sync and storage. A step with a time falls exactly where a
+plan's step would: after all events that were due earlier and after the events that the starts of
+the regions had scheduled for that moment, but before all other events of the moment. So a
+simulated run that was written as a file is repeated exactly.
 """
 
 from __future__ import annotations
@@ -42,49 +44,51 @@ from anabranch.sim.world.world import World
 
 SYNC_PATIENCE_MS: Final = 2000
 PATIENCE_MS: Final = 30_000
-"""How long an answer, a link or a region is waited for."""
+"""How long the cluster waits for an answer, a link or a region."""
 BLOCKED_PROOF_MS: Final = 150
-"""A command that has not answered for so long is taken to be blocked."""
-_ADMINISTRATORS: Final = (
-    CLIENT_MAX + 101
-)  # their numbers: this and the region_id; below, the regions' own clients
+"""A command without an answer for this long counts as blocked."""
+# The administrator of a region has this number plus the region_id; the regions' own clients have
+# lower numbers.
+_ADMINISTRATORS: Final = CLIENT_MAX + 101
 _STEP_MS: Final = 5
 
 Tell = Optional[Callable[[tuple[Any, ...]], None]]
 
 
 class _Speaker(Client):
-    """A client of the table: it says what it is told to say, and keeps a ticket for each command."""
+    """A client of the table: sends the table's commands, and keeps a ticket for each."""
 
     def __init__(self, number: int, region: int) -> None:
         super().__init__(
             ClientPlan(number, "speaker", region, (), 0), (region,), lambda _: "strict"
         )
-        self.to_run: deque[Ticket] = deque()  # sent and not computed, in order
-        self.tickets: dict[int, Ticket] = {}  # by operation: computed, on its way
+        # Commands sent and not yet computed, in order.
+        self.to_run: deque[Ticket] = deque()
+        # operation number → ticket of a reply that is computed and on its way.
+        self.tickets: dict[int, Ticket] = {}
 
     def framed(self, argv: Words, reply: EngineReply) -> None:
-        """The next command's reply, at once."""
+        """The reply to the next command has come at once."""
         ticket = self.to_run.popleft()
         ticket.computed(plain(reply))
         ticket.answered()
 
     def computed(self, operation: Operation) -> None:
-        """A region has the reply to the next command."""
+        """A region has computed the reply to the next command."""
         ticket = self.to_run.popleft()
         ticket.computed(plain(operation.reply))
         self.tickets[operation.number] = ticket
 
     def answered(self, operation: Operation) -> None:
-        """It has come."""
+        """The reply has come."""
         self.tickets.pop(operation.number).answered()
 
     def lost(self, operation: Operation) -> None:
-        """It will not: the connection is gone, with all that was sent over it."""
+        """The reply is lost with the connection, and so are all replies on it."""
         self.lose()
 
     def lose(self) -> None:
-        """Nothing that is out will be answered."""
+        """Marks all open tickets as lost."""
         for ticket in (*self.tickets.values(), *self.to_run):
             ticket.lose()
         self.tickets = {}
@@ -92,7 +96,7 @@ class _Speaker(Client):
 
 
 class _Onlooker(Checker):
-    """Sees what the regions compute, and that they start."""
+    """Sees the replies that regions compute, and their starts."""
 
     name = "onlooker"
     cluster: VirtualCluster
@@ -109,7 +113,7 @@ class _Onlooker(Checker):
 
 
 class VirtualCluster:
-    """A world for one scenario: `prepare` makes it."""
+    """The world of one scenario; `prepare` makes it."""
 
     world: World
 
@@ -118,10 +122,10 @@ class VirtualCluster:
         self._tell = tell
         self._zero_ms = EPOCH_MS
         self._mark = 0
-        self._closed: dict[Link, None] = {}  # by the table
+        self._closed: dict[Link, None] = {}  # links that the table has closed
         self.violations: list[Violation] = []
 
-    # -- the beginning and the end -----------------------------------------------------------------------------------
+    # -- the beginning and the end
 
     def prepare(self, scenario: Scenario) -> None:
         """See `ScenarioCluster`."""
@@ -156,7 +160,7 @@ class VirtualCluster:
             self._zero_ms = self.world.scheduler.now_ms
 
     def close(self) -> None:
-        """Nothing of the world is left."""
+        """Releases the world."""
         self.world.close()
 
     def conclude(self, judged: bool) -> list[tuple[str, str]]:
@@ -175,12 +179,15 @@ class VirtualCluster:
         return [(one.checker, str(one)) for one in self.violations]
 
     def began(self, event: Began) -> None:
-        """A start opens all links: those that the table closed are closed again before anything comes over them."""
+        """Closes the links that the table has closed, because a start opens all links.
+
+        It runs before anything comes over them.
+        """
         for receiver, sender in self._closed:
             if receiver == event.region:
                 self.world.ask(receiver, (b"CRDT.LINK", b"%d" % sender, b"DOWN"))
 
-    # -- clients -----------------------------------------------------------------------------------------------------
+    # -- clients
 
     def post(
         self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool
@@ -188,7 +195,7 @@ class VirtualCluster:
         """See `ScenarioCluster`."""
         speaker = self._speaker(client or CLIENT_MAX + region, region)
         if not at_once:
-            self.sleep(1)  # as quick as a client is
+            self.sleep(1)  # the time that a quick client takes
             self._await(lambda: self._is_reachable(region), f"region {region} to run")
         return self._send(speaker, region, commands)
 
@@ -240,7 +247,7 @@ class VirtualCluster:
         self._await(lambda: self._is_reachable(region), f"region {region} to run")
         return self._send(self._speaker(_ADMINISTRATORS + region, region), region, [argv])[0]
 
-    # -- links -------------------------------------------------------------------------------------------------------
+    # -- links
 
     def open_links(self, links: Iterable[Link], waits: bool) -> None:
         """See `ScenarioCluster`."""
@@ -258,7 +265,10 @@ class VirtualCluster:
             self._switch(link, b"DOWN")
 
     def _switch(self, link: Link, state: bytes) -> None:
-        """Says so to the receiver, if it runs; one that starts is told then, and opens by itself."""
+        """Sets the link's state in the receiver if that runs.
+
+        A receiver that starts later closes the link then (`began`), or opens it by itself.
+        """
         receiver, sender = link
         region = self.world.regions[receiver]
         if region.running:
@@ -303,11 +313,11 @@ class VirtualCluster:
         return found
 
     def _answer(self, ticket: Ticket) -> Reply:
-        """The reply; None if there is none."""
+        """The reply; None if the command was refused, lost or not answered in time."""
         self.settle(ticket)
         return None if ticket.is_open or ticket.lost or ticket.refused else ticket.reply
 
-    # -- time and faults ---------------------------------------------------------------------------------------------
+    # -- time and faults
 
     def strike(self, fault: Fault) -> None:
         """See `ScenarioCluster`."""
@@ -323,10 +333,10 @@ class VirtualCluster:
             self.world.scheduler.run_before(self._zero_ms + at_ms, self._mark)
 
     def _let_pass(self, done: Callable[[], bool], patience_ms: int) -> bool:
-        """Lets time pass until it is done, or patience is over; whether it is done."""
+        """Lets time pass until `done` holds or patience is over; whether `done` holds."""
         scheduler = self.world.scheduler
         end_ms = scheduler.now_ms + patience_ms
-        scheduler.run_until(scheduler.now_ms)  # what is due now
+        scheduler.run_until(scheduler.now_ms)  # events that are due now
         while not done() and scheduler.now_ms < end_ms:
             scheduler.run_until(scheduler.now_ms + 1)
         return done()
@@ -334,12 +344,12 @@ class VirtualCluster:
     def _await(self, done: Callable[[], bool], what: str) -> None:
         if not done() and not self._let_pass(done, PATIENCE_MS):
             raise ClusterError(
-                f"waited {PATIENCE_MS} ms for {what}, in vain: {self.world.why_not_level()}"
+                f"waited {PATIENCE_MS} ms for {what} without success: {self.world.why_not_level()}"
             )
 
 
 def plan_of(scenario: Scenario) -> Plan:
-    """The world of a scenario, as a plan without clients and steps."""
+    """The world of a scenario as a plan without clients and steps."""
     around = scenario.surroundings
     return Plan(
         seed=around.seed,
@@ -358,7 +368,7 @@ def plan_of(scenario: Scenario) -> Plan:
 
 
 def keys_named(scenario: Scenario) -> tuple[bytes, ...]:
-    """The keys that the scenario's commands name."""
+    """The keys of the scenario's commands."""
     table = commands()
     found: set[bytes] = set()
     for call in scenario.calls():
@@ -366,7 +376,7 @@ def keys_named(scenario: Scenario) -> tuple[bytes, ...]:
         if command is not None and command.subcommands:
             command = command.subcommands.get(call.argv[1].upper()) if len(call.argv) > 1 else None
         if command is not None:
-            with suppress(CommandError):  # a wrong command names none
+            with suppress(CommandError):  # a wrong command names no keys
                 found.update(keys_of(command, list(call.argv)))
     return tuple(sorted(found))
 
@@ -374,9 +384,9 @@ def keys_named(scenario: Scenario) -> tuple[bytes, ...]:
 def run_virtually(
     scenario: Scenario, judges: Sequence[type[Checker]] = ALL, tell: Tell = None
 ) -> tuple[list[Mismatch], list[Violation]]:
-    """Runs a scenario in a world of its own: what differed, and what judges found (which is among what differed).
+    """Runs a scenario in a new world; returns the mismatches and the judges' violations.
 
-    An exception of the code under test differs, too.
+    The violations are among the mismatches. An exception of the code under test is a mismatch, too.
     """
     cluster = VirtualCluster(judges, tell)
     try:

@@ -1,4 +1,7 @@
-"""A small blocking RESP2 client: replies exactly as they stand on the wire, error codes included, which client libraries hide."""
+"""A small blocking RESP2 client.
+
+It returns replies exactly as they are on the wire, with the error codes that client libraries hide.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from anabranch.sim.scenario.shape import Reply
 
 
 class WireError(Exception):
-    """The connection broke, timed out, or spoke no RESP2."""
+    """The connection broke or timed out, or the peer sent bytes that are not RESP2."""
 
 
 class Wire:
@@ -34,7 +37,7 @@ class Wire:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection."""
         self._socket.close()
 
     def send(self, argv: Sequence[bytes | str | int]) -> None:
@@ -52,13 +55,13 @@ class Wire:
         return self.read()
 
     def readable(self, patience_s: float) -> bool:
-        """Whether something comes within this time."""
+        """Whether bytes of a reply arrive within `patience_s`."""
         if self._at < len(self._buffer):
             return True
         return bool(select.select([self._socket], [], [], patience_s)[0])
 
     def read(self) -> Reply:
-        """The next reply."""
+        """Waits for the next reply."""
         line = self._line()
         kind, rest = line[:1], line[1:]
         if kind == b"+":

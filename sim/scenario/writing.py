@@ -1,6 +1,7 @@
-"""A run of the simulator told as a scenario file: the header is its world, each row what happens at one moment.
+"""Writes a simulated run as a scenario file: the header is the world, each row is one moment.
 
-Read again and run in virtual time, the file repeats the run: the same world from the same seed, the same commands at the same times.
+The file, read again and run in virtual time, repeats the run: the same world from the same seed,
+the same commands at the same times.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ _QUOTED: Final = _PLAIN | frozenset(b" '")
 
 
 def write_story(plan: Plan, told: Sequence[Told], title: str, prose: str = "") -> str:
-    """The scenario file of a run, all judges watching: the plan's world and faults, and what clients were seen to send (`recording.Notes`).
+    """The scenario file of a run that all judges watch.
 
-    `prose` stands between title and table. The plan's clients and what they intend are not looked at.
+    It consists of the plan's world and faults, and of the commands that clients sent
+    (`recording.Notes`). `prose` stands between title and table. The plan's clients and intents are
+    not used.
     """
     rows = _Rows(plan.regions)
     named = {
@@ -35,9 +38,8 @@ def write_story(plan: Plan, told: Sequence[Told], title: str, prose: str = "") -
         for word in words
     }
     acts: list[Told | Fault] = [*told, *plan.faults()]
-    for act in sorted(
-        acts, key=lambda act: act.at_ms
-    ):  # faults last where the time is the same, as in plans
+    # At equal times faults come last, as in plans.
+    for act in sorted(acts, key=lambda act: act.at_ms):
         if isinstance(act, Fault):
             rows.put(act.at_ms, act.regions[0], _fault(act), alone=True)
         else:
@@ -51,16 +53,20 @@ def write_story(plan: Plan, told: Sequence[Told], title: str, prose: str = "") -
 
 
 class _Rows:
-    """Rows of the table as they come: a row is full when something would stand left of, or in the cell of, what came before it."""
+    """The rows of the table, filled from left to right.
+
+    A new row begins when the next text belongs left of the last one, or into its cell and cannot
+    share the cell.
+    """
 
     def __init__(self, regions: Sequence[int]) -> None:
         self._place = {region: place for place, region in enumerate(regions)}
         self._rows: list[tuple[int, list[list[str]]]] = []
         self._last = -1  # the column that was filled last
-        self._alone = False  # and nothing more may stand in its cell
+        self._alone = False  # the last text cannot share its cell
 
     def put(self, at_ms: int, region: int, text: str, alone: bool) -> None:
-        """Appends what happens next."""
+        """Appends the next text."""
         column = self._place[region]
         taken = column < self._last or (column == self._last and (alone or self._alone))
         if not self._rows or self._rows[-1][0] != at_ms or taken:
@@ -69,7 +75,7 @@ class _Rows:
         self._last, self._alone = column, alone
 
     def cells(self) -> list[list[str]]:
-        """All of them."""
+        """All rows as cells."""
         return [[f"{at_ms} ms", *("<br/>".join(cell) for cell in row)] for at_ms, row in self._rows]
 
 
@@ -82,7 +88,7 @@ def _fault(fault: Fault) -> str:
 
 
 def _told(told: Told, named: set[str]) -> str:
-    """What a client sends, with the IDs that it was given if a command names them."""
+    """A client's commands, with the IDs returned to them if a command names those."""
     parts = [f"{told.client}:"]
     for place, words in enumerate(told.commands):
         parts.append(f"`{_words(words)}`")
@@ -99,7 +105,7 @@ def _words(words: Words) -> str:
 
 
 def _word(word: bytes) -> str:
-    """A word as `cells.words_of` splits it, without anything that means something in a table."""
+    """A word as `cells.words_of` splits it, without characters that have a meaning in a table."""
     if word and _PLAIN.issuperset(word):
         return word.decode()
     return '"' + "".join(chr(byte) if byte in _QUOTED else f"\\x{byte:02x}" for byte in word) + '"'
@@ -142,7 +148,7 @@ def _dials(plan: Plan) -> list[str]:
 
 
 def _settings(plan: Plan) -> list[str]:
-    """What all regions have alike, and what each has for itself."""
+    """The lines of settings that all regions share, and of those that each has for itself."""
     lines: list[str] = []
     names = list(dict.fromkeys(name for region in plan.regions for name in plan.settings[region]))
     for name in names:

@@ -1,4 +1,4 @@
-"""Seeds to run besides those that somebody asks for: every seed that ever failed, and those that a commit chooses."""
+"""Fixed seeds: every seed that failed once (`failed.txt`), and the seeds that a commit chooses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final, Optional
 FILE: Final = Path(__file__).parent / "failed.txt"
 _RESTORES: Final = "restores"
 _COMMIT_SEEDS: Final = 1 << 40
-"""Commits choose among so many, so that two never choose the same."""
+"""Size of the space from which commits choose, so large that two commits never choose the same."""
 
 
 @dataclass(frozen=True)
 class FailedSeed:
-    """A seed that failed once: `remark` says how, and what mended it."""
+    """A seed that failed once. `remark` says how it failed, and what mended it."""
 
     seed: int
     regions: int
@@ -25,13 +25,14 @@ class FailedSeed:
 
 
 class SeedsError(Exception):
-    """A list or range of seeds that cannot be read."""
+    """The list of seeds, or a range of seeds, cannot be read."""
 
 
 def failed(path: Path = FILE) -> list[FailedSeed]:
-    """All seeds of the list: a line each, ``seed regions ops remark``; # begins a comment.
+    """All seeds of the list: lines of ``seed regions ops remark``; # begins a comment.
 
-    ``300+restores`` for ops: the seed was drawn with forgotten restores.
+    ``300+restores`` for ops: the seed was drawn with forgotten restores. SeedsError for another
+    line.
     """
     found: list[FailedSeed] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -52,13 +53,13 @@ def failed(path: Path = FILE) -> list[FailedSeed]:
 
 
 def chosen_by(text: str, count: int) -> range:
-    """As many consecutive seeds as asked for, other ones for every text: a commit's name, say."""
+    """`count` consecutive seeds that depend on `text`, a commit's name for example."""
     first = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % _COMMIT_SEEDS
     return range(first, first + count)
 
 
 def in_range(text: str) -> tuple[int, Optional[int]]:
-    """(first, end) of ``FIRST:END``; None: without end, as ``FIRST:`` says. A number alone is that seed."""
+    """(first, end) of ``FIRST:END``; end is None for ``FIRST:``. A number alone is that seed."""
     first, colon, end = text.partition(":")
     if not first.isdigit() or not (end.isdigit() or not end) or (end and int(end) <= int(first)):
         raise SeedsError(f"seeds are FIRST:END, or one number, not '{text}'")

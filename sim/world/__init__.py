@@ -1,5 +1,19 @@
-"""The world of a run: real regions on simulated clocks, network and disks.
+"""The world of a run: real regions on simulated clocks, networks and disks.
 
-Read in this order: `scheduler` (time), `disk`, `network`, `clients` (their connections), `region` (a process), `faults`, `world`; `trace`
-tells what happened, `draining` reads groups to their ends when all is over.
+Reading order:
+
+- `scheduler`: virtual time and its events.
+- `trace`: the lines that a run leaves, hashed for every run and printed in a replay.
+- `environment`: the time, trace, counters and judges that all parts of a world share.
+- `file`: a simulated file, and what a power cut leaves of it.
+- `disk`: a simulated disk with its faults.
+- `vfs`: runs real SQLite on a simulated disk.
+- `network`: the connections between regions.
+- `lines`: the connections of clients to a region's process.
+- `tap`: the real engine, with its calls reported to the judges.
+- `process`: one process of a region, with the real driver.
+- `region`: one machine, and its processes one after the other.
+- `world`: all regions, clients and judges of a run.
+- `faults`: each kind of fault, how it strikes and how it ends.
+- `draining`: reads every group to its end after convergence.
 """

@@ -1,11 +1,12 @@
-"""A simulated disk: it remembers what was synced, and forgets the rest when the power goes.
+"""A simulated disk that remembers synced writes and loses the others in a power cut.
 
-A file is what the process sees; besides, the disk keeps what of it is durable and the writes since the last sync. A process that dies
-leaves the file as it was seen (the system's cache survives). A power cut leaves the durable bytes and any of the later writes, each whole,
-torn at a sector, or not at all: what real disks do to what was not synced.
+For each file the disk keeps the bytes that a process sees, the bytes that are durable, and the
+writes since the last sync. A process that dies leaves the bytes that it saw (the cache of the
+operating system survives). A power cut leaves the durable bytes and any of the later writes, each
+whole, torn at a sector, or not at all, as real disks treat unsynced writes.
 
-A cut may be set to fall at the n-th coming write or sync, so also in the middle of a commit: from there on nothing reaches the file any
-more, whatever the process goes on doing before it notices that it is dead.
+A cut may be set to fall at the n-th coming write or sync, hence also in the middle of a commit.
+From then on no write reaches a file, although the process may go on until it notices.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from anabranch.sim.world.file import File
 
 
 class Disk:
-    """One region's disk. `failing`: what happens to writes now ("": nothing, "io": I/O errors, "full": no room)."""
+    """One region's disk.
+
+    `failing`: the fault of writes now: "" (none), "io" (I/O errors) or "full" (no room).
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -26,15 +30,16 @@ class Disk:
         self.operations = 0  # writes and syncs so far
         self.failing = ""
         self.errors = 0  # writes refused
-        self.checkpoint_pages = 1000  # of SQLite's own WAL
+        # How many pages SQLite's WAL has before SQLite checkpoints it.
+        self.checkpoint_pages = 1000
         self._cut_in: Optional[int] = None
         self._on_cut: Optional[Callable[[], None]] = None
         self._dead = False
 
-    # -- what the VFS asks -------------------------------------------------------------------------------------------
+    # -- calls of the VFS
 
     def step(self) -> bool:
-        """Before each write or sync: whether it still reaches the files."""
+        """Call it before each write or sync; whether the operation still reaches the files."""
         if self._dead:
             return False
         self.operations += 1
@@ -48,15 +53,18 @@ class Disk:
                 return False
         return True
 
-    # -- faults ------------------------------------------------------------------------------------------------------
+    # -- faults
 
     def cut_in(self, operations: int, on_cut: Callable[[], None]) -> None:
-        """The process stops at the write or sync after so many: `on_cut` is called, and nothing of it reaches the files any more."""
+        """Stops the process at the operation after `operations` more writes and syncs.
+
+        The disk then calls `on_cut`, and no later operation reaches the files.
+        """
         self._cut_in = operations
         self._on_cut = on_cut
 
     def power_cut(self, draw: Random, survival: float) -> None:
-        """Everything unsynced is lost, or survives in part."""
+        """Unsynced writes are lost; each survives with the probability `survival`."""
         self.files = {
             name: self.files[name].after_power_cut(draw, survival) for name in sorted(self.files)
         }
@@ -66,26 +74,29 @@ class Disk:
         return self._dead
 
     def detach(self) -> None:
-        """The process that uses the disk is dead: nothing that its open files are told counts any more."""
+        """The process that uses the disk is dead: ignore all further writes to its open files."""
         self._dead = True
 
     def revive(self) -> None:
-        """A new process uses the disk. Open files of the former one keep their own copies."""
+        """A new process uses the disk. Open files of the former process keep their own copies."""
         self.files = {name: file.copy() for name, file in self.files.items()}
         self._dead = False
         self._cut_in = None
 
     def call_off(self) -> None:
-        """Takes back a cut that is set and has not come."""
+        """Cancels a cut that is set and has not come."""
         self._cut_in = None
 
     def backup(self) -> dict[str, File]:
-        """A copy of all files as they are, between two transactions: SQLite reads it as after a crash of the process."""
+        """A copy of all files between two transactions.
+
+        SQLite reads the copy as after a crash of the process.
+        """
         copies = {name: file.copy() for name, file in self.files.items()}
         for file in copies.values():
             file.sync()
         return copies
 
     def restore(self, backup: dict[str, File]) -> None:
-        """Puts a backup's files in place."""
+        """Replaces the files by those of a backup."""
         self.files = {name: file.copy() for name, file in backup.items()}

@@ -1,4 +1,7 @@
-"""After convergence every group is read to its end in every region, as its consumers would have done: then what was skipped shows."""
+"""Reads every group to its end in every region after convergence, as its consumers would.
+
+An entry that was skipped shows then.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _READS_MAX: Final = 1000
 
 
 class Drainer(Client):
-    """Reads one group after the other with `>`, in one region, until nothing comes."""
+    """Reads groups with `>` in one region."""
 
     def __init__(self, number: int, region: int) -> None:
         super().__init__(
@@ -24,12 +27,12 @@ class Drainer(Client):
         self.empty = False
 
     def answered(self, operation: Operation) -> None:
-        """Notes whether the read brought nothing."""
+        """Notes whether the read returned no entries."""
         self.empty = not isinstance(operation.reply, list) or not operation.reply
 
 
 def drain(world: World) -> None:
-    """Reads every group that exists to its end, in every region."""
+    """Reads every existing group to its end, in every region."""
     for region_id in [region.region_id for region in world.remaining()]:
         drainer = Drainer(FIRST_NUMBER + region_id, region_id)
         world.clients[drainer.number] = drainer
@@ -66,7 +69,7 @@ def _read_all(world: World, drainer: Drainer, command: Words) -> None:
 
 
 def groups(reply: Reply) -> list[bytes]:
-    """The names in a reply to XINFO GROUPS; none for a key that does not exist."""
+    """The group names in a reply to XINFO GROUPS; none for a key that does not exist."""
     if isinstance(reply, ErrorReply) or not isinstance(reply, list):
         return []
     names: list[bytes] = []

@@ -1,4 +1,4 @@
-"""What everything in a world shares: time, the trace, counters, the judges, and what all regions are given."""
+"""The parts that everything in a world shares: time, trace, counters, judges, configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tell = Callable[[Any], None]
 
 
 class Events:
-    """Tells each event to the judges that look at it."""
+    """Passes each event to the judges that override its method."""
 
     def __init__(self, judges: Sequence[Checker]) -> None:
         self.began: Final = _to_interested(judges, "began")
@@ -44,7 +44,11 @@ def _to_interested(judges: Sequence[Checker], event: str) -> Tell:
 
 
 class Environment:
-    """`members`: name → region_id. `tick_ms`: how often a region's process ticks. `counters` count what happened."""
+    """The shared parts of a world.
+
+    `members`: name → region_id. `tick_ms`: the interval of a region process's ticks. `counters`:
+    name → how often the event happened. `found`: violations that no judge reports.
+    """
 
     def __init__(self, seed: int, tick_ms: int, members: dict[str, int], trace: Trace) -> None:
         self.scheduler: Final = Scheduler(EPOCH_MS)
@@ -57,17 +61,17 @@ class Environment:
         self.events = Events([])
 
     def watched_by(self, judges: Sequence[Checker]) -> None:
-        """Judges are told of everything from now on."""
+        """From now on these judges receive all events."""
         self.events = Events(judges)
 
     def note(self, region: int, what: str, *details: Any) -> None:
-        """A line of the trace."""
+        """Adds a line to the trace."""
         self.trace.note((self.scheduler.now_ms - EPOCH_MS, region, what, *details))
 
     def aside(self, region: int, what: str, *details: Any) -> None:
-        """A line for people alone, made only when somebody is told (`trace.is_told`)."""
+        """Adds a line that is only printed; call it only if a reader is there (`trace.is_told`)."""
         self.trace.aside(self.scheduler.now_ms - EPOCH_MS, region, what, *details)
 
     def fault_found(self, text: str) -> None:
-        """Something that no judge need look for: it must not happen at all."""
+        """Records a violation that needs no judge: an event that must never happen."""
         self.found.append(Violation("world", self.scheduler.now_ms, 0, text))

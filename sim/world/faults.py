@@ -1,6 +1,7 @@
-"""The faults: each kind under its name, what it does when it strikes, and how it ends. `sim.draw` says when and whom.
+"""The faults: for each kind its name, its effect when it strikes, and its end.
 
-A fault that is a state ends by itself after its duration, or when everything is healed.
+`sim.draw` decides when a fault strikes, and which regions. A fault that is a state ends after its
+duration, or when the run heals.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def new_world(
     tell: Optional[Callable[[tuple[Any, ...]], None]] = None,
     keys: tuple[bytes, ...] = (),
 ) -> World:
-    """A world in which the faults of this table strike; see `World`."""
+    """A world in which the faults of this module strike. For the arguments see `World`."""
     return World(plan, judges, strike, tell, keys)
 
 
@@ -47,7 +48,7 @@ def strike(world: World, fault: Fault) -> None:
 
 
 def _ends(world: World, fault: Fault, end: Callable[[], None]) -> None:
-    """Ends a state after its duration, or when everything is healed; once."""
+    """Calls `end` once: after the fault's duration, or when the run heals."""
     over: list[bool] = []
 
     def once() -> None:
@@ -60,7 +61,7 @@ def _ends(world: World, fault: Fault, end: Callable[[], None]) -> None:
 
 
 def heal(world: World) -> None:
-    """Ends whatever is still going on, and starts what does not run."""
+    """Ends all faults, and starts all regions that do not run and are not gone for good."""
     for region in world.regions.values():
         region.disk.failing = ""
         region.disk.call_off()
@@ -76,11 +77,15 @@ def heal(world: World) -> None:
     world.network.resume()
 
 
-# -- network ---------------------------------------------------------------------------------------------------------
+# -- network
 
 
 def _cut(world: World, fault: Fault, directions: list[tuple[int, int]], breaks: bool) -> None:
-    """Holds messages back in these directions; `breaks`: connections that lose both break at once, as with a firewall's reset."""
+    """Holds back messages in these directions.
+
+    `breaks`: connections between these regions also break at once at both ends, as when a firewall
+    resets them.
+    """
     cuts = world.network.cuts
     for pair in directions:
         cuts[pair] = cuts.get(pair, 0) + 1
@@ -134,11 +139,12 @@ def _partition(world: World, fault: Fault, draw: Random) -> None:
 
 @_kind("ring")
 def _ring(world: World, fault: Fault, draw: Random) -> None:
-    """Only neighbours in a ring hear each other; each listens in one direction."""
+    """Cuts all pairs that are not neighbours in a ring; of three regions, a line is left."""
     regions = list(world.regions)
     ring = {frozenset((one, regions[place - 1])) for place, one in enumerate(regions)}
     if len(regions) <= 3:
-        ring.discard(frozenset((regions[0], regions[-1])))  # of three, a line
+        # A ring of three is a mesh: cut it to a line.
+        ring.discard(frozenset((regions[0], regions[-1])))
     _cut(
         world,
         fault,
@@ -175,14 +181,17 @@ def _reset(world: World, fault: Fault, draw: Random) -> None:
 
 @_kind("half-open")
 def _half_open(world: World, fault: Fault, draw: Random) -> None:
-    """One end forgets the connection; what is on its way to the other still arrives there, beside a newer connection."""
+    """One end drops the connection; messages on their way to the other end still arrive.
+
+    They may arrive beside those of a newer connection (S2.2).
+    """
     for pipe in world.network.between(*fault.regions[:2]):
         world.network.closed(pipe, draw.choice([0, 1]), "reset")
 
 
 @_kind("link down")
 def _link_down(world: World, fault: Fault, draw: Random) -> None:
-    """An operator closes a link with CRDT.LINK, or delays it, and opens it again."""
+    """An operator closes a link with CRDT.LINK, or delays it, and later undoes that."""
     region, peer = world.regions[fault.regions[0]], world.regions[fault.regions[1]]
     if not region.running or region.paused or peer.region_id not in region.peers:
         return
@@ -201,11 +210,11 @@ def _link_down(world: World, fault: Fault, draw: Random) -> None:
     _ends(world, fault, end)
 
 
-# -- processes -------------------------------------------------------------------------------------------------------
+# -- processes
 
 
 def _down(world: World, region: SimulatedRegion, fault: Fault) -> None:
-    """Keeps a region that has just stopped from starting, for the fault's duration."""
+    """Keeps a region that has just stopped from starting, for the duration of the fault."""
     region.down_for += 1
 
     def end() -> None:
@@ -277,7 +286,11 @@ def _absence(world: World, fault: Fault, draw: Random) -> None:
 
 @_kind("gone for good")
 def _gone(world: World, fault: Fault, draw: Random) -> None:
-    """A region is lost with all that only it held; after the fault's duration every other one is told so (S13.8), again if it forgot."""
+    """A region is lost with all effects that only it held.
+
+    After the fault's duration every other region is told (S13.8), again if it lost that in a
+    restore.
+    """
     region = world.regions[fault.regions[0]]
     if not region.running or world.gone or not world.is_connected_without(region.region_id):
         return
@@ -287,7 +300,7 @@ def _gone(world: World, fault: Fault, draw: Random) -> None:
 
 
 def _give_up(world: World, region: SimulatedRegion) -> None:
-    """Nothing of it is on its way any more when it is said to be lost."""
+    """Drops all messages of the region before it is said to be lost."""
     for pipe in list(world.network.pipes):
         if any(end.region_id == region.region_id for end in pipe.ends):
             for end in (0, 1):
@@ -298,11 +311,12 @@ def _give_up(world: World, region: SimulatedRegion) -> None:
 
 @_kind("old backup")
 def _old_backup(world: World, fault: Fault, draw: Random) -> None:
-    """A backup is taken now, and put back after the fault's duration; whoever does it says so, or forgets to.
+    """A backup is taken now and put back after the fault's duration, said or unsaid.
 
-    Forgotten, it is found out if the start hears of it from all others, and waits long enough for that (S13.6). A start that waits less, or
-    that some never talk to, forks; that is documented, and no invariant holds then. So the start after a forgotten restore has the
-    patience for it, and where not all regions dial each other nobody forgets.
+    A forgotten restore is detected if the start hears of it from all other members, and waits long
+    enough for that (S13.6). A start that waits less, or that never talks to some member, can fork;
+    that is documented, and no invariant holds then. So the start after a forgotten restore has
+    enough patience, and in a network that is no mesh every restore is said.
     """
     is_mesh = len(world.plan.links) == len(world.regions) * (len(world.regions) - 1)
     _restore(world, fault, draw, draw.random() < 0.5 or not is_mesh)
@@ -310,7 +324,7 @@ def _old_backup(world: World, fault: Fault, draw: Random) -> None:
 
 @_kind(FORGOTTEN_RESTORE)
 def _forgotten_restore(world: World, fault: Fault, draw: Random) -> None:
-    """The same, and nobody says so."""
+    """A backup is put back and the region is not told."""
     _restore(world, fault, draw, False)
 
 
@@ -332,7 +346,7 @@ def _restore(world: World, fault: Fault, draw: Random, says: bool) -> None:
         region.restart.is_restored = says
         region.restart.patience_ms = "" if says else PATIENCE_MS
         region.start_if_stopped()
-        if draw.random() < 0.3:  # it is back before its network is
+        if draw.random() < 0.3:  # the region starts before its network is up
             KINDS["isolation"](
                 world, Fault(0, "isolation", fault.regions, draw.randint(100, 800), 0), draw
             )
@@ -357,7 +371,7 @@ def _pause(world: World, fault: Fault, draw: Random) -> None:
     _ends(world, fault, end)
 
 
-# -- disk ------------------------------------------------------------------------------------------------------------
+# -- disk
 
 
 def _failing(world: World, fault: Fault, how: str) -> None:
@@ -391,7 +405,7 @@ def _slow_disk(world: World, fault: Fault, draw: Random) -> None:
     _ends(world, fault, end)
 
 
-# -- clocks ----------------------------------------------------------------------------------------------------------
+# -- clocks
 
 
 @_kind("clock back")
@@ -419,7 +433,7 @@ def _strobe(world: World, fault: Fault, draw: Random) -> None:
     _ends(world, fault, lambda: setattr(region.clock, "offset_ms", before_ms))
 
 
-# -- clients ---------------------------------------------------------------------------------------------------------
+# -- clients
 
 
 @_kind("client crash")
@@ -431,7 +445,7 @@ def _client_crash(world: World, fault: Fault, draw: Random) -> None:
 
 @_kind("clients cut off")
 def _clients_cut_off(world: World, fault: Fault, draw: Random) -> None:
-    """All clients of a region lose their connections, answers on their way included."""
+    """All clients of a region lose their connections, and the answers on their way."""
     region = world.regions[fault.regions[0]]
     if region.process is not None:
         for line in list(region.lines.by_session.values()):

@@ -1,4 +1,4 @@
-"""What of a simulated file a process sees, and what of it a power cut leaves."""
+"""A simulated file: the bytes that a process sees, and the bytes that a power cut leaves."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ Change = tuple[int, bytes]
 
 
 class File:
-    """One file. `seen`: its bytes as a process reads them; besides, those that a power cut leaves for sure, and the changes since."""
+    """One file.
+
+    `seen`: its bytes as a process reads them. `unsynced`: the changes since the last sync, in
+    order.
+    """
 
     __slots__ = ("_durable", "_synced", "seen", "unsynced")
 
     def __init__(self) -> None:
         self.seen = bytearray()
         self._durable = bytearray()
-        self._synced: list[
-            Change
-        ] = []  # durable, too, but not put in `_durable` yet: few runs ever ask for it
+        # Durable changes that `_durable` does not contain yet: few runs ever need them there.
+        self._synced: list[Change] = []
         self.unsynced: list[Change] = []
 
     def write(self, offset: int, data: bytes) -> None:
@@ -42,14 +45,18 @@ class File:
             self.durable()
 
     def durable(self) -> bytearray:
-        """What a power cut leaves for sure."""
+        """The bytes that survive a power cut for sure."""
         for change in self._synced:
             _change(self._durable, *change)
         self._synced = []
         return self._durable
 
     def after_power_cut(self, draw: Random, survival: float) -> File:
-        """What a power cut leaves: of the unsynced writes each survives with this probability, some of them torn."""
+        """The file after a power cut.
+
+        Each unsynced write survives with the probability `survival`; some of the survivors are
+        torn.
+        """
         left = File()
         left._durable = self.durable()
         for offset, data in self.unsynced:

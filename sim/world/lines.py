@@ -1,7 +1,8 @@
-"""The connections of simulated clients to one process: they carry bytes to and from its `ClientConnection`s, as live sockets do.
+"""The connections of simulated clients to one process.
 
-The real connection parses, runs, holds back and encodes. What its client must read is known from what
-the engine answered (`tap`): the bytes that leave must be those replies, in that order.
+They carry bytes to and from the process's `ClientConnection`s, as sockets do in a live region. The
+real connection parses, runs, holds back and encodes. The replies of the engine (`tap`) determine
+the bytes that must reach the client, and their order; any other byte is a violation.
 """
 
 from __future__ import annotations
@@ -21,14 +22,20 @@ from anabranch.sim.load.client import Client
 from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.trace import plain
 
-# Commands of which no operation is made: they only frame a transaction.
+# Commands that only frame a transaction; they make no operation.
 _FRAMES: Final = (b"MULTI", b"DISCARD")
-# Commands outside of transactions after which the connection watches nothing any more.
+# Commands outside of transactions that end the WATCHes of the connection.
 _UNWATCHING: Final = (b"UNWATCH", b"RESET")
-# Commands that wait for something else than the end of the start.
+# Commands that may wait for another reason than the start.
 _BLOCKING: Final = (
-    b"XREAD", b"XREADGROUP", b"WAIT", b"CRDT.WAIT", b"CRDT.SYNC", b"CRDT.VECTOR", b"CRDT.DIGEST",
-)  # fmt: skip
+    b"XREAD",
+    b"XREADGROUP",
+    b"WAIT",
+    b"CRDT.WAIT",
+    b"CRDT.SYNC",
+    b"CRDT.VECTOR",
+    b"CRDT.DIGEST",
+)
 
 
 class Line:
@@ -38,22 +45,25 @@ class Line:
         self.client: Final = client
         self.connection: Final = connection
         self.session: Final = session
-        # What the client must read: the bytes, and the operation that they answer (None: a frame).
+        # The replies that the client must read next: bytes and operation (None for a frame).
         self.expected: deque[tuple[bytes, Optional[Operation]]] = deque()
         self.unread = b""
-        self.running: Optional[Operation] = None  # waits inside the engine
-        self.unanswered: list[Operation] = []  # in order
+        # The operation that waits inside the engine.
+        self.running: Optional[Operation] = None
+        # Operations without an answer, in order.
+        self.unanswered: list[Operation] = []
         self.transaction: Optional[list[Words]] = None
-        # WATCHes that no EXEC, DISCARD or UNWATCH has ended yet, by their operations' numbers.
+        # Operation numbers of the WATCHes that no EXEC, DISCARD or UNWATCH has ended yet.
         self.watching: list[int] = []
-        self.unsent = 0  # commands that the region has not executed yet
+        # Commands that the region has not executed yet.
+        self.unsent = 0
 
     def is_idle(self) -> bool:
         return not self.unanswered and not self.unsent
 
 
 class ClientEvents(Protocol):
-    """Who is told of clients: the world."""
+    """Receives the events of clients; the world implements it."""
 
     def operation(
         self,
@@ -64,7 +74,7 @@ class ClientEvents(Protocol):
         before: Vector,
         clock_ms: int,
     ) -> Operation:
-        """A command ran: makes its operation."""
+        """A command ran: returns its operation."""
 
     def answered(self, line: Line, operation: Operation) -> None:
         """A reply leaves the region."""
@@ -73,11 +83,11 @@ class ClientEvents(Protocol):
         """The client will never have the answer."""
 
     def disconnected(self, line: Line) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
 
 
 class Lines:
-    """All lines of one process. `moved`: called after a connection was, so that a step may follow."""
+    """All lines of one process. `moved` is called after a connection's turn: a step may be due."""
 
     def __init__(
         self, environment: Environment, region: int, events: ClientEvents, moved: Callable[[], None]
@@ -91,11 +101,11 @@ class Lines:
         self._driver: Driver
 
     def begin(self, driver: Driver) -> None:
-        """The process takes clients."""
+        """The process accepts clients from now on."""
         self._driver = driver
 
     def end(self) -> None:
-        """The process is dead: whoever waits will never know."""
+        """The process is dead: no client will have an answer that is still open."""
         lines = list(self.by_session.values())
         self.by_session.clear()
         self._by_connection.clear()
@@ -112,7 +122,7 @@ class Lines:
         return line
 
     def disconnect(self, line: Line) -> None:
-        """The client closes its connection, or it breaks."""
+        """The client closes its connection, or the connection breaks."""
         if self._forget(line):
             line.connection.lost()
             self._break(line)
@@ -138,7 +148,7 @@ class Lines:
         self.perform([line.connection])
 
     def perform(self, connections: list[ClientConnection]) -> None:
-        """Does what connections ask for."""
+        """Carries out the requests of connections: output, turns, ends."""
         for connection in connections:
             line = self._by_connection.get(connection)
             if line is not None:
@@ -163,7 +173,7 @@ class Lines:
             self._moved()
 
     def _read(self, line: Line, output: bytes) -> None:
-        """The client reads what has come: replies, each whole and in its turn."""
+        """The client reads the bytes that have come: whole replies, in their order."""
         unread = line.unread + output
         while line.expected and len(unread) >= len(line.expected[0][0]):
             reply, operation = line.expected[0]
@@ -184,10 +194,13 @@ class Lines:
                     "must come next"
                 )
 
-    # -- what the engine did
+    # -- events of the engine
 
     def have_waited(self, late: list[LateReply]) -> bool:
-        """Whether one of them is to a command that had waited for the end of the start: it may have issued effects."""
+        """Whether one of the replies is to a command that waited for the end of the start.
+
+        Such a command may have issued effects when it ran.
+        """
         for one in late:
             line = self.by_session.get(one.session.session_id)
             if line is not None and line.running is not None:
@@ -212,7 +225,7 @@ class Lines:
         line.unsent -= 1
         name = argv[0].upper()
         if session.transaction.queued is not None and not isinstance(reply, ReplyLater):
-            # In a transaction: one operation at its EXEC.
+            # A command of a transaction: the EXEC makes the operation.
             if name == b"MULTI" and isinstance(reply, SimpleString):
                 line.transaction = []
             elif line.transaction is not None and isinstance(reply, SimpleString):
@@ -243,14 +256,14 @@ class Lines:
         self._replied(line, operation, reply, before, after, clock_ms)
 
     def _framed(self, line: Line, argv: Words, reply: Reply) -> None:
-        """A command of which no operation is made has been answered."""
+        """A command that makes no operation has been answered."""
         line.expected.append((self._bytes(line, reply), None))
         line.client.framed(argv, reply)
         if self._environment.trace.is_told:
             self._environment.aside(self._region, "frames", line.client.number, argv, reply)
 
     def answered(self, late: LateReply, vector: Vector, clock_ms: int) -> None:
-        """The answer to a command that had waited; those behind it go on."""
+        """A command that had waited has its answer; the commands behind it go on."""
         line = self.by_session.get(late.session.session_id)
         if line is None or line.running is None:
             return
@@ -287,7 +300,7 @@ class Lines:
 
 
 def encoded(argv: Words) -> bytes:
-    """A command as clients send it."""
+    """A command as RESP bytes."""
     parts: list[Any] = [b"*%d\r\n" % len(argv)]
     for word in argv:
         parts.append(b"$%d\r\n%b\r\n" % (len(word), word))

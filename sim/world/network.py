@@ -1,8 +1,10 @@
 """The simulated network: connections between regions that delay, stall, break and half-break.
 
-A connection is two streams of messages, each in order, as gRPC's are; what it loses, it loses by breaking. A cut direction holds messages
-back, as TCP does: they arrive late when it heals, or never, if the connection has been given up by then. A connection may break for one
-end only: what is on its way to the other then still arrives, late and beside what a newer connection brings (S2.2).
+A connection is two streams of messages, each in order, as gRPC's streams are; messages are lost
+only when it breaks. A cut direction holds messages back, as TCP does: they arrive late, when the
+cut heals, or never, if the connection has been given up by then. A connection may break for one
+end only: messages on their way to the other end still arrive, late and beside those of a newer
+connection (S2.2).
 """
 
 from __future__ import annotations
@@ -22,12 +24,13 @@ _END: Final = None
 
 
 class Endpoint:
-    """A process as the network knows it. Each call is followed by a step of its driver."""
+    """A process as the network sees it. The driver takes a step after each call."""
 
     region_id: int
     is_running: bool
     is_paused: bool
-    pipes: list[tuple[Pipe, int]]  # its connections, with the end that is its own
+    # Its connections, each with the number of the process's own end.
+    pipes: list[tuple[Pipe, int]]
 
     def dialled(self, peer: int) -> Optional[int]:
         raise NotImplementedError
@@ -51,12 +54,15 @@ class Endpoint:
         raise NotImplementedError
 
     def has_room(self) -> None:
-        """A connection takes messages again."""
+        """A connection can send messages again."""
         raise NotImplementedError
 
 
 class Pipe:
-    """One connection. `ends`, `numbers` and `open` are by end: dialler, acceptor; the rest by direction."""
+    """One connection.
+
+    `ends`, `numbers` and `open` are indexed by end (dialler, acceptor), the others by direction.
+    """
 
     __slots__ = ("due_ms", "ends", "flight", "numbers", "open", "waiting")
 
@@ -65,15 +71,16 @@ class Pipe:
         self.numbers = [0, 0]
         self.open = [True, True]
         self.flight = [0, 0]  # messages sent and not yet delivered
-        self.due_ms = [0, 0]  # when the newest of them arrives
-        # Arrived while the direction is cut, or the reader is paused.
+        self.due_ms = [0, 0]  # when the newest message in flight arrives
+        # Messages that arrived while the direction was cut or the reader was paused.
         self.waiting: tuple[deque[Any], deque[Any]] = (deque(), deque())
 
 
 class Network:
-    """All connections. `cuts` counts, by (from, to), the faults that keep messages from passing.
+    """All connections.
 
-    `encoded`: messages travel as bytes. `room`: messages in flight per direction.
+    `cuts`: (from, to) → number of faults that hold back messages. `encoded`: messages travel as
+    bytes. `room`: messages in flight per direction at most.
     """
 
     def __init__(
@@ -89,12 +96,13 @@ class Network:
         self.room: Final = room
         self.cuts: dict[tuple[int, int], int] = {}
         self.slow_ms: dict[tuple[int, int], int] = {}  # added to the delay
-        # Those that are open at one end at least, oldest first.
+        # The connections that are open at one end at least, oldest first.
         self.pipes: dict[Pipe, None] = {}
         self.sent = 0
         self._environment: Final = environment
         self._draw: Final = draw
-        self._endpoints: dict[int, Endpoint] = {}  # the newest process of each region
+        # region_id → the region's newest process.
+        self._endpoints: dict[int, Endpoint] = {}
 
     def register(self, endpoint: Endpoint) -> None:
         """A process has started."""
@@ -108,7 +116,7 @@ class Network:
         delay_ms = low if low == high else uniform(self._draw, low, high)
         return delay_ms + self.slow_ms.get((source, target), 0)
 
-    # -- connections -------------------------------------------------------------------------------------------------
+    # -- connections
 
     def dial(self, dialler: Endpoint, peer: int) -> None:
         """A process dials a peer."""
@@ -134,7 +142,7 @@ class Network:
         self._environment.note(one, "connects", peer)
 
     def close(self, endpoint: Endpoint, number: int) -> None:
-        """A process closed its end: the other learns it, with what was on its way lost."""
+        """A process closed its end. The other end learns of it; messages on their way are lost."""
         for pipe, end in endpoint.pipes:
             if pipe.numbers[end] == number:
                 self._leave(pipe, end)
@@ -144,7 +152,7 @@ class Network:
                 return
 
     def _leave(self, pipe: Pipe, end: int) -> None:
-        """One end is closed."""
+        """Closes one end."""
         pipe.open[end] = False
         endpoint = pipe.ends[end]
         if (pipe, end) in endpoint.pipes:
@@ -153,7 +161,7 @@ class Network:
             self.pipes.pop(pipe, None)
 
     def drop(self, pipe: Pipe, tells: tuple[bool, bool]) -> None:
-        """The connection breaks; which ends learn of it at once. The other end goes on until it finds out."""
+        """The connection breaks. `tells`: which ends learn of it at once; the other end goes on."""
         for end in (0, 1):
             if tells[end]:
                 self._tell(pipe, end, "reset")
@@ -161,7 +169,7 @@ class Network:
     def _tell(self, pipe: Pipe, end: int, text: str) -> None:
         one, other = pipe.ends[end].region_id, pipe.ends[1 - end].region_id
         if self.is_cut(other, one):
-            return  # nothing gets there: silence will tell
+            return  # the news cannot arrive: the end finds out by silence
         self._environment.scheduler.after(self._delay(other, one), self.closed, pipe, end, text)
 
     def closed(self, pipe: Pipe, end: int, text: str) -> None:
@@ -181,7 +189,7 @@ class Network:
         return [pipe for pipe in self.pipes if {end.region_id for end in pipe.ends} == wanted]
 
     def gone(self, endpoint: Endpoint, silently: bool) -> None:
-        """A process is dead. Unless its machine is, too, the others learn that its connections are closed."""
+        """A process is dead; its peers learn of it, unless `silently` (its machine is dead)."""
         for pipe, end in list(endpoint.pipes):
             self._leave(pipe, end)
             if not silently:
@@ -190,14 +198,14 @@ class Network:
     # -- messages
 
     def pump(self, endpoint: Endpoint) -> None:
-        """Sends what a process has to say and the transport has room for."""
+        """Sends the messages of a process for which the connections have room."""
         environment = self._environment
         for pipe, end in list(endpoint.pipes):
             number = pipe.numbers[end]
             while pipe.flight[end] < self.room and pipe.open[end]:
                 message = endpoint.next_message(number)
                 if message is None:
-                    if endpoint.is_over(number):  # after its last words
+                    if endpoint.is_over(number):  # its last message has been taken
                         self._leave(pipe, end)
                         self._send(pipe, end, _END)
                         endpoint.disconnected(number, "finished")
@@ -228,7 +236,7 @@ class Network:
         self._deliver(pipe, direction, message)
 
     def resume(self) -> None:
-        """A cut or a pause is over: what waited arrives, in order."""
+        """Delivers the messages that waited for the end of a cut or a pause, in order."""
         for pipe in list(self.pipes):
             for direction in (UP, DOWN):
                 while pipe.waiting[direction] and not self._is_held(pipe, direction):
@@ -256,7 +264,7 @@ class Network:
 
 
 class _Kinds(dict[type, str]):
-    """The counter of each class of message."""
+    """Message class → the name of its counter."""
 
     def __missing__(self, kind: type) -> str:
         self[kind] = f"message:{kind.__name__}"

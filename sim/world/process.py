@@ -1,7 +1,8 @@
-"""One process of a simulated region: it performs what the real driver hands out, on virtual time, disk and network.
+"""One process of a simulated region: carries out the real driver's work on simulated parts.
 
-As `region.process` does live, it decides nothing. What takes time live (a transaction, a read, a turn
-of merging, a step) is an event here, so that a kill may fall between any two of them.
+Like `region.process` in a live region, it makes no decisions. Work that takes time there (a
+transaction, a read, a turn of merging, a step) is an event here, so a kill may fall between any
+two of them.
 """
 
 from __future__ import annotations
@@ -39,11 +40,14 @@ _QUESTION: Final = "question:"
 
 
 class DiedInWrite(Exception):
-    """The disk said so: the process died in the middle of a write."""
+    """The process died in the middle of a write, as the disk reports."""
 
 
 class SimulatedProcess(Endpoint):
-    """`number` counts the processes of a region. `died` is called when the disk ends this one in the middle of a write."""
+    """One process. `number` counts the processes of a region.
+
+    `died` is called when the disk ends the process in the middle of a write.
+    """
 
     def __init__(
         self,
@@ -62,8 +66,8 @@ class SimulatedProcess(Endpoint):
         self.is_running = False
         self.is_paused = False
         self.pipes: list[tuple[Pipe, int]] = []
-        self.write_ms = (0, 3)  # how long a transaction takes
-        # Counter of the newest effect of its own that judges were told is on the disk.
+        self.write_ms = (0, 3)  # the least and the most that a transaction takes
+        # Counter of the newest own effect that judges have been told is on the disk.
         self.told = 0
         self._environment: Final = environment
         self._network: Final = network
@@ -76,15 +80,15 @@ class SimulatedProcess(Endpoint):
         self.driver: Driver
         self._database: Database
         self._step_planned = False
-        # Transactions handed out and not yet reported back: how each ended, None while it has not.
+        # Transactions handed out and not yet reported back → the error text, None while it runs.
         self._planned: dict[DiskTransaction, Optional[str]] = {}
-        # Questions to the log that are not answered yet.
+        # Questions to the log without an answer.
         self._asked: dict[LogRead, None] = {}
 
     # -- start and end
 
     def start(self, config: RegionConfig, limits: TurnLimits) -> None:
-        """Starts on what is on the disk; StorageError when that cannot be."""
+        """Starts from the files on the disk; StorageError when that fails."""
         self._database = Database(Path("data"), self.opener.connect)
         started = starting.start(config, self._database, self._clock, limits, self._engine)
         self.driver = run(started)
@@ -96,21 +100,24 @@ class SimulatedProcess(Endpoint):
         return TappedEngine(state, self)
 
     def begin(self) -> None:
-        """The start is told of: it begins to run."""
+        """Tells the judges of the start, and begins to run."""
         self._tell_found()
         self.stepped()
         first_ms = uniform(self._draw, 1, self._environment.tick_ms)
         self._environment.scheduler.after(first_ms, self._tick)
 
     def _tell_found(self) -> None:
-        """The former process may have died when its last commit was on the disk and it had not heard of that."""
+        """Tells of effects on the disk that the former process did not know to be there.
+
+        That process may have died after the disk had written its last commit.
+        """
         engine = self.driver.engine
         blocks: list[Block] = []
         found = engine.vector.get(self.region_id, 0)
         while self.told < found:
             block = run(self._database.block_with(self.region_id, self.told + 1))
             if block is None:
-                break  # it came back with a snapshot, in recovery: it was told when it was issued
+                break  # a snapshot brought it back in recovery; judges heard of it when issued
             blocks.append(block)
             self.told = block.last
         self.told = found
@@ -118,13 +125,16 @@ class SimulatedProcess(Endpoint):
             self._tell_committed(dict(engine.vector), blocks)
 
     def end(self) -> None:
-        """The process is dead, and knows nothing of it."""
+        """The process is dead; it does not notice."""
         self.is_running = False
         self._disk.detach()
         self.opener.close()
 
     def stop_cleanly(self) -> None:
-        """As a service manager stops it: everything is committed and checkpointed. StorageError when that fails."""
+        """Stops like a service manager: commits and checkpoints everything.
+
+        StorageError when that fails.
+        """
         for pipe, end in list(self.pipes):
             self._network.drop(pipe, (end != 0, end != 1))
         for transaction, error in list(self._planned.items()):
@@ -153,7 +163,7 @@ class SimulatedProcess(Endpoint):
         self.driver.read(read, run(self._database.answer(read.request)))
 
     def _write_now(self, transaction: DiskTransaction) -> None:
-        """Writes at once; `DiedInWrite` when the disk ends the process in it."""
+        """Writes at once; `DiedInWrite` when the disk ends the process during the write."""
         try:
             run(self._database.write(transaction.statements))
         except StorageError as error:
@@ -169,12 +179,12 @@ class SimulatedProcess(Endpoint):
     # -- steps
 
     def stepped(self) -> None:
-        """The driver was called: a step follows at this moment, if one is due before the next tick."""
+        """The driver was called: plans a step for this moment if one is due by the next tick."""
         if not self._step_planned and self.is_running and self.driver.is_step_due():
             self._plan_step()
 
     def has_room(self) -> None:
-        """A connection takes messages again, or the process goes on after a pause."""
+        """A connection can send messages again, or the process goes on after a pause."""
         self._plan_step()
 
     def _plan_step(self) -> None:
@@ -188,7 +198,7 @@ class SimulatedProcess(Endpoint):
             self._perform(self.driver.step())
 
     def _perform(self, work: Work) -> None:
-        """Does what a step asks for, as `region.process` does."""
+        """Carries out the work of a step, as `region.process` does."""
         scheduler, draw = self._environment.scheduler, self._draw
         for note in work.notes:
             self._environment.note(self.region_id, "says", note.text)
@@ -230,7 +240,10 @@ class SimulatedProcess(Endpoint):
     # -- the disk
 
     def _write(self, transaction: DiskTransaction) -> None:
-        """The thread writes: the transaction is on the disk, or failed, before the loop hears of it."""
+        """The writing thread is done: the transaction is on disk, or has failed.
+
+        The loop learns of it later.
+        """
         if not self.is_running:
             return
         error = ""
@@ -249,7 +262,7 @@ class SimulatedProcess(Endpoint):
         )
 
     def _written(self, transaction: DiskTransaction, error: str) -> None:
-        """The loop hears of it."""
+        """The loop learns that the transaction is over."""
         if not self.is_running:
             return
         if self.is_paused:
@@ -274,7 +287,10 @@ class SimulatedProcess(Endpoint):
             self.driver.written(transaction)
 
     def _tell_written(self, commit: Optional[Commit]) -> None:
-        """It is on the disk, whether the process hears of it or not: peers may be sent it from now on."""
+        """Tells the judges of a commit on disk.
+
+        Peers may be sent its effects from now on, even if the process never learns of the commit.
+        """
         if commit is None:
             return
         self.told = commit.vector.get(self.region_id, 0)
@@ -288,7 +304,11 @@ class SimulatedProcess(Endpoint):
         self._environment.events.committed(event)
 
     def _read(self, read: LogRead, work: Optional[Coroutine[Any, Any, Any]] = None) -> None:
-        """The log answers later than it is asked: others may be there in between, also while the process is paused."""
+        """Continues the answer to a question to the log.
+
+        The answer takes several events; other writes may fall between them, even while the process
+        is paused.
+        """
         if not self.is_running:
             if work is not None:
                 work.close()
@@ -343,7 +363,7 @@ class SimulatedProcess(Endpoint):
     def is_over(self, connection: int) -> bool:
         return self.driver.is_over(connection)
 
-    # -- what the engine did (see `EngineWatcher`)
+    # -- events of the engine (see `EngineWatcher`)
 
     def executed(self, session: Session, argv: Words, reply: Reply, before: Vector) -> None:
         engine = self.driver.engine

@@ -1,4 +1,4 @@
-"""One simulated region: a machine with its disk and clock, and one process after the other on it."""
+"""One simulated region: a machine with disk and clock, and its processes one after the other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Power = Callable[[Disk], None]
 
 
 class RegionClock:
-    """The machine's clock: true time and an offset, which faults move. Its steady time is true time."""
+    """The machine's clock: true time plus an offset that faults change. Steady time is true."""
 
     def __init__(self, environment: Environment) -> None:
         self.offset_ms = 0
@@ -45,10 +45,11 @@ class RegionClock:
 
 
 class Restart:
-    """How the next process starts. `how`: how the former one ended, as `Began` says it.
+    """The circumstances of the next start.
 
-    `is_restored`: it is told that files were put back. `patience_ms`: it waits so long for others
-    (S13.6); empty: as set.
+    `how`: the way in which the former process ended, as in `Began`. `is_restored`: the process is
+    told that files were put back. `patience_ms`: how long the start waits for other members
+    (S13.6); empty: as the setting says.
     """
 
     def __init__(self) -> None:
@@ -58,7 +59,10 @@ class Restart:
 
 
 class SimulatedRegion:
-    """A region of the world, running or not. `starts` counts its processes; what belongs to an earlier one counts no more."""
+    """A region of the world, running or not.
+
+    `starts` counts its processes; events of an earlier process are ignored.
+    """
 
     def __init__(
         self,
@@ -83,15 +87,15 @@ class SimulatedRegion:
         self.process: Optional[SimulatedProcess] = None
         self.starts = 0
         self.write_ms = (0, 3)
-        self.down_for = 0  # faults that keep the process from starting
-        self.is_gone = False  # for good: it never starts again
-        self.restores = 0  # backups put back
+        self.down_for = 0  # number of faults that keep the process from starting
+        self.is_gone = False  # gone for good: it never starts again
+        self.restores = 0  # number of backups put back
         self._network: Final = network
         self._events: Final = events
-        # What happens when the disk ends the process in a write: how it dies, when it starts again.
+        # The death that the disk causes in a write: how, ms until the next start, the disk's fate.
         self._cut: Optional[tuple[str, int, Optional[Power]]] = None
 
-    # -- what is there
+    # -- properties
 
     @property
     def running(self) -> bool:
@@ -103,18 +107,18 @@ class SimulatedRegion:
 
     @property
     def driver(self) -> Driver:
-        """That of the newest process."""
+        """The driver of the newest process."""
         assert self.process is not None
         return self.process.driver
 
     @property
     def engine(self) -> Engine:
-        """That of the newest process."""
+        """The engine of the newest process."""
         return self.driver.engine
 
     @property
     def settings(self) -> Settings:
-        """Those of the newest process."""
+        """The settings of the newest process."""
         return self.driver.settings
 
     @property
@@ -124,11 +128,11 @@ class SimulatedRegion:
         return self.process.lines
 
     def now_ms(self) -> int:
-        """What the region's own clock shows."""
+        """The time that the region's own clock reads."""
         return self.clock.now_ms()
 
     def is_running(self, start: int) -> bool:
-        """Whether that process still runs."""
+        """Whether the process of that start still runs."""
         return self.running and self.starts == start
 
     def stepped(self) -> None:
@@ -139,7 +143,7 @@ class SimulatedRegion:
     # -- start and stop
 
     def start(self) -> None:
-        """A process starts on what is on the disk."""
+        """Starts a process from the files on the disk."""
         environment = self.environment
         how = self.restart.how
         self.disk.revive()
@@ -215,19 +219,23 @@ class SimulatedRegion:
             environment.scheduler.after(RETRY_MS * 5, self.start_if_stopped)
 
     def start_if_stopped(self) -> None:
-        """Starts a process, unless one runs or a fault keeps it from that."""
+        """Starts a process unless one runs, a fault prevents it, or the region is gone for good."""
         if not self.running and not self.down_for and not self.is_gone:
             self.start()
 
     def stop(self, how: str, silently: bool = False, power: Optional[Power] = None) -> None:
-        """The process ends, here and now. `silently`: its machine, too, so that nobody hears of it. `power`: what that does to the disk."""
+        """Ends the process now.
+
+        `silently`: its machine ends, too, so that no peer learns of it. `power`: the effect on the
+        disk.
+        """
         process = self.process
         if process is None or not process.is_running:
             return
         environment = self.environment
         engine = process.driver.engine
         if engine.state.lifecycle.state == SERVING:
-            # Whatever was put back unsaid has been noticed, and made good.
+            # The region serves, so a forgotten restore has been detected and repaired.
             self.restart.patience_ms = ""
         self.restart.how = how
         environment.note(self.region_id, "stops", how)
@@ -242,7 +250,7 @@ class SimulatedRegion:
         environment.events.stopped(Stopped(self.region_id, self.starts, how, on_disk, now_ms))
 
     def stop_cleanly(self) -> None:
-        """As a service manager stops it."""
+        """Stops the process like a service manager."""
         assert self.process is not None
         try:
             self.process.stop_cleanly()
@@ -256,23 +264,23 @@ class SimulatedRegion:
     # -- faults
 
     def pause(self, paused: bool) -> None:
-        """The process stands still, or goes on."""
+        """Pauses the process, or lets it go on."""
         assert self.process is not None
         self.process.is_paused = paused
 
     def writes_take(self, write_ms: tuple[int, int]) -> None:
-        """How long a transaction takes, from and to."""
+        """Sets the least and the most that a transaction takes, in ms."""
         self.write_ms = write_ms
         if self.process is not None:
             self.process.write_ms = write_ms
 
     def cut_disk(self, operations: int, how: str, restart_ms: int, power: Optional[Power]) -> None:
-        """The region dies at the disk operation after so many."""
+        """Lets the region die at the disk operation after `operations` more."""
         self._cut = (how, restart_ms, power)
         self.disk.cut_in(operations, lambda: None)
 
     def died(self) -> None:
-        """It has."""
+        """Carries out the death that the disk has caused."""
         how, restart_ms, power = self._cut or ("kill", 50, None)
         self._cut = None
         self.environment.counters[f"died in a write: {how}"] += 1
@@ -281,13 +289,21 @@ class SimulatedRegion:
 
 
 _FIGURES: Final = (
-    "effects_merged", "snapshots_joined", "snapshots_cut", "gaps", "forks", "divergences",
-    "idmp_conflicts", "expired_keys", "expired_early", "acknowledgements",
-)  # fmt: skip
+    "effects_merged",
+    "snapshots_joined",
+    "snapshots_cut",
+    "gaps",
+    "forks",
+    "divergences",
+    "idmp_conflicts",
+    "expired_keys",
+    "expired_early",
+    "acknowledgements",
+)
 
 
 def _count_figures(environment: Environment, driver: Driver) -> None:
-    """What a process that ends had counted, as INFO shows it."""
+    """Adds the figures that INFO shows of a process to the run's counters."""
     state = driver.engine.state
     figures = {name: getattr(state.replication, name) for name in _FIGURES}
     figures["idmp_evicted_early"] = state.keyspace.pair_limits.forgotten_early

@@ -1,4 +1,4 @@
-"""Virtual time: events in the order of their time, and of their making where times are equal."""
+"""Virtual time: runs events by time; events of equal times run in the order of creation."""
 
 from __future__ import annotations
 
@@ -11,33 +11,38 @@ Event = tuple[int, int, Callable[..., None], tuple[Any, ...]]
 
 
 def uniform(draw: Random, low: int, high: int) -> int:
-    """A whole number from low to high; drawn some thousand times a run, and `randint` takes four times as long."""
+    """A whole number from low to high.
+
+    A run draws some thousand of these, and `randint` takes four times as long.
+    """
     return low + int(draw.random() * (high - low + 1))
 
 
 class Scheduler:
-    """`now_ms` is true time: no region reads it, each has a clock of its own."""
+    """The queue of events. `now_ms` is true time, which no region reads: each has its own clock."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
         self.events = 0
         self._queue: list[Event] = []
-        self._known: list[Event] = []  # beforehand, the last one first
+        # Events known from the start, the last one first.
+        self._known: list[Event] = []
         self._made = 0
 
     def after(self, delay_ms: int, action: Callable[..., None], *arguments: Any) -> None:
-        """Calls `action` once so much time has passed."""
+        """Calls `action` after `delay_ms`."""
         self._made += 1
         heappush(self._queue, (self.now_ms + delay_ms, self._made, action, arguments))
 
     def at(self, at_ms: int, action: Callable[..., None], *arguments: Any) -> None:
-        """Calls `action` at a time, or at once if that has passed."""
+        """Calls `action` at the time `at_ms`, or at once if that has passed."""
         self.after(max(0, at_ms - self.now_ms), action, *arguments)
 
     def beforehand(self, events: Iterable[tuple[int, Callable[..., None], Any]]) -> None:
-        """Events (at_ms, action, argument) that are all known at the start, in the order of their time.
+        """Adds events (at_ms, action, argument) that are known at the start, sorted by time.
 
-        Only the next one of them is in the queue at a time: it is the queue's length that an event costs.
+        Only the next one of them is in the queue at a time, because the cost of an event grows with
+        the length of the queue.
         """
         for at_ms, action, argument in events:
             self._made += 1
@@ -55,11 +60,14 @@ class Scheduler:
         action(*arguments)
 
     def mark(self) -> int:
-        """A place among events of the same time: after all that were made so far."""
+        """A mark after all events made so far; see `run_before`."""
         return self._made
 
     def run_before(self, at_ms: int, mark: int) -> None:
-        """Runs all events before a time, and of those at that time the ones made before the mark; it is that time then."""
+        """Runs all events before `at_ms`, and those at `at_ms` that were made before the mark.
+
+        The time is `at_ms` afterwards.
+        """
         queue = self._queue
         while queue and (queue[0][0] < at_ms or (queue[0][0] == at_ms and queue[0][1] <= mark)):
             self.now_ms, _, action, arguments = heappop(queue)
@@ -68,7 +76,7 @@ class Scheduler:
         self.now_ms = max(at_ms, self.now_ms)
 
     def run_until(self, at_ms: int) -> None:
-        """Runs all events up to a time; it is that time then."""
+        """Runs all events up to `at_ms`, which is the time afterwards."""
         queue = self._queue
         while queue and queue[0][0] <= at_ms:
             self.now_ms, _, action, arguments = heappop(queue)

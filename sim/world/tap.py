@@ -1,4 +1,4 @@
-"""An engine that tells of every call that may matter to judges, in the true order: what ran, what moved, who was answered."""
+"""An engine that reports the calls that matter to judges, in their true order."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from anabranch.sim.history import Vector, Words
 
 
 class EngineWatcher(Protocol):
-    """Who is told."""
+    """Receives the reports."""
 
     def executed(self, session: Session, argv: Words, reply: Reply, before: Vector) -> None:
-        """A command ran, or began to wait; `before` is the vector before it."""
+        """A command ran, or began to wait. `before`: the vector before the command."""
 
     def moved(
         self, how: str, before: Vector, after: Vector, learned: bool, late: list[LateReply]
     ) -> None:
-        """A call moved the vector; `late` are the replies that it made. `learned`: see `Moved`."""
+        """A call moved the vector. `late`: the replies that it made. `learned`: see `Moved`."""
 
     def answered(self, late: LateReply, vector: Vector) -> None:
         """A command that had waited has its reply."""
 
     def failed(self, error: Exception) -> None:
-        """A call ended with an error that is none of the protocol's."""
+        """A call raised an exception that is no protocol error."""
 
 
 class TappedEngine(Engine):
-    """The real engine. Nothing that it does is changed."""
+    """The real engine with unchanged behaviour."""
 
     def __init__(self, state: EngineState, watcher: EngineWatcher) -> None:
         self._watcher: Final = watcher
@@ -59,14 +59,15 @@ class TappedEngine(Engine):
         return reply
 
     def _look(self, how: str) -> None:
-        """Tells what moved, and who was answered, since the last look."""
+        """Reports movements of the vector and late replies since the last look."""
         replies = self.state.outbox.replies
         late = replies[self._replies_seen :]
         self._replies_seen = len(replies)
         if self.state.keyspace.vector != self._seen:
             before, self._seen = self._seen, dict(self.state.keyspace.vector)
             own = self.region_id
-            # A region that gets effects of its own back is in recovery from then on, and issues none.
+            # A region that receives effects of its own is in recovery from then on, and issues
+            # none.
             learned = self._seen.get(own, 0) > before.get(own, 0) and (
                 self.state.lifecycle.state == RECOVERY
             )

@@ -1,4 +1,4 @@
-"""What happened, in order: hashed for every run, kept for people when one is replayed."""
+"""The trace of a run: its events in order, hashed for every run, printed when one is replayed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _CHUNK = 256
 
 
 class Trace:
-    """Lines (at_ms, region_id or 0, what, details …); details are numbers, bytes, texts, and tuples and dicts of them."""
+    """Lines (at_ms, region_id or 0, event, details …).
+
+    Details are numbers, bytes, texts, and tuples and dicts of them.
+    """
 
     def __init__(self, tell: Optional[Callable[[tuple[Any, ...]], None]] = None) -> None:
         self._tell = tell
@@ -39,7 +42,10 @@ class Trace:
             self._fold()
 
     def aside(self, at_ms: int, region: int, what: str, *details: Any) -> None:
-        """A line for people alone: it follows from others, so that the hash needs it not. Details may be anything."""
+        """A line that is printed and not hashed, because it follows from other lines.
+
+        Its details may be any objects.
+        """
         if self._tell is not None:
             self._tell((at_ms, region, what, *details))
 
@@ -49,13 +55,14 @@ class Trace:
         return str(self._hash.hexdigest())
 
     def _fold(self) -> None:
-        # Version 2: later ones write references, which depend on what else holds an object.
+        # marshal version 2: later versions write references, which depend on other holders of an
+        # object.
         self._hash.update(marshal.dumps(self._lines, 2))
         self._lines = []
 
 
 def plain(reply: Any) -> Any:
-    """A reply as what a trace may hold."""
+    """A reply as a value that a trace may hold."""
     if isinstance(reply, list):
         return [plain(item) for item in reply]
     if isinstance(reply, ErrorReply):

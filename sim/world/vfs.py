@@ -1,4 +1,4 @@
-"""SQLite on a simulated disk: the real SQL runs on a VFS (apsw) whose files live in memory."""
+"""SQLite on a simulated disk: the real SQL runs on a VFS (apsw) whose files are in memory."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from anabranch.sim.world.file import SECTOR_BYTES, File
 T = TypeVar("T")
 
 PAGE_BYTES: Final = 1024
-"""Small, as all limits here: tables soon have more than one page, and a commit more than one frame that may be lost or torn."""
+"""Small, like all limits of the simulator.
+
+Tables soon have several pages, and a commit has several frames that may be lost or torn.
+"""
 _POWERSAFE_OVERWRITE: Final = 0x1000
 
-# Disks in use, by the directory that file names begin with. The VFS is one for all of them.
+# Directory at the beginning of a file name → disk. All disks share one VFS.
 _DISKS: Final[dict[str, Disk]] = {}
 
 
 class _OpenFile:
-    """What SQLite calls for an open file (names and meanings: sqlite3_io_methods)."""
+    """The methods that SQLite calls for an open file (names and meanings: sqlite3_io_methods)."""
 
     def __init__(self, disk: Disk, file: File) -> None:
         self.disk = disk
@@ -78,7 +81,10 @@ class _OpenFile:
 
 
 class _Vfs(apsw.VFS):
-    """Finds the disk by the path's first part. Time and chance stand still: nothing that SQLite does here depends on them."""
+    """Finds the disk by the first part of the path.
+
+    Time and random bytes are constants; no use that SQLite makes of them here matters.
+    """
 
     def __init__(self) -> None:
         super().__init__("anabranch-simulation", "")
@@ -125,7 +131,7 @@ class _Cursor:
 
 
 class DiskConnection:
-    """What `region.database` asks of a connection; a write does not wait. Errors are sqlite3's, as live."""
+    """A connection as `region.database` uses it. Writes do not wait; errors are sqlite3's."""
 
     def __init__(self, plain: apsw.Connection, disk: Disk) -> None:
         self.plain = plain
@@ -161,12 +167,12 @@ class DiskConnection:
 
 @types.coroutine
 def _moment() -> Generator[None, None, None]:
-    """What a reader waits for: that somebody goes on with it."""
+    """Lets a reader wait until `go_on` is called again."""
     yield
 
 
 class ReadingConnection(DiskConnection):
-    """What is read, the loop hears of later: others may have been there in between."""
+    """A connection for reading: rows arrive later, so other events may fall between them."""
 
     async def execute_fetchall(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         rows = self._fetched(sql, parameters)
@@ -175,7 +181,11 @@ class ReadingConnection(DiskConnection):
 
 
 class Opener:
-    """Opens the files of one disk: one real connection, exclusive, so that SQLite needs no shared memory; its readers share it."""
+    """Opens the files of one disk.
+
+    There is one real connection, exclusive, so that SQLite needs no shared memory; readers share
+    it.
+    """
 
     def __init__(self, disk: Disk) -> None:
         global _vfs
@@ -183,35 +193,39 @@ class Opener:
             _vfs = _Vfs()
         _DISKS[disk.name] = disk
         self.disk = disk
-        self._connection: Optional[DiskConnection] = None  # that writes
+        self._connection: Optional[DiskConnection] = None  # the writing one
 
     async def connect(self, path: Path, reads_only: bool) -> SqlConnection:
         if self._connection is None:
             plain = apsw.Connection(f"{self.disk.name}/{path.name}", vfs="anabranch-simulation")
             plain.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
-            plain.execute(f"PRAGMA page_size={PAGE_BYTES}").fetchall()  # only a new file takes it
+            # Only a new file adopts the page size.
+            plain.execute(f"PRAGMA page_size={PAGE_BYTES}").fetchall()
             self._connection = DiskConnection(plain, self.disk)
         return (
             ReadingConnection(self._connection.plain, self.disk) if reads_only else self._connection
         )
 
     def close(self) -> None:
-        """Closes the connection; SQLite then empties its WAL into the file, unless the disk is dead."""
+        """Closes the connection. SQLite copies its WAL into the file unless the disk is dead."""
         if self._connection is not None:
             plain, self._connection = self._connection.plain, None
             try:
                 plain.close(True)
-            except apsw.Error:  # a dead or failing disk: nothing of it counts
+            except apsw.Error:  # a dead or failing disk: its writes are ignored anyway
                 pass
 
     def forget(self) -> None:
-        """The disk is not needed any more."""
+        """Closes the connection and removes the disk from the VFS."""
         self.close()
         _DISKS.pop(self.disk.name, None)
 
 
 def go_on(work: Coroutine[Any, Any, T]) -> Optional[tuple[T]]:
-    """Takes a coroutine to its next wait for the disk: None; or to its end: the result. Here, since compiled code pays for exceptions."""
+    """Runs a coroutine to its next wait for the disk (returns None) or to its end ((result,)).
+
+    It is a function of this module because exceptions are slow in compiled code.
+    """
     try:
         work.send(None)
     except StopIteration as end:
@@ -220,7 +234,7 @@ def go_on(work: Coroutine[Any, Any, T]) -> Optional[tuple[T]]:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits for the disk alone, with nothing in between."""
+    """Runs a coroutine that waits only for the disk to its end; returns its result."""
     while True:
         done = go_on(work)
         if done is not None:

@@ -1,4 +1,7 @@
-"""The world of one run: virtual time, regions, network, clients, judges. It carries out a plan; `sim.run` decides on phases and verdict."""
+"""The world of one run: virtual time, regions, network, clients, judges.
+
+The world carries out a plan; `sim.run` decides on phases and verdict.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,30 @@ from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.trace import Trace
 
 NAMES: Final = (
-    "us", "eu", "ap", "sa", "af", "oc", "me", "in", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+    "us",
+    "eu",
+    "ap",
+    "sa",
+    "af",
+    "oc",
+    "me",
+    "in",
+    "r9",
+    "r10",
+    "r11",
+    "r12",
+    "r13",
+    "r14",
+    "r15",
     "r16",
-)  # fmt: skip
+)
 SHOW_EVERY_MS: Final = 97
 
 Strike = Callable[["World", Fault], None]
 
 
 class World:
-    """`judges` watch. `strike` lets a fault happen (`faults.strike`)."""
+    """One world. `judges` receive its events. `strike` lets a fault happen (`faults.strike`)."""
 
     def __init__(
         self,
@@ -38,7 +55,7 @@ class World:
         tell: Optional[Callable[[tuple[Any, ...]], None]] = None,
         keys: tuple[bytes, ...] = (),
     ) -> None:
-        """`keys`: those that are used, besides the clients' own."""
+        """`keys`: keys that are used besides those of the clients. `tell` receives trace lines."""
         self.plan: Final = plan
         draw = Random(plan.seed ^ 0x5EED)
         members = {NAMES[region_id - 1]: region_id for region_id in plan.regions}
@@ -72,12 +89,14 @@ class World:
         self.clients: dict[int, Client] = {
             one.number: make(one, plan.regions, self._id_mode) for one in plan.clients
         }
-        self.lines: dict[int, Line] = {}  # by client
-        self._sent_ms: dict[int, int] = {}  # by client: when it last sent something
+        self.lines: dict[int, Line] = {}  # by client number
+        self._sent_ms: dict[int, int] = {}  # client number → when the client last sent commands
         self._operations = 0
         self._running: Optional[SimulatedRegion] = None
-        self.undo: list[Callable[[], None]] = []  # what ends the faults that are states
-        self.gone: list[SimulatedRegion] = []  # for good, and the others are told so
+        # Functions that end the faults that are states.
+        self.undo: list[Callable[[], None]] = []
+        # Regions that are gone for good and must be reported as lost to the others.
+        self.gone: list[SimulatedRegion] = []
         self._strike: Final = strike
         self.keys: Final = tuple(sorted({*keys, *(k for one in plan.clients for k in one.keys)}))
         settings = {one: _all_settings(plan.settings[one]) for one in plan.regions}
@@ -88,13 +107,13 @@ class World:
 
     @property
     def trace(self) -> Trace:
-        """What happened."""
+        """The trace of the run."""
         return self.environment.trace
 
     # -- the beginning and the end
 
     def begin(self) -> None:
-        """Starts all regions and puts the plan's steps into the schedule."""
+        """Starts all regions and schedules the steps of the plan."""
         for region in self.regions.values():
             region.start()
         self.steps_mark = self.scheduler.mark()
@@ -106,22 +125,22 @@ class World:
         self.scheduler.after(SHOW_EVERY_MS, self._show)
 
     def close(self) -> None:
-        """Ends all processes; nothing of the run is left."""
+        """Ends all processes and releases the disks."""
         for region in self.regions.values():
             region.stop("end")
             if region.process is not None:
                 region.process.opener.forget()
 
     def note(self, region: int, what: str, *details: Any) -> None:
-        """A line of the trace."""
+        """Adds a line to the trace."""
         self.environment.note(region, what, *details)
 
     def fault_found(self, text: str) -> None:
-        """Something that no judge need look for: it must not happen at all."""
+        """Records a violation that needs no judge: an event that must never happen."""
         self.environment.fault_found(text)
 
     def strike(self, fault: Fault) -> None:
-        """A fault happens now."""
+        """Lets a fault happen now."""
         self.counters[f"fault:{fault.kind}"] += 1
         self.note(0, "fault", fault.kind, list(fault.regions), fault.duration_ms)
         self._strike(self, fault)
@@ -129,7 +148,7 @@ class World:
     # -- clients
 
     def _id_mode(self, region_id: int) -> str:
-        """The ID mode in force there, as clients know it."""
+        """The ID mode in force in a region, as clients know it."""
         region = self.regions[region_id]
         mode = "crdt-xadd-id-uniqueness-mode"
         return region.settings.text(mode) if region.running else "strict"
@@ -198,7 +217,7 @@ class World:
         region.stepped()
 
     def region_of(self, line: Line) -> Optional[SimulatedRegion]:
-        """The region that a connection leads to."""
+        """The region to which a connection leads."""
         for region in self.regions.values():
             process = region.process
             if process is not None:
@@ -207,7 +226,7 @@ class World:
         return None
 
     def break_line(self, client: int) -> None:
-        """The client's connection breaks, or it gives up."""
+        """Breaks the client's connection, or lets the client give it up."""
         line = self.lines.pop(client, None)
         region = self.region_of(line) if line is not None else None
         if line is not None and region is not None:
@@ -219,7 +238,7 @@ class World:
         return line is not None and not line.is_idle()
 
     def answered(self, line: Line, operation: Operation) -> None:
-        """A reply leaves the region; now and then it is lost on the way."""
+        """A reply leaves the region; the plan's share of replies is lost on the way."""
         if self.plan.loss and not operation.lost:
             if self._answer_draw.random() < self.plan.loss:
                 self.counters["fault:answer lost"] += 1
@@ -242,7 +261,7 @@ class World:
             del self.lines[line.client.number]
             line.client.disconnected()
 
-    # -- what the world shows
+    # -- the state of the world
 
     def _show(self) -> None:
         self.environment.events.shown(self.shown())
@@ -250,7 +269,10 @@ class World:
         self.scheduler.after(SHOW_EVERY_MS, self._show)
 
     def say_lost(self) -> None:
-        """Tells every region that does not know it yet, or any more, who is gone for good (S13.8)."""
+        """Tells every region that does not know of it which regions are gone for good (S13.8).
+
+        A region may have lost that knowledge in a restore.
+        """
         for gone in self.gone:
             for region in self.regions.values():
                 if not region.running or region.paused:
@@ -267,7 +289,7 @@ class World:
         return [region for region in self.regions.values() if not region.is_gone]
 
     def is_connected_without(self, lost: int) -> bool:
-        """Whether everything still gets everywhere when a region is gone."""
+        """Whether effects still reach every region when the region `lost` is gone."""
         rest = [region_id for region_id in self.plan.regions if region_id != lost]
         for start in rest:
             reached = [start]
@@ -292,7 +314,7 @@ class World:
         return result
 
     def ask(self, region_id: int, argv: Words) -> Reply:
-        """A reading command's reply, on a connection of its own."""
+        """The reply to a reading command, sent on a separate connection."""
         region = self.regions[region_id]
         engine = region.engine
         session = engine.connect("judge", "", region.now_ms())
@@ -302,7 +324,10 @@ class World:
         return reply
 
     def is_level(self) -> bool:
-        """Whether all regions run, serve, and hold the same, on their disks, with nothing left to write; those gone for good aside."""
+        """Whether all regions run, serve, have equal vectors on disk, and nothing left to write.
+
+        Regions that are gone for good do not count.
+        """
         first: Optional[Vector] = None
         for region in self.remaining():
             if not region.running:
@@ -320,7 +345,7 @@ class World:
         return True
 
     def why_not_level(self) -> str:
-        """For people."""
+        """The state of each region as text for a violation."""
         parts: list[str] = []
         for region in self.remaining():
             if not region.running:

@@ -1,1 +1,1 @@
-"""Protobuf modules, generated from proto/ by `sync/generate.py`."""
+"""Protobuf modules, which `sync/generate.py` generates from proto/."""

@@ -1,4 +1,4 @@
-"""Small versions of the acceptance programs: the same histories, in seconds, and nothing timed."""
+"""Small versions of the acceptance programs: equal histories in seconds, without time limits."""
 
 from __future__ import annotations
 

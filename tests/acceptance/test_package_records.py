@@ -1,4 +1,4 @@
-"""The package index's parser, of which the byte-for-byte comparison says nothing."""
+"""The parser of the package index, which the byte-for-byte comparison does not test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from tests.acceptance.test_acceptance import SAMPLE
 
 
 def test_records() -> None:
-    dump = "Package: a\nEmpty:\nBlank: \nFiles:\n one\n  two\nDescription: ü\n .\n more\nHomepage: x: y\n\n\nPackage: b\n".encode()
+    dump = (
+        "Package: a\nEmpty:\nBlank: \nFiles:\n one\n  two\nDescription: ü\n .\n more\n"
+        "Homepage: x: y\n\n\nPackage: b\n"
+    ).encode()
     assert records_of(dump) == [
         (
             (b"Package", b"a"),

@@ -1,0 +1,12 @@
+"""Tests of the command line, of the configuration, and of the HTTP server.
+
+Reading order:
+
+- `test_config`: the configuration of a region.
+- `test_pieces`: the parts of the command line that need no running region.
+- `test_mistakes`: the message for each mistake of a user.
+- `test_http`: /metrics and /health.
+- `test_serve_live`: `anabranch serve`.
+- `test_up_live`: `anabranch up` and the commands that operate on a running cluster.
+- `test_readme_live`: the console blocks of README.
+"""

@@ -1,4 +1,4 @@
-"""A region's configuration: what wins, and what each mistake is told."""
+"""A region's configuration: precedence of the sources, and the message for each mistake."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ IDENTITY = {
 
 
 def flags(**changes: Any) -> dict[str, Any]:
+    """The flags of IDENTITY with changes; `_` in a name becomes `-`."""
     made: dict[str, Any] = dict(IDENTITY)
     made.update({name.replace("_", "-"): value for name, value in changes.items()})
     return made
@@ -177,7 +178,10 @@ def test_what_looks_like_a_mistake_is_warned_of() -> None:
         {"ANABRANCH_MAXCLIENT": "5", "ANABRANCH_SERVICE_HOST": "10.0.0.1"},
     )
     assert config.warnings == [
-        "ANABRANCH_MAXCLIENT is no option of anabranch and is ignored; did you mean ANABRANCH_MAXCLIENTS?",
+        (
+            "ANABRANCH_MAXCLIENT is no option of anabranch and is ignored; "
+            "did you mean ANABRANCH_MAXCLIENTS?"
+        ),
         "no --peer for ap: their writes arrive only through other regions",
     ]
 

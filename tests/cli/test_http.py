@@ -1,4 +1,4 @@
-"""/metrics and /health: what they say, and what they refuse."""
+"""The HTTP server: the replies of /metrics and /health, and the requests that it refuses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIGURES: list[Figure] = [
 
 
 class Region:
-    """Stands for a region: its health may be changed."""
+    """A stand-in for a region, with a `health` that tests change."""
 
     def __init__(self) -> None:
         self.health: Health = ("serving", {"region": "us"})
@@ -41,6 +41,7 @@ async def region() -> AsyncIterator[Region]:
 
 
 async def ask(region: Region, request: bytes) -> tuple[int, bytes, bytes]:
+    """The status, head and body of the reply to a request; the status is 0 if there is no reply."""
     reader, writer = await asyncio.open_connection("127.0.0.1", region.port)
     writer.write(request)
     answer = await reader.read()
@@ -96,6 +97,7 @@ async def test_what_is_refused(region: Region, request_bytes: bytes, expected: i
 async def test_the_slow_and_the_many_are_dropped(
     region: Region, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Idle connections and those above the limit are closed; the server then serves on."""
     monkeypatch.setattr(http, "REQUEST_PATIENCE_S", 0.5)
     idle = [
         await asyncio.open_connection("127.0.0.1", region.port)

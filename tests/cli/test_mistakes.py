@@ -1,4 +1,4 @@
-"""Every mistake of a user ends with one clear line on stderr, code 1 or 2, and no traceback."""
+"""Each user mistake ends with one clear line on stderr, exit code 1 or 2, and no traceback."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.support.ports import free_ports
 
 
 def anabranch(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs `anabranch` in a process of its own."""
     line = [*build.command(), *arguments]
     return subprocess.run(
         line, capture_output=True, text=True, cwd=cwd, env=child_env(), timeout=60, check=False
@@ -22,6 +23,7 @@ def anabranch(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def serve_flags(tmp_path: Path, *extra: str, resp: int | None = None) -> list[str]:
+    """The arguments of `anabranch serve` for a region alone, on free ports."""
     first, second = free_ports(2)
     line = [
         "serve",
@@ -38,6 +40,7 @@ def serve_flags(tmp_path: Path, *extra: str, resp: int | None = None) -> list[st
 
 
 def told(result: subprocess.CompletedProcess[str], code: int, *parts: str) -> None:
+    """Asserts the exit code, all `parts` in stderr, and no traceback."""
     assert result.returncode == code, result
     assert "Traceback" not in result.stderr
     for part in parts:

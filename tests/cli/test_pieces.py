@@ -49,7 +49,14 @@ def test_plan_counts_ports_up() -> None:
 
 def test_explain_tells_the_facts() -> None:
     facts: dict[str, Any] = {
-        "key": "s", "exists": 1, "hidden": 0, "length": 2, "last-id": "5-1", "vector": [1, 9, 2, 4], "header": [], "logs": [[1, 2]],
+        "key": "s",
+        "exists": 1,
+        "hidden": 0,
+        "length": 2,
+        "last-id": "5-1",
+        "vector": [1, 9, 2, 4],
+        "header": [],
+        "logs": [[1, 2]],
         "deadlines": [[[1, 9], 1790000000000, 0], [[2, 4], "never", 1]],
         "groups": [
             {"name": "g", "create": [1, 3], "start": "0-0", "acked": [[1, 0, 2]]},
@@ -59,12 +66,19 @@ def test_explain_tells_the_facts() -> None:
         "removals": [
             {"command": "XDEL", "dot": [2, 2], "group": "", "had-seen": [], "dots": [[1, 1]]},
             {"command": "DEL", "dot": [2, 3], "group": "", "had-seen": [1, 1, 2, 2], "dots": []},
-            {"command": "XGROUP DESTROY", "dot": [2, 4], "group": "old", "had-seen": [], "dots": []},
+            {
+                "command": "XGROUP DESTROY",
+                "dot": [2, 4],
+                "group": "old",
+                "had-seen": [],
+                "dots": [],
+            },
         ],
         "id": "5-1",
         "entries": [
             {
-                "region_id": 1, "counter": 5,
+                "region_id": 1,
+                "counter": 5,
                 "groups": [
                     {"name": "a", "above-floor": 1, "given": 1, "pending-for": "Alice", "acked": 0},
                     {"name": "b", "above-floor": 1, "given": 1, "pending-for": None, "acked": 1},
@@ -74,39 +88,48 @@ def test_explain_tells_the_facts() -> None:
                 ],
             }
         ],
-    }  # fmt: skip
+    }
     teller = explain.Teller("us", {1: "us", 2: "eu"})
     assert teller.story(facts) == [
         "s exists in us: 2 entries, last ID 5-1",
         "us has applied us up to 9, eu up to 4",
         "entry 5-1 is there: effect 5 of us added it",
         "  group a: delivered here to Alice, and not yet acknowledged",
-        "  group b: acknowledged, and known so to other regions",
-        "  group c: delivered and acknowledged here; other regions are not told yet",
+        "  group b: acknowledged, and announced to the other regions",
+        "  group c: delivered and acknowledged here, and not yet announced to the other regions",
         "  group d: not delivered here yet",
         "  group e: never delivered: it is not above the group's start",
         "group g: created by effect 3 of us, starts after 0-0; acknowledged: us 1–2",
-        "group h: created by effect 4 of eu, starts after what its creator had seen: us up to 2; acknowledged: nothing",
-        "group old was destroyed by eu up to 3: a create that had not seen that does not survive it",
-        "every group was destroyed by us up to 1: a create that had not seen that does not survive it",
-        "expires at 1790000000000 ms, said by effect 9 of us (a longer one wins)",
-        "never expires, said by effect 4 of eu",
+        (
+            "group h: created by effect 4 of eu, starts after the entries that its creator "
+            "had seen: us up to 2; acknowledged: nothing"
+        ),
+        (
+            "group old was destroyed by eu up to 3: "
+            "only a create that had seen this destroy survives it"
+        ),
+        (
+            "every group was destroyed by us up to 1: "
+            "only a create that had seen this destroy survives it"
+        ),
+        "expires at 1790000000000 ms, set by effect 9 of us (a longer deadline wins)",
+        "never expires, set by effect 4 of eu",
         "removals that touched this key, oldest first:",
-        "  XDEL, effect 2 of eu: took what was added by effect 1 of us",
-        "  DEL, effect 3 of eu: had seen us up to 1, eu up to 2, and took nothing later",
+        "  XDEL, effect 2 of eu: removed the entries added by effect 1 of us",
+        "  DEL, effect 3 of eu: removed only effects that it had seen: us up to 1, eu up to 2",
         "  XGROUP DESTROY old, effect 4 of eu",
     ]
     facts.update(entries=[], removals=[], exists=0)
     told = teller.story(facts)
     assert told[0] == "s does not exist in us"
     assert (
-        told[2]
-        == "entry 5-1 is not there: no removal of it is remembered, or it has not arrived, or was never added"
+        told[2] == "entry 5-1 is not there: a removal that is no longer remembered "
+        "may have removed it, or it has not arrived, or was never added"
     )
 
 
 class FakeSide:
-    """A side of a comparison, whose region log is given."""
+    """One side of a comparison; `log` holds the (counter, entry ID) pairs of its region log."""
 
     def __init__(self, name: str, vector: dict[int, int], log: list[tuple[int, str]]) -> None:
         self.name = name
@@ -122,16 +145,8 @@ def test_diff_says_why_an_entry_is_on_one_side_only() -> None:
     eu = FakeSide("eu", {1: 4}, [(2, "2-1"), (3, "3-1")])
     found = list(diff.compare_logs(cast(diff.Side, us), cast(diff.Side, eu), b"s", 1))
     assert [(one.dot, one.holder.name, one.why({1: "us"})) for one in found] == [
-        (
-            (1, 1),
-            "us",
-            "it was removed in what eu has applied; us has not received that removal yet",
-        ),
-        (
-            (1, 3),
-            "eu",
-            "it was removed in what us has applied; eu has not received that removal yet",
-        ),
+        ((1, 1), "us", "eu has applied a removal of it that us has not received yet"),
+        ((1, 3), "eu", "us has applied a removal of it that eu has not received yet"),
         ((1, 5), "us", "eu has not received it yet (it has us's effects up to 4)"),
     ]
     twin = FakeSide("eu", {1: 5}, [])
@@ -142,6 +157,7 @@ def test_diff_says_why_an_entry_is_on_one_side_only() -> None:
 def facts(
     name: str, region_id: int, vector: dict[int, int], digest: str, **info: str
 ) -> status.RegionFacts:
+    """The facts of one region, as `status` asks for them."""
     made = status.RegionFacts(RegionAddress(name, region_id, f"127.0.0.1:{region_id}"))
     made.vector, made.digest, made.info = vector, digest, dict(info)
     return made

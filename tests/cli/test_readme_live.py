@@ -1,4 +1,4 @@
-"""What README shows is what happens: its console blocks run against a fresh cluster."""
+"""The console blocks of README, run against a fresh cluster, give the output that README shows."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def steps(text: str) -> list[tuple[str, list[str]]]:
 
 
 def unified(text: str) -> str:
-    """Times in IDs differ from run to run; the region's number does not."""
+    """`text` with the times of entry IDs replaced: they differ between runs, the seq does not."""
     return re.sub(r"\b\d{13}-(\d+)", r"TIME-\1", text).strip()
 
 
 def test_readme_happens(new_cluster: Callable[..., LiveCluster], tmp_path: Path) -> None:
     if shutil.which("redis-cli") is None:
         pytest.fail(
-            "redis-cli is not installed, and README shows it: install the package redis-tools"
+            "README uses redis-cli, which is not installed: install the package redis-tools"
         )
     cluster = new_cluster()
     cluster.start_all()
@@ -86,7 +86,10 @@ def test_readme_happens(new_cluster: Callable[..., LiveCluster], tmp_path: Path)
 
 
 def cluster_is_quiet(cluster: LiveCluster) -> None:
-    """Waits until every region has what its open links can bring: what a reader of README waits for without noticing."""
+    """Waits until all regions with open links have equal vectors.
+
+    A reader of README gives the regions this time between typing two commands.
+    """
 
     def equal() -> bool:
         linked = [name for name in cluster.regions if "down" not in cluster.links(name).values()]

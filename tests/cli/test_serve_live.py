@@ -1,4 +1,4 @@
-"""`anabranch serve`: how one region starts, stops and refuses."""
+"""`anabranch serve`: starting and stopping one region, and refusing foreign peers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ def test_signals_end_it_cleanly_with_everything_on_disk(
 
 
 def test_an_impatient_user_does_not_break_off_the_stop(new_cluster: NewCluster) -> None:
-    """A second SIGTERM cancelled the clean stop half-way: the last commit was lost, and the process never ended."""
+    """Further SIGTERMs do not interrupt a clean stop.
+
+    The bug: a second SIGTERM cancelled the stop half-way. The last commit was lost, and the process
+    never ended.
+    """
     cluster = new_cluster(["us"], {"appendfsync": "no"})
     region = cluster.start("us")
     added = cluster.client("us").xadd("s", {"a": "1"})

@@ -1,4 +1,4 @@
-"""`anabranch up` and the commands beside it, on real regions."""
+"""`anabranch up` on real regions, and the commands that operate on a running cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.live
 
 
 class Up:
-    """A running `anabranch up`, with what it printed."""
+    """A running `anabranch up`, and its output."""
 
     def __init__(self, directory: Path, *extra: str) -> None:
         self.directory = directory
@@ -49,9 +49,11 @@ class Up:
             )
 
     def text(self) -> str:
+        """The output so far."""
         return self.output.read_text()
 
     def ready(self) -> Up:
+        """Waits until all regions are up."""
         eventually(
             lambda: "Ctrl-C stops all." in self.text() or self.process.poll() is not None,
             60,
@@ -64,6 +66,7 @@ class Up:
         return redis.Redis(port=self.ports[name], decode_responses=True, socket_timeout=10)
 
     def anabranch(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs another `anabranch` command in the same directory."""
         line = [*build.command(), *arguments]
         return subprocess.run(
             line,
@@ -76,6 +79,7 @@ class Up:
         )
 
     def children(self) -> list[int]:
+        """Process ids of the regions."""
         own = str(self.process.pid)
         found = []
         for entry in Path("/proc").iterdir():
@@ -153,7 +157,7 @@ def test_cut_diff_heal(up: Up) -> None:
 
 
 def test_delay(up: Up) -> None:
-    # Both ways into us: what is late on one link would else arrive over the other region.
+    # Delay both links into us: otherwise the entry would arrive through the other region.
     for other in ("eu", "ap"):
         assert up.anabranch("link", "delay", "us", other, "500").returncode == 0
     begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""Property tests repeat exactly: the same examples every time, and no example is timed."""
+"""Settings of the property tests: every run draws the same examples, without a time limit."""
 
 from __future__ import annotations
 

@@ -1,12 +1,17 @@
-"""Every small history of three regions, up to renaming them (S11.3, STYLE 4: exhaustive at small scope).
+"""Exhaustive exploration of every small history of three regions, up to renaming them (S11.3).
 
-A history is a set of units, each issued by one region upon a causally closed set of earlier ones, its past: exactly what that region had
-applied. A region can be in any causally closed part of a history; such a part is one region state. Every proper part of a history is
-a smaller history, so a history need only answer for what involves all of it:
+A history is a set of units. One region issues each unit; its past is the causally closed set of
+units that this region had applied before. A region can have applied any causally closed part of a
+history, so each of these parts is one region state. Every proper part of a history is itself a
+smaller history, which is explored on its own. Therefore the checks of a history cover only states
+and operations that involve all of its units:
 
-    commute   whichever of its last units comes last, the state is the same, by digest and by the naive model
-    join      two parts that make it up together join to the state that shipping the effects gives, in both directions
-    collect   a part that has dropped what is stable in it gets there as well: by the other effects, by joining, by being joined
+    commute   The state does not depend on which of the history's last units is applied last, by
+              digest and by the naive model.
+    join      Any two parts whose union is the history join to the state that shipping the effects
+              gives, in both directions.
+    collect   A part that has collected its stable tombstones and clears reaches the same state:
+              by applying the other effects, by joining another part, and by being joined to one.
 """
 
 from __future__ import annotations
@@ -44,18 +49,21 @@ KEY, GROUP = b"k", b"g"
 REGIONS = (1, 2, 3)
 OBSERVER = 9
 EARLY_MS, DEADLINE_MS, LATE_MS = 1000, 1500, 2000
-STATES_MAX = 20_000  # kept in memory; more are made again
+# States kept in memory; above this number they are dropped and computed again when needed.
+STATES_MAX = 20_000
+# Results of joins kept in memory, likewise.
 JOINS_MAX = 1_000_000
 LIMITS = NodeLimits(2, 100)
 RENAMINGS = [dict(zip(REGIONS, images, strict=True)) for images in permutations(REGIONS)]
 
 
 class Unit:
-    """One command's effects. `past`: the units that its region had applied."""
+    """The effects of one command. `past` holds the units that its region had applied before."""
 
     def __init__(self, region_id: int, index: int, kind: str, past: Part, ops: list[Op]) -> None:
         self.region_id = region_id
-        self.index = index  # among the units of its region
+        # Position among the units of its region, from 0.
+        self.index = index
         self.kind = kind
         self.past = past
         first = sum(len(unit.ops) for unit in past if unit.region_id == region_id) + 1
@@ -63,7 +71,7 @@ class Unit:
             (op, (region_id, first + offset)) for offset, op in enumerate(ops)
         ]
         self.effects: list[tuple[Effect, Dot]] = [(effect_of(op, dot), dot) for op, dot in self.ops]
-        # How far the past goes in each region, by units: what names the unit.
+        # region_id → number of that region's units in the past. It identifies the past.
         self.reach = {each: sum(1 for unit in past if unit.region_id == each) for each in REGIONS}
         self.buries = any(isinstance(op, (Delete, Destroy, RemoveObserved)) for op in ops)
 
@@ -73,13 +81,14 @@ Part = frozenset[Unit]
 
 @dataclass
 class State:
-    """What a region holds that has applied a part of a history."""
+    """The state of a region that has applied a part of a history."""
 
     naive: NaiveRegion
     contents: dict[bytes, object]
     digest: bytes
     snapshot: list[bytes]
-    name: bytes  # hash of the snapshot: of all that a join depends on
+    # Hash of the snapshot. A join depends on nothing else.
+    name: bytes
 
 
 def name_of_state(snapshot: list[bytes]) -> bytes:
@@ -87,15 +96,17 @@ def name_of_state(snapshot: list[bytes]) -> bytes:
 
 
 def in_order(part: Part) -> list[Unit]:
-    """One order in which a region may have applied it."""
+    """The units of a part, in one order in which a region may have applied them."""
     return sorted(part, key=lambda unit: (len(unit.past), unit.region_id))
 
 
 def last_units(part: Part) -> list[Unit]:
+    """The units of a part that are in the past of no other unit of it."""
     return [unit for unit in part if not any(unit in other.past for other in part)]
 
 
 def vector_of(part: Part) -> Vector:
+    """The vector of a region that has applied the part."""
     result: Vector = {}
     for unit in part:
         for _, (region_id, counter) in unit.ops:
@@ -104,13 +115,14 @@ def vector_of(part: Part) -> Vector:
 
 
 def replay(units: list[Unit]) -> Keyspace:
-    """A region that applied these effects of others."""
+    """The keyspace of an observing region that applied these units."""
     keyspace = Keyspace(OBSERVER, LIMITS)
     ship(keyspace, units)
     return keyspace
 
 
 def ship(keyspace: Keyspace, units: list[Unit]) -> None:
+    """Applies the units that the keyspace has not applied yet."""
     for unit in units:
         for effect, (region_id, counter) in unit.effects:
             if counter > keyspace.vector.get(region_id, 0):
@@ -119,6 +131,7 @@ def ship(keyspace: Keyspace, units: list[Unit]) -> None:
 
 
 def collected(part: Part, stable: Vector) -> Keyspace:
+    """A keyspace that has applied the part and collected with this stable vector."""
     keyspace = replay(in_order(part))
     for stream in list(keyspace.keys.values()):
         collect(keyspace, stream, stable)
@@ -127,24 +140,29 @@ def collected(part: Part, stable: Vector) -> Keyspace:
 
 
 class Exploration:
-    """All histories up to a depth, with the checks done on each and how often."""
+    """Enumerates and checks all histories up to a depth, and counts the checks."""
 
     def __init__(self) -> None:
         self.states: dict[Part, State] = {}
         self.units: dict[tuple[int, Part], list[Unit]] = {}
-        self.seen: set[bytes] = set()  # 16 bytes of hash a history
+        # Hashes of the names of all histories found, 16 bytes each.
+        self.seen: set[bytes] = set()
         self.newest = b""
-        self.joined: dict[
-            tuple[bytes, bytes], bytes
-        ] = {}  # digest of what two states join to, into the first
+        # (name of a state, name of the state joined into it) → digest of the result.
+        self.joined: dict[tuple[bytes, bytes], bytes] = {}
+        # Number of histories of 1, 2, … units.
         self.histories: list[int] = []
         self.kinds: dict[str, int] = {}
         self.orders = self.joins = self.collections = 0
 
-    # -- enumerating -------------------------------------------------------------------------------------------------
+    # -- enumerating
 
     def run(self, depth: int, share: int = 1) -> None:
-        """Checks all histories of up to `depth` units; of those of `depth` only one in `share`, chosen by their names."""
+        """Checks all histories of up to `depth` units.
+
+        Of the histories of exactly `depth` units only about one in `share` is checked; the hash of
+        its name decides.
+        """
         level: list[Part] = [frozenset()]
         for number in range(1, depth + 1):
             reached: list[Part] = []
@@ -161,6 +179,7 @@ class Exploration:
             level = reached
 
     def _successors(self, history: Part, keep: bool) -> Iterator[Part]:
+        """The unseen histories with one unit more."""
         for past in parts(history):
             for region_id in REGIONS:
                 if all(unit in past for unit in history if unit.region_id == region_id):
@@ -173,7 +192,7 @@ class Exploration:
                             yield larger
 
     def _units(self, region_id: int, past: Part, keep: bool) -> list[Unit]:
-        """What an engine could issue there."""
+        """The units that the region could issue after this past."""
         found = self.units.get((region_id, past))
         if found is None:
             index = sum(1 for unit in past if unit.region_id == region_id)
@@ -187,7 +206,7 @@ class Exploration:
                 self.units[region_id, past] = found
         return found
 
-    # -- states ------------------------------------------------------------------------------------------------------
+    # -- states
 
     def _state(self, part: Part) -> State:
         state = self.states.get(part)
@@ -198,7 +217,7 @@ class Exploration:
         return state
 
     def _make(self, part: Part) -> State:
-        """Applies the part in every order of its last units, and compares."""
+        """The state of a part. Applies each of its last units last, and compares the outcomes."""
         state = None
         if not part:
             return State(
@@ -223,13 +242,13 @@ class Exploration:
                 state = State(naive, contents, keyspace.digest(), snapshot, name_of_state(snapshot))
             else:
                 assert naive.converged() == state.contents, (
-                    "two orders, two outcomes: the rules themselves do not commute"
+                    "two orders give different outcomes in the naive model: the rules are wrong"
                 )
-                assert keyspace.digest() == state.digest, "two orders, two outcomes"
+                assert keyspace.digest() == state.digest, "two orders give different outcomes"
         assert state is not None
         return state
 
-    # -- checking ----------------------------------------------------------------------------------------------------
+    # -- checking
 
     def _check(self, history: Part, keep: bool) -> None:
         try:
@@ -250,6 +269,7 @@ class Exploration:
             raise
 
     def _check_joins(self, history: Part, state: State, smaller: list[Part]) -> None:
+        """Checks all joins of two parts whose union is the history."""
         for one in smaller:
             mine = self._state(one)
             self._join(one, mine, state, state)
@@ -259,7 +279,10 @@ class Exploration:
                     self._join(one, mine, self._state(other), state)
 
     def _join(self, part: Part, mine: State, other: State, expected: State) -> None:
-        """Joins `other` into `mine`. Many histories lead to equal states, and equal states join once."""
+        """Joins `other` into `mine`, and compares.
+
+        Many histories lead to equal states; equal states are joined only once.
+        """
         self.joins += 1
         pair = (mine.name, other.name)
         if len(self.joined) > JOINS_MAX:
@@ -274,10 +297,14 @@ class Exploration:
             assert kept(keyspace) == kept_naive(naive)
             assert keyspace.vector == naive.vector
             self.joined[pair] = keyspace.digest()
-        assert self.joined[pair] == expected.digest, "the join is not what shipping gives"
+        assert self.joined[pair] == expected.digest, "the join differs from shipping the effects"
 
     def _check_collections(self, history: Part, state: State, smaller: list[Part]) -> None:
-        """Stable in a part may be what the past of everything still to come holds: only that can have been on every member's disk."""
+        """Collects in each smaller part, and checks that all ways to the history's state remain.
+
+        A unit of the part may count as stable if it is in the past of every unit still missing:
+        otherwise it could not have been on the disks of all members.
+        """
         for part in smaller:
             stable = part
             for unit in history - part:
@@ -288,14 +315,14 @@ class Exploration:
             keyspace = collected(part, vector)
             snapshot = snapshot_bytes(keyspace)
             ship(keyspace, in_order(history - part))
-            assert keyspace.digest() == state.digest, "collecting changed what effects do"
+            assert keyspace.digest() == state.digest, "collecting changed the outcome of effects"
             naive = self._state(part).naive.copy()
             naive.collect(vector)
             for unit in in_order(history - part):
                 for op, dot in unit.ops:
                     naive.apply(op, dot)
             assert naive.converged() == state.contents, (
-                "collecting changed what effects do, by the rules themselves"
+                "collecting changed the outcome of effects in the naive model"
             )
             self.collections += 1
             name = name_of_state(snapshot)
@@ -311,16 +338,16 @@ class Exploration:
                         join(keyspace, read_snapshot(snapshot, LIMITS), 0)
                         self.joined[theirs.name, name] = keyspace.digest()
                     assert self.joined[name, theirs.name] == state.digest, (
-                        "collecting changed what a join does"
+                        "collecting changed the outcome of a join"
                     )
                     assert self.joined[theirs.name, name] == state.digest, (
-                        "joining a region that collected differs"
+                        "joining a region that had collected changed the outcome"
                     )
                     self.collections += 2
 
 
 def parts(history: Part) -> list[Part]:
-    """Every causally closed part, itself included."""
+    """Every causally closed part of a history, including the history itself."""
     found: set[Part] = {frozenset()}
     for unit in in_order(history):
         found |= {part | {unit} for part in found if unit.past <= part}
@@ -331,7 +358,7 @@ def parts(history: Part) -> list[Part]:
 
 
 def name_of(history: Part) -> tuple[object, ...]:
-    """The history up to renaming the regions."""
+    """A name that is equal for histories that differ only in the numbers of the regions."""
     return min(
         tuple(
             sorted(
@@ -349,10 +376,10 @@ def name_of(history: Part) -> tuple[object, ...]:
 
 
 def commands(state: NaiveRegion, region_id: int, past: Part) -> Iterator[tuple[str, list[Op]]]:
-    """Each command and its effects, empty where it would change nothing."""
+    """Each command and its effects; these are empty where it would change nothing."""
     naive = state.copy()
     naive.region_id = region_id
-    # A region whose clock is past the deadline stays there.
+    # A clock that is past the deadline never goes back before it.
     is_late = any(unit.region_id == region_id and unit.kind == "expire" for unit in past)
     engine = NaiveEngine(naive, LATE_MS if is_late else EARLY_MS)
     stream = engine.stream(KEY)
@@ -375,7 +402,7 @@ def commands(state: NaiveRegion, region_id: int, past: Part) -> Iterator[tuple[s
 
 
 def read_and_announce(engine: NaiveEngine, count: int) -> list[Op]:
-    """Reads and acknowledges what the group has not given yet, and begins a sync round."""
+    """Reads and acknowledges up to `count` undelivered entries, and begins a sync round."""
     stream = engine.stream(KEY)
     if not engine.exists(KEY) or GROUP not in stream.creates:
         return []

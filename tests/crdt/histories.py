@@ -1,4 +1,7 @@
-"""Random histories of three regions, each region a twin: steps are tuples of numbers, so that a failing one shrinks."""
+"""Random histories of three regions, each of them a `Twin`.
+
+A step is a tuple of numbers, so that Hypothesis can shrink a failing history.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,21 @@ from tests.crdt.support import Twin, assert_equal
 from tests.oracles.naive_engine import NEVER
 from tests.oracles.naive_stream import Configure, Op, Vector
 
-# Mostly one key and one group, so that much happens to them.
+# One key and one group are the most frequent, so that many steps meet on them.
 KEYS = (b"k", b"k", b"k", b"l")
 GROUPS = (b"g", b"g", b"h")
 REGIONS = (1, 2, 3)
 
-Step = tuple[int, int, int, int]  # what, in which region, two arguments
+# Numbers of the action and of the region, and two arguments of the action.
+Step = tuple[int, int, int, int]
 
 
 class History:
-    """Three regions and what happened; `checks` compares the forms after every step."""
+    """Three regions and the steps they take.
+
+    With `checks`, the two forms of a region are compared after each of its steps. `attested` holds
+    the vectors that each region has had, `done` the number of effective steps by action.
+    """
 
     def __init__(self, checks: bool = True) -> None:
         self.twins = {region_id: Twin(region_id, NodeLimits(3, 200)) for region_id in REGIONS}
@@ -43,13 +51,17 @@ class History:
                     self.check_digest(twin)
 
     def check_digest(self, twin: Twin) -> None:
-        """The digest kept up to date is the one made anew."""
+        """Compares the digest, updated step by step, with that of a region built anew."""
         fresh = Twin(9)
         fresh.pull(twin)
         assert_equal(twin, fresh)
 
     def stable_at(self, twin: Twin) -> Vector:
-        """What is stable as `twin` may know it: of each region the newest vector whose own effects are applied here (S6.2)."""
+        """The highest vector that `twin` may take as stable (S6.2).
+
+        It is the minimum over all regions, counting of each region its newest vector whose own
+        effects `twin` has applied.
+        """
         newest = []
         for region_id, vectors in self.attested.items():
             counting = [
@@ -68,7 +80,10 @@ class History:
         return others[number % 2]
 
     def heal(self) -> None:
-        """Everything reaches everybody, and all agree; so does a region that only ever saw the effects."""
+        """Sends every effect to every region, and asserts that all regions are equal.
+
+        They must also equal a new region that received nothing but the effects.
+        """
         for _ in range(2):
             for twin in self.twins.values():
                 for other in self.twins.values():
@@ -179,7 +194,7 @@ def announce(history: History, twin: Twin, one: int, two: int) -> None:
 
 
 def local_step(history: History, twin: Twin, one: int, two: int) -> None:
-    """Something that never travels: read, acknowledge, claim, drop a consumer, move a floor."""
+    """A step on local group state: read, acknowledge, claim, delete a consumer, move a floor."""
     groups = [(key, group) for key, stream in twin.naive.keys.items() for group in stream.creates]
     if not groups:
         return
@@ -206,7 +221,7 @@ def local_step(history: History, twin: Twin, one: int, two: int) -> None:
 
 
 def pull(history: History, twin: Twin, one: int, two: int) -> None:
-    """Everything that another region has, or its next few effects."""
+    """Receives all effects that another region has, or its next few."""
     other = history.other(twin, one)
     missing = [sent for sent in other.log if sent.dot[1] > twin.naive.vector.get(sent.dot[0], 0)]
     for sent in missing if two % 2 else missing[: 1 + two % 3]:
@@ -222,9 +237,44 @@ def collect(history: History, twin: Twin, one: int, two: int) -> None:
 
 
 Action = Callable[[History, Twin, int, int], None]
+# Repeated actions are drawn more often.
 ACTIONS: tuple[Action, ...] = (
-    add, add, add, add, add, add_with_id, add_idempotent, delete_entry, trim, delete, flush, set_id, create, create, create, destroy,
-    expire_at, expire_now,
-    configure, rename, announce, announce, local_step, local_step, local_step, local_step, local_step, local_step, local_step,
-    local_step, pull, pull, pull, pull, join, join, collect, collect,
-)  # fmt: skip
+    add,
+    add,
+    add,
+    add,
+    add,
+    add_with_id,
+    add_idempotent,
+    delete_entry,
+    trim,
+    delete,
+    flush,
+    set_id,
+    create,
+    create,
+    create,
+    destroy,
+    expire_at,
+    expire_now,
+    configure,
+    rename,
+    announce,
+    announce,
+    local_step,
+    local_step,
+    local_step,
+    local_step,
+    local_step,
+    local_step,
+    local_step,
+    local_step,
+    pull,
+    pull,
+    pull,
+    pull,
+    join,
+    join,
+    collect,
+    collect,
+)

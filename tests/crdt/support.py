@@ -1,4 +1,4 @@
-"""A region twice: `crdt` and the naive model side by side, taking the same steps and compared after each."""
+"""A region in two forms, `crdt` and the naive model: both take the same steps and are compared."""
 
 from __future__ import annotations
 
@@ -37,11 +37,14 @@ from tests.oracles.naive_stream import NaiveLocal, NaiveRegion, Op, Start
 MAX_ID = (1 << 128) - 1
 
 
-# -- from naive to crdt ----------------------------------------------------------------------------------------------
+# -- from naive to crdt
 
 
 def add_run(key: bytes, adds: list[tuple[int, tuple[bytes, ...]]], first: int) -> fx.AddRun:
-    """Adds as one run; all have the names of the first."""
+    """Adds of (entry ID, fields) as one run, from counter `first` on.
+
+    All must have the field names of the first.
+    """
     names = encode_names(list(adds[0][1][::2]))
     data = bytearray()
     ms = seq = 0
@@ -67,7 +70,7 @@ def spans_from(counters: frozenset[int]) -> Spans:
 
 
 def effect_of(op: Op, dot: Dot) -> fx.Effect:
-    """The effect that says the same."""
+    """The effect of `crdt` that corresponds to a naive operation with this dot."""
     if isinstance(op, naive_stream.Add):
         if op.pid:
             names, values = encode_names(list(op.fields[::2])), encode_values(list(op.fields[1::2]))
@@ -107,7 +110,7 @@ def receive(keyspace: Keyspace, op: Op, dot: Dot, now_ms: int = 0, is_own: bool 
     keyspace.vector[dot[0]] = dot[1]
 
 
-# -- from crdt to what the naive model compares ------------------------------------------------------------------------
+# -- from crdt to the values that the naive model compares
 
 
 def start_of(place: Place) -> Start:
@@ -123,7 +126,7 @@ def dots_in(spans: SpansByRegion) -> set[Dot]:
 
 
 def converged(keyspace: Keyspace) -> dict[bytes, object]:
-    """`NaiveRegion.converged` of a keyspace."""
+    """The counterpart of `NaiveRegion.converged` for a keyspace."""
     result: dict[bytes, object] = {}
     for key, stream in keyspace.keys.items():
         entries = {
@@ -147,7 +150,7 @@ def converged(keyspace: Keyspace) -> dict[bytes, object]:
 
 
 def summed(dots: set[Dot]) -> Vector:
-    """The newest of each region."""
+    """The highest counter of each region."""
     result: Vector = {}
     for region_id, counter in dots:
         result[region_id] = max(counter, result.get(region_id, 0))
@@ -155,11 +158,15 @@ def summed(dots: set[Dot]) -> Vector:
 
 
 def joined(vectors: list[Vector]) -> Vector:
+    """The least vector that covers all of these."""
     return summed({dot for vector in vectors for dot in vector.items()})
 
 
 def kept_naive(region: NaiveRegion) -> dict[object, object]:
-    """Tombstones, clears and pairs, as a keyspace holds them: the newest tombstone of a region stands for the older."""
+    """Tombstones, clears and pairs, in the form in which a keyspace holds them.
+
+    A keyspace keeps only the newest tombstone of each region.
+    """
     result: dict[object, object] = {
         "flush": (
             summed(region.flush_tombstones),
@@ -182,6 +189,7 @@ def kept_naive(region: NaiveRegion) -> dict[object, object]:
 
 
 def kept(keyspace: Keyspace) -> dict[object, object]:
+    """The counterpart of `kept_naive` for a keyspace."""
     result: dict[object, object] = {
         "flush": (dict(keyspace.flush_tombstone), dict(keyspace.flush_clears))
     }
@@ -205,13 +213,13 @@ Locals = dict[tuple[bytes, bytes], tuple[object, ...]]
 
 
 def locals_naive(region: NaiveRegion) -> Locals:
+    """The local state of all live groups of the naive model, by (key, group)."""
     result: Locals = {}
     for key, stream in region.keys.items():
         for name in stream.creates:
             state = stream.locals.get(name) or NaiveLocal()
-            dropped = {
-                dot for dot in state.dropped if dot in stream.entries
-            }  # a deleted entry counts as neither (S8.1)
+            # A deleted entry counts as neither pending nor dropped (S8.1).
+            dropped = {dot for dot in state.dropped if dot in stream.entries}
             result[key, name] = (
                 state.floor,
                 state.raised_id,
@@ -224,6 +232,7 @@ def locals_naive(region: NaiveRegion) -> Locals:
 
 
 def locals_of(keyspace: Keyspace) -> Locals:
+    """The counterpart of `locals_naive` for a keyspace."""
     result: Locals = {}
     for key, stream in keyspace.keys.items():
         for name, group in stream.groups.items():
@@ -264,23 +273,24 @@ def locals_of(keyspace: Keyspace) -> Locals:
     return result
 
 
-# -- the twin ----------------------------------------------------------------------------------------------------------
+# -- the region in both forms
 
 
 @dataclass(frozen=True)
 class Sent:
-    """An effect on its way."""
+    """An effect in transit between regions."""
 
     op: Op
     dot: Dot
 
 
 def snapshot_bytes(keyspace: Keyspace, bytes_max: int = 1 << 16) -> list[bytes]:
+    """A snapshot of the keyspace, in chunks of about `bytes_max` bytes."""
     return list(SnapshotCut(keyspace, 0).chunks(bytes_max))
 
 
 class Twin:
-    """One region in both forms."""
+    """One region in both forms, `keyspace` and `naive`."""
 
     def __init__(self, region_id: int, limits: Optional[NodeLimits] = None) -> None:
         self.region_id = region_id
@@ -289,15 +299,15 @@ class Twin:
         self.naive = NaiveRegion(region_id)
         self.log: list[Sent] = []
         self.clock_ms = 1000
-        self.records: list[
-            tuple[int, LocalRecord]
-        ] = []  # (own and others' effects applied before it, record)
+        # (number of effects applied before the record, the record).
+        self.records: list[tuple[int, LocalRecord]] = []
 
     def engine(self) -> naive_engine.NaiveEngine:
+        """The commands of this region, at its current clock."""
         return naive_engine.NaiveEngine(self.naive, self.clock_ms)
 
     def issue(self, unit: list[Op]) -> list[Sent]:
-        """Issues a unit here; what is to be sent."""
+        """Issues a unit in this region. Returns its effects, to be sent."""
         sent = []
         for op in unit:
             each = Sent(op, (self.region_id, self.naive.vector.get(self.region_id, 0) + 1))
@@ -306,7 +316,10 @@ class Twin:
         return sent
 
     def receive(self, sent: Sent) -> None:
-        """Applies an effect of another region, or of its own that a peer gives back, unless it has it."""
+        """Applies an effect that a peer sent, unless it is already applied.
+
+        After a restore, peers also send back effects of this region.
+        """
         if self.naive.vector.get(sent.dot[0], 0) < sent.dot[1]:
             self._apply(sent, False)
 
@@ -319,7 +332,7 @@ class Twin:
         self.log.append(sent)
 
     def _add(self, op: naive_stream.Add, dot: Dot) -> None:
-        """The way of this region's own plain adds."""
+        """Adds to the keyspace by the function that an engine uses for its own plain adds."""
         names, values = encode_names(list(op.fields[::2])), encode_values(list(op.fields[1::2]))
         add(
             self.keyspace,
@@ -333,12 +346,12 @@ class Twin:
         self.keyspace.vector[dot[0]] = dot[1]
 
     def pull(self, other: Twin) -> None:
-        """Bayou anti-entropy: the other's log, in its order (S2.1)."""
+        """Receives the log of `other`, in its order: Bayou anti-entropy (S2.1)."""
         for sent in other.log:
             self.receive(sent)
 
     def join(self, other: Twin, bytes_max: int = 64) -> None:
-        """Takes a snapshot of `other`."""
+        """Joins a snapshot of `other`, sent in chunks of about `bytes_max` bytes."""
         join(
             self.keyspace,
             read_snapshot(snapshot_bytes(other.keyspace, bytes_max), self.limits),
@@ -349,13 +362,14 @@ class Twin:
         self.log += [sent for sent in other.log if sent.dot not in have]
 
     def collect(self, stable: Vector) -> None:
+        """Collects in both forms as if `stable` were stable."""
         for stream in list(self.keyspace.keys.values()):
             collect(self.keyspace, stream, stable)
         collect_flush(self.keyspace, stable)
         self.naive.collect(stable)
 
     def check(self) -> None:
-        """Both forms say the same."""
+        """Asserts that both forms hold the same state."""
         assert self.keyspace.vector == self.naive.vector
         assert converged(self.keyspace) == self.naive.converged()
         assert kept(self.keyspace) == kept_naive(self.naive)
@@ -365,7 +379,10 @@ class Twin:
                 self._check_group(key, name)
 
     def _check_group(self, key: bytes, name: bytes) -> None:
-        """What `>` would deliver, and what a sync round would announce; counters that bear no entry are as good in as out."""
+        """Compares the entries that `>` would deliver, and the next announcement.
+
+        The announcements may differ in counters that belong to no present entry.
+        """
         naive = self.naive.keys[key]
         stream = self.keyspace.keys[key]
         group = stream.groups[name]
@@ -388,7 +405,7 @@ class Twin:
         if announced or runs:
             assert (key, name) in self.keyspace.acknowledgeable
 
-    # -- local steps, as records ---------------------------------------------------------------------------------------
+    # -- local steps, each as a local record
 
     def _head(self, key: bytes, group: bytes) -> RecordHead:
         return RecordHead(key, group, sorted(self.naive.keys[key].creates[group]), self.clock_ms)
@@ -408,7 +425,7 @@ class Twin:
         count: int = -1,
         no_ack: bool = False,
     ) -> list[NaiveEntry]:
-        """XREADGROUP >."""
+        """XREADGROUP with `>`. A negative `count` means all."""
         stream = self.naive.keys[key]
         entries = page(naive_engine.deliverable(stream, group), count)
         handout = undelivered.take(
@@ -428,7 +445,7 @@ class Twin:
         return entries
 
     def acknowledge(self, key: bytes, group: bytes, entry_ids: set[int]) -> int:
-        """XACK; how many."""
+        """XACK. Returns the number of entries acknowledged."""
         state = self.naive.keys[key].local(group)
         removed: list[EntryRef] = []
         for dot, pending in sorted(state.pel.items()):
@@ -440,7 +457,7 @@ class Twin:
         return len(removed)
 
     def claim(self, key: bytes, group: bytes, consumer: bytes, entry_id: int) -> None:
-        """XCLAIM FORCE of what bears the ID."""
+        """XCLAIM FORCE of all entries with the ID."""
         stream = self.naive.keys[key]
         state = stream.local(group)
         claims: list[Claim] = []
@@ -455,6 +472,7 @@ class Twin:
         self._run(Claimed(self._head(key, group), consumer, claims))
 
     def delete_consumer(self, key: bytes, group: bytes, consumer: bytes) -> None:
+        """XGROUP DELCONSUMER."""
         state = self.naive.keys[key].local(group)
         for dot in [dot for dot, pending in state.pel.items() if pending[1] == consumer]:
             del state.pel[dot]
@@ -487,7 +505,7 @@ class Twin:
 
 
 def equal(one: Twin, other: Twin) -> bool:
-    """Whether the converged states are equal by both measures; they must agree."""
+    """Whether the converged states are equal; digest and naive state must agree on that."""
     naive = one.naive.converged() == other.naive.converged()
     assert (one.keyspace.digest() == other.keyspace.digest()) == naive, (
         "digest and naive state disagree on equality"

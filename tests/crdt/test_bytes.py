@@ -1,4 +1,4 @@
-"""What travels and what is stored: round trips, and bytes that nobody wrote (S1.4, S11.2, S13.1)."""
+"""Encodings for the wire and the disk: round trips, and malformed bytes (S1.4, S11.2, S13.1)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ vectors = st.dictionaries(st.integers(1, 999), st.integers(1, 1 << 40), max_size
 dots = st.lists(st.tuples(st.integers(1, 999), st.integers(1, 1 << 40)), max_size=4)
 
 
-# -- words ---------------------------------------------------------------------------------------------------------------
+# -- basic types
 
 
 @given(st.integers(0, (1 << 140) - 1), st.binary(), entry_ids, vectors, dots)
@@ -106,7 +106,7 @@ def test_words_round_trip(
 
 
 def test_promises_are_not_believed() -> None:
-    """A count or a length beyond what is there is refused before anything is built."""
+    """A count or length beyond the data present is refused before anything is allocated."""
     for reads in (Reader.vector, Reader.dots, Reader.bytes_):
         out = bytearray()
         put_varint(out, 1 << 60)
@@ -118,7 +118,7 @@ def test_promises_are_not_believed() -> None:
 
 @pytest.mark.parametrize(("ms", "seq"), [(1 << 64, 0), (0, 1 << 64), (1 << 80, 1 << 80)])
 def test_ids_beyond_128_bits_are_refused(ms: int, seq: int) -> None:
-    """S4.5: 64+64 bits. A longer seq would run over into the ms."""
+    """S4.5: an ID has 64+64 bits. A longer seq would overflow into the ms."""
     out = bytearray()
     put_varint(out, ms)
     put_varint(out, seq)
@@ -126,7 +126,7 @@ def test_ids_beyond_128_bits_are_refused(ms: int, seq: int) -> None:
         Reader(bytes(out)).id_()
 
 
-# -- effects and blocks ----------------------------------------------------------------------------------------------------
+# -- effects and blocks
 
 fields = st.lists(st.tuples(names, names), min_size=1, max_size=3).map(
     lambda pairs: tuple(part for pair in pairs for part in pair)
@@ -153,7 +153,7 @@ operations: st.SearchStrategy[ns.Op] = st.one_of(
 
 
 def plain(value: object) -> object:
-    """An effect's meaning, for comparing: its class and fields, spans as their ends."""
+    """An effect as comparable values: its class and fields, spans as lists."""
     if isinstance(value, Spans):
         return (value.starts, value.ends, value.end_ids)
     if isinstance(value, (int, bytes, bool)):
@@ -171,7 +171,7 @@ def plain(value: object) -> object:
 
 
 def single_adds(effects: list[fx.Effect], first: int) -> list[object]:
-    """Effects with runs of adds taken apart, each with its counter."""
+    """The effects, each with its counter; runs of adds are split into single adds."""
     result: list[object] = []
     counter = first
     for effect in effects:
@@ -195,7 +195,7 @@ def single_adds(effects: list[fx.Effect], first: int) -> list[object]:
     st.sampled_from([(0, 0), (2, 0), (100, 40)]),
 )
 def test_blocks_round_trip(written: list[ns.Op], first: int, limits: tuple[int, int]) -> None:
-    """Writer → bytes → effects: the same effects with the same counters, adds run together."""
+    """Writing and reading gives the same effects with the same counters; adds become runs."""
     writer = BlockWriter(3, first, *limits)
     assert writer.is_empty()
     expected: list[object] = []
@@ -232,7 +232,7 @@ def test_blocks_round_trip(written: list[ns.Op], first: int, limits: tuple[int, 
 
 @pytest.mark.parametrize("limits", [(2, 0), (0, 24)])
 def test_runs_are_cut_to_nodes(limits: tuple[int, int]) -> None:
-    """A run is at most a node, so that whoever takes it can keep it as one (S12.1)."""
+    """A run is at most as large as a node, so that the receiver can store it as one (S12.1)."""
     writer = BlockWriter(1, 1, *limits)
     for ms in range(1, 8):
         writer.add(b"k", ms, 0, encode_names([b"f"]), encode_values([b"v" * 5]))
@@ -245,7 +245,7 @@ def test_runs_are_cut_to_nodes(limits: tuple[int, int]) -> None:
 
 
 def test_chain_depends_on_every_block_and_its_place() -> None:
-    """S13.5."""
+    """S13.5: the chain value depends on the bytes and the order of all blocks."""
     one, two = chain_after(NO_CHAIN, b"one"), chain_after(NO_CHAIN, b"two")
     assert len({one, two, chain_after(one, b"two"), chain_after(two, b"one"), NO_CHAIN}) == 5
     assert chain_after(NO_CHAIN, b"one") == one and len(one) == 16
@@ -261,11 +261,14 @@ def test_fields_round_trip() -> None:
         assert decode_fields(encode_names(several[::2]), encode_values(several[1::2])) == several
 
 
-# -- bytes that nobody wrote -----------------------------------------------------------------------------------------------
+# -- malformed bytes
 
 
 def mutations(body: bytes, seed: int) -> list[bytes]:
-    """Cut short, flipped, with bytes put in, and shuffled: always the same."""
+    """Corrupted copies of `body`: all truncations, and 300 random changes drawn from `seed`.
+
+    A change overwrites, inserts or deletes bytes, or flips a bit.
+    """
     chance = random.Random(seed)
     result = [body[:length] for length in range(len(body))]
     for _ in range(300):
@@ -288,19 +291,31 @@ def mutations(body: bytes, seed: int) -> list[bytes]:
 
 
 def every_effect() -> list[fx.Effect]:
+    """One effect of each kind."""
     run = add_run(b"k", [(5 << 64 | 1, (b"f", b"v")), (5 << 64 | 2, (b"f", b"w"))], 1)
     ops: list[ns.Op] = [
-        ns.Add(b"k", 9, (b"f", b"v"), b"p", b"i", 1000, {1: 2}), ns.Remove(b"k", ((1, 1), (2, 5))), ns.Trim(b"k", {1: 2, 3: 4}, True),
-        ns.Delete(b"k", {1: 4}), ns.Flush({1: 5}), ns.SetId(b"k", 99 << 64), ns.Create(b"k", b"g", 7, {1: 7}), ns.Create(b"k", b"g",
-        None, {1: 8}),
-        ns.Destroy(b"k", b"g"), ns.Acknowledge(b"k", b"g", ((1, 9),), {1: frozenset({1, 2, 5})}), ns.Deadline(b"k", NEVER, ((1, 3),)),
-        ns.RemoveObserved(b"k", {1: 12}, True), ns.Configure(b"k", 60, 100, ((2, 1),), {1: 13}),
-    ]  # fmt: skip
+        ns.Add(b"k", 9, (b"f", b"v"), b"p", b"i", 1000, {1: 2}),
+        ns.Remove(b"k", ((1, 1), (2, 5))),
+        ns.Trim(b"k", {1: 2, 3: 4}, True),
+        ns.Delete(b"k", {1: 4}),
+        ns.Flush({1: 5}),
+        ns.SetId(b"k", 99 << 64),
+        ns.Create(b"k", b"g", 7, {1: 7}),
+        ns.Create(b"k", b"g", None, {1: 8}),
+        ns.Destroy(b"k", b"g"),
+        ns.Acknowledge(b"k", b"g", ((1, 9),), {1: frozenset({1, 2, 5})}),
+        ns.Deadline(b"k", NEVER, ((1, 3),)),
+        ns.RemoveObserved(b"k", {1: 12}, True),
+        ns.Configure(b"k", 60, 100, ((2, 1),), {1: 13}),
+    ]
     return [run, *(effect_of(op, (1, number)) for number, op in enumerate(ops, 3))]
 
 
 def refuses_or_reads(read: Callable[[bytes], object], body: bytes) -> int:
-    """How many mutations of a body are refused; anything but a ValueError fails."""
+    """The number of mutations of `body` that `read` refuses with a ValueError.
+
+    Any other exception fails the test.
+    """
     read(body)
     refused = 0
     for seed in range(3):
@@ -329,7 +344,10 @@ def test_malformed_effects_are_refused() -> None:
 
 
 def test_malformed_blocks_are_refused_and_what_is_read_can_be_applied() -> None:
-    """A block that passes reading is applied without any other error than ValueError: a peer's mistake must never be a crash."""
+    """Reading and applying a malformed block raises nothing but ValueError.
+
+    A peer's mistake must never crash this region.
+    """
     writer = BlockWriter(1, 1, 100, 4096)
     for effect in every_effect():
         writer.put(effect)
@@ -356,7 +374,7 @@ def random_steps(chance: random.Random, count: int) -> list[Step]:
 
 
 def full_twin() -> Twin:
-    """A region in which there is something of everything."""
+    """A region with every kind of state, after a random history and some fixed commands."""
     history = History(checks=False)
     chance = random.Random(11)
     history.run(random_steps(chance, 300))
@@ -411,11 +429,14 @@ def test_malformed_state_is_refused() -> None:
     assert refuses_or_reads(read_node, NodeImage(1, node).encoded()) > 50
 
 
-# -- state -----------------------------------------------------------------------------------------------------------------
+# -- state
 
 
 def test_checkpoint_round_trip() -> None:
-    """Header, groups, local state, nodes: what a checkpoint writes of a key, a start reads (S13.1)."""
+    """A start reads from a checkpoint the state that was written (S13.1).
+
+    This covers a key's header, groups, local state and nodes.
+    """
     for seed in range(40):
         history = History(checks=False)
         chance = random.Random(seed)
@@ -452,7 +473,7 @@ def test_checkpoint_round_trip() -> None:
 
 
 def stream_with_pairs(adds: list[tuple[bytes, bytes]], maxsizes: dict[bytes, int]) -> Stream:
-    """Pairs of several producers, each producer's retired above its maxsize."""
+    """A stream with these (pid, iid) pairs; pairs above a producer's maxsize are retired."""
     stream = Stream(b"k", NodeLimits(), PairLimits())
     for number, (pid, iid) in enumerate(adds, 1):
         dot = (1 + number % 2, number)
@@ -463,7 +484,7 @@ def stream_with_pairs(adds: list[tuple[bytes, bytes]], maxsizes: dict[bytes, int
 
 
 def pairs_of(stream: Stream) -> dict[bytes, list[object]]:
-    """Producer → its pairs in their order, with all that is known of them."""
+    """Producer → its pairs in their order, with all fields."""
     return {
         pid: [plain(pair) for pair in producer.order]
         for pid, producer in stream.pairs.producers.items()
@@ -496,10 +517,11 @@ def read_state(body: bytes, limits: PairLimits) -> Stream:
 def test_a_checkpoint_says_which_pairs_are_retired(
     adds: list[tuple[bytes, bytes]], maxsizes: dict[bytes, int]
 ) -> None:
-    """S9.3, S13.1: a pair that answered no more answers no more after a start, and all else of it is the same."""
+    """S9.3, S13.1: a start restores pairs with all fields; retired pairs stay retired."""
     stream = stream_with_pairs(adds, maxsizes)
     limits = PairLimits()
-    limits.retired_max = 0  # of a start: what is on the disk is not forgotten for it
+    # A start must not drop pairs that are on the disk because of the limit.
+    limits.retired_max = 0
     again = read_state(state_of(stream), limits)
     assert pairs_of(again) == pairs_of(stream)
     assert again.pairs.count_answering() == stream.pairs.count_answering()
@@ -513,12 +535,15 @@ def test_a_checkpoint_says_which_pairs_are_retired(
 
 
 def test_state_of_version_1_has_no_retired_pairs() -> None:
-    """A checkpoint of the release before: all of its pairs answer, and what follows is read from where it stands."""
+    """In a checkpoint of the former release no pair is retired.
+
+    The reader must end exactly at the end of that shorter layout.
+    """
     stream = full_twin().keyspace.keys[b"m"]
     for number in range(3):
         stream.pairs.add(Pair(b"p", b"%d" % number, (2, number + 1), 5, 900, {}, 1000))
     body = state_of(stream)
-    assert body[0] == STATE_VERSION == 2 and body[-1] == 0, "no producer has retired ones"
+    assert body[0] == STATE_VERSION == 2 and body[-1] == 0, "no producer has retired pairs"
     former = bytes([1]) + body[1:-1]
     limits = PairLimits()
     again = read_state(former, limits)
@@ -531,7 +556,7 @@ def test_state_of_version_1_has_no_retired_pairs() -> None:
 
 
 def test_more_retired_pairs_than_there_are_pairs() -> None:
-    """Bytes that nobody wrote: a number beyond what is there, and producers that are not there."""
+    """Malformed state: more retired pairs than there are pairs, and an unknown producer."""
     stream = stream_with_pairs([(b"p", b"i"), (b"p", b"j")], {b"p": 0})
     body = state_of(stream)
     assert body.endswith(b"\x01\x01p\x02")
@@ -546,7 +571,7 @@ def test_more_retired_pairs_than_there_are_pairs() -> None:
 
 
 def test_a_snapshot_does_not_say_which_pairs_are_retired() -> None:
-    """S11.3: pairs above maxsize answer no more, or still do, by what the region itself holds."""
+    """S11.3: each region decides by its own pairs and maxsize which pairs are retired."""
     keyspace = Keyspace(1, NodeLimits())
     keyspace.pair_limits.maxsize = 2
     for counter in range(1, 6):
@@ -615,10 +640,11 @@ def test_a_snapshot_of_version_1_is_read_and_says_nothing_of_that() -> None:
             read_snapshot(snapshot_of_version(version, keyspace), NodeLimits())
 
 
-# -- local records -----------------------------------------------------------------------------------------------------------
+# -- local records
 
 
 def every_record() -> list[LocalRecord]:
+    """Local records of each kind."""
     head = RecordHead(b"k", b"g", [(1, 2), (3, 4)], 1234)
     entries = [EntryRef(1, 2, 7 << 64 | 1), EntryRef(2, 9, 8 << 64)]
     given_ = {1: Spans()}
@@ -653,7 +679,10 @@ def test_kinds_of_records_on_disks_stay_what_they_are() -> None:
 
 
 def test_the_layout_of_records_on_disks_stays_what_it_is() -> None:
-    """One layout for all kinds: what a kind has not is empty or 0. Only claims have times, only FloorSet has a place."""
+    """All kinds share one layout; the fields that a kind does not use are empty or 0.
+
+    Only claims have times, and only FloorSet has a place.
+    """
     for record in every_record():
         out = bytearray([record.kind])
         put_bytes(out, b"k")
@@ -693,13 +722,15 @@ def test_records_of_unknown_kinds_are_refused(kind: int) -> None:
 
 
 def test_replay_of_records_is_what_was_live() -> None:
-    """Effects and records in the order in which they arose give the local state again, through their bytes; a void record does nothing
-    (S13.1)."""
+    """Replaying effects and encoded records in their order restores the local state (S13.1).
+
+    A record is void, and does nothing, if none of its creates is live.
+    """
     replayed_records = 0
     for seed in range(60):
         history = History(checks=False)
         chance = random.Random(1000 + seed)
-        # A snapshot is no part of the log: without joins.
+        # Snapshots are not in the log, so the history must not contain joins.
         history.run([step for step in random_steps(chance, 100) if ACTIONS[step[0]] is not join])
         for twin in history.twins.values():
             replayed_records += len(twin.records)

@@ -1,4 +1,7 @@
-"""The digest, written down a second time: regions of different releases compare digests, so each byte of it is a contract (S13.9)."""
+"""A second implementation of the digest (S13.9).
+
+Regions of different releases compare digests, so every byte that enters the hash is a contract.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def entry(dot: tuple[int, int], ms: int, seq: int, *fields: bytes) -> bytes:
 
 
 def of(*items: bytes, key: bytes = K) -> bytes:
-    """A key's digest: a sum over its items, hashed once more with the key's name."""
+    """A key's digest: the sum of its items' hashes, hashed again together with the key's name."""
     total = sum(xxh3_128_intdigest(item) for item in items) % 2**128
     return (xxh3_128_intdigest(text(key) + total.to_bytes(16, "big"))).to_bytes(16, "big")
 

@@ -1,4 +1,7 @@
-"""Exhaustive at small scope: every history of up to four units of three regions, on one key with one group; of five in `make test-long`."""
+"""Exhaustive tests at small scope: every history of up to four units of three regions.
+
+All units act on one key with one group. `make test-long` adds the histories of five units.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from anabranch.crdt.keyspace import Keyspace
 from tests.crdt import exploration
 from tests.crdt.exploration import GROUP, KEY, Exploration
 
-# Histories of exactly 1, 2, 3, 4, 5 units, up to renaming the regions. Another number means that the scope has changed.
+# Number of histories of exactly 1, 2, 3, 4, 5 units, up to renaming the regions. A different
+# number means that the scope has changed.
 COUNTS = [3, 42, 922, 28_686, 1_082_138]
 KINDS = {
     "add",
@@ -33,7 +37,7 @@ KINDS = {
 
 @pytest.mark.timeout(900)
 def test_every_history_of_four() -> None:
-    """Any two concurrent effects commute, a join equals shipping, and collecting what is stable changes nothing."""
+    """Concurrent effects commute, a join equals shipping, and collecting changes no outcome."""
     found = Exploration()
     found.run(4)
     assert found.histories == COUNTS[:4]
@@ -48,16 +52,17 @@ def test_every_history_of_four() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 def test_every_history_of_five() -> None:
+    """The same checks for the histories of five units, which take hours."""
     found = Exploration()
     found.run(5)
     assert found.histories == COUNTS
 
 
-# -- the exploration itself must be able to fail -------------------------------------------------------------------------
+# -- planted bugs, which the exploration must find
 
 
 def wrong_create(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
-    """A create that claims to have seen every destroy: no delete-wins (S6.1)."""
+    """A create that claims to have seen every destroy, contrary to delete-wins (S6.1)."""
     if isinstance(effect, fx.CreateGroup):
         return fx.CreateGroup(
             effect.key,
@@ -70,7 +75,7 @@ def wrong_create(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
 
 
 def wrong_delete(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
-    """A DEL that takes what it had not observed (S5.4)."""
+    """A DEL that also removes entries that it had not observed, contrary to S5.4."""
     return (
         fx.Delete(effect.key, dict.fromkeys((1, 2, 3), 1 << 20))
         if isinstance(effect, fx.Delete)
@@ -79,19 +84,19 @@ def wrong_delete(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
 
 
 def wrong_trim(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
-    """A trim that is decided anew where it arrives (S5.2)."""
+    """A trim that each receiving region decides anew, contrary to S5.2."""
     return (
         fx.Trim(effect.key, dict(keyspace.vector), False) if isinstance(effect, fx.Trim) else effect
     )
 
 
 def wrong_expiry(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
-    """Expiry that leaves a tombstone, as DEL does (S10.3)."""
+    """An expiry that leaves a tombstone as DEL does, contrary to S10.3."""
     return fx.Delete(effect.key, effect.vector) if isinstance(effect, fx.RemoveObserved) else effect
 
 
 def wrong_deadline(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
-    """A deadline that replaces those that are here, not those it saw (S10.2)."""
+    """A deadline that replaces all deadlines of the receiver, not only those it saw (S10.2)."""
     stream = keyspace.get(KEY)
     if isinstance(effect, fx.SetDeadline) and stream is not None:
         return fx.SetDeadline(effect.key, effect.at_ms, list(stream.deadlines))
@@ -99,7 +104,7 @@ def wrong_deadline(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
 
 
 def wrong_acknowledgement(keyspace: Keyspace, effect: fx.Effect) -> fx.Effect:
-    """Acknowledgements that join whatever creates are here, not those that their issuer saw (S8.2)."""
+    """Acknowledgements that join all creates of the receiver, not only those they name (S8.2)."""
     stream = keyspace.get(KEY)
     if isinstance(effect, fx.Acknowledge) and stream is not None and GROUP in stream.groups:
         return fx.Acknowledge(
@@ -123,7 +128,7 @@ PLANTED = (
 def test_exploration_catches_a_planted_bug(
     monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Keyspace, fx.Effect], fx.Effect]
 ) -> None:
-    """A checker that never failed proves little: with one rule wrong in crdt it fails."""
+    """The exploration fails if `crdt` breaks one rule."""
 
     def planted(keyspace: Keyspace, effect: fx.Effect, *rest: Any) -> None:
         apply(keyspace, wrong(keyspace, effect), *rest)

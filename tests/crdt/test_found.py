@@ -1,4 +1,4 @@
-"""Bugs that were found stay here as the stories that showed them."""
+"""Regression tests of bugs in `crdt`; each tells the story of its bug."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ K, G = b"k", b"g"
 
 
 def reading_region(ids: list[int], start: int = 0) -> Twin:
-    """A region with entries of these IDs and a group over them."""
+    """A region with entries of these IDs, and a group that starts at the ID `start`."""
     twin = Twin(1)
     for entry_id in ids:
         twin.issue(twin.engine().add(K, entry_id=entry_id))
@@ -24,9 +24,13 @@ def reading_region(ids: list[int], start: int = 0) -> Twin:
 
 
 def test_noack_read_of_a_dropped_entry_lets_it_be_announced() -> None:
-    """A consumer is deleted with an entry pending, so the entry is dropped and never announced. SETID goes back, and a NOACK read delivers
-    it again, which acknowledges it (S8.3): from then on it must be announced like any other (S8.1, "until delivered or claimed again").
-    Only reads that made it pending took it off the dropped ones."""
+    """A NOACK read must end the state "dropped by DELCONSUMER" (S8.1, S8.3).
+
+    A consumer is deleted while an entry is pending, so the entry is dropped and not announced.
+    SETID moves the floor back, and a NOACK read delivers the entry again, which acknowledges it.
+    From then on it must be announced like any other (S8.1, "until delivered or claimed again"). The
+    bug: only reads that make an entry pending removed it from the dropped entries.
+    """
     twin = reading_region([make(5, 1), make(6, 1)])
     twin.read(K, G, b"c")
     twin.acknowledge(K, G, {make(6, 1)})
@@ -41,8 +45,12 @@ def test_noack_read_of_a_dropped_entry_lets_it_be_announced() -> None:
 
 
 def test_raised_floor_is_heeded_by_a_cursor_made_before_it() -> None:
-    """A read takes the first of three entries, so a cursor remembers the place. XCLAIM LASTID then raises the floor over the second
-    (S7.4: an entry must be above both), yet the cursor went on from where it was, and `>` delivered what had been jumped over."""
+    """A read must respect a floor that was raised after its cursor was stored (S7.4).
+
+    A read takes the first of three entries, so a cursor stores the position behind it. XCLAIM
+    LASTID then raises the floor above the second entry. The bug: the cursor continued from its
+    stored position, and `>` delivered the second entry.
+    """
     twin = reading_region([make(5, 1), make(6, 1), make(7, 1)])
     twin.read(K, G, count=1)
     twin.raise_floor(K, G, make(6, 1))
@@ -51,8 +59,11 @@ def test_raised_floor_is_heeded_by_a_cursor_made_before_it() -> None:
 
 
 def test_late_arrival_below_a_start_given_as_an_id_is_skipped() -> None:
-    """A group starts at 100-0, above everything. A read finds nothing, and its cursor remembers that it is at the log's beginning. Then
-    an entry below the start comes: it must be skipped (S6.3, "late arrivals below it are skipped"), but the cursor delivered it."""
+    """An entry that arrives below the group's start is skipped (S6.3).
+
+    A group starts at 100-0, above all entries. A read finds nothing, and its cursor stores the
+    beginning of the log. Then an entry below the start arrives. The bug: the cursor delivered it.
+    """
     twin = reading_region([make(5, 1)], start=make(100, 0))
     assert twin.read(K, G) == []
     twin.issue(twin.engine().add(K, entry_id=make(6, 1)))
@@ -63,9 +74,13 @@ def test_late_arrival_below_a_start_given_as_an_id_is_skipped() -> None:
 
 
 def test_key_made_again_after_a_flush_is_in_the_digest() -> None:
-    """XADD, FLUSHALL, a digest, XADD. After the flush nothing was left of the key, but it was still noted as changed since the last
-    checkpoint, so the new key was not noted as one to hash: the digest left it out, and peers with equal vectors would have raised
-    `crdt_divergence` (S13.9)."""
+    """A key that is created again after FLUSHALL must be hashed again (S13.9).
+
+    The steps: XADD, FLUSHALL, a digest, XADD. After the flush nothing of the key was left, but it
+    was still marked as changed since the last checkpoint. The bug: therefore the new key was not
+    marked as one to hash, and the digest omitted it. Peers with equal vectors would have raised
+    `crdt_divergence`.
+    """
     twin, peer = Twin(1), Twin(2)
     twin.issue(twin.engine().add(K))
     twin.issue(twin.engine().flush())
@@ -77,8 +92,12 @@ def test_key_made_again_after_a_flush_is_in_the_digest() -> None:
 
 
 def test_snapshot_without_its_end_is_refused() -> None:
-    """A staged snapshot that lost its last chunks read as a whole one. Its vector covered all that was missing, so joining it would have
-    removed every such entry, here and by the next snapshot everywhere (S11.3). The head says how many records follow."""
+    """A truncated snapshot is refused (S11.3).
+
+    The bug: a staged snapshot without its last chunks was accepted as a complete one. Its vector
+    covers the missing entries, so the join would have removed them, in this region and by the next
+    snapshot in all others. Now the head of a snapshot states the number of records that follow.
+    """
     twin = Twin(1)
     for key in (b"a", b"b"):
         for _ in range(3):
@@ -95,7 +114,11 @@ def test_snapshot_without_its_end_is_refused() -> None:
 
 
 def test_lag_counts_nothing_below_a_start_to_come() -> None:
-    """What the cursor delivered wrongly, `lag` counted wrongly (S7.6)."""
+    """Entries below the group's start do not count in `lag` (S7.6).
+
+    The bug: `lag` counted the entries that the cursor delivered wrongly; see
+    `test_late_arrival_below_a_start_given_as_an_id_is_skipped`.
+    """
     twin = reading_region([make(5, 1)], start=make(100, 0))
     stream = twin.keyspace.keys[K]
     assert undelivered.lag(stream, stream.groups[G]) == 0

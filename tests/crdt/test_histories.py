@@ -1,4 +1,4 @@
-"""Random histories of three regions against the naive model, and the laws of join over the states they reach (S11.3)."""
+"""Random histories of three regions, compared with the naive model; laws of join (S11.3)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ steps = st.lists(
 
 
 def random_steps(seed: int, count: int, without: frozenset[str] = frozenset()) -> list[Step]:
+    """`count` random steps, minus those of the actions in `without`."""
     chance = random.Random(seed)
     drawn = [
         (
@@ -41,14 +42,19 @@ def random_steps(seed: int, count: int, without: frozenset[str] = frozenset()) -
 @settings(max_examples=200)
 @given(steps)
 def test_any_history_agrees_with_the_naive_model(history: list[Step]) -> None:
-    """After every step: entries, header, groups, deadlines, tombstones, pairs, local state, what `>` would deliver, what a round would
-    announce. Then everything reaches everybody, and all agree with a region that only ever saw the effects."""
+    """Every state of a random history equals that of the naive model, and the regions converge.
+
+    After every step the test compares entries, header, groups, deadlines, tombstones, pairs, local
+    state, the entries that `>` would deliver, and the next announcement. In the end every region
+    receives every effect, and all equal a region that received nothing but the effects.
+    """
     run = History()
     run.run(history)
     run.heal()
 
 
 def random_histories(seeds: range) -> None:
+    """Runs and heals one random history for each seed; every action must have been effective."""
     done: dict[str, int] = {}
     for seed in seeds:
         run = History()
@@ -74,23 +80,24 @@ def test_many_long_random_histories_agree() -> None:
     random_histories(range(1000, 21_000))
 
 
-# -- laws --------------------------------------------------------------------------------------------------------------
+# -- laws
 
 
 def copied(keyspace: Keyspace) -> Keyspace:
-    """A region with that state, by snapshot."""
+    """A new keyspace that has joined a snapshot of this one."""
     fresh = Keyspace(9, NodeLimits(3, 200))
     into(fresh, keyspace)
     return fresh
 
 
 def into(keyspace: Keyspace, other: Keyspace) -> Keyspace:
+    """Joins a snapshot of `other` into `keyspace`. Returns `keyspace`."""
     join(keyspace, read_snapshot(snapshot_bytes(other, 200), NodeLimits(2, 100)), 5)
     return keyspace
 
 
 def said(keyspace: Keyspace) -> tuple[object, ...]:
-    """All that a join must get right: pair records aside."""
+    """All state that the laws of join cover, that is all except pair records (S11.3)."""
     tombstones = {
         key: (stream.tombstones, stream.tombstone_of_all) for key, stream in keyspace.keys.items()
     }
@@ -105,6 +112,7 @@ def said(keyspace: Keyspace) -> tuple[object, ...]:
 
 
 def test_join_is_commutative_associative_idempotent_and_equals_shipping() -> None:
+    """The laws of join (S11.3), on the states of random histories."""
     different = 0
     for seed in range(250):
         run = History(checks=False)
@@ -125,11 +133,11 @@ def test_join_is_commutative_associative_idempotent_and_equals_shipping() -> Non
             shipped.naive.vector,
         )
         different += len({one.digest(), two.digest(), three.digest(), left.digest()}) == 4
-    assert different > 150, "the states were too much alike to prove anything"
+    assert different > 150, "too few histories have states that differ"
 
 
 def test_collection_changes_no_outcome() -> None:
-    """The same history with and without collecting ends the same in every region."""
+    """A history ends in the same states with and without collection."""
     collected = 0
     for seed in range(200):
         drawn = random_steps(seed, 100, frozenset({"collect"}))
@@ -150,7 +158,7 @@ def test_collection_changes_no_outcome() -> None:
 
 
 def test_digests_are_equal_exactly_where_states_are() -> None:
-    """Over all states that random histories pass through: one digest, one naive state (S13.9)."""
+    """Digests and naive states correspond one to one, over random histories (S13.9)."""
     by_digest: dict[bytes, object] = {}
     states: dict[str, bytes] = {}
     for seed in range(150):
@@ -173,11 +181,14 @@ def test_digests_are_equal_exactly_where_states_are() -> None:
     assert len(by_digest) > 3000
 
 
-# -- snapshots -----------------------------------------------------------------------------------------------------------
+# -- snapshots
 
 
 def test_snapshot_stays_what_it_was_at_the_cut() -> None:
-    """Copy on write: the cut is encoded while the region goes on; what it gives is the state at the cut (S11.2)."""
+    """Copy on write: a cut that is encoded while the region changes gives the state at the cut.
+
+    Source: S11.2.
+    """
     changed = 0
     for seed in range(150):
         run = History(checks=False)
@@ -206,7 +217,7 @@ def test_snapshot_stays_what_it_was_at_the_cut() -> None:
 
 
 def test_cut_shares_no_buffer_that_changes() -> None:
-    """Deleting, appending, gluing and trimming in nodes that a cut holds."""
+    """Deleting, appending, gluing and trimming do not change the nodes that a cut holds."""
     twin = Twin(1, NodeLimits(5, 0))
     for _ in range(23):
         twin.issue(twin.engine().add(b"k"))

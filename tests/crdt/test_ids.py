@@ -1,4 +1,4 @@
-"""Entry IDs (S4): the three modes, clocks, exhaustion, error texts, parsing."""
+"""Entry IDs (S4): the three modes, clocks, exhaustion, error texts and parsing."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ MODES = (ids.STRICT, ids.SEMI_STRICT, ids.LIBERAL)
 
 
 def chosen(text: bytes, mode: str, last_id: int = 0, region_id: int = 1, now_ms: int = 7) -> int:
+    """The ID that XADD chooses for the ID argument `text`."""
     return choose(parse_request(text), mode, region_id, last_id, now_ms)
 
 
 def refusal(text: bytes, mode: str, last_id: int = 0, region_id: int = 1, now_ms: int = 7) -> str:
+    """The error text with which XADD refuses the ID argument `text`."""
     with pytest.raises(IdError) as caught:
         chosen(text, mode, last_id, region_id, now_ms)
     return str(caught.value)
@@ -40,6 +42,7 @@ def refusal(text: bytes, mode: str, last_id: int = 0, region_id: int = 1, now_ms
 
 @pytest.mark.parametrize("mode", MODES)
 def test_several_in_one_ms_step_by_the_stride(mode: str) -> None:
+    """S4.1: within one ms the seq grows by 1000."""
     last_id = 0
     given_ids = []
     for _ in range(3):
@@ -56,6 +59,7 @@ def test_clock_that_jumps_back_never_takes_ids_back() -> None:
 
 
 def test_after_another_regions_id_the_next_congruent_seq() -> None:
+    """S4.1: the seq is the next number congruent to the region's id."""
     assert format_id(generate(1, make(7, 2), 7)) == b"7-1001"
     assert format_id(generate(3, make(7, 2), 7)) == b"7-3"
     assert format_id(generate(999, make(7, 1998), 7)) == b"7-1999"
@@ -64,9 +68,8 @@ def test_after_another_regions_id_the_next_congruent_seq() -> None:
 
 def test_full_ms_goes_on_to_the_next() -> None:
     assert generate(1, make(7, MAX), 7) == make(8, 1)
-    assert generate(1, make(7, MAX - 100), 5) == make(
-        8, 1
-    )  # 2**64 - 1 is congruent to 615: no place is left for region 1
+    # 2**64 - 1 is congruent to 615, so region 1 has no seq left in that ms.
+    assert generate(1, make(7, MAX - 100), 5) == make(8, 1)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -109,11 +112,27 @@ def test_liberal() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [
-        b"", b"-", b"1-", b"-1", b"1-2-3", b"1.2", b"x", b"1-x", b"*-1", b"1-**", b"+1", b" 1", b"18446744073709551616",
-        b"1-18446744073709551616", b"1-1\r", b"\xb2", b"0x1",
+    "text",
+    [
+        b"",
+        b"-",
+        b"1-",
+        b"-1",
+        b"1-2-3",
+        b"1.2",
+        b"x",
+        b"1-x",
+        b"*-1",
+        b"1-**",
+        b"+1",
+        b" 1",
+        b"18446744073709551616",
+        b"1-18446744073709551616",
+        b"1-1\r",
+        b"\xb2",
+        b"0x1",
     ],
-)  # fmt: skip
+)
 def test_malformed_ids_are_refused(text: bytes) -> None:
     for mode in MODES:
         assert refusal(text, mode) == INVALID
@@ -169,6 +188,7 @@ def test_whatever_is_given_ascends_and_keeps_its_ms(
     last_seq: int,
     now_ms: int,
 ) -> None:
+    """Every chosen ID is above `last_id`, and has the given ms and, by S4.2, a congruent seq."""
     last_id = make(last_ms, last_seq)
     try:
         found = choose(IdRequest(kind, ms, seq), mode, region_id, last_id, now_ms)

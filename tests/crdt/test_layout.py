@@ -1,4 +1,7 @@
-"""How a region log lays its nodes, and what it tells checkpoints and digests of them (S12.1, S12.2, S13.1, S13.9)."""
+"""The node layout of a region log, and its hooks for checkpoints and digests.
+
+Sources: S12.1, S12.2, S13.1, S13.9.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ FIELDS = (b"f", b"v")
 
 
 class Disk:
-    """What checkpoints store of one log: node number → bytes."""
+    """The stored nodes of one log: node number → bytes."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, bytes] = {}
 
     def save(self, log: RegionLog) -> None:
-        """As a checkpoint: what changed, and what is gone."""
+        """Writes the changed nodes and deletes the dropped ones, as a checkpoint does."""
         for node in log.unsaved:
             if node.is_dropped:
                 continue
@@ -41,6 +44,7 @@ class Disk:
         log.dropped_numbers = []
 
     def load(self, limits: NodeLimits) -> RegionLog:
+        """The log as a start restores it."""
         stream = Stream(b"k", limits)
         log = stream.log(1)
         nodes: list[PackedNode] = []
@@ -58,7 +62,10 @@ class Disk:
 @settings(max_examples=250)
 @given(st.sampled_from(LIMITS), st.lists(steps, min_size=1, max_size=4))
 def test_what_checkpoints_store_is_the_log(limits: NodeLimits, histories: list[list[Step]]) -> None:
-    """After each stretch of changes a checkpoint writes what the log says has changed; a start finds the log, and goes on with it."""
+    """A start restores the log from the checkpoints, and can continue with it.
+
+    After each history a checkpoint writes the nodes that the log reports as changed.
+    """
     log, naive, disk, counter = RegionLog(1, limits), NaiveLog(1), Disk(), 0
     for history in histories:
         for step in history:
@@ -78,6 +85,7 @@ def test_what_checkpoints_store_is_the_log(limits: NodeLimits, histories: list[l
 def test_the_share_is_what_hashing_everything_gives(
     limits: NodeLimits, history: list[Step]
 ) -> None:
+    """The cached digest share equals the sum of the hashes of all nodes (S13.9)."""
     log, naive, counter = RegionLog(1, limits), NaiveLog(1), 0
     for step in history:
         counter = take(log, naive, step, counter)
@@ -126,7 +134,7 @@ def test_a_node_is_full_at_its_limits() -> None:
 
 
 def test_a_node_is_full_at_its_bytes() -> None:
-    """An entry of these takes 6 bytes in a node that has one, values counted with 4 bytes around them."""
+    """Each of these entries but a node's first takes 6 bytes: 2 for its value, and 4 more."""
     log = RegionLog(1, NodeLimits(0, 60))
     for counter in range(1, 30):
         append(log, make(counter, 0), counter, FIELDS)
@@ -141,7 +149,10 @@ def test_a_node_is_full_at_its_bytes() -> None:
 def test_a_run_opens_a_node_where_the_last_is_nearly_full(
     there: int, comes: int, counts: list[int]
 ) -> None:
-    """A run that does not fit is taken as a node when the last one is three quarters full, else entry by entry."""
+    """A run that does not fit becomes a node of its own if the last node is three quarters full.
+
+    Otherwise its entries are appended one by one.
+    """
     log = RegionLog(1, NodeLimits(100, 0))
     run_to(log, 1, there)
     assert node_counts(log) == [there]
@@ -156,7 +167,8 @@ def test_the_same_by_bytes(there: int, is_taken_whole: bool) -> None:
     append(log, make(1, 0), 1, (b"f", b""))
     size = len(log.rax.nodes[0].data)
     log = RegionLog(1, NodeLimits(0, 400))
-    append(log, make(1, 0), 1, (b"f", b"x" * (there - size - 2)))  # both its lengths have two bytes
+    # The value's length and the entry's length take one more byte each: two in all.
+    append(log, make(1, 0), 1, (b"f", b"x" * (there - size - 2)))
     assert len(log.rax.nodes[0].data) == there
     run_to(log, 2, 30)
     assert (log.rax.nodes[0].count == 1) == is_taken_whole
@@ -172,7 +184,7 @@ def test_a_run_of_a_region_with_other_limits_is_cut() -> None:
     assert len(by_bytes.rax.nodes) > 1 and by_bytes.length == 30
     large = RegionLog(1, NodeLimits(0, 50))
     run_to(large, 1, 1, (b"f", b"v" * 100))
-    assert node_counts(large) == [1], "one entry is a node whatever its size"
+    assert node_counts(large) == [1], "an entry above the limit is stored in a node of its own"
 
 
 def test_a_run_of_other_names_joins_the_node_while_there_is_room() -> None:
@@ -190,7 +202,7 @@ def test_a_node_is_rewritten_when_more_than_half_is_deleted() -> None:
     log.remove(2)
     log.remove(3)
     assert (log.rax.nodes[0].count, log.rax.nodes[0].deleted) == (4, 2), (
-        "half is not more than half"
+        "a node of which exactly half is deleted was rewritten"
     )
     log.remove(1)
     assert (log.rax.nodes[0].count, log.rax.nodes[0].deleted) == (1, 0)
@@ -200,7 +212,7 @@ def test_a_node_is_rewritten_when_more_than_half_is_deleted() -> None:
 
 
 def glued(limit: int, *removed: int) -> list[int]:
-    """Two nodes of four entries, then a higher limit, then removals."""
+    """Entry counts of two nodes of four, after the limit became `limit`, and after removals."""
     limits = NodeLimits(4, 0)
     log = RegionLog(1, limits)
     for counter in range(1, 9):
@@ -212,14 +224,15 @@ def glued(limit: int, *removed: int) -> list[int]:
 
 
 def test_a_rewritten_node_is_glued_to_a_neighbour_where_both_fit() -> None:
-    assert glued(5, 1, 2, 3) == [5], "to the one after it"
-    assert glued(4, 1, 2, 3) == [1, 4], "not where it is too much"
-    assert glued(5, 5, 6, 7) == [5], "to the one before it"
+    assert glued(5, 1, 2, 3) == [5], "glued to the node after it"
+    assert glued(4, 1, 2, 3) == [1, 4], "not glued where the two exceed the limit"
+    assert glued(5, 5, 6, 7) == [5], "glued to the node before it"
     assert glued(4, 5, 6, 7) == [4, 1]
     assert glued(4, 1, 2, 3, 5, 6, 7) == [2]
 
 
 def test_a_prefix_is_a_prefix() -> None:
+    """`remove_prefix` returns the number and the highest ID of the removed entries."""
     for upto in range(10):
         log = RegionLog(1, NodeLimits(4, 0))
         for counter in range(1, 9):

@@ -1,4 +1,4 @@
-"""Packed nodes, region logs, merge and trim against lists (S12, S5.2, S7.1)."""
+"""Packed nodes, region logs, merge and trim, compared with lists (S12, S5.2, S7.1)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from tests.oracles import naive_log
 from tests.oracles.naive_log import Fields, NaiveEntry, NaiveLog
 
 SHAPES: tuple[Fields, ...] = (
-    (b"f", b"v"), (b"f", b""), (b"a", b"1", b"b", b"2" * 20), (b"b", b"2", b"a", b"1"), (b"a", b"1", b"a", b"2"), (b"\xff\x00",
-    b"\r\n" * 60),
-)  # fmt: skip
+    (b"f", b"v"),
+    (b"f", b""),
+    (b"a", b"1", b"b", b"2" * 20),
+    (b"b", b"2", b"a", b"1"),
+    (b"a", b"1", b"a", b"2"),
+    (b"\xff\x00", b"\r\n" * 60),
+)
 LIMITS = (
     NodeLimits(1, 0),
     NodeLimits(2, 0),
@@ -53,11 +57,11 @@ def downward(cursor: ReverseCursor) -> Iterator[tuple[int, int]]:
 
 
 def same(log: RegionLog, naive: NaiveLog) -> None:
-    """The log answers everything as the list does."""
+    """Asserts that log and list agree in every query, and checks the nodes' invariants (S12.2)."""
     assert log.length == len(naive.entries)
     for node in log.rax.nodes:
-        assert node.live() > 0, "an empty node stays"
-        assert node.deleted * 2 <= node.count, "more than half of a node is deleted"
+        assert node.live() > 0, "the log keeps an empty node"
+        assert node.deleted * 2 <= node.count, "the log keeps a node of which over half is deleted"
     assert log.rax.first_counters == sorted(log.rax.first_counters)
     assert log.rax.first_ids == sorted(log.rax.first_ids)
     found = merge.forward({log.region_id: log}, 0, MAX_ID, -1)
@@ -91,7 +95,7 @@ def same(log: RegionLog, naive: NaiveLog) -> None:
 
 
 def relaid(log: RegionLog, limits: NodeLimits) -> RegionLog:
-    """The same entries in other nodes."""
+    """A log with the same entries, in nodes of other limits."""
     other = RegionLog(log.region_id, limits)
     for entry in merge.forward({log.region_id: log}, 0, MAX_ID, -1):
         append(other, entry.entry_id, entry.counter, tuple(entry.fields))
@@ -103,12 +107,12 @@ steps = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 40), st.integers(0
 
 
 def take(log: RegionLog, naive: NaiveLog, step: Step, counter: int) -> int:
-    """One step on both; the last counter used."""
+    """Takes one step on log and list. Returns the last counter used."""
     what, one, two = step
     fields = SHAPES[two]
-    if (
-        what < 4
-    ):  # IDs ascend above what is present: after an expiry they can come again, counters cannot (S6.4)
+    # IDs ascend only above the present entries: after an expiry an ID can come again, a counter
+    # cannot (S6.4).
+    if what < 4:
         entry_id = (
             (naive.entries[-1].entry_id if naive.entries else make(one % 3, 0))
             + 1
@@ -144,7 +148,8 @@ def take(log: RegionLog, naive: NaiveLog, step: Step, counter: int) -> int:
         )
         assert log.remove_prefix(chosen) == naive.remove_prefix(chosen)
     else:
-        log.digest_share()  # what is cached must be kept up with
+        # Fills the caches of hashes, so that later steps must keep them up to date.
+        log.digest_share()
     return counter
 
 
@@ -170,12 +175,21 @@ def test_region_log_is_a_list_after_every_step(limits: NodeLimits, history: list
 
 
 def test_entry_that_changes_changes_the_share() -> None:
-    """Every part of an entry counts: region, counter, ID, fields, their order, and where one ends and the next begins."""
+    """The digest share depends on every part of an entry.
+
+    The parts are region, counter, ID, fields, their order, and the boundaries between them.
+    """
     variants: list[tuple[int, int, int, Fields]] = [
-        (1, 1, 5, (b"a", b"1")), (2, 1, 5, (b"a", b"1")), (1, 2, 5, (b"a", b"1")), (1, 1, 6, (b"a", b"1")), (1, 1, 5, (b"a1", b"")),
-        (1, 1, 5, (b"", b"a1")), (1, 1, 5, (b"a", b"1", b"b", b"2")), (1, 1, 5, (b"b", b"2", b"a", b"1")), (1, 1, 5, (b"a", b"1", b"a",
-        b"1")),
-    ]  # fmt: skip
+        (1, 1, 5, (b"a", b"1")),
+        (2, 1, 5, (b"a", b"1")),
+        (1, 2, 5, (b"a", b"1")),
+        (1, 1, 6, (b"a", b"1")),
+        (1, 1, 5, (b"a1", b"")),
+        (1, 1, 5, (b"", b"a1")),
+        (1, 1, 5, (b"a", b"1", b"b", b"2")),
+        (1, 1, 5, (b"b", b"2", b"a", b"1")),
+        (1, 1, 5, (b"a", b"1", b"a", b"1")),
+    ]
     shares = set()
     for region_id, counter, entry_id, fields in variants:
         log = RegionLog(region_id, NodeLimits())
@@ -185,7 +199,10 @@ def test_entry_that_changes_changes_the_share() -> None:
 
 
 def test_share_is_the_same_whether_names_are_the_nodes_or_the_entrys() -> None:
-    """An entry with other fields than its node's carries its names itself (S12.1): that is layout, and must not show."""
+    """The digest share does not depend on where the field names are stored (S12.1).
+
+    An entry whose names differ from those of its node carries its own names.
+    """
     one, other = RegionLog(1, NodeLimits(10, 0)), RegionLog(1, NodeLimits(1, 0))
     for log in (one, other):
         append(log, 5, 1, (b"a", b"1"))
@@ -195,7 +212,7 @@ def test_share_is_the_same_whether_names_are_the_nodes_or_the_entrys() -> None:
 
 
 def test_sparse_nodes_are_rewritten_and_glued() -> None:
-    """S12.2: of two full nodes, deleting until few are left leaves one node."""
+    """S12.2: two full nodes become one when most of their entries are deleted."""
     log = RegionLog(1, NodeLimits(10, 0))
     for counter in range(1, 21):
         append(log, counter, counter, (b"f", b"v"))
@@ -206,13 +223,13 @@ def test_sparse_nodes_are_rewritten_and_glued() -> None:
     assert [log.length, len(log.rax.nodes)] == [4, 1]
 
 
-# -- the logical stream ------------------------------------------------------------------------------------------------
+# -- the logical stream
 
 placements = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 9), st.booleans()), max_size=40)
 
 
 def streams(placed: list[tuple[int, int, bool]]) -> tuple[dict[int, RegionLog], list[NaiveEntry]]:
-    """Region logs in which IDs of one region ascend, and of several regions are often equal."""
+    """Region logs and all their entries: IDs ascend in each log, and often coincide across logs."""
     logs: dict[int, RegionLog] = {}
     entries: list[NaiveEntry] = []
     for number, (region_id, step, removes) in enumerate(placed, 1):
@@ -250,7 +267,10 @@ def test_merge_is_sorting(
 
 
 def test_count_never_cuts_between_entries_of_one_id() -> None:
-    """Seed 5's duplicate 100-1 in two regions: a page of one holds both, or paging on from 100-1 would lose the second (S7.1)."""
+    """S7.1, with seed 5's duplicate 100-1 in two regions: a page of one entry holds both.
+
+    Otherwise paging on from 100-1 would skip the second.
+    """
     logs, _ = streams([(1, 5, False), (2, 5, False), (1, 3, False)])
     assert [(each.entry_id, each.region_id) for each in merge.forward(logs, 0, MAX_ID, 1)] == [
         (5, 1),

@@ -1,4 +1,8 @@
-"""What a step leaves to be noticed: changes for readers and WATCH, statistics, late arrivals, what a checkpoint must write."""
+"""What a step records besides the state itself.
+
+These are the changes for blocked readers and WATCH, the statistics, the late arrivals, and the keys
+that a checkpoint must write.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ FIELDS = (b"f", b"v")
 
 
 def run_of(keyspace: Keyspace, origin: int, *ms: int) -> None:
-    """A merged run of adds: one effect."""
+    """Applies a run of adds of region `origin`, which is one effect."""
     first = keyspace.vector.get(origin, 0) + 1
     apply(
         keyspace,
@@ -28,7 +32,7 @@ def run_of(keyspace: Keyspace, origin: int, *ms: int) -> None:
 
 
 def test_late_arrivals_of_a_run_are_those_not_above_what_was_read() -> None:
-    """S7.2: an XREAD has returned 7-0; of a run 5 to 9, three entries are late."""
+    """S7.2: after an XREAD returned 7-0, the entries 5, 6 and 7 of a merged run 5 to 9 are late."""
     keyspace = Keyspace(1, NodeLimits())
     run_of(keyspace, 2, 1, 2)
     assert keyspace.late_arrivals == 0, "nothing was read"
@@ -52,9 +56,11 @@ def test_late_arrivals_of_idempotent_adds() -> None:
 
 
 def test_what_a_region_adds_itself_is_not_late() -> None:
-    """Another region's DEL took what had been read and spared a lower entry, which it had not seen: the next ID here follows that one.
+    """S7.2: only merged entries count as late arrivals, not those that this region adds.
 
-    Simulator, seed 201676: adds with a producer's pair were counted like merged ones.
+    Another region's DEL removed the entries that an XREAD had returned, and spared a lower entry
+    that it had not seen. The next ID generated here follows that lower entry. The bug, from
+    simulator seed 201676: adds with a producer's pair were counted like merged ones.
     """
     one = Twin(1)
     one.issue(one.engine().add(K, entry_id=make(1, 0)))
@@ -73,11 +79,12 @@ def test_late_arrivals_of_a_snapshot() -> None:
         two.issue(two.engine().add(K, entry_id=make(ms, 0)))
     one.keyspace.keys[K].xread_high_id = make(7, 0)
     one.join(two)
-    assert one.keyspace.late_arrivals == 2, "what was there before is not late"
+    assert one.keyspace.late_arrivals == 2, "entries present before the join are not late"
     assert one.keyspace.keys[K].entries_added == 5, "two before, three with the snapshot"
 
 
 def test_what_was_added_wakes_readers() -> None:
+    """Adds and creates wake blocked readers; other effects do not."""
     keyspace = Keyspace(1, NodeLimits())
     one, two = Twin(1), Twin(2)
     run_of(keyspace, 2, 1)
@@ -103,6 +110,7 @@ def test_what_was_added_wakes_readers() -> None:
 
 
 def test_a_create_that_is_buried_wakes_nobody() -> None:
+    """A create that a tombstone kills on arrival wakes no reader."""
     one, two = Twin(1), Twin(2)
     sent = two.issue(two.engine().create(K, G, 0))
     one.issue(one.engine().create(K, G, 0))
@@ -114,6 +122,7 @@ def test_a_create_that_is_buried_wakes_nobody() -> None:
 
 
 def test_pairs_and_deadlines_are_told() -> None:
+    """Effects and joins report the keys with new deadlines, and the new pairs."""
     twin = Twin(1)
     twin.issue(twin.engine().add(K, entry_id=make(5, 0), pid=b"p", iid=b"i"))
     twin.issue(twin.engine().expire_at(K, 5000))
@@ -130,13 +139,13 @@ def test_pairs_and_deadlines_are_told() -> None:
     other.keyspace.changes.deadlines.clear()
     other.join(again)
     assert set(other.keyspace.changes.deadlines) == {K}, (
-        "what only this side has may have been removed there"
+        "deadlines that only the receiver has may have been removed by the sender"
     )
     assert set(again.keyspace.changes.deadlines) == set()
 
 
 def test_changes_that_a_watcher_means_are_numbered() -> None:
-    """S10.7: acknowledgements are none; every other effect is."""
+    """S10.7: every effect except an acknowledgement counts as a change for WATCH."""
     twin = Twin(1)
     numbers: list[int] = []
     for unit in (
@@ -155,7 +164,7 @@ def test_changes_that_a_watcher_means_are_numbered() -> None:
 
 
 def test_statistics_follow_a_key_and_begin_anew_with_it() -> None:
-    """S3.4."""
+    """S3.4: local statistics are reset when the key is deleted."""
     one, two = Twin(1), Twin(2)
     for ms in (1, 2, 3):
         one.issue(one.engine().add(K, entry_id=make(ms, 0)))
@@ -166,11 +175,11 @@ def test_statistics_follow_a_key_and_begin_anew_with_it() -> None:
     assert (stream.entries_added, stream.iids_added, stream.max_deleted_id) == (4, 1, 0)
     one.issue(one.engine().delete_entry(K, make(2, 0)))
     one.issue(one.engine().delete_entry(K, make(1, 0)))
-    assert stream.max_deleted_id == make(2, 0), "the highest of those deleted"
+    assert stream.max_deleted_id == make(2, 0), "the highest ID of the deleted entries"
     stream.iids_duplicates = 1
     stream.xread_high_id = make(3, 0)
     one.issue(one.engine().delete(K))
-    assert one.keyspace.keys[K] is stream, "its tombstone is kept"
+    assert one.keyspace.keys[K] is stream, "the tombstone of the key is kept"
     statistics = (
         stream.entries_added,
         stream.iids_added,
@@ -191,7 +200,11 @@ def test_joined_entries_count_as_added() -> None:
 
 
 def test_a_key_is_dirty_from_the_first_change_on() -> None:
-    """The position after which it changed: a checkpoint begun before that need not write it, a replay must begin there."""
+    """`dirty` holds the position after which the key first changed.
+
+    A checkpoint that began before this position need not write the key; a replay of the key must
+    begin there.
+    """
     twin = Twin(1)
     twin.keyspace.position = 7
     twin.issue(twin.engine().create(K, G, 0))
@@ -214,6 +227,7 @@ def test_a_key_is_dirty_from_the_first_change_on() -> None:
 
 
 def test_scans_forget_what_is_gone() -> None:
+    """A key that holds nothing is removed from the keyspace and from the scan order."""
     keyspace = Keyspace(1, NodeLimits())
     run_of(keyspace, 2, 1, 2)
     assert [key for _, key in keyspace.scan_order()] == [K]
@@ -226,7 +240,10 @@ def test_scans_forget_what_is_gone() -> None:
 
 
 def test_what_is_forgotten_of_a_flush_is_written_down() -> None:
-    """Else a start would bring it back from the checkpoint (S6.2, S13.1)."""
+    """Collecting FLUSHALL state marks it for the next checkpoint (S6.2, S13.1).
+
+    Otherwise a start would restore the collected state from the former checkpoint.
+    """
     keyspace = Keyspace(1, NodeLimits())
     keyspace.flush_tombstone, keyspace.flush_clears = {2: 3}, {2: 9}
     keyspace.is_dirty = False
@@ -240,7 +257,7 @@ def test_what_is_forgotten_of_a_flush_is_written_down() -> None:
 
 
 def test_what_was_dropped_and_is_deleted_is_forgotten() -> None:
-    """A dot never comes back, so a deleted entry need not be remembered as dropped (S8.1)."""
+    """A deleted entry is removed from the dropped entries: its dot never comes back (S8.1)."""
     keyspace = Keyspace(1, NodeLimits())
     run_of(keyspace, 2, 1, 2)
     run_of(keyspace, 3, 1)

@@ -1,4 +1,4 @@
-"""Vectors, spans, places, PELs, pairs: the small structures against sets, dicts and lists."""
+"""The small structures (vectors, spans, places, PELs, pairs) against sets, dicts and lists."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ from tests.oracles.naive_stream import is_above
 small_vectors = st.dictionaries(st.integers(1, 4), st.integers(1, 5))
 
 
-# -- vectors -----------------------------------------------------------------------------------------------------------
+# -- vectors
 
 
 def dots(vector: Vector) -> set[tuple[int, int]]:
+    """The dots that a vector covers."""
     return {
         (region_id, counter) for region_id, last in vector.items() for counter in range(1, last + 1)
     }
@@ -59,12 +60,13 @@ def test_dots_compare_by_counter_then_region() -> None:
     assert sorted([(1, 2), (2, 1), (1, 1)], key=vectors.dot_order) == [(1, 1), (2, 1), (1, 2)]
 
 
-# -- spans -------------------------------------------------------------------------------------------------------------
+# -- spans
 
 pieces = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6)), max_size=12)
 
 
 def built(parts: list[tuple[int, int]]) -> tuple[Spans, set[int]]:
+    """The spans of these (start, length) pieces, and the same as a set of counters."""
     spans, counters = Spans(), set()
     for start, length in parts:
         spans.add(start, start + length, 1000 + start + length)
@@ -73,6 +75,7 @@ def built(parts: list[tuple[int, int]]) -> tuple[Spans, set[int]]:
 
 
 def is_set(spans: Spans, counters: set[int]) -> None:
+    """Asserts that the spans hold exactly these counters."""
     assert list(zip(spans.starts, spans.ends, strict=True)) == spans_of(counters)
     assert len(spans.end_ids) == len(spans.ends)
     assert bool(spans) == bool(counters)
@@ -93,11 +96,12 @@ def test_spans_are_sets(one: list[tuple[int, int]], two: list[tuple[int, int]], 
     joined = spans.copy()
     joined.union(others)
     is_set(joined, counters | other_counters)
-    is_set(spans, counters)  # a copy is a copy
+    # Changing the copy has not changed the original.
+    is_set(spans, counters)
     highest = max(counters, default=0)
     assert spans.highest_end() == (highest, 1000 + highest if highest else 0)
     for index, end in enumerate(joined.ends):
-        assert joined.end_ids[index] == 1000 + end, "a span forgets the ID of its end"
+        assert joined.end_ids[index] == 1000 + end, "a span has lost the entry ID of its end"
     out = bytearray()
     put_spans(out, joined)
     again = read_spans(Reader(bytes(out)))
@@ -120,7 +124,7 @@ def test_spans_by_region(
     for region_id, spans in ours.items():
         is_set(spans, built(one.get(region_id, []))[1] | built(two.get(region_id, []))[1])
     assert all(spans is not ours[region_id] for region_id, spans in theirs.items()), (
-        "two owners of one set"
+        "the union shares a Spans object with its argument"
     )
     out = bytearray()
     put_spans_by_region(out, ours)
@@ -130,7 +134,7 @@ def test_spans_by_region(
     }
 
 
-# -- places ------------------------------------------------------------------------------------------------------------
+# -- places
 
 
 @given(
@@ -169,7 +173,7 @@ def test_places(gaps: list[int], removed: set[int], entry_id: int, counters: Vec
         )
 
 
-# -- PELs --------------------------------------------------------------------------------------------------------------
+# -- PELs
 
 pending = st.tuples(st.booleans(), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
 
@@ -181,7 +185,8 @@ def test_pel_is_a_dict_by_dot(
 ) -> None:
     pel, naive = Pel(), {}
     for adds, region_id, counter, deliveries in steps:
-        entry_id = (counter + 1) // 2  # a region's IDs may come again with another counter
+        # Two counters share an ID: a region's IDs can come again with another counter.
+        entry_id = (counter + 1) // 2
         key = (region_id, counter)
         if adds:
             pel.add(Pending(entry_id, region_id, counter, b"c", 9, deliveries))
@@ -219,7 +224,7 @@ def test_pel_is_a_dict_by_dot(
             )[1]
 
 
-# -- idempotency pairs ---------------------------------------------------------------------------------------------------
+# -- idempotency pairs
 
 
 def pair(
@@ -234,7 +239,7 @@ def pair(
 
 
 def test_conflict_is_two_adds_that_have_not_seen_each_other() -> None:
-    """S9.2: at most the duration apart, neither having seen the other."""
+    """S9.2: recorded at most the duration apart, and neither add had seen the other."""
     assert is_conflict(pair(1, 1), pair(2, 1), 100)
     assert is_conflict(pair(1, 1, recorded_ms=100), pair(2, 1), 100)
     assert not is_conflict(pair(1, 1, recorded_ms=101), pair(2, 1), 100)
@@ -249,7 +254,10 @@ def test_of_a_conflict_the_lowest_id_wins_then_the_lowest_region() -> None:
 
 
 def test_pair_answers_for_the_duration_since_it_is_held_here() -> None:
-    """S9.1: not since the entry ID's time; while both of a conflict are here, the winner answers."""
+    """S9.1: the duration counts from the time of holding, not from the entry ID's time.
+
+    While both pairs of a conflict are present, the winner answers.
+    """
     pairs = Pairs(PairLimits())
     pairs.add(pair(1, 1, entry_id=7, recorded_ms=0, held_ms=1000))
     assert pairs.answer(b"p", b"i", 1100, 100) is not None
@@ -262,7 +270,7 @@ def test_pair_answers_for_the_duration_since_it_is_held_here() -> None:
 
 
 def test_a_pair_is_kept_for_the_whole_of_its_duration() -> None:
-    """As long as it answers (S9.1), it is there."""
+    """A pair is not collected as long as it answers (S9.1)."""
     pairs = Pairs(PairLimits())
     pairs.add(pair(1, 1, held_ms=1000))
     assert pairs.collect({1: 1}, 1100, 100) == 0
@@ -281,7 +289,10 @@ def test_pairs_are_kept_until_stable_then_collected() -> None:
 
 
 def test_a_pair_that_was_over_before_it_came_is_collected() -> None:
-    """What the last look found is no reason not to look: the pair is stable and its duration is over already."""
+    """A pair that is stable and expired when it is added is collected by the next call.
+
+    The result of an earlier call must not make `collect` skip it.
+    """
     pairs = Pairs(PairLimits())
     assert pairs.collect({1: 5}, 1000, 100) == 0
     pairs.add(pair(1, 1, held_ms=0))
@@ -289,7 +300,7 @@ def test_a_pair_that_was_over_before_it_came_is_collected() -> None:
 
 
 def test_retiring_takes_the_oldest() -> None:
-    """S9.3: of one producer, and they stay."""
+    """S9.3: retires the oldest pairs of one producer; retired pairs are kept."""
     limits = PairLimits()
     pairs = Pairs(limits)
     for counter in range(1, 5):
@@ -308,7 +319,10 @@ def test_retiring_takes_the_oldest() -> None:
 
 
 def test_a_retired_pair_answers_nobody_and_wins_its_conflict() -> None:
-    """S9.3: its retry is a new add; what lost to it is answered with it."""
+    """S9.3: the retry of a retired pair is a new add.
+
+    If the new pair lost a conflict to the retired pair, the retired pair answers for it.
+    """
     pairs = Pairs(PairLimits())
     pairs.add(pair(1, 1, entry_id=5))
     pairs.retire(b"p", 0)
@@ -320,27 +334,27 @@ def test_a_retired_pair_answers_nobody_and_wins_its_conflict() -> None:
     pairs.add(pair(1, 2, entry_id=7, sees={1: 1, 2: 1}))
     pairs.retire(b"p", 1)
     answer = pairs.answer(b"p", b"i", 0, 100)
-    assert answer is not None and answer.dot == (1, 2), "it had seen both: no conflict"
+    assert answer is not None and answer.dot == (1, 2), "pair (1, 2) had seen both: no conflict"
 
 
 def test_a_retired_pair_goes_when_it_is_stable() -> None:
-    """S9.3: not before, and then at once, although its duration is not over."""
+    """S9.3: a retired pair is collected as soon as it is stable, even within its duration."""
     limits = PairLimits()
     pairs = Pairs(limits)
     for counter in range(1, 4):
         pairs.add(pair(1, counter, held_ms=1000))
-    assert pairs.collect({1: 1}, 1001, 100) == 0, "it still answers"
+    assert pairs.collect({1: 1}, 1001, 100) == 0, "the pair still answers"
     pairs.retire(b"p", 1)
     assert pairs.collect({1: 1}, 1001, 100) == 1
     assert [each.dot for each in pairs.everything()] == [(1, 2), (1, 3)]
     assert limits.retired == 1
     assert pairs.collect({1: 2}, 5000, 100) == 1
-    assert [each.dot for each in pairs.everything()] == [(1, 3)], "its duration is over, no more"
+    assert [each.dot for each in pairs.everything()] == [(1, 3)], "(1, 3) is not stable"
     assert (limits.retired, limits.forgotten_early) == (0, 0)
 
 
 def test_beyond_the_limit_the_oldest_retired_are_forgotten_and_counted() -> None:
-    """S9.3: the limit is the region's, so that one stream's pairs make it narrow for another's."""
+    """S9.3: all streams of a region share one limit of retired pairs."""
     limits = PairLimits()
     limits.retired_max = 2
     one, two = Pairs(limits), Pairs(limits)
@@ -392,7 +406,11 @@ pair_steps = st.one_of(
 @settings(max_examples=600)
 @given(st.lists(pair_steps, max_size=25), st.integers(0, 3))
 def test_pairs_are_a_list_of_what_is_held(steps: list[tuple[Any, ...]], retired_max: int) -> None:
-    """Retiring, forgetting, clearing, collecting and answering, in two streams of one region."""
+    """`Pairs` agrees with the naive list, in two streams of one region.
+
+    The steps add, retire, clear and collect pairs; the limit of retired pairs makes the region
+    forget some. After each step the answers are compared too.
+    """
     limits = PairLimits()
     limits.retired_max = retired_max
     held = [Pairs(limits), Pairs(limits)]
@@ -429,6 +447,7 @@ def test_pairs_are_a_list_of_what_is_held(steps: list[tuple[Any, ...]], retired_
 
 
 def _is_the_list(held: list[Pairs], naive: NaivePairs, limits: PairLimits, now_ms: int) -> None:
+    """Asserts that the pairs of both streams and their answers equal those of the naive list."""
     assert (limits.retired, limits.forgotten_early) == (naive.retired(), naive.forgotten_early)
     for stream, pairs in enumerate(held):
         expected = {pid: naive.of_producer(stream, pid) for pid in (b"p", b"q")}
@@ -443,7 +462,7 @@ def _is_the_list(held: list[Pairs], naive: NaivePairs, limits: PairLimits, now_m
                 (each.dot, each.is_retired) for each in pairs.everything() if each.pid == pid
             ] == [(each.dot, each.is_retired) for each in several]
             retired = [each.is_retired for each in several]
-            assert retired == sorted(retired, reverse=True), "the retired are the oldest"
+            assert retired == sorted(retired, reverse=True), "retired pairs are not the oldest"
             for iid in (b"i", b"j"):
                 assert [each.dot for each in pairs.of(pid, iid)] == [
                     each.dot for each in several if each.iid == iid

@@ -1,4 +1,4 @@
-"""The histories that SEMANTICS asks for by name, told one by one."""
+"""The particular histories that SEMANTICS and seed 5 describe, one test each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def regions(count: int = 2) -> list[Twin]:
 
 
 def sync(*twins: Twin) -> None:
-    """Everybody pulls from everybody, and all agree."""
+    """Every region pulls from every other; then all must be equal."""
     for _ in range(2):
         for twin in twins:
             for other in twins:
@@ -71,12 +71,16 @@ def last_ms(twin: Twin) -> int:
     return twin.keyspace.keys[K].last_id() >> 64
 
 
-# -- entries and header --------------------------------------------------------------------------------------------------
+# -- entries and header
 
 
 def test_delete_meets_a_concurrent_add_and_last_id_is_derived() -> None:
-    """S3.2: region 1 deletes the key whose last ID is 900; region 2 meanwhile adds 950. Afterwards both derive 950 from what is left of the
-    header. A register would keep 900's deletion in one region and 950 in the other."""
+    """S3.2: `last_id` is derived from the header.
+
+    Region 1 deletes the key, whose last ID is 900, while region 2 adds 950. Afterwards both regions
+    derive 950 from the remaining header. A register would keep the deletion of 900 in one region
+    and 950 in the other.
+    """
     one, two = regions()
     add(one, 900)
     sync(one, two)
@@ -88,8 +92,11 @@ def test_delete_meets_a_concurrent_add_and_last_id_is_derived() -> None:
 
 
 def test_delete_meets_an_add_below_the_deleted_last_id() -> None:
-    """The header had 900 of region 1; region 2 had not seen it and adds 100. Region 1's DEL takes 900 away, so `last_id` falls to 100 in
-    both."""
+    """S3.2: `last_id` can fall.
+
+    The header holds 900 of region 1. Region 2 has not seen it and adds 100. The DEL of region 1
+    removes 900, so `last_id` falls to 100 in both regions.
+    """
     one, two = regions()
     add(one, 900)
     add(two, 100)
@@ -100,7 +107,7 @@ def test_delete_meets_an_add_below_the_deleted_last_id() -> None:
 
 
 def test_set_id_meets_delete() -> None:
-    """A concurrent XSETID survives as header alone: the key exists, empty (S3.1)."""
+    """A concurrent XSETID survives as a header without entries: the key exists, empty (S3.1)."""
     one, two = regions()
     add(one, 5)
     sync(one, two)
@@ -112,7 +119,7 @@ def test_set_id_meets_delete() -> None:
 
 
 def test_emptied_stream_still_exists() -> None:
-    """S3.1: XDEL and XTRIM leave the key; DEL does not."""
+    """S3.1: after XDEL and XTRIM the key still exists; after DEL it does not."""
     (one,) = regions(1)
     add(one, 5, 6)
     one.issue(one.engine().delete_entry(K, make(5, 0)))
@@ -123,7 +130,7 @@ def test_emptied_stream_still_exists() -> None:
 
 
 def test_trim_meets_a_concurrent_add() -> None:
-    """S5.2: after the merge the stream is longer than MAXLEN, until the next trim."""
+    """S5.2: after the merge the stream is longer than MAXLEN until the next trim."""
     one, two = regions()
     add(one, 1, 2, 3)
     sync(one, two)
@@ -134,7 +141,7 @@ def test_trim_meets_a_concurrent_add() -> None:
 
 
 def test_delete_entry_takes_every_entry_that_bears_the_id() -> None:
-    """S5.1, and seed 5's duplicate 100-1; one added concurrently under the same ID stays."""
+    """S5.1 and seed 5's duplicate 100-1: only an entry added concurrently under the ID remains."""
     one, two, three = regions(3)
     add(one, 100)
     add(two, 100)
@@ -147,7 +154,10 @@ def test_delete_entry_takes_every_entry_that_bears_the_id() -> None:
 
 
 def test_flushall_takes_what_it_saw_and_every_group() -> None:
-    """S5.4: one vector, one tombstone for all groups of all keys, known here or not; deadlines stay."""
+    """S5.4: FLUSHALL is one vector and one tombstone for all groups of all keys.
+
+    It covers keys not known to the issuer. Deadlines remain.
+    """
     one, two = regions()
     add(one, 1)
     one.issue(one.engine().expire_at(K, 9000))
@@ -164,11 +174,11 @@ def test_flushall_takes_what_it_saw_and_every_group() -> None:
     ] == [True, True]
 
 
-# -- groups --------------------------------------------------------------------------------------------------------------
+# -- groups
 
 
 def test_destroy_takes_a_create_it_had_not_seen() -> None:
-    """Seed 5, last table of delete-wins."""
+    """Seed 5, last delete-wins table: a destroy removes a create that it had not seen."""
     one, two, three = regions(3)
     one.issue(one.engine().create(K, G, 0))
     sync(one, two)
@@ -179,7 +189,7 @@ def test_destroy_takes_a_create_it_had_not_seen() -> None:
 
 
 def test_delete_takes_groups_of_all_names() -> None:
-    """Seed 5, second table of delete-wins: EXISTS x → 0."""
+    """Seed 5, second delete-wins table: `EXISTS x` → 0."""
     one, two = regions()
     one.issue(one.engine().create(K, b"group1", 0))
     sync(one, two)
@@ -190,6 +200,7 @@ def test_delete_takes_groups_of_all_names() -> None:
 
 
 def test_create_that_saw_the_destroy_lives_whatever_order() -> None:
+    """S6.1: a create whose vector covers the destroy survives it."""
     one, two, three = regions(3)
     one.issue(one.engine().create(K, G, 0))
     one.issue(one.engine().destroy(K, G))
@@ -201,9 +212,13 @@ def test_create_that_saw_the_destroy_lives_whatever_order() -> None:
 
 
 def test_nothing_comes_back_to_life_for_a_region_that_was_long_away() -> None:
-    """S6.2. Region 3 creates a group and goes silent. Region 1 destroys the name and keeps the tombstone as long as region 3 has not said
-    that it holds the destroy; region 3 comes back, its create dies. Only then is the tombstone dropped, and an old snapshot of region 3,
-    joined late, brings nothing back."""
+    """S6.2: no group comes back to life when a region returns after a long absence.
+
+    Region 3 creates a group and goes silent. Region 2 destroys the name. Region 1 keeps the
+    tombstone until region 3 is known to hold the destroy. Region 3 returns, and its create dies.
+    Only then is the tombstone dropped. Joining an old snapshot of region 3 afterwards does not
+    restore the group.
+    """
     one, two, three = regions(3)
     one.issue(one.engine().create(K, G, 0))
     one.pull(one)
@@ -240,7 +255,7 @@ def least(*twins: Twin) -> Vector:
 
 
 def test_collecting_too_early_would_bring_a_group_back() -> None:
-    """The same, with the tombstone dropped before region 3 is known to have it: the checker must see the difference."""
+    """If the tombstone is dropped before region 3 holds the destroy, the digests must differ."""
     one, two, three = regions(3)
     one.issue(one.engine().create(K, G, 0))
     two.pull(one)
@@ -254,8 +269,11 @@ def test_collecting_too_early_would_bring_a_group_back() -> None:
 
 
 def test_local_state_goes_with_the_last_create_of_before() -> None:
-    """S6.5: one join takes the old create away and brings a new one: PEL, floor and consumers are dropped, and the group begins at its own
-    start."""
+    """S6.5: local group state is dropped with the last of the former creates.
+
+    One join removes the old create and brings a new one. PEL, floor and consumers are dropped, and
+    the group begins at its own start.
+    """
     one, two = regions()
     add(one, 1, 2)
     one.issue(one.engine().create(K, G, 0))
@@ -272,8 +290,12 @@ def test_local_state_goes_with_the_last_create_of_before() -> None:
 
 
 def test_why_a_frontier_will_not_do() -> None:
-    """S8.4: region 1 creates g at 0 over ten unread entries, region 2 concurrently at `$`, reads and acks two later ones. After the merge
-    those ten must still be delivered in region 1, and in region 2, and the two never again."""
+    """S8.4: acknowledgements are spans, not a frontier.
+
+    Region 1 creates g at 0 over ten unread entries. Region 2 concurrently creates g at `$`, reads
+    two later entries and acknowledges them. After the merge both regions must still deliver the
+    ten, and neither may deliver the two again.
+    """
     one, two = regions()
     add(one, *range(1, 11))
     sync(one, two)
@@ -290,7 +312,10 @@ def test_why_a_frontier_will_not_do() -> None:
 
 
 def test_the_same_with_the_two_in_the_log_of_the_ten() -> None:
-    """As before, but the later two are of the same region log: the announced span begins at the last entry not above `$`, never at 0."""
+    """As above, but the two later entries are in the same region log as the ten.
+
+    The announced span begins at the last entry not above `$`, never at 0 (S8.1).
+    """
     one, two = regions()
     add(one, *range(1, 11))
     sync(one, two)
@@ -307,7 +332,7 @@ def test_the_same_with_the_two_in_the_log_of_the_ten() -> None:
 
 
 def test_acknowledgements_of_the_seeds_table() -> None:
-    """Seed 5: ack 110, 130, 120 → one effect, none, one; then region 2 delivers nothing again (S8.1)."""
+    """Seed 5: ack 110, 130, 120 → one effect, none, one. Region 2 then delivers nothing (S8.1)."""
     one, two = regions()
     add(one, 110, 120, 130)
     one.issue(one.engine().create(K, G, 0))
@@ -323,7 +348,11 @@ def test_acknowledgements_of_the_seeds_table() -> None:
 
 
 def test_acked_spans_leave_pels_by_effect_and_by_join() -> None:
-    """S8.2: both regions have delivered the same entries; one announces, the other's PEL empties, whichever way it learns of it."""
+    """S8.2: acked spans leave the PEL of another region, by effect and by join.
+
+    Both regions have delivered the same entries. One announces, and the other drops the
+    acknowledged entries from its PEL.
+    """
     for by_join in (False, True):
         one, two = regions()
         add(one, 1, 2, 3)
@@ -339,8 +368,12 @@ def test_acked_spans_leave_pels_by_effect_and_by_join() -> None:
 
 
 def test_region_that_rewound_is_not_thrown_forward_by_old_spans() -> None:
-    """S8.2: SETID goes back to 0 in region 2, and everything is read again there; a snapshot, or the same spans under another effect, must
-    not mark as given what the group's acked spans already held."""
+    """S8.2: old acked spans do not undo a SETID.
+
+    SETID moves the floor of region 2 back to 0, so that it delivers everything again. A snapshot,
+    or the same spans in another effect, must not mark as given the entries that the group's acked
+    spans already held.
+    """
     one, two = regions()
     add(one, 1, 2, 3)
     one.issue(one.engine().create(K, G, 0))
@@ -361,7 +394,7 @@ def test_region_that_rewound_is_not_thrown_forward_by_old_spans() -> None:
 
 
 def test_what_was_claimed_by_force_stays_claimed() -> None:
-    """S8.2: an acked entry is claimed again with FORCE; old spans, joined once more, do not take it away."""
+    """S8.2: an acked entry that is claimed with FORCE stays pending when old spans are joined."""
     one, two = regions()
     add(one, 1)
     one.issue(one.engine().create(K, G, 0))
@@ -376,7 +409,7 @@ def test_what_was_claimed_by_force_stays_claimed() -> None:
 
 
 def test_own_announcement_after_a_restore_counts_as_any_others() -> None:
-    """S8.2: a region restored from before its announcement gets it back from a peer, and it leaves the PEL."""
+    """S8.2: a restored region applies its own lost announcement, which empties its PEL."""
     one, two = regions()
     add(one, 1)
     one.issue(one.engine().create(K, G, 0))
@@ -394,12 +427,15 @@ def test_own_announcement_after_a_restore_counts_as_any_others() -> None:
     assert pending(restored) == []
 
 
-# -- expiry --------------------------------------------------------------------------------------------------------------
+# -- expiry
 
 
 def test_expiry_meets_a_concurrent_add_and_create() -> None:
-    """S10.3, S10.4: the removal takes what it observed; a concurrent add and a group stay, hidden by the deadline, until a longer one
-    comes."""
+    """S10.3, S10.4: the removal takes only the state that it observed.
+
+    A concurrent add and a concurrent create remain. The deadline hides them until a longer one
+    arrives.
+    """
     one, two = regions()
     add(one, 1)
     one.issue(one.engine().create(K, b"h", 0))
@@ -412,14 +448,18 @@ def test_expiry_meets_a_concurrent_add_and_create() -> None:
     sync(one, two)
     assert ms_of(one) == [2]
     assert two.has_group(K, G) and not two.has_group(K, b"h")
-    assert exists(two) and not exists(one), "it is hidden where the clock is past the deadline"
+    assert exists(two) and not exists(one), "a key is hidden where the clock is past its deadline"
     two.issue(two.engine().expire_at(K, NEVER))
     sync(one, two)
     assert exists(one)
 
 
 def test_expiry_leaves_no_tombstone() -> None:
-    """S10.3: an observed-remove, no delete-wins: a create it had not seen lives, though its vector lacks the removal."""
+    """S10.3: expiry is an observed-remove, not delete-wins.
+
+    A create that the removal had not observed lives, although its vector does not cover the
+    removal.
+    """
     one, two = regions()
     one.issue(one.engine().create(K, G, 0))
     one.issue(one.engine().expire_at(K, 2000))
@@ -432,7 +472,10 @@ def test_expiry_leaves_no_tombstone() -> None:
 
 
 def test_write_on_a_hidden_key_begins_anew_and_outlives_a_shorter_deadline_under_way() -> None:
-    """S10.5: one unit removes everything observed, deadlines included, and sets an infinite one."""
+    """S10.5: the write's unit removes everything observed, deadlines included.
+
+    It then sets an infinite deadline, which outlives a shorter one that is still in transit.
+    """
     one, two = regions()
     add(one, 1)
     one.issue(one.engine().expire_at(K, 2000))
@@ -451,7 +494,7 @@ def test_write_on_a_hidden_key_begins_anew_and_outlives_a_shorter_deadline_under
 
 
 def test_longest_deadline_wins_and_on_a_tie_the_highest_dot() -> None:
-    """S10.2."""
+    """S10.2: the longest deadline wins, and on a tie the highest dot."""
     one, two = regions()
     add(one, 1)
     sync(one, two)
@@ -462,7 +505,7 @@ def test_longest_deadline_wins_and_on_a_tie_the_highest_dot() -> None:
     assert winner == ((1, 2), 5000)
     one.issue(one.engine().expire_at(K, 3000))
     two.pull(one)
-    assert two.keyspace.keys[K].winning_deadline() == ((1, 3), 3000), "a set replaces those it saw"
+    assert two.keyspace.keys[K].winning_deadline() == ((1, 3), 3000), "3000 must replace 5000"
     add(two, 2)
     one.pull(two)
     one.issue(one.engine().expire_at(K, 6000))
@@ -472,22 +515,27 @@ def test_longest_deadline_wins_and_on_a_tie_the_highest_dot() -> None:
     assert one.keyspace.keys[K].winning_deadline() == (dots[-1], 6000)
 
 
-# -- snapshots ---------------------------------------------------------------------------------------------------------------
+# -- snapshots
 
 
 def test_long_absent_region_and_the_others_join_each_other() -> None:
-    """S11.3, both directions, with trims and deletes on both sides: only what one side removed having seen it is gone."""
+    """S11.3 in both directions, with trims and deletes on both sides.
+
+    Only the entries that one side removed after it had seen them are gone.
+    """
     one, two = regions()
     add(one, *range(1, 31))
     sync(one, two)
-    one.issue(one.engine().trim(K, 20))  # removes 1…10
+    # Removes 1…10.
+    one.issue(one.engine().trim(K, 20))
     add(one, *range(40, 50))
     for ms in (12, 14, 41):
         one.issue(one.engine().delete_entry(K, make(ms, 0)))
     add(two, *range(31, 39))
     for ms in (13, 14, 32):
         two.issue(two.engine().delete_entry(K, make(ms, 0)))
-    two.issue(two.engine().trim(K, 30))  # of 35 the first five
+    # Removes the first five of 35.
+    two.issue(two.engine().trim(K, 30))
     away, home = ms_of(two), ms_of(one)
     assert away and home and away != home
     gone = {*range(1, 11), 12, 13, 14, 32, 41}
@@ -508,7 +556,10 @@ def test_long_absent_region_and_the_others_join_each_other() -> None:
 
 
 def test_join_brings_a_delete_of_the_key_and_its_groups() -> None:
-    """A DEL learnt by snapshot kills the groups here that it had not seen, too: the sender's tombstone is not covered by our vector."""
+    """A DEL that arrives by snapshot also removes groups that it had not seen.
+
+    The receiver's vector does not cover the sender's tombstone (S11.3).
+    """
     one, two = regions()
     add(one, 1)
     sync(one, two)
@@ -524,7 +575,7 @@ def test_join_brings_a_delete_of_the_key_and_its_groups() -> None:
 
 
 def test_join_of_a_flush_takes_keys_the_sender_never_knew() -> None:
-    """FLUSHALL by snapshot: entries it had not seen stay, groups of unknown keys die."""
+    """FLUSHALL by snapshot spares entries that it had not seen, but removes groups of all keys."""
     one, two = regions()
     two.issue(two.engine().create(b"x", G, 0))
     two.issue(two.engine().add(b"x"))
@@ -537,6 +588,7 @@ def test_join_of_a_flush_takes_keys_the_sender_never_knew() -> None:
 
 
 def test_remove_observed_by_join_takes_creates_without_a_tombstone() -> None:
+    """S11.3: a snapshot removes the creates that its sender has removed, without a tombstone."""
     one, two = regions()
     one.issue(one.engine().create(K, G, 0))
     sync(one, two)
@@ -548,7 +600,11 @@ def test_remove_observed_by_join_takes_creates_without_a_tombstone() -> None:
 
 
 def test_pairs_cross_a_join_unless_a_clear_covers_them() -> None:
-    """S11.3: a pair only the sender has is held from now on; one that only the receiver has goes only by the sender's clears."""
+    """S11.3: the join of pairs.
+
+    A pair that only the sender has is held from the join on. A pair that only the receiver has is
+    dropped only if one of the sender's clears covers it.
+    """
     one, two = regions()
     one.issue(one.engine().add(K, (b"f", b"v"), 0, b"p", b"i"))
     two.clock_ms = 5000
@@ -565,7 +621,7 @@ def test_pairs_cross_a_join_unless_a_clear_covers_them() -> None:
 
     join(two.keyspace, read_snapshot(snapshot_bytes(empty.keyspace), two.limits), 6000)
     assert len(two.keyspace.keys[K].pairs.everything()) == 1, (
-        "another region's collecting is no clear"
+        "a pair that another region collected was dropped, though no clear covers it"
     )
     one.issue(one.engine().delete(K))
     join(two.keyspace, read_snapshot(snapshot_bytes(one.keyspace), two.limits), 6000)
@@ -573,7 +629,10 @@ def test_pairs_cross_a_join_unless_a_clear_covers_them() -> None:
 
 
 def test_rename_meets_a_concurrent_add_of_the_source() -> None:
-    """S10.1: what RENAME saw is copied; what it had not seen stays under the old name; groups are dropped."""
+    """S10.1: RENAME copies the entries that it saw and drops the groups.
+
+    An entry that it had not seen stays under the old name.
+    """
     one, two = regions()
     add(one, 1, 2)
     one.issue(one.engine().create(K, G, 0))

@@ -1,4 +1,4 @@
-"""Both sides of a comparison, for the tests of this folder."""
+"""The fixture that makes both sides of a comparison."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.differential.sides import Pair
 
 @pytest.fixture
 def new_pair(oracle: redis.Redis) -> Iterator[Callable[[int], Pair]]:
-    """Makes pairs that speak RESP 2 or 3; both sides are empty at first."""
+    """Makes pairs that speak RESP 2 or 3. Both sides of a new pair are empty."""
     pairs: list[Pair] = []
 
     def make(protocol: int = 2) -> Pair:

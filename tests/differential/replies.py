@@ -1,4 +1,4 @@
-"""RESP replies as values that keep their types, so that a simple string never equals a bulk string."""
+"""RESP replies as values with their types, so that a simple string never equals a bulk string."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from typing import Final, Union
 
 
 class Typed:
-    """One reply: `kind` is its RESP marker; `value` bytes, an int, None, or the elements (of a map: keys and values in turn)."""
+    """One reply.
+
+    `kind` is its RESP marker. `value` is bytes, an int, None or the list of elements; for a map
+    these are keys and values in turn.
+    """
 
     def __init__(self, kind: str, value: Union[int, bytes, list[Typed], None]) -> None:
         self.kind = kind
@@ -19,7 +23,7 @@ class Typed:
 
     @property
     def elements(self) -> list[Typed]:
-        """The elements of an array, set or map; none of anything else."""
+        """The elements of an array, set or map; empty for any other reply."""
         return self.value if isinstance(self.value, list) else []
 
     def __repr__(self) -> str:
@@ -31,7 +35,11 @@ _AGGREGATES: Final = {"*": 1, "~": 1, "%": 2}
 
 
 def show(reply: Typed) -> str:
-    """One line that people can read: ``+OK``, ``-ERR …``, ``:3``, ``"bulk"``, ``nil``, ``[…]``, ``{…}`` (map), ``~[…]`` (set)."""
+    """A reply as one readable line.
+
+    The forms are ``+OK``, ``-ERR …``, ``:3``, ``"bulk"``, ``nil``, ``[…]``, ``{…}`` (map) and
+    ``~[…]`` (set).
+    """
     if reply.value is None:
         return {"$": "nil", "*": "nil-array", "_": "null"}[reply.kind]
     if isinstance(reply.value, list):
@@ -48,7 +56,10 @@ class Incomplete(Exception):
 
 
 def read(data: bytes, at: int = 0) -> tuple[Typed, int]:
-    """The reply that begins at `at`, and where the next begins; `Incomplete` if it is not all there."""
+    """The reply that begins at offset `at`, and the offset of the next.
+
+    Raises `Incomplete` if `data` does not hold the whole reply.
+    """
     end = data.find(b"\r\n", at)
     if end < 0:
         raise Incomplete

@@ -1,10 +1,10 @@
 """Case files: commands to run on both sides, as text.
 
-    # title                         begins a case: both sides are emptied
-    XADD s 1-1 a 1                  a command; b> in front of it chooses connection b
+    # title             begins a case with two empty sides
+    XADD s 1-1 a 1      a command; a prefix `b> ` chooses connection b
     XLEN s
-    ! reason                        what the last command answers differs on purpose;
-    = :2                            this is what this region answers (as `replies.show` writes it; … matches anything)
+    ! reason            the reply to the last command differs from that of Redis on purpose
+    = :2                the reply of this region, as `replies.show` prints it; … matches anything
 
 Words are separated by spaces; quotes and backslashes are as in Python.
 """
@@ -25,7 +25,11 @@ _WORD = re.compile(r'"(?:\\.|[^"\\])*"|\S+')
 
 
 class Line:
-    """One command. `expected` is what this region answers where that differs on purpose, for the reason given."""
+    """One command of a case file.
+
+    If this region's reply differs from that of Redis on purpose, `expected` holds it, and `reason`
+    the reason.
+    """
 
     def __init__(self, number: int, connection: str, words: list[bytes]) -> None:
         self.number = number
@@ -36,7 +40,7 @@ class Line:
 
 
 class Case:
-    """Commands that belong together."""
+    """The commands under one title."""
 
     def __init__(self, file: str, title: str) -> None:
         self.file = file
@@ -76,7 +80,7 @@ def cases() -> list[Case]:
 
 
 def play(case: Case, pair: Pair) -> list[str]:
-    """Runs a case; what went wrong, a line each."""
+    """Runs a case. Returns one message for each wrong reply."""
     wrong: list[str] = []
     for line in case.lines:
         theirs, own = pair.run(line.words, line.connection)
@@ -87,7 +91,7 @@ def play(case: Case, pair: Pair) -> list[str]:
             ):
                 wrong.append(f"{where}\n    expected {line.expected}\n    ours     {own}")
             elif theirs == own:
-                wrong.append(f"{where}\n    is said to differ ({line.reason}), but both say {own}")
+                wrong.append(f"{where}\n    should differ ({line.reason}), but both answer {own}")
             continue
         their_rest, own_rest = settle(line.words, theirs, own)
         if their_rest != own_rest:

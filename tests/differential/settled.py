@@ -1,12 +1,14 @@
-"""What may differ between Redis 7.0 and this region, and why. Everything else is compared byte for byte.
+"""The permitted differences between Redis 7.0 and this region, and their reasons.
 
-Both replies of a command go through `settle`, which takes out of them what cannot or need not be equal:
+Both replies to a command go through `settle`, which removes the parts that cannot or need not be
+equal. The rest is compared byte for byte. The permitted differences are:
 
-- **times**: idle times and the like are equal when they are near;
-- **lag** is a number where Redis has null (S15), and `entries-read` with it;
-- **fields that Redis 7.0 did not have**: `inactive` in XINFO CONSUMERS (7.2), `active-time` in FULL (7.2), the `idmp-…`, `pids-…` and
-  `iids-…` fields of XINFO STREAM (8.6);
-- **the radix tree's own numbers**, which are nobody's contract.
+- **times**: idle times and similar values count as equal if they are near;
+- **lag** and `entries-read`: this region gives a number where Redis gives null (S15);
+- **fields that Redis 7.0 does not have**: `inactive` in XINFO CONSUMERS (7.2), `active-time` in
+  FULL (7.2), the `idmp-…`, `pids-…` and `iids-…` fields of XINFO STREAM (8.6);
+- **the sizes of the radix tree**, which are not part of any contract;
+- **the order of pairs** in the reply to CONFIG GET.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _TIME_FIELDS = {b"idle", b"seen-time"}
 
 
 def settle(words: list[bytes], theirs: Typed, own: Typed) -> tuple[Typed, Typed]:
-    """Both replies without what may differ; what is left must be equal."""
+    """Both replies without the permitted differences. The results must be equal."""
     name = words[0].upper()
     if name == b"XINFO":
         return _information(theirs), _line_up(_information(theirs), _information(own))
@@ -42,7 +44,7 @@ def settle(words: list[bytes], theirs: Typed, own: Typed) -> tuple[Typed, Typed]
 
 
 def _sorted_pairs(reply: Typed) -> Typed:
-    """A map whose order is nobody's contract."""
+    """A map with its pairs in sorted order, for a reply whose order is not part of any contract."""
     pairs = sorted(
         (reply.elements[index : index + 2] for index in range(0, len(reply.elements), 2)), key=repr
     )
@@ -50,7 +52,7 @@ def _sorted_pairs(reply: Typed) -> Typed:
 
 
 def _near_number(theirs: Typed, own: Typed) -> Typed:
-    """Ours, made equal to theirs if both are numbers and near."""
+    """Our reply, replaced by theirs if both are numbers at most NEAR_MS apart and not negative."""
     if (
         isinstance(theirs.value, int)
         and isinstance(own.value, int)
@@ -63,7 +65,7 @@ def _near_number(theirs: Typed, own: Typed) -> Typed:
 
 
 def _near(theirs: Typed, own: Typed, index: int) -> Typed:
-    """Ours, with element `index` of every row made equal to theirs where it is near."""
+    """Our reply, with element `index` of every row replaced by theirs where the two are near."""
     if len(theirs.elements) != len(own.elements) or not own.elements:
         return own
     rows = []
@@ -76,7 +78,7 @@ def _near(theirs: Typed, own: Typed, index: int) -> Typed:
 
 
 def _is_map(reply: Typed) -> bool:
-    """Whether this is a map, or the flat array that RESP2 has for one: every other element a field name of XINFO's."""
+    """Whether an XINFO reply is a map, or the flat array of names and values that RESP2 uses."""
     elements = reply.elements
     if reply.kind == "%":
         return True
@@ -89,7 +91,7 @@ def _is_map(reply: Typed) -> bool:
 
 
 def _information(reply: Typed) -> Typed:
-    """An XINFO reply without fields that 7.0 had not, or that are nobody's contract."""
+    """An XINFO reply without the fields that 7.0 lacks or that are not part of any contract."""
     if not _is_map(reply):
         return (
             Typed(reply.kind, [_information(one) for one in reply.elements])
@@ -110,7 +112,10 @@ def _information(reply: Typed) -> Typed:
 
 
 def _line_up(theirs: Typed, own: Typed) -> Typed:
-    """Ours, with times made equal where they are near, and lag and entries-read where Redis has null."""
+    """Our XINFO reply, with values of theirs where the difference is permitted.
+
+    These are times that are near, and `lag` and `entries-read` where Redis gives null.
+    """
     if theirs.kind != own.kind or len(theirs.elements) != len(own.elements) or not own.elements:
         return own
     lined = [_line_up(one, other) for one, other in zip(theirs.elements, own.elements, strict=True)]

@@ -1,4 +1,4 @@
-"""The two sides of a comparison: a real redis-server over sockets, and an engine in this process."""
+"""The sides of a comparison: a real redis-server over sockets, and an engine in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REGION_ID = 1
 
 
 def request(words: list[bytes]) -> bytes:
-    """A command as a client sends it."""
+    """A command as RESP bytes."""
     return b"*%d\r\n" % len(words) + b"".join(
         b"$%d\r\n%b\r\n" % (len(word), word) for word in words
     )
@@ -36,7 +36,7 @@ class RedisConnection:
         self.socket.sendall(b"".join(request(words) for words in commands))
 
     def receive(self, patience_s: float = PATIENCE_S) -> Typed | None:
-        """The next reply; None if there is none in time."""
+        """The next reply; None if none arrives within `patience_s` seconds."""
         deadline_s = time.monotonic() + patience_s
         while True:
             try:
@@ -68,13 +68,14 @@ class Redis:
         return self.connections[name]
 
     def ask(self, *words: bytes) -> Typed:
-        """A command beside the comparison."""
+        """The reply to a command that is not part of the comparison."""
         self.control.send(list(words))
         reply = self.control.receive()
         assert reply is not None, f"redis-server does not answer {words!r}"
         return reply
 
     def blocked(self) -> int:
+        """The number of blocked clients."""
         text = self.ask(b"INFO", b"clients").value
         assert isinstance(text, bytes)
         return int(text.split(b"blocked_clients:")[1].split(b"\r\n")[0])
@@ -85,7 +86,7 @@ class Redis:
 
 
 class Ours:
-    """An engine, with sessions by name; every step is committed at once, as a disk without delay would."""
+    """An engine, with sessions by name. Every step is committed at once, as on an instant disk."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.engine: Engine = single(
@@ -110,13 +111,14 @@ class Ours:
         return self.sessions[name]
 
     def send(self, name: str, words: list[bytes]) -> None:
+        """Executes a command in the session of that name."""
         session = self.session(name)
         assert not session.waiting, "the server feeds a waiting session no commands"
         self._take(session, self.engine.execute(session, words, self.now_ms()))
         self.step()
 
     def step(self) -> None:
-        """What the process does after commands: time, commit, answers, killed clients."""
+        """Does the work of the process after commands: clock, commit, replies, killed clients."""
         self.engine.tick(self.now_ms())
         commit = self.engine.take_commit(self.now_ms())
         if commit is not None:
@@ -135,13 +137,13 @@ class Ours:
         encode(reply, session.protocol, out)
         data = b"".join(out)
         typed, after = read(data)
-        assert after == len(data), "one reply is one reply"
+        assert after == len(data), "the engine encoded more than one reply"
         self.replies[next(name for name, one in self.sessions.items() if one is session)].append(
             typed
         )
 
     def receive(self, name: str, patience_s: float = PATIENCE_S) -> Typed | None:
-        """The next reply of that connection; None if there is none in time."""
+        """The next reply of a connection; None if none arrives within `patience_s` seconds."""
         self.session(name)
         deadline_s = time.monotonic() + patience_s
         while not self.replies[name]:
@@ -153,7 +155,7 @@ class Ours:
 
 
 class Pair:
-    """Both sides; what is sent goes to both, what is received are both replies."""
+    """Both sides. `send` sends a command to both, `receive` returns the replies of both."""
 
     def __init__(self, port: int, protocol: int = 2) -> None:
         self.redis = Redis(port)
@@ -169,6 +171,7 @@ class Pair:
                 self.run([b"HELLO", b"3"], name)
 
     def send(self, words: list[bytes], name: str = "a") -> None:
+        """Sends a command to both sides, on the connection of that name."""
         self._greet(name)
         self.redis.connection(name).send(words)
         self.ours.send(name, words)
@@ -180,7 +183,7 @@ class Pair:
         return self.redis.connection(name).receive(patience_s), self.ours.receive(name, patience_s)
 
     def run(self, words: list[bytes], name: str = "a") -> tuple[Typed, Typed]:
-        """A command that is answered at once."""
+        """Both replies to a command that does not block."""
         self.send(words, name)
         theirs, own = self.receive(name)
         assert theirs is not None, f"redis-server does not answer {words!r}"
@@ -188,7 +191,7 @@ class Pair:
         return theirs, own
 
     def await_blocked(self, count: int) -> None:
-        """Until that many clients are blocked on both sides."""
+        """Waits until `count` clients are blocked on both sides."""
         deadline_s = time.monotonic() + PATIENCE_S
         while self.redis.blocked() != count:
             assert time.monotonic() < deadline_s, (

@@ -1,4 +1,4 @@
-"""Commands that wait, and what ends their waiting."""
+"""Blocking commands, and the events that end the wait."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ def pair(request: pytest.FixtureRequest, new_pair: Callable[[int], Pair]) -> Pai
 
 
 def equal(pair: Pair, text: str, name: str = "a") -> Typed:
-    """Runs a command that is answered at once, equally on both sides; the reply."""
+    """Runs a command that does not block, asserts equal replies, and returns our reply."""
     theirs, own = pair.run(split(text), name)
     assert theirs == own, f"{text}: redis {theirs}, ours {own}"
     return own
 
 
 def number(reply: Typed) -> str:
-    """An integer reply's digits."""
+    """The digits of an integer reply."""
     assert isinstance(reply.value, int)
     return str(reply.value)
 
 
 def waits(pair: Pair, text: str, name: str, count: int = 1) -> None:
-    """Sends a command that waits, as client number `count` to do so."""
+    """Sends a blocking command, and waits until `count` clients are blocked on each side."""
     pair.send(split(text), name)
     pair.await_blocked(count)
 
 
 def answered(pair: Pair, name: str) -> Typed:
-    """What ends the waiting, equally on both sides."""
+    """Asserts equal replies to a command that had blocked, and returns our reply."""
     theirs, own = pair.receive(name)
     assert theirs is not None and own is not None and theirs == own, f"redis {theirs}, ours {own}"
     return own
@@ -65,7 +65,7 @@ def test_a_unit_of_several_adds_wakes_once(pair: Pair) -> None:
 
 
 def test_an_entry_that_goes_within_the_unit_wakes_nobody(pair: Pair) -> None:
-    """Redis 7.0 answers the reader with an empty list of entries; here it waits for one."""
+    """Redis 7.0 answers the reader with an empty list; this region lets it wait for an entry."""
     waits(pair, "XREAD BLOCK 0 STREAMS s 0", "b")
     for text in ("MULTI", "XADD s 1-1 a 1", "XDEL s 1-1", "EXEC"):
         equal(pair, text)
@@ -109,7 +109,7 @@ def test_history_never_waits(pair: Pair) -> None:
 
 
 def test_setid_backwards_does_not_wake_in_redis_but_does_here(pair: Pair) -> None:
-    """Redis lets the reader wait on although there is now something for it; here it is served at once."""
+    """SETID makes an entry available: Redis lets the reader wait on, this region serves it."""
     equal(pair, "XADD s 1-1 a 1")
     equal(pair, "XGROUP CREATE s g $")
     waits(pair, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "b")
@@ -136,6 +136,7 @@ def test_unblock_with_error(pair: Pair) -> None:
 
 
 def _unblock(pair: Pair, ids: tuple[Typed, Typed], *words: str) -> list[object]:
+    """The results of CLIENT UNBLOCK for these client ids: (Redis's, ours)."""
     theirs = pair.redis.ask(
         b"CLIENT", b"UNBLOCK", number(ids[0]).encode(), *(word.encode() for word in words)
     )
@@ -145,7 +146,8 @@ def _unblock(pair: Pair, ids: tuple[Typed, Typed], *words: str) -> list[object]:
     return [theirs.value, own.value]
 
 
-# Since 7.2 the reader of a group that is gone is told NOGROUP at once; 7.0 said UNBLOCKED where the key was gone. S6.5 takes the newer way.
+# Since 7.2 a blocked reader gets NOGROUP at once when its group is removed. 7.0 answers UNBLOCKED
+# if the key is removed. S6.5 follows 7.2.
 @pytest.mark.parametrize(
     "end", ["DEL s", "XGROUP DESTROY s g", "FLUSHALL", "RENAME s t", "EXPIRE s 0"]
 )
@@ -169,7 +171,7 @@ def test_xread_waits_on_when_the_key_goes(pair: Pair) -> None:
 
 
 def test_reply_off_and_skip(pair: Pair) -> None:
-    """Only the PINGs that may be answered are."""
+    """Replies that CLIENT REPLY OFF or SKIP suppresses are not sent."""
     equal(pair, "CLIENT SETNAME x")
     for text in ("CLIENT REPLY SKIP", "PING one"):
         pair.send(split(text))
@@ -189,7 +191,7 @@ def test_reply_off_silences_what_waited(pair: Pair) -> None:
 
 
 def test_killed_clients(pair: Pair) -> None:
-    """Killed by id; the caller itself only where SKIPME says no, and after its reply."""
+    """CLIENT KILL by id kills the caller itself only with SKIPME no, and after its reply."""
     theirs, own = pair.run(split("CLIENT ID"), "b")
     assert pair.redis.ask(b"CLIENT", b"KILL", b"ID", number(theirs).encode()).value == 1
     pair.ours.send("control", split(f"CLIENT KILL ID {number(own)}"))

@@ -1,4 +1,4 @@
-"""The case files, in RESP2 and RESP3."""
+"""The case files of `cases/`, each in RESP2 and RESP3."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Random sequences of stream commands with explicit IDs, in mode liberal: both sides must answer equally, step by step.
+"""Random sequences of stream commands with explicit IDs, in mode liberal.
 
-Keys, groups, consumers and IDs are few, so that commands meet. What fails is shrunk by hypothesis to a short sequence; put it into a case
-file with its story.
+Both sides must give equal replies to every command. There are few keys, groups, consumers and IDs,
+so that commands meet on them. Hypothesis shrinks a failing sequence to a short one; put that into a
+case file, with a title that tells its story.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ FIELDS = st.sampled_from(["a 1", "a 2 b 3", "b 1", "a 1 a 2"])
 
 
 def command(*parts: str | st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """A command whose words are given or drawn."""
+    """A command; each part is fixed or drawn."""
     return st.tuples(*(st.just(part) if isinstance(part, str) else part for part in parts)).map(
         " ".join
     )
 
 
 def maybe(*parts: str | st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Words that may be there."""
+    """Optional words of a command."""
     return st.one_of(st.just(""), command(*parts))
 
 
 IDS = st.lists(ID, min_size=1, max_size=3).map(" ".join)
-# An ID that is given to XCLAIM twice is claimed once here, twice in Redis.
+# If XCLAIM is given an ID twice, this region claims it once, and Redis twice.
 UNIQUE_IDS = st.lists(ID, min_size=1, max_size=3, unique=True).map(" ".join)
 START = st.one_of(SHORT_ID, st.sampled_from(["0", "$"]))
 TRIM = st.one_of(command("MAXLEN", COUNT), command("MAXLEN =", COUNT), command("MINID", SHORT_ID))
-# "@" becomes an ID that grows with the place in the sequence, so that most adds succeed.
+# `numbered` replaces "@" by an ID that grows along the sequence, so that most adds succeed.
 ADD_ID = st.one_of(
     st.just("@"), st.just("@"), st.just("@"), st.just("@"), SHORT_ID, MS.map(lambda ms: f"{ms}-*")
 )
@@ -60,14 +61,15 @@ COMMANDS = {
     ),
     "xdel": command("XDEL", KEY, IDS),
     "xtrim": command("XTRIM", KEY, TRIM),
-    # Above every ID that is ever added: below the last ID it is refused here (S3.2).
+    # Above every ID that is added: this region refuses an XSETID below the last ID (S3.2).
     "xsetid": command("XSETID", KEY, "20-0"),
     "xlen": command("XLEN", KEY),
     "xrange": command("XRANGE", KEY, BOUND, BOUND, maybe("COUNT", COUNT)),
     "xrevrange": command("XREVRANGE", KEY, BOUND, BOUND, maybe("COUNT", COUNT)),
     "xread": command("XREAD", READ_COUNT, "STREAMS", KEY, START),
     "xread2": command("XREAD", READ_COUNT, "STREAMS s t", SHORT_ID, SHORT_ID),
-    # Without MKSTREAM: a key that only ever had groups vanishes with the last of them (S3.1).
+    # Without MKSTREAM: in this region a key that never held an entry vanishes with its last
+    # group (S3.1).
     "create": command("XGROUP CREATE", KEY, GROUP, START),
     "setid": command("XGROUP SETID", KEY, GROUP, START),
     "destroy": command("XGROUP DESTROY", KEY, GROUP),
@@ -105,7 +107,7 @@ COMMANDS = {
     "exists": command("EXISTS", KEY),
     "multi": st.sampled_from(["MULTI", "EXEC", "EXEC", "DISCARD"]),
 }
-# Adds and reads make up most of what happens.
+# Relative frequencies, 1 where not given. Adds and reads are the most frequent.
 WEIGHTS = {
     "xadd": 12,
     "new": 7,
@@ -133,9 +135,10 @@ SEQUENCE = st.lists(
 
 
 def numbered(sequence: list[str]) -> list[str]:
-    """The sequence behind its prelude, with IDs for "@".
+    """The prelude and the sequence, with IDs in place of "@".
 
-    Since 7.2 whoever reads or claims becomes a consumer even if there is nothing for him; so that 7.0 agrees, he is made one before.
+    Since 7.2 a read or claim creates its consumer even if there is no entry for it. Redis 7.0 does
+    not, so the consumer is created explicitly before the command.
     """
     whole: list[str] = []
     for place, text in enumerate([*PRELUDE, *sequence]):
@@ -153,7 +156,7 @@ def numbered(sequence: list[str]) -> list[str]:
 
 
 def without(reply: Typed, fields: list[bytes]) -> Typed:
-    """XINFO without some fields and their values."""
+    """An XINFO reply without these fields and their values."""
     elements = reply.elements
     kept = [
         without(one, fields)
@@ -164,7 +167,7 @@ def without(reply: Typed, fields: list[bytes]) -> Typed:
 
 
 def compare(pair: Pair, sequence: list[str]) -> None:
-    """Plays one sequence on both sides, emptied before."""
+    """Runs one sequence on both sides, which begin empty, and asserts equal replies."""
     connection = pair.redis.connection("a")
     commands = [text.encode().split() for text in sequence]
     connection.send([b"DISCARD"], [b"FLUSHALL"], *commands, [b"DISCARD"])
@@ -174,9 +177,10 @@ def compare(pair: Pair, sequence: list[str]) -> None:
     connection.receive()
     pair.ours = type(pair.ours)()
     queued: list[list[bytes]] | None = None
-    # entries-read is a local statistic (S3.4): Redis estimates it where it cannot know, here it counts. `$` is a counter (S6.4), so where
-    # its entry is gone, the last-delivered-id that is shown is one below.
-    # lag counts what > would still deliver (S7.6, see below); Redis goes by its estimates, and counts trimmed entries.
+    # entries-read is a local statistic (S3.4): Redis estimates it where it does not know it, this
+    # region counts. lag counts the entries that > would still deliver (S7.6, see `check_lag`);
+    # Redis estimates it, and counts trimmed entries. `$` is a counter (S6.4), so if its entry is
+    # gone, last-delivered-id shows a lower ID.
     ignored = [b"entries-read", b"lag"]
     if any("$" in text for text in sequence):
         ignored.append(b"last-delivered-id")
@@ -212,7 +216,7 @@ def compare(pair: Pair, sequence: list[str]) -> None:
 
 
 def check_lag(pair: Pair) -> None:
-    """Ours alone: lag is what > then delivers (S7.6)."""
+    """Asserts for our side that lag is the number of entries that > then delivers (S7.6)."""
 
     def ask(text: str) -> Typed:
         pair.ours.send("probe", text.encode().split())
@@ -236,6 +240,7 @@ def check_lag(pair: Pair) -> None:
 
 
 def check(new_pair: Callable[[int], Pair], examples: int) -> None:
+    """Compares `examples` random sequences."""
     pair = new_pair(2)
 
     @settings(

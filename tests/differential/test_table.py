@@ -1,4 +1,7 @@
-"""The command table against the real server's: arity, flags, keys and categories of every command that both have."""
+"""The command table, compared with that of a real redis-server.
+
+The tests compare arity, flags, keys and categories of every command that both have.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,18 @@ NAMES = [
     "key specifications",
 ]
 
-# What Redis 7.0 does not have.
+# Commands that Redis 7.0 does not have.
 NEWER = {"xcfgset", "xidmp", "client|setinfo", "client|no-touch"}
-# Where this table says something else, and why.
+# (command, field) → the value in this table where it differs from Redis 7.0.
 SETTLED = {
-    # 7.2 and later take a command without arguments.
+    # Since 7.2 the command whose keys are asked for may have no arguments.
     ("command|getkeys", "arity"): -3,
     ("command|getkeysandflags", "arity"): -3,
 }
 
 
 def commands() -> Iterator[Command[EngineState]]:
+    """All commands and subcommands of the table."""
     for command in registry.commands().values():
         yield command
         yield from command.subcommands.values()
@@ -51,8 +55,9 @@ def pair(new_pair: Callable[[int], Pair]) -> Pair:
     "name", [one.name for one in commands() if one.docs.group != "crdt" and one.name not in NEWER]
 )
 def test_as_redis_has_it(name: str, pair: Pair) -> None:
+    """COMMAND INFO gives the facts that Redis gives, tips and `SETTLED` aside."""
     theirs, own = pair.run([b"COMMAND", b"INFO", name.encode()])
-    assert theirs.elements[0].value is not None, "Redis 7.0 does not have it"
+    assert theirs.elements[0].value is not None, f"Redis 7.0 does not have {name}"
     wrong = []
     for field, one, other in zip(
         NAMES, theirs.elements[0].elements, own.elements[0].elements, strict=False
@@ -60,7 +65,8 @@ def test_as_redis_has_it(name: str, pair: Pair) -> None:
         if field == "tips":
             continue
         if name == "wait" and field in ("flags", "categories"):
-            continue  # since 7.2 it says that it blocks
+            # Since 7.2 WAIT has the flag and the category of blocking commands.
+            continue
         expected = SETTLED.get((name, field))
         if (other.value != expected) if expected is not None else (as_set(one) != as_set(other)):
             wrong.append(f"{field}: redis {one}, ours {other}")
@@ -68,7 +74,7 @@ def test_as_redis_has_it(name: str, pair: Pair) -> None:
 
 
 def as_set(reply: Typed) -> object:
-    """A reply without the order of its sets of names."""
+    """A reply as a value that does not depend on the order of names within a set."""
     if reply.elements and reply.elements[0].kind == "+":
         return sorted(str(one.value) for one in reply.elements)
     if reply.elements and reply.elements[0].value == b"notes":
@@ -79,7 +85,7 @@ def as_set(reply: Typed) -> object:
 
 
 def test_help_of_every_container(pair: Pair) -> None:
-    """Simple strings, the first as Redis has it; the texts are our own."""
+    """HELP gives simple strings; the first equals that of Redis, the other texts are our own."""
     for command in registry.commands().values():
         if command.subcommands:
             theirs, own = pair.run([command.key, b"HELP"])

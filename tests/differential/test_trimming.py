@@ -1,4 +1,4 @@
-"""Approximate trimming goes by whole nodes: with the same node size, the same entries go on both sides."""
+"""Approximate trimming removes whole nodes: with equal node sizes both sides keep equal entries."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def pair(new_pair: Callable[[int], Pair]) -> Iterator[Pair]:
 
 
 def equal(pair: Pair, text: str) -> None:
+    """Runs a command and asserts equal replies."""
     theirs, own = pair.run(split(text))
     assert theirs == own, f"{text}: redis {theirs}, ours {own}"
 
@@ -30,8 +31,14 @@ def test_xtrim_by_nodes(pair: Pair) -> None:
     for ms in range(1, 96):
         equal(pair, f"XADD s {ms}-0 a {ms}")
     for options in [
-        "MAXLEN ~ 55", "MINID ~ 57", "MAXLEN ~ 5 LIMIT 10", "MAXLEN ~ 5 LIMIT 25", "MAXLEN ~ 5 LIMIT 5", "MAXLEN ~ 0", "MAXLEN ~ 0 LIMIT 0",
-    ]:  # fmt: skip
+        "MAXLEN ~ 55",
+        "MINID ~ 57",
+        "MAXLEN ~ 5 LIMIT 10",
+        "MAXLEN ~ 5 LIMIT 25",
+        "MAXLEN ~ 5 LIMIT 5",
+        "MAXLEN ~ 0",
+        "MAXLEN ~ 0 LIMIT 0",
+    ]:
         equal(pair, f"XTRIM s {options}")
         equal(pair, "XRANGE s - +")
 

@@ -1,4 +1,11 @@
-"""Naive twins of `crdt`, written from the rules alone: plain dicts, sets and lists, slow and plainly right.
+"""Naive models of `crdt` and of the engine, written from the rules alone.
 
-`naive_log` (entries, merge, trim, spans), `naive_stream` (one region: effects, join, collection), `naive_engine` (what a region issues).
+They use plain dicts, sets and lists. They are slow, and simple enough to be checked by reading.
+
+Reading order:
+
+- `naive_log`: entries, merge, trimming and spans.
+- `naive_pairs`: the idempotency pairs of one region.
+- `naive_stream`: one region, with effects, join and collection.
+- `naive_engine`: the effects that each command of a region issues.
 """

@@ -1,6 +1,7 @@
-"""What a region issues: each command as the unit of effects that SEMANTICS asks of it, from the state that the region observes.
+"""The commands of a region, each as the unit of effects that SEMANTICS requires of it.
 
-Commands return a list of operations to apply one after the other, empty where a command changes nothing (S1, "Effect").
+Each command reads the state that the region observes, and returns the operations to apply one
+after the other. The list is empty where a command changes nothing (S1, "Effect").
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ NEVER = (1 << 64) - 1
 
 
 def naive_generate(region_id: int, last_id: int, now_ms: int) -> int:
-    """S4.1 by search over what is possible: the smallest congruent seq in that ms, else in the next."""
+    """S4.1 by search: the smallest congruent seq in that ms, or else the first in the next ms."""
     ms = max(now_ms, last_id >> 64)
     seq = region_id
     if ms == last_id >> 64:
@@ -50,31 +51,40 @@ def naive_generate(region_id: int, last_id: int, now_ms: int) -> int:
 
 
 class NaiveEngine:
-    """Commands of one region at one time, over its naive state. `counter` of the next effect follows from the vector."""
+    """Commands of one region at one time, over its naive state.
+
+    `clock_ms` is the region's clock. The counter of the next effect follows from the vector.
+    """
 
     def __init__(self, region: NaiveRegion, clock_ms: int) -> None:
         self.region = region
         self.clock_ms = clock_ms
 
     def stream(self, key: bytes) -> NaiveKey:
+        """The state of a key, empty if the region does not know it."""
         return self.region.keys.get(key) or NaiveKey()
 
     def is_hidden(self, key: bytes) -> bool:
+        """Whether a passed deadline hides the key (S10.2)."""
         winner = self.stream(key).winning_deadline()
         return winner is not None and winner[1] != NEVER and self.clock_ms > winner[1]
 
     def exists(self, key: bytes) -> bool:
+        """Whether the key exists for clients (S3.1)."""
         return self.stream(key).is_present() and not self.is_hidden(key)
 
     def vector_after(self, before: list[Op]) -> Vector:
-        """What this region has applied once it has applied `before`, the earlier effects of the unit (S1)."""
+        """The region's vector after `before`, the earlier effects of the same unit (S1)."""
         vector = dict(self.region.vector)
         if before:
             vector[self.region.region_id] = vector.get(self.region.region_id, 0) + len(before)
         return vector
 
     def creating(self, key: bytes) -> list[Op]:
-        """What a write that creates a key removes first (S10.5)."""
+        """The effects with which a write that creates a key begins (S10.5).
+
+        They remove the remains of the absent or hidden key.
+        """
         stream = self.stream(key)
         if self.exists(key):
             return []
@@ -93,7 +103,7 @@ class NaiveEngine:
             unit.append(Deadline(key, NEVER, ()))
         return unit
 
-    # -- commands ----------------------------------------------------------------------------------------------------
+    # -- commands
 
     def add(
         self,
@@ -103,6 +113,7 @@ class NaiveEngine:
         pid: bytes = b"",
         iid: bytes = b"",
     ) -> list[Op]:
+        """XADD with `entry_id`, or with `*` if that is 0; with a pair if `pid` is not empty."""
         unit = self.creating(key)
         last_id = 0 if unit else self.stream(key).last_id()
         given = entry_id or naive_generate(self.region.region_id, last_id, self.clock_ms)
@@ -113,6 +124,7 @@ class NaiveEngine:
         return unit
 
     def delete_entry(self, key: bytes, entry_id: int) -> list[Op]:
+        """XDEL of one ID."""
         if not self.exists(key):
             return []
         dots = tuple(
@@ -121,18 +133,22 @@ class NaiveEngine:
         return [Remove(key, dots)] if dots else []
 
     def trim(self, key: bytes, length_max: int, drops_references: bool = False) -> list[Op]:
+        """XTRIM MAXLEN; with DELREF if `drops_references`."""
         if not self.exists(key):
             return []
         prefix = naive_log.trim_to_length(self.stream(key).listed(), length_max)
         return [Trim(key, prefix, drops_references)] if prefix else []
 
     def delete(self, key: bytes) -> list[Op]:
+        """DEL."""
         return [Delete(key, self.vector_after([]))] if self.exists(key) else []
 
     def flush(self) -> list[Op]:
+        """FLUSHALL."""
         return [Flush(self.vector_after([]))]
 
     def set_id(self, key: bytes, entry_id: int) -> list[Op]:
+        """XSETID."""
         return (
             [SetId(key, entry_id)]
             if self.exists(key) and entry_id >= self.stream(key).last_id()
@@ -147,12 +163,13 @@ class NaiveEngine:
         return [*unit, Create(key, group, start_id, self.vector_after(unit))]
 
     def destroy(self, key: bytes, group: bytes) -> list[Op]:
+        """XGROUP DESTROY."""
         return (
             [Destroy(key, group)] if self.exists(key) and group in self.stream(key).creates else []
         )
 
     def expire_at(self, key: bytes, at_ms: int) -> list[Op]:
-        """EXPIREAT with a time to come; PERSIST with NEVER."""
+        """EXPIREAT with a time in the future (Unix time in ms), or PERSIST if `at_ms` is NEVER."""
         if not self.exists(key):
             return []
         winner = self.stream(key).winning_deadline()
@@ -161,7 +178,10 @@ class NaiveEngine:
         return [Deadline(key, at_ms, tuple(sorted(self.stream(key).deadlines)))]
 
     def expire_now(self, key: bytes) -> list[Op]:
-        """The removal that a passed deadline brings (S10.3), or the end of deadlines that hide nothing any more (S10.6)."""
+        """The removal after a passed deadline (S10.3).
+
+        If the key holds nothing but deadlines, it removes these (S10.6).
+        """
         stream = self.stream(key)
         if not self.is_hidden(key):
             return []
@@ -214,7 +234,7 @@ class NaiveEngine:
 
 
 def counter_below(stream: NaiveKey, region_id: int, start: Start) -> int:
-    """The counter of the log's last entry not above a place, 0 if none (S8.1)."""
+    """The counter of the log's last entry that is not above `start`, 0 if there is none (S8.1)."""
     below = [
         dot[1]
         for dot, (entry_id, _) in stream.entries.items()
@@ -224,7 +244,10 @@ def counter_below(stream: NaiveKey, region_id: int, start: Start) -> int:
 
 
 def announceable(stream: NaiveKey, group: bytes) -> dict[int, frozenset[int]]:
-    """The runs of S8.1 as counters by region: what one announcement would carry. Empty: nothing to say."""
+    """The runs of S8.1, as counters by region: the content of one announcement.
+
+    Empty if there is nothing to announce.
+    """
     local = stream.local(group)
     acked = stream.acked(group)
     starts = [create.start for create in stream.creates[group].values()]
@@ -257,7 +280,7 @@ def announceable(stream: NaiveKey, group: bytes) -> dict[int, frozenset[int]]:
 
 
 def deliverable(stream: NaiveKey, group: bytes) -> list[naive_log.NaiveEntry]:
-    """What `>` would deliver here, in order (S7.3)."""
+    """The entries that `XREADGROUP … >` would deliver in this region, in order (S7.3)."""
     given = stream.local(group).given
     return [
         entry
@@ -275,7 +298,11 @@ def deliver(
     now_ms: int,
     no_ack: bool,
 ) -> None:
-    """Hands out one entry: the span from the entry present before it is given, and it is pending (S7.3, S8.3)."""
+    """Delivers one entry (S7.3, S8.3).
+
+    The span from the preceding entry of that log up to this one becomes given. The entry becomes
+    pending, unless `no_ack`.
+    """
     local = stream.local(group)
     before = max(
         (dot[1] for dot in stream.entries if dot[0] == entry.region_id and dot[1] < entry.counter),

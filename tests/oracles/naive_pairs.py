@@ -1,4 +1,7 @@
-"""The idempotency pairs of a region as one list in the order in which it came to hold them (S9), read anew for every question."""
+"""The idempotency pairs of a region (S9), as one list that every operation searches from the start.
+
+The list is in the order in which the region came to hold the pairs.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ Vector = dict[int, int]
 
 
 def covers(vector: Vector, dot: Dot) -> bool:
+    """Whether the vector covers the dot."""
     return dot[1] <= vector.get(dot[0], 0)
 
 
 @dataclass
 class NaiveHeld:
-    """One pair. `stream` says in which of the region's streams it is."""
+    """One pair. `stream` is the number of the stream that holds it."""
 
     stream: int
     pid: bytes
@@ -28,19 +32,23 @@ class NaiveHeld:
     is_retired: bool = False
 
     def rank(self) -> tuple[int, int]:
-        """Lower wins (S9.2)."""
+        """The pair with the lower rank wins a conflict (S9.2)."""
         return (self.entry_id, self.dot[0])
 
 
 def conflict(one: NaiveHeld, other: NaiveHeld, duration_ms: int) -> bool:
-    """S9.2: neither had seen the other, and they were recorded at most the duration apart."""
+    """Whether two pairs of one (pid, iid) conflict (S9.2).
+
+    They do if neither adder had seen the other pair, and the pairs were recorded at most the
+    duration apart.
+    """
     if one.dot == other.dot or covers(one.vector, other.dot) or covers(other.vector, one.dot):
         return False
     return -duration_ms <= one.recorded_ms - other.recorded_ms <= duration_ms
 
 
 class NaivePairs:
-    """All pairs of one region."""
+    """All pairs of one region. `retired_max` limits the retired pairs of all its streams."""
 
     def __init__(self, retired_max: int) -> None:
         self.retired_max = retired_max
@@ -48,13 +56,18 @@ class NaivePairs:
         self.forgotten_early = 0
 
     def of_producer(self, stream: int, pid: bytes) -> list[NaiveHeld]:
+        """The pairs of one producer in one stream, in order."""
         return [pair for pair in self.held if (pair.stream, pair.pid) == (stream, pid)]
 
     def retired(self) -> int:
+        """The number of retired pairs in all streams."""
         return sum(pair.is_retired for pair in self.held)
 
     def retire(self, stream: int, pid: bytes, maxsize: int) -> None:
-        """S9.3: the oldest answering ones above maxsize; above the region's limit the oldest of these are forgotten."""
+        """Retires the producer's oldest answering pairs above `maxsize` (S9.3).
+
+        Above the region's limit, the producer's oldest retired pairs are forgotten.
+        """
         answering = [pair for pair in self.of_producer(stream, pid) if not pair.is_retired]
         for pair in answering[: max(len(answering) - maxsize, 0)]:
             pair.is_retired = True
@@ -64,15 +77,16 @@ class NaivePairs:
                 self.forgotten_early += 1
 
     def retire_first(self, stream: int, pid: bytes, count: int) -> None:
+        """Retires the first `count` pairs of a producer."""
         for pair in self.of_producer(stream, pid)[:count]:
             pair.is_retired = True
 
     def clear(self, stream: int, vector: Vector) -> None:
-        """S9.4."""
+        """Drops the stream's pairs that `vector` covers (S9.4)."""
         self._drop({pair.dot for pair in self.held if covers(vector, pair.dot)}, stream)
 
     def collect(self, stream: int, stable: Vector, now_ms: int, duration_ms: int) -> int:
-        """S9.2, S9.3: what is stable and answers no more goes; how many."""
+        """Drops the stable pairs that no longer answer (S9.2, S9.3). Returns their number."""
         before = len(self.held)
         gone = {
             pair.dot
@@ -88,11 +102,12 @@ class NaivePairs:
     def answers(
         self, stream: int, pid: bytes, iid: bytes, now_ms: int, duration_ms: int
     ) -> set[Dot]:
-        """The pairs of which one may answer a retry (S9.1); none: it is a new add.
+        """The pairs of which one may answer a retry (S9.1). If empty, the retry is a new add.
 
-        What answers by itself is the lowest of those that are not retired, for the duration since
-        they are held. Where it lost a conflict, a winner answers in its place: the one that it lost
-        to, or one that this lost to in turn.
+        The candidates are the pairs that are not retired and that this region has held for at most
+        the duration. The candidate of the lowest rank answers. If that pair lost a conflict, a
+        winner answers in its place: the pair that it lost to, or one that this pair lost to in
+        turn.
         """
         named = [pair for pair in self.of_producer(stream, pid) if pair.iid == iid]
         answering = [

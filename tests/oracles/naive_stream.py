@@ -1,7 +1,9 @@
-"""One region as plain dicts and sets: what SEMANTICS says of effects, join and collection, clause by clause.
+"""One region as plain dicts and sets: the rules of SEMANTICS on effects, join and collection.
 
-Entries, creates, deadlines, configurations and pairs are dicts by dot; tombstones and clears are full sets, never summed up; spans are
-sets of counters. Nothing here is clever, so that it can be judged by reading it beside the rules.
+Entries, creates, deadlines, configurations and pairs are dicts by dot. Tombstones and clears are
+kept in full, one by one, never as a joined vector. Spans are sets of counters. The code follows the
+rules clause by clause and has no optimisations, so that it can be checked by reading it beside
+them.
 """
 
 from __future__ import annotations
@@ -12,17 +14,23 @@ from typing import Optional, Union
 from tests.oracles.naive_log import Dot, Fields, NaiveEntry
 
 Vector = dict[int, int]
-Counters = dict[int, frozenset[int]]  # region_id → counters of its region log
-Start = Union[int, tuple[tuple[int, int], ...]]  # an ID, or counters by region ($)
+# region_id → counters of its region log.
+Counters = dict[int, frozenset[int]]
+# An entry ID, or (region_id, counter) for each region (`$`).
+Start = Union[int, tuple[tuple[int, int], ...]]
+# In place of a group name: a tombstone for all names of the key.
 ALL_NAMES: None = None
 
 
 @dataclass(frozen=True)
 class Add:
+    """XADD. `vector` is the adder's vector; it and `recorded_ms` are used only with a pair (S9)."""
+
     key: bytes
     entry_id: int
     fields: Fields
-    pid: bytes = b""  # empty: no pair
+    # Empty if the add has no idempotency pair.
+    pid: bytes = b""
     iid: bytes = b""
     recorded_ms: int = 0
     vector: Vector = field(default_factory=dict)
@@ -30,12 +38,16 @@ class Add:
 
 @dataclass(frozen=True)
 class Remove:
+    """XDEL: removes the entries with these dots (S5.1)."""
+
     key: bytes
     dots: tuple[Dot, ...]
 
 
 @dataclass(frozen=True)
 class Trim:
+    """XTRIM: removes a prefix of each region log (S5.2). `prefix`: region_id → highest counter."""
+
     key: bytes
     prefix: Vector
     drops_references: bool = False
@@ -43,37 +55,50 @@ class Trim:
 
 @dataclass(frozen=True)
 class Delete:
+    """DEL. `vector` covers everything observed (S5.4)."""
+
     key: bytes
     vector: Vector
 
 
 @dataclass(frozen=True)
 class Flush:
+    """FLUSHALL. `vector` covers everything observed (S5.4)."""
+
     vector: Vector
 
 
 @dataclass(frozen=True)
 class SetId:
+    """XSETID."""
+
     key: bytes
     entry_id: int
 
 
 @dataclass(frozen=True)
 class Create:
+    """XGROUP CREATE. `vector` is the creator's vector (S6)."""
+
     key: bytes
     group: bytes
-    start_id: Optional[int]  # None: $
+    # None means `$`.
+    start_id: Optional[int]
     vector: Vector
 
 
 @dataclass(frozen=True)
 class Destroy:
+    """XGROUP DESTROY (S6.1)."""
+
     key: bytes
     group: bytes
 
 
 @dataclass(frozen=True)
 class Acknowledge:
+    """Acknowledged counters of a group, for the live ones of the creates named (S8.1, S8.2)."""
+
     key: bytes
     group: bytes
     creates: tuple[Dot, ...]
@@ -82,6 +107,8 @@ class Acknowledge:
 
 @dataclass(frozen=True)
 class Deadline:
+    """A deadline in Unix time in ms. `replaces`: the dots of the deadlines that it saw (S10.2)."""
+
     key: bytes
     at_ms: int
     replaces: tuple[Dot, ...]
@@ -89,6 +116,8 @@ class Deadline:
 
 @dataclass(frozen=True)
 class RemoveObserved:
+    """Removes the state that `vector` covers, deadlines only if `with_deadlines` (S10.3, S10.5)."""
+
     key: bytes
     vector: Vector
     with_deadlines: bool
@@ -96,6 +125,8 @@ class RemoveObserved:
 
 @dataclass(frozen=True)
 class Configure:
+    """XCFGSET (S9.4). `replaces`: the dots of the configurations that it saw."""
+
     key: bytes
     duration_s: int
     maxsize: int
@@ -127,9 +158,8 @@ class NaiveLocal:
     raised_id: int = 0
     given: set[Dot] = field(default_factory=set)
     dropped: set[Dot] = field(default_factory=set)
-    pel: dict[Dot, tuple[int, bytes, int, int]] = field(
-        default_factory=dict
-    )  # entry ID, consumer, delivered at, deliveries
+    # (entry ID, consumer, delivery time in ms, number of deliveries).
+    pel: dict[Dot, tuple[int, bytes, int, int]] = field(default_factory=dict)
     consumers: set[bytes] = field(default_factory=set)
 
     def copy(self) -> NaiveLocal:
@@ -145,12 +175,16 @@ class NaiveLocal:
 
 @dataclass
 class NaiveCreate:
+    """One live create of a group, with its start and its acked counters."""
+
     start: Start
     acked: set[Dot] = field(default_factory=set)
 
 
 @dataclass
 class NaivePair:
+    """One idempotency pair (S9). `vector` is the adder's; `held_ms` is this region's clock."""
+
     pid: bytes
     iid: bytes
     entry_id: int
@@ -160,6 +194,7 @@ class NaivePair:
 
 
 def covers(vector: Vector, dot: Dot) -> bool:
+    """Whether the vector covers the dot."""
     return vector.get(dot[0], 0) >= dot[1]
 
 
@@ -169,6 +204,8 @@ def is_above(start: Start, dot: Dot, entry_id: int) -> bool:
 
 
 class NaiveKey:
+    """The state of one stream key (S3). `touched` holds the dots of all effects on the key."""
+
     def __init__(self) -> None:
         self.entries: dict[Dot, tuple[int, Fields]] = {}
         self.header: dict[Dot, int] = {}
@@ -201,6 +238,7 @@ class NaiveKey:
         return other
 
     def holds_anything(self) -> bool:
+        """Whether the region must remember the key."""
         contents = (
             self.entries,
             self.header,
@@ -213,33 +251,40 @@ class NaiveKey:
         )
         return any(contents)
 
-    # -- what follows from it ----------------------------------------------------------------------------------------
+    # -- derived values
 
     def last_id(self) -> int:
+        """The highest ID in the header, 0 if it is empty (S3.2)."""
         return max(self.header.values(), default=0)
 
     def is_present(self) -> bool:
+        """Whether the key exists, deadlines aside (S3.1)."""
         return bool(self.header) or any(self.creates.values())
 
     def winning_deadline(self) -> Optional[tuple[Dot, int]]:
+        """The dot and time of the longest deadline, on a tie that of the highest dot (S10.2)."""
         if not self.deadlines:
             return None
         dot = max(self.deadlines, key=lambda each: (self.deadlines[each], each[1], each[0]))
         return dot, self.deadlines[dot]
 
     def listed(self) -> list[NaiveEntry]:
+        """All entries, in no particular order."""
         return [
             NaiveEntry(entry_id, dot[0], dot[1], fields)
             for dot, (entry_id, fields) in self.entries.items()
         ]
 
     def acked(self, name: bytes) -> set[Dot]:
+        """The dots that the group's live creates hold as acknowledged (S8.3)."""
         return {dot for create in self.creates.get(name, {}).values() for dot in create.acked}
 
     def is_above_start(self, name: bytes, dot: Dot, entry_id: int) -> bool:
+        """Whether an entry is above the start of any live create (S6.3)."""
         return any(is_above(create.start, dot, entry_id) for create in self.creates[name].values())
 
     def is_above_floor(self, name: bytes, dot: Dot, entry_id: int) -> bool:
+        """Whether an entry is above the group's floor in this region (S7.3, S7.4)."""
         local = self.local(name)
         if entry_id <= local.raised_id:
             return False
@@ -250,12 +295,16 @@ class NaiveKey:
         )
 
     def local(self, name: bytes) -> NaiveLocal:
+        """The local state of a group; creates it if necessary."""
         return self.locals.setdefault(name, NaiveLocal())
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def keep_creates(self, name: bytes, kept: dict[Dot, NaiveCreate]) -> None:
-        """The creates after a step; local state goes when none of those live before is left (S6.5)."""
+        """Sets the group's live creates after a step.
+
+        Drops the local state if none of the creates that were live before the step is kept (S6.5).
+        """
         before = self.creates.get(name, {})
         if before and not set(before) & set(kept):
             self.locals.pop(name, None)
@@ -265,7 +314,7 @@ class NaiveKey:
             self.creates.pop(name, None)
 
     def take_as_given(self, name: bytes, new: set[Dot]) -> None:
-        """What was acknowledged elsewhere is given here and leaves the PELs (S8.2)."""
+        """Applies acknowledgements of other regions: given here, and out of the PELs (S8.2)."""
         if new:
             local = self.local(name)
             local.given |= new
@@ -273,6 +322,7 @@ class NaiveKey:
                 local.pel.pop(dot, None)
 
     def remove_observed(self, vector: Vector) -> None:
+        """Removes entries, header, configurations and pairs that the vector covers."""
         self.entries = {
             dot: entry for dot, entry in self.entries.items() if not covers(vector, dot)
         }
@@ -285,11 +335,16 @@ class NaiveKey:
         self.clear_pairs(vector)
 
     def clear_pairs(self, vector: Vector) -> None:
+        """Removes the pairs that the vector covers (S9.4)."""
         self.pairs = {dot: pair for dot, pair in self.pairs.items() if not covers(vector, dot)}
 
     def apply(
         self, op: Op, dot: Dot, now_ms: int, is_own: bool, flush_tombstones: set[Dot]
     ) -> None:
+        """Applies one effect on this key.
+
+        `flush_tombstones` are the region's tombstones of FLUSHALL, which also kill creates.
+        """
         self.touched.add(dot)
         if isinstance(op, (Add, SetId)):
             self.header = {
@@ -369,10 +424,12 @@ class NaiveKey:
             self.clears.append(op.vector)
 
     def bury_all(self) -> None:
+        """Removes all groups."""
         for name in list(self.creates):
             self.keep_creates(name, {})
 
     def acknowledge(self, op: Acknowledge, is_own: bool) -> None:
+        """Applies an announcement. A region's own changes nothing in its PELs (S8.2)."""
         before = self.acked(op.group)
         for dot in op.creates:
             create = self.creates.get(op.group, {}).get(dot)
@@ -387,7 +444,7 @@ class NaiveKey:
 
 
 class NaiveRegion:
-    """One region: its keys, its vector, and what FLUSHALL left."""
+    """One region: its keys, its vector, and the tombstones and clears of FLUSHALL."""
 
     def __init__(self, region_id: int) -> None:
         self.region_id = region_id
@@ -405,11 +462,12 @@ class NaiveRegion:
         return other
 
     def key(self, key: bytes) -> NaiveKey:
+        """The state of a key; creates it if necessary."""
         return self.keys.setdefault(key, NaiveKey())
 
     def apply(self, op: Op, dot: Dot, now_ms: int = 0, is_own: bool = False) -> None:
-        """Applies the next effect of dot's region."""
-        assert dot[1] == self.vector.get(dot[0], 0) + 1, "a gap"
+        """Applies the next effect of the dot's region. `is_own` if this region issued it."""
+        assert dot[1] == self.vector.get(dot[0], 0) + 1, "a gap in the counters"
         if isinstance(op, Flush):
             for stream in self.keys.values():
                 stream.remove_observed(op.vector)
@@ -422,13 +480,17 @@ class NaiveRegion:
         self.forget_empty_keys()
 
     def forget_empty_keys(self) -> None:
-        """Keys of which nothing is held are not known here any more."""
+        """Drops the keys that hold nothing."""
         self.keys = {key: stream for key, stream in self.keys.items() if stream.holds_anything()}
 
-    # -- state-based (S11.3) -----------------------------------------------------------------------------------------
+    # -- state-based (S11.3)
 
     def join(self, other: NaiveRegion, now_ms: int = 0) -> None:
-        """Joins `other`, of which the converged state and what is kept until stable matter; `other` is unchanged."""
+        """Joins the state of `other` into this region; `other` is unchanged.
+
+        Reads the converged state of `other` and the parts that are kept until stable, not its local
+        group state.
+        """
         for key in sorted(set(self.keys) | set(other.keys)):
             self._join_key(self.key(key), other.keys.get(key) or NaiveKey(), other, now_ms)
         self.flush_tombstones |= other.flush_tombstones
@@ -479,7 +541,8 @@ class NaiveRegion:
                 )
             before = ours.acked(name)
             if not set(our_creates) & set(kept):
-                before = set()  # a group of that name begins at its own start
+                # A group of that name begins at its own start.
+                before = set()
             ours.keep_creates(name, kept)
             ours.take_as_given(name, ours.acked(name) - before)
 
@@ -501,15 +564,16 @@ class NaiveRegion:
         ours.touched |= theirs.touched
 
     def _kills(self, stream: NaiveKey, name: bytes, vector: Vector) -> bool:
-        """Whether a tombstone here, which that vector lacks, bears on the name."""
+        """Whether a tombstone for the group name exists here that `vector` does not cover."""
         dots = {
             dot for each, dot in stream.tombstones if each in (ALL_NAMES, name)
         } | self.flush_tombstones
         return any(not covers(vector, dot) for dot in dots)
 
-    # -- collection (S6.2, S11.3) ------------------------------------------------------------------------------------
+    # -- collection (S6.2, S11.3)
 
     def collect(self, stable: Vector) -> None:
+        """Drops the tombstones and clears that are no longer needed when `stable` is stable."""
         for stream in self.keys.values():
             stream.tombstones = {
                 (name, dot) for name, dot in stream.tombstones if not covers(stable, dot)
@@ -519,12 +583,13 @@ class NaiveRegion:
         self.forget_empty_keys()
         self.flush_tombstones = {dot for dot in self.flush_tombstones if not covers(stable, dot)}
         if not self.flush_tombstones:
-            self.flush_clears = []  # as a key's: until every FLUSHALL known here is stable
+            # Kept, as those of a key are, until every FLUSHALL known here is stable.
+            self.flush_clears = []
 
-    # -- to compare --------------------------------------------------------------------------------------------------
+    # -- comparison
 
     def converged(self) -> dict[bytes, object]:
-        """What the digest covers (S13.9), by key; keys without any of it are left out."""
+        """The state that the digest covers (S13.9), by key. Leaves out keys without such state."""
         return {
             key: contents
             for key, stream in self.keys.items()

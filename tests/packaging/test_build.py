@@ -1,4 +1,4 @@
-"""Which build runs, and that one switch chooses it."""
+"""The build that runs, compiled or interpreted, and the switch ANABRANCH_PURE that chooses it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from anabranch import build
 
 ROOT = build.root()
 SHOW = (
-    "from anabranch import build; from anabranch.crdt import ids; from anabranch.region.engine import settings; "
+    "from anabranch import build; from anabranch.crdt import ids; "
+    "from anabranch.region.engine import settings; "
     "print(build.kind(), ids.__file__, settings.__file__)"
 )
 
 
 def which(**environment: str) -> list[str]:
+    """The kind of build and the files of two modules, in a process with these variables."""
     env = {name: value for name, value in os.environ.items() if name != "ANABRANCH_PURE"}
     line = [sys.executable, "-P", "-c", SHOW]
     env.update(environment, PYTHONPATH=str(ROOT))
@@ -28,6 +30,7 @@ def which(**environment: str) -> list[str]:
 
 
 def is_built() -> bool:
+    """Whether the build under test holds compiled modules."""
     return any((ROOT / "anabranch" / "crdt").glob("ids.*.so"))
 
 

@@ -1,4 +1,8 @@
-"""Docs are current: generated pages match their tables, links lead somewhere, targets and commands that are shown exist."""
+"""The docs are current.
+
+Generated pages match their tables. Linked files exist, and so do the `make` targets, commands,
+flags and settings that the pages show.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A naive request parser: the whole stream at once, an item at a time, nothing kept and nothing clever."""
+"""A naive request parser, as an oracle: it reads a whole stream item by item, without any state."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ SPACE = b" \t\n\x0b\x0c\r"
 ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
 
 
+# A protocol error; its argument is the text.
 class Refused(Exception):
     pass
 
 
+# The stream ends within a command.
 class NeedsMore(Exception):
     pass
 
@@ -21,7 +23,7 @@ class NeedsMore(Exception):
 def parse_stream(
     stream: bytes, argument_bytes_max: int, authenticated: bool = True
 ) -> tuple[list[list[bytes]], str | None]:
-    """All commands of `stream`, and the protocol error that ends it, if one does."""
+    """All commands of `stream`, and the protocol error that ends it, or None."""
     commands: list[list[bytes]] = []
     try:
         while stream:
@@ -38,6 +40,7 @@ def parse_stream(
 def parse_one(
     stream: bytes, argument_bytes_max: int, authenticated: bool
 ) -> tuple[list[bytes], bytes]:
+    """The first command of `stream`, and the rest of it. Raises Refused or NeedsMore."""
     if not stream.startswith(b"*"):
         line, rest = cut_line(stream, b"\n", 1, "too big inline request")
         return split_line(line), rest
@@ -66,6 +69,10 @@ def parse_one(
 
 
 def cut_line(stream: bytes, terminator: bytes, skip: int, too_big: str) -> tuple[bytes, bytes]:
+    """A line of `stream`, and the rest after it.
+
+    The line ends before `terminator`; `skip` bytes are skipped from there.
+    """
     stop = stream.find(terminator)
     if stop > LINE_BYTES_MAX or (stop < 0 and len(stream) > LINE_BYTES_MAX):
         raise Refused(too_big)
@@ -75,6 +82,7 @@ def cut_line(stream: bytes, terminator: bytes, skip: int, too_big: str) -> tuple
 
 
 def number(digits: bytes) -> int | None:
+    """The integer that Redis parses from these digits, None if it refuses them."""
     if not re.fullmatch(rb"0|-?[1-9][0-9]*", digits):
         return None
     value = int(digits)
@@ -82,6 +90,7 @@ def number(digits: bytes) -> int | None:
 
 
 def split_line(line: bytes) -> list[bytes]:
+    """The arguments of an inline command."""
     arguments = []
     while line := line.lstrip(SPACE):
         argument = b""
@@ -100,6 +109,7 @@ def split_line(line: bytes) -> list[bytes]:
 
 
 def read_quoted(quote: bytes, line: bytes) -> tuple[bytes, bytes]:
+    """The quoted text at the begin of `line`, without quotes, and the rest after it."""
     value = b""
     while line:
         if line.startswith(quote):

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: what clients send, well-formed and not."""
+"""Hypothesis strategies for the bytes that clients send, well-formed and malformed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 
 def multibulk(command: list[bytes]) -> bytes:
+    """A command as a client sends it."""
     return b"*%d\r\n" % len(command) + b"".join(
         b"$%d\r\n%b\r\n" % (len(one), one) for one in command
     )
 
 
-# A name that no server knows: Redis then tells back what it understood.
+# Names of unknown commands: the error reply of Redis repeats the arguments that it parsed.
 NAMES = st.sampled_from([b"zz", b"Zzzzzzzzzzzz", b"zz\r\n", b"z" * 40])
 
 
@@ -86,6 +87,6 @@ def streams(forbidden: bytes = b"") -> st.SearchStrategy[bytes]:
 
 
 def divided(stream: bytes, cuts: list[int]) -> list[bytes]:
-    """`stream` in pieces, cut at `cuts` (taken modulo its length)."""
+    """`stream` in pieces. `cuts` are offsets, taken modulo its length plus one."""
     places = sorted({cut % (len(stream) + 1) for cut in cuts} | {0, len(stream)})
     return [stream[start:stop] for start, stop in pairwise(places)]

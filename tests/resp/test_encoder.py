@@ -1,4 +1,4 @@
-"""Replies as bytes: every type in both protocols, and hiredis reads back what was meant."""
+"""The reply encoder: every type in both protocols, and decoding by hiredis."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from anabranch.region.resp.encoder import DEPTH_MAX, encode
 
 
 def encoded(reply: Reply, protocol: int) -> bytes:
+    """The reply as bytes, in RESP 2 or 3."""
     out: list[bytes] = []
     encode(reply, protocol, out)
     return b"".join(out)
@@ -98,6 +99,7 @@ def test_long_arrays() -> None:
 
 @pytest.mark.parametrize("reply", [REPLY_LATER, NO_REPLY])
 def test_what_is_no_reply_has_no_bytes(reply: Reply) -> None:
+    """REPLY_LATER and NO_REPLY cannot be encoded."""
     with pytest.raises(TypeError):
         encoded(reply, 2)
 

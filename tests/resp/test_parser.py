@@ -1,4 +1,4 @@
-"""The request parser against a naive one, against limits, and against large and badly divided input."""
+"""The request parser: comparison with a naive one, limits, and large or finely divided input."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ XADD = [b"XADD", b"stream", b"*", b"field", b"0123456789abcdef"]
 def parse(
     pieces: list[bytes], argument_bytes_max: int = ARGUMENT_BYTES_MAX, authenticated: bool = True
 ) -> tuple[list[list[bytes]], str | None]:
+    """All commands of a stream fed in pieces, and the protocol error that ends it, or None."""
     parser = RequestParser(argument_bytes_max, authenticated)
     commands = []
     try:
@@ -54,7 +55,10 @@ def test_any_division_gives_what_the_naive_parser_gives(
 def test_feeding_ahead_of_reading_changes_nothing(
     stream: bytes, cuts: list[int], reads: list[bool]
 ) -> None:
-    """A session that waits is fed without being read from; then everything must still be there, in order."""
+    """Commands fed while the session is waiting are returned later, in order.
+
+    The parser of a waiting session is fed without being read from.
+    """
     parser = RequestParser(1000)
     commands = []
     error = None
@@ -129,7 +133,7 @@ def test_the_largest_line_and_the_most_arguments_are_accepted() -> None:
 
 
 def test_a_large_argument_in_small_pieces() -> None:
-    """64 MB in reads of 64 KB: quadratic work would take minutes, and the time limit of the suite would end it."""
+    """64 MB in reads of 64 KB: with quadratic work the test would exceed its time limit."""
     value = bytes(range(256)) * (1 << 18)
     stream = multibulk([b"SET", value]) + multibulk(XADD)
     assert parse(
@@ -147,6 +151,7 @@ def test_a_large_argument_a_byte_at_a_time() -> None:
 
 
 def test_a_million_commands_in_one_piece_and_in_small_reads_while_nobody_takes_them() -> None:
+    """A backlog of a million commands is parsed in linear time, fed at once or in small reads."""
     stream = multibulk([b"PING"]) * 1_000_000
     parser = RequestParser(ARGUMENT_BYTES_MAX)
     parser.feed(stream)
@@ -163,7 +168,7 @@ def test_a_million_commands_in_one_piece_and_in_small_reads_while_nobody_takes_t
 
 
 def test_arguments_with_line_breaks_in_a_large_backlog() -> None:
-    """A fast path that gives up must not be tried anew over the whole backlog."""
+    """When the fast path fails, the parser must not retry it over the whole backlog."""
     command = [b"SET", b"a\r\n$3\r\nb"]
     stream = multibulk(command) * 100_000
     parser = RequestParser(ARGUMENT_BYTES_MAX)
@@ -176,6 +181,7 @@ def test_arguments_with_line_breaks_in_a_large_backlog() -> None:
 
 
 def test_declared_lengths_reserve_nothing_and_buffered_counts_what_is_held() -> None:
+    """A declared length allocates no memory, and `buffered` counts only the bytes present."""
     parser = RequestParser(ARGUMENT_BYTES_MAX)
     tracemalloc.start()
     parser.feed(b"*1048576\r\n$5\r\nhello\r\n$536870912\r\nab")

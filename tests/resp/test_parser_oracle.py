@@ -1,6 +1,7 @@
-"""The request parser against redis-server: which commands it understands, what it refuses, and whether it closes.
+"""The request parser, compared with redis-server: parsed commands, errors, and closing.
 
-Every command begins with a name that Redis does not know, and its error tells back the arguments that it understood.
+Every command begins with a name that Redis does not know. The error reply of Redis repeats the
+arguments that it parsed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.oracle
 
 
 def answer_of_redis(port: int, stream: bytes) -> bytes:
-    """All that Redis answers to `stream` before it closes the connection."""
+    """All bytes that Redis sends in reply to `stream` until it closes the connection."""
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
         connection.sendall(stream)
         connection.shutdown(socket.SHUT_WR)
@@ -30,6 +31,7 @@ def answer_of_redis(port: int, stream: bytes) -> bytes:
 
 
 def expected_answer(stream: bytes) -> bytes:
+    """The reply that Redis must give if it parses `stream` as the request parser does."""
     parser = RequestParser(512 << 20)
     parser.feed(stream)
     answer = b""
@@ -42,6 +44,7 @@ def expected_answer(stream: bytes) -> bytes:
 
 
 def unknown_command(command: list[bytes]) -> str:
+    """The error text of Redis for an unknown command."""
     told = b""
     for argument in command[1:]:
         if len(told) >= 128:
@@ -52,7 +55,8 @@ def unknown_command(command: list[bytes]) -> str:
     ).decode("utf-8", "surrogateescape")
 
 
-# Redis never finds the end of a line that holds NUL, and %s ends there.
+# Without NUL: Redis does not find the end of a line that contains one, and its error texts, made
+# with %s, end there.
 @settings(
     max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

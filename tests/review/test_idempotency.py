@@ -384,3 +384,17 @@ def test_a_snapshot_brings_no_more_answering_pairs_than_maxsize() -> None:
     assert [_add(eu, f"us{number}") for number in range(5)] == us.ids("x")
     assert eu.ids("x") == before
     assert _add(eu, "eu3") not in before
+
+
+def test_the_alarm_of_retired_pairs_is_raised_at_half_of_the_limit() -> None:
+    """Above the limit pairs are forgotten and retried adds may stand twice, so it warns before."""
+    us, _ = cluster(2, crdt_idmp_retired_max="4")
+    shown = []
+    for number in range(105):
+        _add(us, str(number))
+        figures_of_us = dict(crdt(us.engine.state, Holdings(us.engine.state)))
+        shown.append((figures_of_us["crdt_idmp_retired"], figures_of_us["crdt_idmp_retired_alarm"]))
+    assert shown[100:] == [("1", "0"), ("2", "0"), ("3", "1"), ("4", "1"), ("4", "1")]
+    assert figures_of_us["crdt_idmp_retired_max"] == "4"
+    metrics = {name: values[0][1] for name, _, _, values in figures(us.engine.state) if values}
+    assert metrics["anabranch_idmp_retired"] == 4 and metrics["anabranch_idmp_retired_alarm"] == 1

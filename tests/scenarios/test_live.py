@@ -1,4 +1,7 @@
-"""Every scenario file, against three region processes. They share one run; each file is a test of its own."""
+"""Every scenario file, run against three region processes.
+
+All files share one run; each file is a test of its own.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcome]:
-    """What each file came to."""
+    """The outcome of each file, by its path."""
     found: list[Outcome] = []
     run(FILES, None, found.append)
     return {outcome.path: outcome for outcome in found}
@@ -29,4 +32,5 @@ def test_scenario(path: Path, outcomes: dict[str, Outcome]) -> None:
 
 
 def test_all_tables_of_the_seed_are_there() -> None:
+    """Seed 5 has nine tables, and each has a scenario file."""
     assert sum(path.stem.startswith("seed-") for path in FILES) == 9

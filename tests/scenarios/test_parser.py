@@ -1,4 +1,4 @@
-"""Scenario files become values, and what cannot be read is said with its line."""
+"""The scenario parser: scenario files as values, and errors that name their line."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ FILES = Path(__file__).resolve().parents[2] / "sim" / "scenarios"
 
 
 def table(*rows: str, heads: str = "| Time | Region 1 | Region 2 |", above: str = "") -> str:
+    """A scenario file with the lines `above`, the headings `heads` and these rows."""
     return "\n".join([*above.splitlines(), heads, "| --- | --- | --- |", *rows]) + "\n"
 
 
@@ -40,7 +41,8 @@ def test_a_table_of_the_seed() -> None:
         table(
             "| _t1_   | `XADD x 100-1 f1 v1`              | `XADD x 100-1 f1 v1`              |",
             "| _t2_   | _— Sync —_                    | — Sync —                    |",
-            "| _t3_   | `XRANGE x - +`<br/> **→ [100-1, 100-1]** | `XRANGE x - +`<br/> **→[100-1]** |",
+            "| _t3_   | `XRANGE x - +`<br/> **→ [100-1, 100-1]** "
+            "| `XRANGE x - +`<br/> **→[100-1]** |",
             above="# Title\nid-mode: semi-strict\n",
         )
     )
@@ -144,7 +146,8 @@ def test_steps_of_all_kinds() -> None:
 
 def test_header_and_columns() -> None:
     text = (
-        "---\nid-mode: liberal\nregions: 5\nnames: north, south\nset crdt-expiry-grace-ms: 100\n---\n# T\n\n"
+        "---\nid-mode: liberal\nregions: 5\nnames: north, south\n"
+        "set crdt-expiry-grace-ms: 100\n---\n# T\n\n"
         + table(
             "| t1 | `PING` | `PING` | a | b \\| c |",
             heads="| Time | south | Region 3 | Why | Explanation |",
@@ -158,8 +161,8 @@ def test_header_and_columns() -> None:
 
 def test_several_tables_are_one_scenario_and_others_are_prose() -> None:
     text = (
-        table("| t1 | `PING` | |")
-        + "\nprose\n\n| word | meaning |\n| --- | --- |\n| a | b |\n\n```\n| Time | Region 1 |\n| --- | --- |\n| t | bad |\n```\n"
+        table("| t1 | `PING` | |") + "\nprose\n\n| word | meaning |\n| --- | --- |\n| a | b |\n\n"
+        "```\n| Time | Region 1 |\n| --- | --- |\n| t | bad |\n```\n"
     )
     assert [step.time for step in parse(text + table("| t2 | | `PING` |")).steps] == ["t1", "t2"]
 
@@ -174,7 +177,7 @@ def test_several_tables_are_one_scenario_and_others_are_prose() -> None:
         (table("| t1 | `` | |"), 3, "no command"),
         (table("| t1 | `XLEN x` → | |"), 3, "an arrow without"),
         (table("| t1 | `XRANGE x - +` → [1-1, 2-1 | |"), 3, "']' is missing"),
-        (table("| t1 | `XRANGE x - +` → [1-1] 2-1 | |"), 3, "follows what must be returned"),
+        (table("| t1 | `XRANGE x - +` → [1-1] 2-1 | |"), 3, "follows the expected reply"),
         (table("| t1 | → 1 | |"), 3, "an arrow without a command"),
         (table("| t1 | `XLEN x` |"), 3, "2 cells under 3 headings"),
         (table("| t1 | — Sync — | |"), 3, "takes two regions"),
@@ -182,11 +185,15 @@ def test_several_tables_are_one_scenario_and_others_are_prose() -> None:
         (table("| t1 | — Sync — | — Cut — |"), 3, "either Sync, Cut or Heal"),
         (table("| t1 | — Sync — effects mars=1 | — Sync — |"), 3, "no such region"),
         (table("| t1 | — Sync — quickly | — Sync — |"), 3, "may only stand"),
-        (table("| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |"), 3, "returns in the end"),
+        (
+            table("| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |"),
+            3,
+            "no expected reply in a later row",
+        ),
         (
             table("| t1 | `XREAD BLOCK 0 STREAMS x $` → (blocked) | |", "| t2 | `PING` | |"),
             4,
-            "while one is blocked",
+            "gets a command while",
         ),
         (table("| t1 | | |", heads="| Time | Region 1 | Mars |"), 1, "a column is"),
         (table("| t1 | | |", heads="| Time | Region 1 | Region 1 |"), 1, "different regions"),
@@ -218,10 +225,11 @@ def test_a_file_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("path", scenario_files([FILES]), ids=lambda path: path.stem)
 def test_every_file_is_read_and_expects_something(path: Path) -> None:
+    """Every scenario file has an expected reply, and cites a rule in the text above its table."""
     scenario = load(path)
     assert any(call.expected is not None for call in scenario.calls())
     assert "S" in path.read_text(encoding="utf-8").split("|")[0], (
-        "the prose cites the rule that the scenario shows"
+        "the text above the table does not cite the rule that the scenario shows"
     )
 
 
@@ -244,10 +252,12 @@ def test_blocked_commands_belong_to_a_client() -> None:
 
 
 def test_rows_with_a_time_in_ms_wait_for_nobody() -> None:
+    """A row with a time in ms sends its commands at that time, without waiting for replies."""
     scenario = parse(table("| 120 ms | `PING` | |", "| 2 s | | `PING` |", "| t3 | `PING` | |"))
-    assert [step.at_ms if isinstance(step, Until) else isinstance(step, Call) and step.at_once for step in scenario.steps] == [
-        120, True, 2000, True, False,
-    ]  # fmt: skip
+    assert [
+        step.at_ms if isinstance(step, Until) else isinstance(step, Call) and step.at_once
+        for step in scenario.steps
+    ] == [120, True, 2000, True, False]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The runner, on a cluster that answers from a script."""
+"""The scenario runner, on a fake cluster that replies from a script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from anabranch.sim.scenario.shape import Reply, shape
 
 
 class Scripted:
-    """Answers by (region, command line); a list of answers is given one by one. What is posted at once is answered by `later`."""
+    """A fake cluster.
+
+    `replies` holds, for each (region, command line), the replies to give one after the other. A
+    reply b"never" is not given. `vectors` holds the results of successive calls of `vectors`; after
+    them, and without them, all regions have equal vectors. `log` holds the calls, `found` the
+    findings of the judges.
+    """
 
     def __init__(
         self,
@@ -105,6 +111,7 @@ class Scripted:
 
 
 def scenario_of(*rows: str, regions: int = 2, above: str = "") -> Scenario:
+    """The scenario of these rows, for the first `regions` regions."""
     heads = "| Time |" + "".join(f" Region {region + 1} |" for region in range(regions))
     return parse(
         "\n".join([*above.splitlines(), heads, "|" + " --- |" * (regions + 1), *rows]), "f.md"
@@ -146,7 +153,7 @@ def test_a_written_id_binds_to_no_other_region_and_to_one_id_only() -> None:
     assert bindings.same("5-1", "700-1") and bindings.same("5-1", "700-1")
     assert not bindings.same("5-1", "700-1001") and not bindings.same("6-1", "700-1")
     assert bindings.same("6-1", "700-1001")
-    assert not bindings.same("7-1", "800-1"), "800-1 was generated nowhere"
+    assert not bindings.same("7-1", "800-1"), "no region generated 800-1"
 
 
 def test_a_failed_comparison_binds_nothing() -> None:
@@ -321,8 +328,15 @@ def test_a_row_with_a_time_waits_for_no_answer_and_binds_what_comes() -> None:
     rows = ["| 10 ms | 3: `XADD m * a 1` → 5-1 | |", "| 20 ms | | 4: `XDEL m 5-1` → 1 `XLEN m` |"]
     assert run_scenario(scenario_of(*rows), cluster) == []
     assert cluster.log == [
-        "prepare", "until 10", "1/3: XADD m * a 1", "until 20", "awaits", "2/4: XDEL m 700-1", "2/4: XLEN m", "judged False",
-    ]  # fmt: skip
+        "prepare",
+        "until 10",
+        "1/3: XADD m * a 1",
+        "until 20",
+        "awaits",
+        "2/4: XDEL m 700-1",
+        "2/4: XLEN m",
+        "judged False",
+    ]
 
 
 def test_what_never_comes_differs_only_where_something_is_expected() -> None:
@@ -356,11 +370,17 @@ def test_faults_are_handed_on_and_what_judges_find_differs() -> None:
     (mismatch,) = run_scenario(scenario_of(*rows, above=above), cluster)
     assert (
         str(mismatch)
-        == "f.md: the end, digests\n    expected nothing to be found\n    got      they differ"
+        == "f.md: the end, digests\n    expected no violation\n    got      they differ"
     )
     assert cluster.log == [
-        "prepare", "until 10", "kill (1,) 300 0", "one-way cut (2, 1) 1000 7", "open [(1, 2), (2, 1)]", "until 400", "judged True",
-    ]  # fmt: skip
+        "prepare",
+        "until 10",
+        "kill (1,) 300 0",
+        "one-way cut (2, 1) 1000 7",
+        "open [(1, 2), (2, 1)]",
+        "until 400",
+        "judged True",
+    ]
 
 
 def test_a_sync_row_leaves_open_links_as_they_are() -> None:

@@ -1,4 +1,4 @@
-"""The RESP2 client gives replies as they stand on the wire, as redis-server writes them."""
+"""The RESP2 client of the scenario runner, which returns replies as they are on the wire."""
 
 from __future__ import annotations
 

@@ -114,6 +114,10 @@ class StubRegion:
         self.clients.released(position)
         self.perform()
 
+    def commit_failed(self) -> None:
+        self.clients.commit_failed()
+        self.perform()
+
     def close_session(self, session_id: int) -> bool:
         closed = self.clients.close_session(session_id)
         self.perform()

@@ -21,7 +21,9 @@ def test_a_pipeline_is_answered_in_order_and_stepped_once(play: Play) -> None:
         client.send(b"NG\r\n")
         await client.expect(b"+PONG\r\n")
         assert region.steps == 2
-        assert region.server.net_input_bytes == 68 and region.server.net_output_bytes == 61
+        figures = region.clients.figures()
+        assert figures["total_net_input_bytes"] == 68
+        assert figures["total_net_output_bytes"] == 61
 
     play(story)
 
@@ -83,14 +85,14 @@ def test_replies_are_held_until_their_position_is_committed(play: Play) -> None:
         first.send(b"ECHO x\r\n")
         await until(lambda: region.engine.executed == 5)
         assert region.engine.sessions[0].output_bytes == 18
-        assert region.server.net_output_bytes == 7
+        assert region.clients.figures()["total_net_output_bytes"] == 7
         region.commit(1)
         await first.expect(b":1\r\n+PONG\r\n")
-        assert region.server.net_output_bytes == 18
+        assert region.clients.figures()["total_net_output_bytes"] == 18
         region.commit(2)
         await first.expect(b"$1\r\nx\r\n")
         await second.expect(b":2\r\n")
-        assert not region.server.held
+        assert region.clients.figures()["replies_awaiting_commit"] == 0
         await until(lambda: region.engine.sessions[0].output_bytes == 0)
 
     play(story)
@@ -117,7 +119,7 @@ def test_a_failed_commit_disconnects_those_who_wait(play: Play) -> None:
         await reader.expect(b"+PONG\r\n")
         writer.send(b"WRITE\r\nWRITE\r\n")
         await until(lambda: region.engine.last_position == 2)
-        region.server.commit_failed()
+        region.commit_failed()
         await writer.expect_end()
         region.commit(2)
         reader.send(b"PING\r\n")
@@ -158,7 +160,7 @@ def test_a_protocol_error_is_said_then_the_connection_closed(play: Play) -> None
         client.send(b"PING\r\n*1\r\n+4\r\nPING\r\n")
         await client.expect(b"+PONG\r\n-ERR Protocol error: expected '$', got '+'\r\n")
         await client.expect_end()
-        assert region.server.protocol_errors == 1 and len(region.engine.left) == 1
+        assert region.clients.figures()["protocol_errors"] == 1 and len(region.engine.left) == 1
 
     play(story)
 
@@ -185,6 +187,6 @@ def test_a_fault_of_ours_ends_one_connection_only(play: Play) -> None:
         await client.expect_end()
         other.send(b"PING\r\n")
         await other.expect(b"+PONG\r\n")
-        assert region.server.internal_errors == 1
+        assert region.clients.figures()["internal_errors"] == 1
 
     play(story)

@@ -100,5 +100,5 @@ def test_a_sweep_writes_the_story_of_each_kind_of_failure_once(
     ]
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
-    assert "left are 2 of " in text
+    assert "reduced to 2 of " in text
     assert "anabranch scenario run " in text

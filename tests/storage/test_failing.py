@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from anabranch.region import starting
+from anabranch.region import process, process_facts, starting
 from anabranch.region.database import Database
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.process import Region, RegionFailed, run
 from anabranch.region.storage.schema import Statement
+from anabranch.region.system_clock import SystemClock
 from tests.storage import dump
-from tests.storage.histories import config_of
+from tests.storage.histories import Cluster
+from tests.storage.region import config_of
 
 ALONE = {"us": 1}
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class FailingDatabase(Database):
@@ -67,8 +74,8 @@ async def connect(region: Region) -> Client:
 async def begin(database: FailingDatabase, directory: Path, **values: int | str) -> Region:
     named: dict[str, int | str] = {name.replace("_", "-"): value for name, value in values.items()}
     config = config_of("us", ALONE, {"crdt-start-patience-ms": 0, **named}, directory)
-    engine, checkpointer = await starting.start(config, database, 1000)
-    region = Region(config, engine, database, checkpointer)
+    driver = await starting.start(config, database, SystemClock())
+    region = Region(config, driver, database)
     await region.start()
     return region
 
@@ -83,9 +90,22 @@ async def database(tmp_path: Path) -> AsyncIterator[FailingDatabase]:
 async def state_on(directory: Path) -> dump.Plain:
     database = Database(directory)
     config = config_of("us", ALONE, {"crdt-start-patience-ms": 0}, directory)
-    engine, _ = await starting.start(config, database, 1000)
+    driver = await starting.start(config, database, SystemClock())
     await database.close()
-    return dump.of_keyspace(engine.keyspace)
+    return dump.of_keyspace(driver.engine.keyspace)
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not is_true():
+            await asyncio.sleep(0.01)
+
+
+async def all_committed(region: Region) -> None:
+    """Everything done so far is on the disk afterwards."""
+    region.driver.engine.want_commit()
+    region.stepped()
+    await until(region.driver.engine.is_all_in_commits)
 
 
 async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
@@ -101,9 +121,9 @@ async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
     assert database.failed and region.health()[0] == "failed"
     # Whoever would be told meanwhile what is not on disk is disconnected, too; and nothing more is written.
     assert await (await connect(region)).say("XLEN k") == b""
-    session = region.engine.connect("", "", region.now_ms())
-    refused = region.engine.execute(
-        session, [b"XADD", b"k", b"*", b"f", b"refused"], region.now_ms()
+    session = region.driver.engine.connect("", "", now_ms())
+    refused = region.driver.engine.execute(
+        session, [b"XADD", b"k", b"*", b"f", b"refused"], now_ms()
     )
     assert (
         isinstance(refused, ErrorReply)
@@ -111,14 +131,13 @@ async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
         and "the disk is full" in refused.message
     )
     database.fails = False
-    while region.engine.state.disk.error:
-        await asyncio.sleep(0.01)
+    await until(lambda: not region.driver.engine.state.disk.error)
     other = await connect(region)
     assert b"-" in await other.say("XADD k * f later")
     assert region.health()[0] == "serving"
-    assert region.database.last_position == region.engine.committed_position
-    await region._flush()
-    expected = dump.of_keyspace(region.engine.keyspace)
+    await all_committed(region)
+    expected = dump.of_keyspace(region.driver.engine.keyspace)
+    assert region.driver.log.tail.position == region.driver.engine.committed_position
     positions = [
         row
         for (row,) in await region.database._read("SELECT position FROM log ORDER BY position", ())
@@ -139,15 +158,13 @@ async def test_under_everysec_the_region_says_that_it_takes_no_writes(
     client = await connect(region)
     assert b"-" in await client.say("XADD k * f v")
     database.fails = True
-    region.engine.want_commit()  # as when a heartbeat is due
+    region.driver.engine.want_commit()  # as when a heartbeat is due
     region.stepped()
-    while not region.engine.state.disk.error:
-        await asyncio.sleep(0.01)
+    await until(lambda: bool(region.driver.engine.state.disk.error))
     assert (await client.say("XADD k * f refused")).startswith(b"-MISCONF")
     assert (await client.say("XLEN k")) == b":1"
     database.fails = False
-    while region.engine.state.disk.error:
-        await asyncio.sleep(0.01)
+    await until(lambda: not region.driver.engine.state.disk.error)
     assert b"-" in await client.say("XADD k * f later")
     await region.stop()
     assert len((await state_on(tmp_path))["keys"][b"k"]["logs"][1]) == 2
@@ -178,9 +195,8 @@ async def test_what_was_acknowledged_under_always_is_there(
             await asyncio.sleep(0.2)
     assert database.failed and acknowledged
     database.chance = 0.0
-    while region.engine.state.disk.error:
-        await asyncio.sleep(0.01)
-    expected = dump.of_keyspace(region.engine.keyspace)
+    await until(lambda: not region.driver.engine.state.disk.error)
+    expected = dump.of_keyspace(region.driver.engine.keyspace)
     await region.stop()
     found = await state_on(tmp_path)
     assert found == expected
@@ -201,74 +217,55 @@ async def test_a_disk_that_is_really_full(database: FailingDatabase, tmp_path: P
     answers = [b"-"]
     while answers[-1]:
         answers.append(await client.say("XADD k * f " + "x" * 3000))
-    assert "full" in region.engine.state.disk.error
+    assert "full" in region.driver.engine.state.disk.error
     await writer.execute_fetchall("PRAGMA max_page_count=1000000")
-    while region.engine.state.disk.error:
-        await asyncio.sleep(0.01)
-    expected = dump.of_keyspace(region.engine.keyspace)
+    await until(lambda: not region.driver.engine.state.disk.error)
+    expected = dump.of_keyspace(region.driver.engine.keyspace)
     await region.stop()
     assert await state_on(tmp_path) == expected
 
 
-async def test_a_region_that_is_never_idle_is_checkpointed(
-    database: FailingDatabase, tmp_path: Path
-) -> None:
-    """A checkpoint waited until everything was on disk, instead of what it had captured. In a region that was written to all the time that
-    never came true: no checkpoint ended, the log grew without bound, and a start replayed all of it.
+def test_a_region_that_is_never_idle_is_checkpointed() -> None:
+    """A checkpoint waited until everything was on disk, instead of until what it had captured was.
+
+    In a region that was written to all the time this never came true: no checkpoint ended, the log
+    grew without bound, and a start replayed all of it.
     """
-    region = await begin(
-        database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=3600000
-    )
-    session = region.engine.connect("", "", region.now_ms())
-    commits = 0
-    busy = True
-
-    def write(position: int) -> None:
-        nonlocal commits
-        commits += 1
-        if busy:
-            region.engine.execute(
-                session, [b"XADD", b"k", b"MAXLEN", b"10", b"*", b"f", b"v"], region.now_ms()
-            )
-            region.stepped()
-
-    region.on_committed.append(write)
-    write(0)
-    checkpoint = asyncio.get_running_loop().create_task(region._checkpoint())
-    while not checkpoint.done() and commits < 500:
-        await asyncio.sleep(0)
-    ended = checkpoint.done()
-    busy = False
-    await checkpoint
-    await region.stop()
-    assert ended, f"not over after {commits} commits"
+    region = Cluster(1, regions=1, looks=0.0, values={"appendfsync": "always"}).regions[0]
+    for number in range(5):
+        region.say("XADD", b"k%d" % number, "*", "f", "v")
+    region.begin_checkpoint()
+    writes = 0
+    while region.is_checkpointing() and writes < 500:
+        region.say("XADD", "k", "MAXLEN", "10", "*", "f", "v")
+        region.step()
+        region.say("XADD", "k", "MAXLEN", "10", "*", "f", "v")
+        region.write()
+        writes += 1
+    assert writes < 500
+    assert region.engine.state.disk.checkpoint_position > 0
 
 
-async def test_a_checkpoint_of_nothing_but_flushall_waits_for_it(
-    database: FailingDatabase, tmp_path: Path
-) -> None:
-    """FLUSHALL over no keys leaves no key to capture, so a checkpoint had nothing to wait for: it wrote the region's state, vector and all,
-    before the commit of the FLUSHALL. A stop between the two, and the start held a vector that counted an effect which nobody had: its
-    counter, and its position in the log, were used twice.
+def test_a_checkpoint_of_nothing_but_flushall_waits_for_it() -> None:
+    """FLUSHALL over no keys leaves no key to capture, so a checkpoint waited for nothing.
+
+    It wrote the region's state, vector and all, before the commit of the FLUSHALL. After a stop
+    between the two the start held a vector that counted an effect which no region had: its counter,
+    and its position in the log, were used twice.
     """
-    region = await begin(database, tmp_path, appendfsync="no", crdt_checkpoint_interval_ms=3600000)
-    session = region.engine.connect("", "", region.now_ms())
-    await region._flush()
-    region.engine.execute(session, [b"FLUSHALL"], region.now_ms())
+    region = Cluster(1, regions=1, values={"appendfsync": "no"}).regions[0]
+    region.commit_all()
+    region.say("FLUSHALL")
     assert region.engine.keyspace.is_dirty and not region.engine.keyspace.dirty
-    held = region._writing
-    await held.acquire()  # the disk is slow
-    checkpoint = asyncio.get_running_loop().create_task(region._checkpoint())
-    for _ in range(20):
-        await asyncio.sleep(0)
-    waiters = len(getattr(held, "_waiters", None) or ())
-    held.release()
-    await checkpoint
-    assert waiters == 1  # the commit alone
-    assert region.engine.committed_position >= region.engine.state.disk.checkpoint_position > 0
-    await region.stop()
-    found = await state_on(tmp_path)
-    assert found["vector"] == {1: 1} and found["flush_tombstone"] == {1: 1}
+    region.begin_checkpoint()
+    region.step()
+    assert region.transaction is not None and region.transaction.commit is not None
+    region.write()
+    region.checkpoint()
+    disk = region.engine.state.disk
+    assert region.engine.committed_position >= disk.checkpoint_position > 0
+    region.crash()
+    assert region.expected["vector"] == {1: 1} and region.expected["flush_tombstone"] == {1: 1}
 
 
 async def test_a_stop_while_the_disk_fails(database: FailingDatabase, tmp_path: Path) -> None:
@@ -302,7 +299,7 @@ async def test_an_error_of_its_own_ends_the_region(
     assert b"-" in await client.say("XADD k * f v")
     database.breaks = True
     writing = asyncio.create_task(client.say("XADD k * f unanswered"))
-    await asyncio.wait_for(region.stopped.wait(), 10)
+    await asyncio.wait_for(region.stop_wanted.wait(), 10)
     assert isinstance(region.failure, TypeError)
     await asyncio.wait_for(region.stop(), 10)
     assert await writing == b""
@@ -312,10 +309,18 @@ async def test_an_error_of_its_own_ends_the_region(
 async def test_a_region_whose_time_stands_still_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refreshing(region: Region) -> None:
-        raise ZeroDivisionError("an hour of no minutes")
+    """The tick failed once and was not planned again: no deadline, no gossip, no checkpoint came."""
+    facts = process_facts.changing
 
-    monkeypatch.setattr(Region, "_refreshing", refreshing)
+    def changing() -> dict[str, str]:
+        calls.append(None)
+        if len(calls) > 1:
+            raise ZeroDivisionError("an hour of no minutes")
+        return facts()
+
+    calls: list[None] = []
+    monkeypatch.setattr(process_facts, "changing", changing)
+    monkeypatch.setattr(process, "_FACTS_S", 0.01)
     config = config_of("us", ALONE, {"crdt-start-patience-ms": 0}, tmp_path)
     thresholds = gc.get_threshold()
     try:

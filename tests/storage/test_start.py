@@ -20,7 +20,8 @@ from anabranch.region.storage.schema import SCHEMA_VERSION
 from anabranch.sim.world.vfs import run
 from tests.storage import dump
 from tests.storage.direct import DirectDatabase, copy_of
-from tests.storage.histories import Cluster, Found, Region, config_of
+from tests.storage.histories import Cluster
+from tests.storage.region import Clock, Found, Region, config_of
 
 ALONE = {"us": 1}
 PAIR = {"us": 1, "eu": 2}
@@ -36,11 +37,9 @@ def used_region() -> Region:
     us.say("XGROUP", "CREATE", "k1", "g", "0")
     us.say("XREADGROUP", "GROUP", "g", "anna", "COUNT", 2, "STREAMS", "k1", ">")
     us.commit_all()
-    us.step_checkpoint()
-    while us.checkpoint is not None:
-        us.step_checkpoint()
+    us.checkpoint()
     eu.commit_all()
-    us.engine.join(list(eu.engine.snapshot_cut().chunks(100)), 2, cluster.now_ms)
+    us.engine.join(list(eu.engine.snapshot_cut().chunks(100)), 2, cluster.clock.wall_ms)
     us.say("XREADGROUP", "GROUP", "g", "anna", "COUNT", 2, "STREAMS", "k1", ">")
     us.say("XADD", "k3", "*", "f", "v")
     us.commit_all()
@@ -97,9 +96,7 @@ def test_a_checkpoint_of_the_release_before_is_read() -> None:
     for iid in "ab":
         region.say("XADD", "k1", "IDMP", "p", iid, "*", "f", "v")
     region.commit_all()
-    region.step_checkpoint()
-    while region.checkpoint is not None:
-        region.step_checkpoint()
+    region.checkpoint()
     whole = start(region, copy_of(region.disk))
     (number,) = region.disk.execute(
         "SELECT number FROM key_state WHERE key = ?", (b"k1",)
@@ -143,9 +140,12 @@ def test_a_checkpoint_of_the_release_before_is_read() -> None:
         ("UPDATE meta SET value = 'x' WHERE name = 'life'", "life in the database is damaged"),
         (
             "UPDATE meta SET value = x'ff' WHERE name = 'cluster'",
-            "what the database says of its region is damaged",
+            "the identity of the region in the database is damaged",
         ),
-        ("DELETE FROM meta WHERE name = 'name'", "what the database says of its region is damaged"),
+        (
+            "DELETE FROM meta WHERE name = 'name'",
+            "the identity of the region in the database is damaged",
+        ),
         ("DELETE FROM meta WHERE name = 'members'", "the members on disk are damaged"),
         ("UPDATE meta SET value = 'us' WHERE name = 'members'", "the members on disk are damaged"),
         (
@@ -185,7 +185,7 @@ def test_what_is_wrong_is_said(statement: str, text: str) -> None:
 async def _start_on(directory: Path) -> Any:
     database = Database(directory)
     try:
-        return await starting.start(config_of("us", ALONE, {}, directory), database, 1000)
+        return await starting.start(config_of("us", ALONE, {}, directory), database, Clock(1000))
     finally:
         await database.close()
 
@@ -204,17 +204,19 @@ async def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 async def test_pages_of_the_file_are_damaged(tmp_path: Path) -> None:
     database = Database(tmp_path)
-    engine, _ = await starting.start(
-        config_of("us", ALONE, {"crdt-start-patience-ms": 0}, tmp_path), database, 1000
+    driver = await starting.start(
+        config_of("us", ALONE, {"crdt-start-patience-ms": 0}, tmp_path), database, Clock(1000)
     )
+    engine = driver.engine
     engine.tick(1000)
     session = engine.connect("", "", 1000)
     for number in range(200):
         engine.execute(session, [b"XADD", b"k", b"*", b"f", b"x" * 300], 1000 + number)
-        commit = engine.take_commit(1000)
-        assert commit is not None
-        await database.commit(commit)
-        engine.committed(1000)
+        engine.want_commit()
+        transaction = driver.step().transaction
+        assert transaction is not None and transaction.commit is not None
+        await database.write(transaction.statements)
+        driver.written(transaction)
     await database.close()
     path = tmp_path / "region.sqlite"
     data = bytearray(path.read_bytes())
@@ -243,11 +245,12 @@ def life_on(disk: sqlite3.Connection) -> tuple[int, int]:
     return int(facts["life"]), int(facts["recovery"])
 
 
-def commit(found: Found, now_ms: int) -> None:
-    made = found.engine.take_commit(now_ms)
-    if made is not None:
-        run(found.database.commit(made))
-        found.engine.committed(now_ms)
+def commit(found: Found) -> None:
+    found.engine.want_commit()
+    transaction = found.driver.step().transaction
+    if transaction is not None:
+        run(found.database.write(transaction.statements))
+        found.driver.written(transaction)
 
 
 def test_every_life_is_higher_than_the_ones_before_and_on_disk_before_it_is_spoken() -> None:
@@ -267,7 +270,7 @@ def test_a_start_that_cannot_write_its_life_is_none() -> None:
     disk.execute("PRAGMA query_only=ON")
     database = DirectDatabase(disk)
     with pytest.raises(StorageError, match="readonly"):
-        run(starting.start(config_of("us", ALONE, {}), database, 1000))
+        run(starting.start(config_of("us", ALONE, {}), database, Clock(1000)))
 
 
 def test_a_higher_life_that_is_heard_of_is_outdone_for_good() -> None:
@@ -275,7 +278,7 @@ def test_a_higher_life_that_is_heard_of_is_outdone_for_good() -> None:
     found = fresh(PAIR, disk, 1000)
     found.engine.hear(Gossip([Heard(1, 90000, True, {}, 1)], [], []), 1000)
     assert found.engine.life > 90000
-    commit(found, 1000)
+    commit(found)
     assert fresh(PAIR, disk, 1000).engine.life > 90000 + 1
 
 
@@ -285,9 +288,9 @@ def test_a_recovery_lasts_over_starts() -> None:
     us = cluster.regions[0]
     found = fresh(PAIR, us.disk, 1000)
     assert found.engine.state.lifecycle.state == STARTING
-    found.engine.peer_holds(2, 1, {1: 7}, 1000)
+    found.engine.peer_holds(2, {1: 7}, 1000)
     assert found.engine.state.lifecycle.state == RECOVERY
-    commit(found, 1000)
+    commit(found)
     again = fresh(PAIR, us.disk, 1000)
     assert again.engine.state.lifecycle.state == RECOVERY
     assert (

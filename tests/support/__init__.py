@@ -1,1 +1,10 @@
-"""What tests share: engines, free ports, a redis-server to compare with, a live cluster of region processes."""
+"""Helpers that the tests share.
+
+Reading order:
+
+- `ports`: free ports on the loopback address.
+- `processes`: stopping processes, and waiting for conditions.
+- `engines`: engines without a process.
+- `cluster`: a live cluster of region processes.
+- `fixtures`: the pytest fixtures on top of these, and a redis-server to compare with.
+"""

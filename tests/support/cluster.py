@@ -1,4 +1,7 @@
-"""A live cluster: `anabranch serve` processes, one a region, on free loopback ports and in a directory of the test."""
+"""A live cluster: one `anabranch serve` process for each region.
+
+The processes listen on free loopback ports and keep their data in a directory of the test.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,11 @@ START_PATIENCE_S = 30.0
 
 
 class LiveRegion:
-    """One region process. `settings` are extra flags by name, such as ``{"appendfsync": "always"}``."""
+    """One region process.
+
+    `ports` are those for clients (RESP), for peers (sync) and for HTTP. `settings` are extra flags
+    by name, such as ``{"appendfsync": "always"}``.
+    """
 
     def __init__(
         self,
@@ -37,7 +44,7 @@ class LiveRegion:
 
     @property
     def address(self) -> str:
-        """Where clients connect, HOST:PORT."""
+        """The address for clients, as HOST:PORT."""
         return f"127.0.0.1:{self.resp_port}"
 
     def client(self, **options: Any) -> redis.Redis:
@@ -52,7 +59,7 @@ class LiveRegion:
         return self.process.pid
 
     def log_tail(self, lines: int = 40) -> str:
-        """The end of what the region printed."""
+        """The last `lines` lines of the region's output; empty if there is none."""
         return (
             "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
             if self.log.exists()
@@ -61,7 +68,7 @@ class LiveRegion:
 
 
 class LiveCluster:
-    """Regions that dial each other; ended by `close`, which the fixture calls."""
+    """Regions that dial each other. The fixture calls `close`, which stops them."""
 
     def __init__(
         self,
@@ -135,7 +142,7 @@ class LiveCluster:
         return region
 
     def start_all(self) -> None:
-        """Starts every region; returns once all answer and all links are up."""
+        """Starts every region, and waits until all answer PING and all links are up."""
         for name in self.regions:
             self.start(name, wait=False)
         for name in self.regions:
@@ -181,7 +188,7 @@ class LiveCluster:
             return {peer.name: peer.link for peer in client.peers()}
 
     def sync(self, timeout_ms: int = 20_000) -> None:
-        """Ships what is there from each running region, and waits until their vectors are equal."""
+        """Runs a sync round in each running region, and waits until their vectors are equal."""
         running = [
             name
             for name, region in self.regions.items()
@@ -199,7 +206,7 @@ class LiveCluster:
         eventually(equal, timeout_ms / 1000, "vectors being equal")
 
     def vector(self, name: str) -> dict[int, int]:
-        """region_id → counter that a region has on its disk."""
+        """The vector that a region has on its disk, as region_id → counter."""
         with self.client(name) as client:
             flat: Any = client.execute_command("CRDT.VECTOR")
             return {int(flat[n]): int(flat[n + 1]) for n in range(0, len(flat), 2)}
@@ -210,35 +217,35 @@ class LiveCluster:
             return str(client.execute_command("CRDT.DIGEST", *key))
 
     def link(self, name: str, peer: str, action: str, *arguments: object) -> None:
-        """CRDT.LINK in one region: what it receives from `peer`."""
+        """Sends CRDT.LINK to region `name`; it controls the link that receives from `peer`."""
         with self.client(name) as client:
             client.execute_command("CRDT.LINK", peer, action, *arguments)
 
     def cut(self, one: str, other: str) -> None:
-        """Cuts both directions between two regions."""
+        """Cuts the links between two regions, in both directions."""
         self.link(one, other, "DOWN")
         self.link(other, one, "DOWN")
 
     def heal(self, one: str, other: str) -> None:
-        """Heals both directions."""
+        """Heals the links between two regions, in both directions."""
         self.link(one, other, "UP")
         self.link(other, one, "UP")
 
     def kill(self, name: str) -> None:
-        """SIGKILL, as a crash."""
+        """Kills a region with SIGKILL, to simulate a crash."""
         process = self.regions[name].process
         assert process is not None
         process.send_signal(signal.SIGKILL)
         process.wait(10)
 
     def stop(self, name: str) -> None:
-        """SIGTERM, and waits for the clean end."""
+        """Stops a region with SIGTERM, and waits until it has shut down."""
         process = self.regions[name].process
         if process is not None:
             stop(process, 20.0)
 
     def close(self) -> None:
-        """Ends every region that this cluster started, all at once."""
+        """Stops every region that this cluster started, all in parallel."""
         for region in self.regions.values():
             if region.process is not None and region.process.poll() is None:
                 region.process.terminate()
@@ -247,7 +254,11 @@ class LiveCluster:
 
 
 def child_env() -> dict[str, str]:
-    """The environment of region processes: no setting leaks in, the source tree stays behind what is installed."""
+    """The environment of region processes.
+
+    ANABRANCH_ variables are removed, so that no setting of the caller reaches the region, except
+    ANABRANCH_PURE. An installed anabranch takes precedence over the source tree.
+    """
     env = build.environment()
     return {
         name: value

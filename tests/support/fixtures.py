@@ -1,4 +1,4 @@
-"""Fixtures that every test may ask for."""
+"""Fixtures available to every test."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def redis_server_binary() -> str:
-    """Path of redis-server; its absence is named, never silent."""
+    """Path of redis-server. If it is not installed, the test fails with a message; never skips."""
     path = shutil.which("redis-server")
     if path is None:
         pytest.fail(
-            "redis-server is not installed, and this test compares with it: install the package redis-server"
+            "this test compares with redis-server, which is not installed: "
+            "install the package redis-server"
         )
     return path
 
@@ -62,7 +63,7 @@ def _oracle_port(
 
 @pytest.fixture
 def oracle(_oracle_port: int) -> Iterator[redis.Redis]:
-    """A client of a real redis-server, emptied before each test (bytes in replies)."""
+    """A client of a real redis-server, which is emptied before each test. Replies are bytes."""
     with redis.Redis(port=_oracle_port) as client:
         client.flushall()
         yield client
@@ -70,7 +71,10 @@ def oracle(_oracle_port: int) -> Iterator[redis.Redis]:
 
 @pytest.fixture
 def new_cluster(tmp_path: Path) -> Iterator[Callable[..., LiveCluster]]:
-    """Makes clusters that the test starts itself: ``new_cluster(["us", "eu"], {"appendfsync": "always"})``."""
+    """Makes clusters, which the test starts itself.
+
+    Example: ``new_cluster(["us", "eu"], {"appendfsync": "always"})``.
+    """
     made: list[LiveCluster] = []
 
     def make(
@@ -94,7 +98,7 @@ def new_cluster(tmp_path: Path) -> Iterator[Callable[..., LiveCluster]]:
 
 @pytest.fixture
 def cluster(new_cluster: Callable[..., LiveCluster]) -> LiveCluster:
-    """Three regions us, eu, ap, started, all links up."""
+    """A running cluster of the regions us, eu and ap, with all links up."""
     one = new_cluster()
     one.start_all()
     return one

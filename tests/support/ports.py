@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import socket
 
-# Below the range from which the system picks ports of outgoing connections, or one of those might take the port first.
+# This range lies below the one from which the system picks ports for outgoing connections.
+# Otherwise an outgoing connection might take a port between the check and its use.
 _LOWEST, _HIGHEST = 10_000, 32_000
 
 
 def is_free(port: int) -> bool:
-    """Whether the port can be listened on now."""
+    """Whether a process can listen on the port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -21,7 +22,7 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` different TCP ports that nobody listens on now."""
+    """`count` different TCP ports on which no process listens now."""
     found: set[int] = set()
     while len(found) < count:
         port = random.randrange(_LOWEST, _HIGHEST)

@@ -1,4 +1,4 @@
-"""Processes that tests start, and end by their own id."""
+"""Stopping the processes that tests start, and waiting for conditions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def stop(process: subprocess.Popen[bytes], patience_s: float = 10.0) -> None:
-    """Ends one process that a test started: asks first, then insists."""
+    """Ends a process that a test started: SIGTERM, then SIGKILL after `patience_s` seconds."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -24,7 +24,11 @@ def eventually(
     what: str = "the condition",
     pause_s: float = 0.02,
 ) -> None:
-    """Waits until `condition` holds; AssertionError names `what` did not come true, and the last error, if there was one."""
+    """Waits until `condition()` is true, at most `patience_s` seconds.
+
+    Exceptions of `condition` count as false. Raises AssertionError after the time limit; its text
+    names `what` and the exception of the last attempt, if there was one.
+    """
     deadline = time.monotonic() + patience_s
     error: Exception | None = None
     while time.monotonic() < deadline:
@@ -36,5 +40,5 @@ def eventually(
             error = caught
         time.sleep(pause_s)
     raise AssertionError(
-        f"{what} did not come true within {patience_s} s" + (f": {error!r}" if error else "")
+        f"timed out after {patience_s} s: {what}" + (f": {error!r}" if error else "")
     )

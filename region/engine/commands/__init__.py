@@ -1,6 +1,27 @@
-"""The commands, by what they are about; each file ends with its rows of the table.
+"""The commands of a region, one file per subject. Each file ends with its command table rows.
 
-`adding` (XADD, XDEL, XSETID), `trimming` (XTRIM), `xcfgset`, `reading` (XRANGE, XREAD …), `groups` (XGROUP), `group_reading` (XREADGROUP),
-`pending` (XACK, XPENDING, XCLAIM, XAUTOCLAIM), `stream_info` (XINFO), `keys`, `expiry`, `transactions`, `replication` (CRDT.…),
-`connection`, `client`, `configuration` (CONFIG), `introspection` (COMMAND), `operating`; `arguments` reads what they have in common.
+A handler takes the engine's state, the session and the arguments, and returns a reply value.
+It raises `CommandError` for a client's mistake. `registry` collects the rows of all files.
+
+Reading order:
+
+- `arguments`: parses arguments and builds replies and errors that several commands share.
+- `trimming`: XTRIM, and the trim options that XADD shares with it.
+- `adding`: XADD, XDEL and XSETID.
+- `xcfgset`: XCFGSET and XIDMP, the configuration of idempotent adds.
+- `reading`: XLEN, XRANGE, XREVRANGE and XREAD.
+- `groups`: XGROUP.
+- `group_reading`: XREADGROUP.
+- `pending`: XACK, XPENDING, XCLAIM and XAUTOCLAIM.
+- `stream_info`: XINFO.
+- `keys`: commands on whole keys, such as DEL, RENAME, SCAN and FLUSHALL.
+- `expiry`: EXPIRE and its relatives.
+- `transactions`: MULTI, EXEC, DISCARD, WATCH and UNWATCH.
+- `replication`: the CRDT.… commands and WAIT.
+- `connection`: PING, HELLO, AUTH and the other commands about the connection itself.
+- `client`: CLIENT.
+- `configuration`: CONFIG.
+- `introspection`: COMMAND.
+- `info`: the text of INFO.
+- `operating`: INFO, TIME, DEBUG and SHUTDOWN.
 """

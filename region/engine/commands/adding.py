@@ -1,4 +1,4 @@
-"""XADD, XDEL, XSETID (S4, S5.1, S9)."""
+"""XADD, XDEL and XSETID (S3.2, S4, S5.1, S9)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from anabranch.region.engine.table import Command
 
 
 class AddRequest:
-    """What an XADD says before its fields."""
+    """The options and the ID of an XADD. `fields_at` is the index of the first field in argv."""
 
     def __init__(self) -> None:
         self.creates_key = True
@@ -44,11 +44,11 @@ class AddRequest:
         self.fields_at = 3
 
 
-# -- parsing ---------------------------------------------------------------------------------------------------------
+# -- parsing
 
 
 def _parse_idempotency(argv: list[bytes], index: int, option: bytes, request: AddRequest) -> int:
-    """Reads IDMP pid iid or IDMPAUTO pid; the index after it."""
+    """Reads IDMP pid iid or IDMPAUTO pid at `index`; returns the index after them."""
     if request.is_idmp:
         raise CommandError("ERR syntax error, IDMP/IDMPAUTO specified multiple times")
     request.is_idmp = True
@@ -71,7 +71,7 @@ def _parse_idempotency(argv: list[bytes], index: int, option: bytes, request: Ad
 
 
 def _parse_add(argv: list[bytes], default_limit: int) -> AddRequest:
-    """XADD's options and ID."""
+    """Parses the options and the ID of an XADD, and checks the number of fields."""
     request = AddRequest()
     index = 2
     while index < len(argv):
@@ -104,11 +104,14 @@ def _parse_add(argv: list[bytes], default_limit: int) -> AddRequest:
     return request
 
 
-# -- XADD ------------------------------------------------------------------------------------------------------------
+# -- XADD
 
 
 def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XADD: picks an ID (S4), issues an add, and trims."""
+    """XADD: chooses an ID (S4), issues an add, and trims.
+
+    Returns the ID, or null if the key does not exist and NOMKSTREAM is given.
+    """
     if argv[2] == b"*" and len(argv) % 2 == 1:
         request = None
         fields_at = 3
@@ -159,7 +162,11 @@ def _add_idempotent(
     stream: Optional[Stream],
     argv: list[bytes],
 ) -> Reply:
-    """XADD … IDMP | IDMPAUTO (S9): a repeated pair answers with the first entry's ID and changes nothing."""
+    """XADD … IDMP | IDMPAUTO (S9).
+
+    If the pair still answers retries here (S9.1), the reply is the first entry's ID, and nothing
+    changes.
+    """
     fields = argv[request.fields_at :]
     iid = automatic_iid(fields) if request.is_idmp_auto else request.iid
     duration_s = configuration(state, stream)[0]
@@ -197,11 +204,11 @@ def _add_idempotent(
     return ids.format_id(new_id)
 
 
-# -- XDEL, XSETID ----------------------------------------------------------------------------------------------------
+# -- XDEL and XSETID
 
 
 def xdel(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XDEL: the dots of all entries that bear an ID (S5.1); counts entries."""
+    """XDEL: removes every entry that has one of the IDs (S5.1); returns the number of entries."""
     stream = state.existing(argv[1])
     if stream is None:
         return 0
@@ -216,7 +223,10 @@ def xdel(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def xsetid(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XSETID: fails below the current last ID (S3.2). ENTRIESADDED and MAXDELETEDID set local statistics."""
+    """XSETID key last-id: raises the last ID; an ID below the current last ID is refused (S3.2).
+
+    ENTRIESADDED and MAXDELETEDID set local statistics (S3.4).
+    """
     new_id = entry_id(argv[2])
     entries_added = -1
     max_deleted = -1
@@ -233,7 +243,8 @@ def xsetid(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             max_deleted = entry_id(argv[index + 1])
             if new_id < max_deleted:
                 raise CommandError(
-                    "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"
+                    "ERR The ID specified in XSETID is smaller than "
+                    "the provided max_deleted_entry_id"
                 )
         else:
             raise CommandError(SYNTAX_ERROR)
@@ -270,8 +281,8 @@ COMMANDS: Final = [
         keys=(1, 1, 1),
         reply="bulk string",
         since="5.0.0",
-        syntax="key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMP pid iid | IDMPAUTO pid] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] "
-        "* | id field value [field value ...]",
+        syntax="key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMP pid iid | IDMPAUTO pid] "
+        "[MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id field value [field value ...]",
     ),
     Command(
         "xdel",

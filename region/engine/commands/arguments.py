@@ -1,4 +1,7 @@
-"""Reading arguments, with Redis's own error texts."""
+"""Parses arguments, and builds the replies and errors that several commands share.
+
+The error texts are those of Redis.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ INT64_MIN: Final = -(1 << 63)
 
 
 def integer(text: bytes, error: str = NOT_AN_INTEGER) -> int:
-    """A signed 64-bit integer as Redis reads one: no spaces, no plus, no leading zeros."""
+    """Parses a signed 64-bit integer as Redis does: no spaces, no plus sign, no leading zeros.
+
+    Raises `CommandError` with the text `error`.
+    """
     digits = text[1:] if text[:1] == b"-" else text
     if not digits.isdigit() or len(digits) > 19 or (digits[0] == 48 and len(text) > 1):
         raise CommandError(error)
@@ -27,7 +33,7 @@ def integer(text: bytes, error: str = NOT_AN_INTEGER) -> int:
 
 
 def timeout_ms(text: bytes) -> int:
-    """A time-out in ms; 0: none."""
+    """Parses a time-out in ms, where 0 means no time-out. Raises `CommandError`."""
     value = integer(text, "ERR timeout is not an integer or out of range")
     if value < 0:
         raise CommandError("ERR timeout is negative")
@@ -35,7 +41,7 @@ def timeout_ms(text: bytes) -> int:
 
 
 def entry_id(text: bytes, missing_seq: int = 0) -> int:
-    """An entry ID, complete or with its seq missing."""
+    """Parses an entry ID; `missing_seq` is the seq of an ID without one. Raises `CommandError`."""
     try:
         return ids.parse(text, missing_seq)
     except ids.IdError as error:
@@ -43,7 +49,10 @@ def entry_id(text: bytes, missing_seq: int = 0) -> int:
 
 
 def range_start(text: bytes) -> int:
-    """A range's lower bound: `-`, an ID, or `(` and an ID."""
+    """Parses the lower bound of a range: `-`, an ID, or `(` and an ID.
+
+    Returns the lowest ID in the range. Raises `CommandError`.
+    """
     try:
         if text[:1] == b"(":
             value = ids.parse(text[1:], 0)
@@ -56,7 +65,10 @@ def range_start(text: bytes) -> int:
 
 
 def range_end(text: bytes) -> int:
-    """A range's upper bound: `+`, an ID, or `(` and an ID; -1 where nothing can be below."""
+    """Parses the upper bound of a range: `+`, an ID, or `(` and an ID.
+
+    Returns the highest ID in the range. Raises `CommandError`.
+    """
     try:
         if text[:1] == b"(":
             value = ids.parse(text[1:], ids.MAX_HALF)
@@ -69,41 +81,44 @@ def range_end(text: bytes) -> int:
 
 
 def entry_reply(entry: Entry) -> Reply:
-    """[ID, [field, value, …]]"""
+    """An entry as a reply: [ID, [field, value, …]]."""
     fields: list[Reply] = list(entry.fields)
     return [ids.format_id(entry.entry_id), fields]
 
 
 def wrong_arity(name: str) -> ErrorReply:
+    """Redis's reply to a wrong number of arguments; `name` is in lower case."""
     return ErrorReply(f"ERR wrong number of arguments for '{name}' command")
 
 
 def wrong_arity_error(name: str) -> CommandError:
+    """The error of `wrong_arity` as an exception to raise."""
     return CommandError(wrong_arity(name).message)
 
 
 def no_group(key: bytes, group: bytes, where: str = "") -> CommandError:
-    """NOGROUP as Redis says it; `where` is appended."""
+    """Redis's NOGROUP error; `where` is appended to its text."""
     return CommandError(
         f"NOGROUP No such key '{shown(key)}' or consumer group '{shown(group)}'{where}"
     )
 
 
 def shown(data: bytes) -> str:
-    """Bytes of a client in an error text."""
+    """Bytes from a client as text for an error message; invalid UTF-8 is replaced."""
     return data.decode("utf-8", "replace")
 
 
 def option_error(argv: list[bytes]) -> CommandError:
-    """What Redis says of wrong options of a subcommand."""
+    """Redis's error for wrong options of the subcommand `argv[1]` of the container `argv[0]`."""
     container = shown(argv[0]).upper()
     return CommandError(
-        f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try {container} HELP."
+        f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. "
+        f"Try {container} HELP."
     )
 
 
 def help_reply(container: str, lines: list[str]) -> Reply:
-    """The reply of a container's HELP."""
+    """The reply to the HELP subcommand of `container`; `lines` describe the other subcommands."""
     texts = [
         f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         *lines,

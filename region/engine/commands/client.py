@@ -1,4 +1,4 @@
-"""CLIENT: who is connected, and what to do about them."""
+"""CLIENT: lists, names, unblocks and closes client connections, and sets their modes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
-# Types of Redis's clients; all of ours are normal.
+# Redis's types of clients. All clients of a region are normal.
 _TYPES: Final = frozenset({b"NORMAL", b"MASTER", b"REPLICA", b"SLAVE", b"PUBSUB"})
 _UNBLOCKED: Final = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
 
 
-# -- showing ---------------------------------------------------------------------------------------------------------
+# -- showing
 
 
 def describe(state: EngineState, session: Session) -> str:
-    """A session as a line of CLIENT LIST. What Redis knows and this region does not (file descriptor, memory) is -1 or 0."""
+    """A session as a line of CLIENT LIST.
+
+    Fields that only Redis can fill (file descriptor, memory) are -1 or 0.
+    """
     flags = (
         ("b" if session.waiting else "")
         + ("x" if session.transaction.queued is not None else "")
@@ -71,17 +74,17 @@ def describe(state: EngineState, session: Session) -> str:
 
 
 def id_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT ID."""
+    """CLIENT ID: the number of this connection."""
     return session.session_id
 
 
 def info(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT INFO."""
+    """CLIENT INFO: the line of CLIENT LIST about this connection."""
     return VerbatimText(f"{describe(state, session)}\n".encode("latin-1"))
 
 
 def list_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT LIST [TYPE type] [ID id …]."""
+    """CLIENT LIST [TYPE type] [ID id …]: the connections, one per line."""
     sessions = list(state.sessions.values())
     if len(argv) == 4 and argv[2].upper() == b"TYPE":
         if _client_type(argv[3]) != b"NORMAL":
@@ -101,22 +104,22 @@ def _client_type(text: bytes) -> bytes:
     return name
 
 
-# -- naming ----------------------------------------------------------------------------------------------------------
+# -- naming
 
 
 def setname(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT SETNAME name; an empty one takes the name away."""
+    """CLIENT SETNAME name: names this connection; an empty name removes the name."""
     session.name = check_name(argv[2], "Client names")
     return OK
 
 
 def getname(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT GETNAME."""
+    """CLIENT GETNAME: the name of this connection, or null if it has none."""
     return session.name or None
 
 
 def setinfo(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT SETINFO LIB-NAME name | LIB-VER version."""
+    """CLIENT SETINFO LIB-NAME name | LIB-VER version: stores facts about the client's library."""
     option = argv[2].upper()
     if option == b"LIB-NAME":
         session.library_name = check_name(argv[3], "lib-name")
@@ -127,11 +130,11 @@ def setinfo(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     return OK
 
 
-# -- killing and unblocking ------------------------------------------------------------------------------------------
+# -- killing and unblocking
 
 
 class KillFilter:
-    """Which clients CLIENT KILL means; what is not given matches all."""
+    """The filter of CLIENT KILL. A criterion that the client did not give matches every session."""
 
     def __init__(self) -> None:
         self.session_id = 0
@@ -142,6 +145,7 @@ class KillFilter:
         self.age_s_min = 0
 
     def matches(self, state: EngineState, session: Session) -> bool:
+        """Whether the session meets all criteria; `skip_me` is left to the caller."""
         if not self.is_normal or (self.session_id and session.session_id != self.session_id):
             return False
         if self.address and session.address.encode() != self.address:
@@ -194,7 +198,10 @@ def _positive(text: bytes, no_integer: str, too_low: str) -> int:
 
 
 def kill(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT KILL: an address (which may be the caller's own), or options."""
+    """CLIENT KILL: closes the connection of an address, or all that match the options.
+
+    The address may be that of the caller.
+    """
     if len(argv) == 3:
         for one in list(state.sessions.values()):
             if one.address.encode() == argv[2]:
@@ -211,7 +218,7 @@ def kill(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def _close(state: EngineState, caller: Session, session: Session) -> None:
-    """The caller itself is closed after its reply."""
+    """Closes a session; the caller's own session is closed after its reply."""
     if session is caller:
         session.closing = True
     else:
@@ -219,7 +226,7 @@ def _close(state: EngineState, caller: Session, session: Session) -> None:
 
 
 def unblock(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT UNBLOCK id [TIMEOUT | ERROR]; 1 when it was blocked."""
+    """CLIENT UNBLOCK id [TIMEOUT | ERROR]: 1 if the client was blocked, else 0."""
     with_error = False
     if len(argv) == 4:
         reason = argv[3].upper()
@@ -239,16 +246,20 @@ def unblock(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
                 state.waiting.waiters.remove(waiter)
                 state.outbox.answer(waiter.session, ErrorReply(_UNBLOCKED))
             else:
-                waiter.deadline_ms = 1  # long past: the next step answers it as timed out
+                # A deadline in the past: the next step answers the waiter as timed out.
+                waiter.deadline_ms = 1
             return 1
     return 0
 
 
-# -- modes -----------------------------------------------------------------------------------------------------------
+# -- modes
 
 
 def reply(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT REPLY ON | OFF | SKIP; dispatch keeps replies back by `session.reply_mode`."""
+    """CLIENT REPLY ON | OFF | SKIP: sets `session.reply_mode`.
+
+    Dispatch sends or withholds replies according to this mode.
+    """
     mode = argv[2].upper()
     if mode == b"ON":
         session.reply_mode = "on"
@@ -271,43 +282,43 @@ def _on_or_off(text: bytes) -> bool:
 
 
 def no_evict(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT NO-EVICT ON | OFF: shown by CLIENT LIST; no client is evicted for memory here."""
+    """CLIENT NO-EVICT ON | OFF: sets a flag of CLIENT LIST; a region evicts no clients."""
     session.no_evict = _on_or_off(argv[2])
     return OK
 
 
 def no_touch(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT NO-TOUCH ON | OFF: shown by CLIENT LIST; keys have no access times here."""
+    """CLIENT NO-TOUCH ON | OFF: sets a flag of CLIENT LIST; keys have no access times."""
     session.no_touch = _on_or_off(argv[2])
     return OK
 
 
 def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT HELP."""
+    """CLIENT HELP: describes the subcommands."""
     return help_reply(
         "CLIENT",
         [
             "GETNAME",
-            "    Name of this connection.",
+            "    Return the name of this connection.",
             "ID",
-            "    Number of this connection.",
+            "    Return the ID of this connection.",
             "INFO",
-            "    This connection, as a line of LIST.",
+            "    Describe this connection as a line of LIST.",
             "KILL <ip:port>",
             "    Close the connection from that address.",
             "KILL <option> <value> [<option> <value> [...]]",
-            "    Close all connections that fit: ID, ADDR, LADDR, TYPE, USER, MAXAGE <seconds>;",
-            "    SKIPME (YES|NO) says whether this one is spared (default: yes).",
+            "    Close all connections that match: ID, ADDR, LADDR, TYPE, USER, MAXAGE <seconds>.",
+            "    SKIPME (YES|NO): whether this connection is skipped (default: yes).",
             "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <id> [<id> ...]]",
-            "    The connections, one a line.",
+            "    List the connections, one per line.",
             "NO-EVICT (ON|OFF)",
-            "    Taken for compatibility.",
+            "    Accepted for compatibility; changes only CLIENT LIST.",
             "NO-TOUCH (ON|OFF)",
-            "    Taken for compatibility.",
+            "    Accepted for compatibility; changes only CLIENT LIST.",
             "REPLY (ON|OFF|SKIP)",
-            "    Whether this connection is sent replies.",
+            "    Turn replies to this connection on or off, or skip the next reply.",
             "SETINFO (LIB-NAME|LIB-VER) <value>",
-            "    Name or version of the client's library.",
+            "    Set the name or version of the client's library.",
             "SETNAME <name>",
             "    Name this connection.",
             "UNBLOCK <id> [TIMEOUT|ERROR]",
@@ -317,7 +328,7 @@ def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT without a subcommand never gets here: dispatch says what is wrong."""
+    """Never called: dispatch refuses CLIENT without a subcommand."""
     raise CommandError(SYNTAX_ERROR)
 
 
@@ -339,7 +350,7 @@ COMMANDS: Final = [
                 2,
                 _PLAIN,
                 id_,
-                "Number of this connection.",
+                "Returns the ID of this connection.",
                 reply="integer",
                 group="connection",
                 since="5.0.0",
@@ -349,7 +360,7 @@ COMMANDS: Final = [
                 2,
                 _PLAIN,
                 info,
-                "This connection, as a line of CLIENT LIST.",
+                "Describes this connection as a line of CLIENT LIST.",
                 reply="text",
                 group="connection",
                 since="6.2.0",
@@ -359,7 +370,7 @@ COMMANDS: Final = [
                 -2,
                 _ADMIN,
                 list_,
-                "The connections, one a line.",
+                "Lists the connections, one per line.",
                 reply="text",
                 group="connection",
                 since="2.4.0",
@@ -381,7 +392,7 @@ COMMANDS: Final = [
                 2,
                 _PLAIN,
                 getname,
-                "Name of this connection.",
+                "Returns the name of this connection.",
                 reply="bulk string or null",
                 group="connection",
                 since="2.6.9",
@@ -391,7 +402,7 @@ COMMANDS: Final = [
                 4,
                 _PLAIN,
                 setinfo,
-                "Tells name or version of the client's library.",
+                "Sets the name or version of the client's library.",
                 reply="simple string",
                 group="connection",
                 since="7.2.0",
@@ -406,8 +417,8 @@ COMMANDS: Final = [
                 reply="simple string or integer",
                 group="connection",
                 since="2.4.0",
-                syntax="ip:port | [ID client-id] [ADDR ip:port] [LADDR ip:port] [TYPE type] [USER username] [SKIPME YES | NO] "
-                "[MAXAGE seconds]",
+                syntax="ip:port | [ID client-id] [ADDR ip:port] [LADDR ip:port] [TYPE type] "
+                "[USER username] [SKIPME YES | NO] [MAXAGE seconds]",
             ),
             Command(
                 "client|unblock",
@@ -425,7 +436,7 @@ COMMANDS: Final = [
                 3,
                 _PLAIN,
                 reply,
-                "Whether this connection is sent replies.",
+                "Turns replies to this connection on or off, or skips the next reply.",
                 reply="simple string or nothing",
                 group="connection",
                 since="3.2.0",
@@ -436,7 +447,7 @@ COMMANDS: Final = [
                 3,
                 _ADMIN,
                 no_evict,
-                "Taken for compatibility.",
+                "Accepted for compatibility; changes only CLIENT LIST.",
                 reply="simple string",
                 group="connection",
                 since="7.0.0",
@@ -447,7 +458,7 @@ COMMANDS: Final = [
                 3,
                 _PLAIN,
                 no_touch,
-                "Taken for compatibility.",
+                "Accepted for compatibility; changes only CLIENT LIST.",
                 reply="simple string",
                 group="connection",
                 since="7.2.0",
@@ -458,7 +469,7 @@ COMMANDS: Final = [
                 2,
                 "loading stale",
                 help_,
-                "Shows what CLIENT can do.",
+                "Describes the subcommands of CLIENT.",
                 reply="array",
                 group="connection",
                 since="5.0.0",

@@ -1,4 +1,7 @@
-"""CONFIG: settings at run time (`region.engine.settings`). What CONFIG SET changes lasts until the region ends."""
+"""CONFIG: reads and changes settings (`region.engine.settings`) at run time.
+
+A change by CONFIG SET lasts until the region ends.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ from anabranch.region.engine.settings import BY_NAME, Setting
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
+# The units that a size may end with; they are those of Redis.
 _UNITS: Final = frozenset({"", "b", "k", "kb", "m", "mb", "g", "gb"})
 
 
 def get(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CONFIG GET pattern …: each setting once, however many patterns it fits."""
+    """CONFIG GET pattern …: each setting once, even if several patterns match its name."""
     patterns = [Glob(text, True) for text in argv[2:]]
     flat: list[Reply] = []
     for name, value in state.settings.values.items():
@@ -35,7 +39,7 @@ class _Change:
 
 
 def set_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CONFIG SET name value [name value …]: all, or nothing."""
+    """CONFIG SET name value [name value …]: makes all the changes or none."""
     if len(argv) % 2:
         raise CommandError(SYNTAX_ERROR)
     changes: list[_Change] = []
@@ -55,7 +59,8 @@ def set_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         )
         if reason is not None:
             raise CommandError(
-                f"ERR CONFIG SET failed (possibly related to argument '{change.setting.name}') - {reason}"
+                "ERR CONFIG SET failed "
+                f"(possibly related to argument '{change.setting.name}') - {reason}"
             )
         seen.add(change.setting.name)
     for change in changes:
@@ -65,7 +70,10 @@ def set_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def _refusal(state: EngineState, setting: Setting, text: str) -> Optional[str]:
-    """Why a setting cannot have that value, in Redis's words; None when it can. One that never changes may be set to what it is."""
+    """Why a setting cannot have that value, in Redis's words; None if it can.
+
+    An immutable setting accepts its default value.
+    """
     if not setting.mutable:
         return (
             None if text.lower() == str(setting.default).lower() else "can't set immutable config"
@@ -94,7 +102,7 @@ def _is_size(text: str) -> bool:
 
 
 def resetstat(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CONFIG RESETSTAT: counters begin at 0 again."""
+    """CONFIG RESETSTAT: resets the counters of INFO to 0."""
     state.statistics.reset()
     state.replication.reset()
     state.keyspace.pair_limits.forgotten_early = 0
@@ -103,31 +111,32 @@ def resetstat(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def rewrite(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CONFIG REWRITE: a region's file is never written by the region."""
+    """CONFIG REWRITE: refused, because a region never writes its configuration file."""
     raise CommandError(
-        "ERR CONFIG REWRITE is not supported: change the region's configuration file, and it counts from the next start"
+        "ERR CONFIG REWRITE is not supported: change the region's configuration file; "
+        "the change takes effect at the next start"
     )
 
 
 def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CONFIG HELP."""
+    """CONFIG HELP: describes the subcommands."""
     return help_reply(
         "CONFIG",
         [
             "GET <pattern> [<pattern> ...]",
-            "    Settings whose names match, with their values.",
+            "    Return the settings whose names match, with their values.",
             "SET <setting> <value> [<setting> <value> ...]",
             "    Change settings until the region ends: all, or none.",
             "RESETSTAT",
-            "    Let the counters of INFO begin at 0 again.",
+            "    Reset the counters of INFO to 0.",
             "REWRITE",
-            "    Refused: a region does not write its file.",
+            "    Refused: a region does not write its configuration file.",
         ],
     )
 
 
 def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CONFIG without a subcommand never gets here: dispatch says what is wrong."""
+    """Never called: dispatch refuses CONFIG without a subcommand."""
     raise CommandError(SYNTAX_ERROR)
 
 
@@ -148,7 +157,7 @@ COMMANDS: Final = [
                 -3,
                 _ADMIN,
                 get,
-                "Settings whose names match.",
+                "Returns the settings whose names match.",
                 reply="map",
                 group="server",
                 since="2.0.0",
@@ -170,7 +179,7 @@ COMMANDS: Final = [
                 2,
                 _ADMIN,
                 resetstat,
-                "Lets the counters of INFO begin at 0 again.",
+                "Resets the counters of INFO to 0.",
                 reply="simple string",
                 group="server",
                 since="2.0.0",
@@ -180,7 +189,7 @@ COMMANDS: Final = [
                 2,
                 _ADMIN,
                 rewrite,
-                "Refused: a region does not write its file.",
+                "Refused: a region does not write its configuration file.",
                 reply="error",
                 group="server",
                 since="2.8.0",
@@ -190,7 +199,7 @@ COMMANDS: Final = [
                 2,
                 "loading stale",
                 help_,
-                "Shows what CONFIG can do.",
+                "Describes the subcommands of CONFIG.",
                 reply="array",
                 group="server",
                 since="5.0.0",

@@ -10,7 +10,7 @@ from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import RUNS, Command
 
-# The newest Redis release whose stream commands are all served.
+# The newest Redis release all of whose stream commands are implemented.
 REDIS_VERSION: Final = "7.4.0"
 
 _WRONG_PASSWORD: Final = "WRONGPASS invalid username-password pair or user is disabled."
@@ -19,32 +19,33 @@ _NO_PASSWORD_SET: Final = (
     "Are you sure your configuration is correct?"
 )
 _HELLO_NOAUTH: Final = (
-    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option "
-    "can be used to authenticate the client and select the RESP protocol version at the same time"
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+    "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP "
+    "protocol version at the same time"
 )
 _RESET_REPLY: Final = SimpleString(b"RESET")
 
 
 def ping(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """PING [message]."""
+    """PING [message]: PONG, or the message."""
     if len(argv) > 2:
         raise CommandError(wrong_arity("ping").message)
     return PONG if len(argv) == 1 else argv[1]
 
 
 def echo(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """ECHO message."""
+    """ECHO message: the message."""
     return argv[1]
 
 
 def quit_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """QUIT: the reply is sent, then the connection is closed."""
+    """QUIT: the server sends the reply, then closes the connection."""
     session.closing = True
     return OK
 
 
 def reset(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """RESET: the connection is as if new, its id and what SETINFO said of the library aside."""
+    """RESET: the session as after connecting; its ID and the values of CLIENT SETINFO stay."""
     session.transaction.end()
     session.protocol = 2
     session.name = b""
@@ -56,7 +57,7 @@ def reset(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def select(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """SELECT 0: there is one database."""
+    """SELECT 0: the only database is number 0."""
     index = integer(argv[1])
     if not -(1 << 31) <= index < 1 << 31:
         raise CommandError(
@@ -67,11 +68,11 @@ def select(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     return OK
 
 
-# -- who the client is -----------------------------------------------------------------------------------------------
+# -- authentication and protocol
 
 
 def _equal(given: bytes, password: bytes) -> bool:
-    """Compares in a time that does not tell how much of the password was right."""
+    """Compares in a time that does not depend on how many bytes of the password are right."""
     difference = len(given) ^ len(password)
     for index in range(len(given)):
         difference |= given[index] ^ (password[index % len(password)] if password else 0)
@@ -79,7 +80,10 @@ def _equal(given: bytes, password: bytes) -> bool:
 
 
 def _authenticate(state: EngineState, session: Session, user: bytes, password: bytes) -> None:
-    """Lets the session in, or raises; the only user is `default`, and without `requirepass` any password is right."""
+    """Marks the session as authenticated, or raises `CommandError`.
+
+    The only user is `default`. If `requirepass` is empty, any password is accepted.
+    """
     required = state.settings.text("requirepass").encode("utf-8", "surrogateescape")
     if user != b"default" or (required and not _equal(password, required)):
         raise CommandError(_WRONG_PASSWORD)
@@ -87,7 +91,7 @@ def _authenticate(state: EngineState, session: Session, user: bytes, password: b
 
 
 def auth(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """AUTH [user] password."""
+    """AUTH [user] password: authenticates the session."""
     if len(argv) > 3:
         raise CommandError(SYNTAX_ERROR)
     if len(argv) == 2 and state.settings.text("requirepass") == "":
@@ -97,7 +101,10 @@ def auth(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def check_name(name: bytes, what: str) -> bytes:
-    """A name that CLIENT LIST can show on its one line; `what` begins the error."""
+    """Returns `name` if CLIENT LIST can show it: printable ASCII without spaces.
+
+    Otherwise raises `CommandError`; `what` names the value in its text.
+    """
     for byte in name:
         if not 33 <= byte <= 126:
             raise CommandError(f"ERR {what} cannot contain spaces, newlines or special characters.")
@@ -105,7 +112,11 @@ def check_name(name: bytes, what: str) -> bytes:
 
 
 def hello(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """HELLO [2 | 3 [AUTH user password] [SETNAME name]]."""
+    """HELLO [2 | 3 [AUTH user password] [SETNAME name]].
+
+    Sets the protocol version, and authenticates and names the connection if asked to. Returns
+    facts about the server. A failing HELLO leaves protocol and name as they were.
+    """
     protocol = session.protocol
     if len(argv) > 1:
         protocol = integer(argv[1], "ERR Protocol version is not an integer or out of range")
@@ -130,15 +141,22 @@ def hello(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     modules: list[Reply] = []
     return MapReply(
         [
-            b"server", b"redis",
-            b"version", REDIS_VERSION.encode(),
-            b"proto", protocol,
-            b"id", session.session_id,
-            b"mode", b"standalone",
-            b"role", b"master",
-            b"modules", modules,
+            b"server",
+            b"redis",
+            b"version",
+            REDIS_VERSION.encode(),
+            b"proto",
+            protocol,
+            b"id",
+            session.session_id,
+            b"mode",
+            b"standalone",
+            b"role",
+            b"master",
+            b"modules",
+            modules,
         ]
-    )  # fmt: skip
+    )
 
 
 COMMANDS: Final = [
@@ -147,7 +165,7 @@ COMMANDS: Final = [
         -1,
         "fast",
         ping,
-        "Answers PONG, or the message.",
+        "Returns PONG, or the message.",
         reply="simple string or bulk string",
         group="connection",
         since="1.0.0",
@@ -158,7 +176,7 @@ COMMANDS: Final = [
         2,
         "loading stale fast",
         echo,
-        "Answers the message.",
+        "Returns the message.",
         reply="bulk string",
         group="connection",
         since="1.0.0",
@@ -180,7 +198,7 @@ COMMANDS: Final = [
         1,
         "noscript loading stale fast allow_busy no_auth",
         reset,
-        "Makes the connection as if new.",
+        "Resets the connection to its initial state.",
         reply="simple string",
         group="connection",
         since="6.2.0",
@@ -191,7 +209,7 @@ COMMANDS: Final = [
         2,
         "loading stale fast",
         select,
-        "Selects the one database there is.",
+        "Selects the database; only database 0 exists.",
         reply="simple string",
         group="connection",
         since="1.0.0",
@@ -202,7 +220,7 @@ COMMANDS: Final = [
         -2,
         "noscript loading stale fast allow_busy no_auth",
         auth,
-        "Gives the password of the setting requirepass.",
+        "Authenticates the connection with the password of the setting requirepass.",
         reply="simple string",
         group="connection",
         since="1.0.0",
@@ -213,7 +231,7 @@ COMMANDS: Final = [
         -1,
         "noscript loading stale fast allow_busy no_auth",
         hello,
-        "Chooses the protocol, and says who serves.",
+        "Sets the protocol version and describes the server.",
         reply="map",
         group="connection",
         since="6.0.0",

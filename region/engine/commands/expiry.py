@@ -1,4 +1,8 @@
-"""EXPIRE and its family (S10.2): deadlines are an observed-remove set, the longest wins, PERSIST is infinite."""
+"""EXPIRE, TTL, PERSIST and their relatives (S10.2).
+
+The deadlines of a key are an observed-remove set, of which the longest wins. PERSIST sets an
+infinite deadline.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,13 @@ from anabranch.region.engine.table import Command
 
 
 def _deadline_ms(stream: Stream) -> int:
-    """The deadline in force, NEVER for none."""
+    """The deadline in force, in ms since 1970; NEVER if there is none."""
     winner = stream.winning_deadline()
     return NEVER if winner is None else winner[1]
 
 
 def _allowed(options: set[bytes], current_ms: int, at_ms: int) -> bool:
-    """NX, XX, GT, LT against the deadline in force; none counts as infinite."""
+    """Whether NX, XX, GT or LT allow the deadline `at_ms`; no deadline counts as infinite."""
     if b"NX" in options and current_ms != NEVER:
         return False
     if b"XX" in options and current_ms == NEVER:
@@ -43,6 +47,10 @@ def _options(argv: list[bytes]) -> set[bytes]:
 
 
 def _expire(state: EngineState, argv: list[bytes], unit_ms: int, is_relative: bool) -> Reply:
+    """Sets a deadline given in units of `unit_ms`, from now or from 1970; returns 1.
+
+    Returns 0 if the key does not exist or the options do not allow the deadline.
+    """
     name = argv[0].decode("latin-1").lower()
     options = _options(argv)
     value = integer(argv[2])
@@ -54,9 +62,8 @@ def _expire(state: EngineState, argv: list[bytes], unit_ms: int, is_relative: bo
         return 0
     state.writer.require_issue()
     if at_ms == state.clock.now_ms:
-        at_ms = (
-            state.clock.now_ms - 1
-        )  # a deadline that is not ahead has passed: hidden at once, as Redis deletes at once
+        # Redis deletes at once if the deadline is not in the future, so hide the key at once.
+        at_ms = state.clock.now_ms - 1
     state.writer.issue(SetDeadline(argv[1], max(at_ms, 0), list(stream.deadlines)))
     return 1
 
@@ -82,7 +89,7 @@ def pexpireat(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def _remaining(state: EngineState, key: bytes, unit_ms: int, is_relative: bool) -> int:
-    """-2: no such key; -1: no deadline."""
+    """The time left, or the deadline, in units of `unit_ms`; -2: no such key; -1: no deadline."""
     stream = state.existing(key)
     if stream is None:
         return -2
@@ -94,27 +101,27 @@ def _remaining(state: EngineState, key: bytes, unit_ms: int, is_relative: bool) 
 
 
 def ttl(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """TTL key, in seconds."""
+    """TTL key: the time left in seconds, rounded."""
     return _remaining(state, argv[1], 1000, True)
 
 
 def pttl(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """PTTL key, in milliseconds."""
+    """PTTL key: the time left in ms."""
     return _remaining(state, argv[1], 1, True)
 
 
 def expiretime(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """EXPIRETIME key, in seconds since the epoch."""
+    """EXPIRETIME key: the deadline in seconds since 1970."""
     return _remaining(state, argv[1], 1000, False)
 
 
 def pexpiretime(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """PEXPIRETIME key, in milliseconds since the epoch."""
+    """PEXPIRETIME key: the deadline in ms since 1970."""
     return _remaining(state, argv[1], 1, False)
 
 
 def persist(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """PERSIST key: an infinite deadline, longer than any (S10.2)."""
+    """PERSIST key: sets an infinite deadline, which is longer than any other (S10.2)."""
     stream = state.existing(argv[1])
     if stream is None or _deadline_ms(stream) == NEVER:
         return 0
@@ -183,7 +190,7 @@ COMMANDS: Final = [
         2,
         "readonly fast",
         ttl,
-        "Seconds left.",
+        "Returns the seconds left until the deadline.",
         keys=(1, 1, 1),
         reply="integer",
         group="generic",
@@ -195,7 +202,7 @@ COMMANDS: Final = [
         2,
         "readonly fast",
         pttl,
-        "Milliseconds left.",
+        "Returns the milliseconds left until the deadline.",
         keys=(1, 1, 1),
         reply="integer",
         group="generic",
@@ -207,7 +214,7 @@ COMMANDS: Final = [
         2,
         "readonly fast",
         expiretime,
-        "The deadline as Unix time in seconds.",
+        "Returns the deadline as Unix time in seconds.",
         keys=(1, 1, 1),
         reply="integer",
         group="generic",
@@ -219,7 +226,7 @@ COMMANDS: Final = [
         2,
         "readonly fast",
         pexpiretime,
-        "The deadline as Unix time in milliseconds.",
+        "Returns the deadline as Unix time in milliseconds.",
         keys=(1, 1, 1),
         reply="integer",
         group="generic",
@@ -231,7 +238,7 @@ COMMANDS: Final = [
         2,
         "write fast",
         persist,
-        "Takes the deadline away.",
+        "Removes the deadline.",
         key_flags="RW update",
         keys=(1, 1, 1),
         reply="integer",

@@ -18,15 +18,19 @@ from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 _MEANINGLESS: Final = (
-    "ERR The {0} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, "
-    "or use the > ID to get new messages. The {0} ID would just return an empty result set."
+    "ERR The {0} ID is meaningless in the context of XREADGROUP: you want to read the history of "
+    "this consumer by specifying a proper ID, or use the > ID to get new messages. The {0} ID "
+    "would just return an empty result set."
 )
 
 
 def _found(
     state: EngineState, request: ReadRequest
 ) -> tuple[list[tuple[Stream, Group]], list[int]]:
-    """Stream and group of every key, and the ID to read above (-1 for `>`); what is wrong with the first key that has something wrong."""
+    """Looks up the stream and the group of each key, and parses the ID to read above (-1 for `>`).
+
+    Raises the error of the first key that is wrong: a missing group or a wrong ID.
+    """
     found: list[tuple[Stream, Group]] = []
     above: list[int] = []
     for key, text in zip(request.keys, request.ids, strict=True):
@@ -42,7 +46,10 @@ def _found(
 
 
 def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XREADGROUP: with `>` what is not given yet, with an ID what is pending for the caller."""
+    """XREADGROUP: with `>` the entries not given yet, with an ID the caller's pending entries.
+
+    Blocks if there are none and BLOCK is given.
+    """
     request = parse_read(argv, True)
     found, above = _found(state, request)
     for stream, group in found:
@@ -65,7 +72,10 @@ def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply
 
 
 def _see_consumer(state: EngineState, stream: Stream, group: Group, name: bytes) -> None:
-    """The consumer is made at its first read; when it was seen is a volatile statistic."""
+    """Creates the consumer at its first read, or updates its `seen_ms`.
+
+    `seen_ms` is a volatile statistic: no local record is made when only `seen_ms` changes.
+    """
     consumer = group.delivery.consumers.get(name)
     if consumer is None:
         state.writer.record(ConsumerMade(head_of(state, stream, group), name))
@@ -74,7 +84,10 @@ def _see_consumer(state: EngineState, stream: Stream, group: Group, name: bytes)
 
 
 def _deliver(state: EngineState, stream: Stream, group: Group, request: ReadRequest) -> list[Reply]:
-    """Hands out what is not given yet (S7.3): one record for the given spans and the PEL entries (S13.1)."""
+    """Delivers the entries that are not given yet (S7.3).
+
+    One local record holds the given spans and the PEL entries (S13.1).
+    """
     handout = undelivered.take(stream, group, request.count)
     if not handout.entries:
         return []
@@ -91,7 +104,7 @@ def _deliver(state: EngineState, stream: Stream, group: Group, request: ReadRequ
 
 
 def fields_of(stream: Stream, pending: Pending) -> Optional[list[bytes]]:
-    """The fields of a pending entry; None when it is no longer in the stream."""
+    """The fields of a pending entry; None if the entry is no longer in the stream."""
     log = stream.logs.get(pending.region_id)
     return None if log is None else log.fields_at(pending.counter)
 
@@ -99,7 +112,10 @@ def fields_of(stream: Stream, pending: Pending) -> Optional[list[bytes]]:
 def _history(
     state: EngineState, stream: Stream, group: Group, request: ReadRequest, above: int
 ) -> Reply:
-    """What is pending for the caller above an ID: the merge of its PELs (S7.5); each counts as delivered once more."""
+    """The caller's pending entries above an ID, merged from its PELs (S7.5).
+
+    Each entry that is still in the stream counts as delivered once more.
+    """
     consumer = group.delivery.consumers[request.consumer]
     chosen: list[Pending] = []
     if above < ids.MAX_ID:
@@ -132,12 +148,13 @@ COMMANDS: Final = [
         -7,
         "write blocking movablekeys",
         xreadgroup,
-        "Entries for a consumer of a group: new ones (>) or its pending ones.",
+        "Returns a consumer's entries of a group: new (>) or pending (ID); can block.",
         keyword=(b"STREAMS", 4),
         key_flags="RO access",
         changes_local_state=True,
         reply="map or null",
         since="5.0.0",
-        syntax="GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id | > [id | > ...]",
+        syntax="GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] "
+        "STREAMS key [key ...] id | > [id | > ...]",
     )
 ]

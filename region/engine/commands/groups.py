@@ -1,4 +1,8 @@
-"""XGROUP: groups come and go by effects (S6), floors and consumers are local (S6.5, S7.4)."""
+"""XGROUP: manages consumer groups.
+
+Creating or destroying a group issues an effect (S6). Floors and consumers are local group state,
+which is not replicated (S6.5, S7.4).
+"""
 
 from __future__ import annotations
 
@@ -23,13 +27,13 @@ from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 NEEDS_KEY: Final = (
-    "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create "
-    "an empty stream automatically."
+    "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use "
+    "the MKSTREAM option to create an empty stream automatically."
 )
 
 
 def head_of(state: EngineState, stream: Stream, group: Group) -> RecordHead:
-    """The head of a local record that arises now: it names the creates live now (S13.1)."""
+    """The head of a new local record of the group; it names the creates now live (S13.1)."""
     return RecordHead(stream.key, group.name, group.create_dots(), state.clock.now_ms)
 
 
@@ -50,7 +54,7 @@ def _group(stream: Stream, name: bytes) -> Group:
 
 
 def _options(argv: list[bytes], index: int, allows_mkstream: bool) -> tuple[bool, int]:
-    """(MKSTREAM, ENTRIESREAD or -1)."""
+    """Parses options from `index` on; returns whether MKSTREAM is given, and ENTRIESREAD or -1."""
     mkstream = False
     entries_read = -1
     while index < len(argv):
@@ -69,7 +73,10 @@ def _options(argv: list[bytes], index: int, allows_mkstream: bool) -> tuple[bool
 
 
 def create(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XGROUP CREATE key group id|$ [MKSTREAM] [ENTRIESREAD n]: one create, with this region's vector (S6)."""
+    """XGROUP CREATE key group id|$ [MKSTREAM] [ENTRIESREAD n].
+
+    Issues one create, which carries this region's vector (S6).
+    """
     mkstream, entries_read = _options(argv, 5, True)
     stream = state.existing(argv[2])
     if stream is None and not mkstream:
@@ -90,7 +97,10 @@ def create(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def set_id(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XGROUP SETID key group id|$ [ENTRIESREAD n]: the floor here; what is given beyond it is forgotten (S7.4)."""
+    """XGROUP SETID key group id|$ [ENTRIESREAD n]: sets the group's floor in this region.
+
+    Given spans beyond the floor are forgotten (S7.4).
+    """
     entries_read = _options(argv, 5, False)[1]
     stream = _stream(state, argv[2])
     group = _group(stream, argv[3])
@@ -109,7 +119,7 @@ def set_id(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def destroy(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XGROUP DESTROY key group: delete-wins (S6.1)."""
+    """XGROUP DESTROY key group: delete-wins (S6.1); returns 1 if the group existed, else 0."""
     stream = _stream(state, argv[2])
     if argv[3] not in stream.groups:
         return 0
@@ -119,7 +129,7 @@ def destroy(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def create_consumer(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XGROUP CREATECONSUMER key group consumer."""
+    """XGROUP CREATECONSUMER key group consumer: returns 1 if the consumer is new, else 0."""
     stream = _stream(state, argv[2])
     group = _group(stream, argv[3])
     if argv[4] in group.delivery.consumers:
@@ -129,7 +139,10 @@ def create_consumer(state: EngineState, session: Session, argv: list[bytes]) -> 
 
 
 def delete_consumer(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XGROUP DELCONSUMER key group consumer: what was pending for it is dropped, never announced as acknowledged (S8.1)."""
+    """XGROUP DELCONSUMER key group consumer: returns how many entries it had pending.
+
+    These entries are dropped, and never announced as acknowledged (S8.1).
+    """
     stream = _stream(state, argv[2])
     group = _group(stream, argv[3])
     consumer = group.delivery.consumers.get(argv[4])
@@ -141,7 +154,7 @@ def delete_consumer(state: EngineState, session: Session, argv: list[bytes]) -> 
 
 
 def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XGROUP HELP."""
+    """XGROUP HELP: describes the subcommands."""
     return help_reply(
         "XGROUP",
         [
@@ -164,7 +177,7 @@ def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XGROUP without a subcommand never gets here: dispatch says what is wrong."""
+    """Never called: dispatch refuses XGROUP without a subcommand."""
     raise CommandError(SYNTAX_ERROR)
 
 
@@ -182,7 +195,7 @@ COMMANDS: Final = [
                 -5,
                 "write denyoom",
                 create,
-                "Creates a consumer group.",
+                "Creates a consumer group, in every region.",
                 key_flags="RW insert",
                 keys=(2, 2, 1),
                 reply="simple string",
@@ -207,7 +220,7 @@ COMMANDS: Final = [
                 4,
                 "write",
                 destroy,
-                "Destroys a consumer group.",
+                "Destroys a consumer group, in every region.",
                 key_flags="RW delete",
                 keys=(2, 2, 1),
                 reply="integer",
@@ -245,7 +258,7 @@ COMMANDS: Final = [
                 2,
                 "loading stale",
                 help_,
-                "Shows what XGROUP can do.",
+                "Describes the subcommands of XGROUP.",
                 reply="array",
                 since="5.0.0",
             ),

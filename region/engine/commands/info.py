@@ -1,7 +1,8 @@
-"""INFO: what a region says of itself, in Redis's sections and one of its own (`# CRDT`).
+"""The text of INFO: Redis's sections, and the section `# CRDT`, which anabranch adds.
 
-What only the process knows (memory, CPU, bytes on the network, its id and port) it puts into `state.process_facts`, under the names of
-INFO's fields; fields that it does not give are 0 or left out. A test lists all fields.
+The engine cannot know memory, CPU, bytes on the network, process id and port. The process puts
+these facts into `state.process_facts` under the names of INFO's fields. A fact that the process
+does not give is shown as 0 or left out. A test lists all fields.
 """
 
 from __future__ import annotations
@@ -10,15 +11,33 @@ from typing import Final
 
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.commands.connection import REDIS_VERSION
-from anabranch.region.engine.figures import Holdings, behind, fact, is_blocked, lag_of
+from anabranch.region.engine.figures import (
+    Holdings,
+    behind,
+    fact,
+    has_many_retired,
+    is_blocked,
+    lag_of,
+)
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.state import EngineState
 
-# In the order in which they are shown.
+# The sections, in the order in which INFO shows them.
 ALL: Final = (
-    "server", "clients", "memory", "persistence", "stats", "replication", "cpu", "commandstats", "errorstats", "cluster", "keyspace",
+    "server",
+    "clients",
+    "memory",
+    "persistence",
+    "stats",
+    "replication",
+    "cpu",
+    "commandstats",
+    "errorstats",
+    "cluster",
+    "keyspace",
     "crdt",
-)  # fmt: skip
+)
+# Sections that the default INFO omits.
 _ON_REQUEST: Final = frozenset({"commandstats"})
 _TITLES: Final = {"cpu": "CPU", "crdt": "CRDT"}
 
@@ -39,14 +58,19 @@ _CPU_FACTS: Final = (
     "used_cpu_user_children",
 )
 _NET_FACTS: Final = ("total_net_input_bytes", "total_net_output_bytes", "rejected_connections")
-# Facts whose names begin so are shown in # CRDT: figures of database and sync.
+# A fact with this prefix is a figure of the database or of sync, and is shown in # CRDT.
 _CRDT_FACTS: Final = "crdt_"
 
+# Field names with their values.
 Lines = list[tuple[str, str]]
 
 
 def info_text(state: EngineState, sections: list[str]) -> bytes:
-    """The text of INFO; no sections: the default ones. Unknown ones are left out."""
+    """The text of INFO in UTF-8.
+
+    `sections` are names in lower case; an empty list means the default sections. Unknown names
+    are ignored.
+    """
     wanted: set[str] = set()
     for name in sections or ["default"]:
         if name == "default":
@@ -92,7 +116,7 @@ def _section(state: EngineState, name: str) -> Lines:
 
 
 def _holding_section(state: EngineState, name: str, held: Holdings) -> Lines:
-    """The same for the sections that tell what the keyspace holds."""
+    """As `_section`, for the sections that need figures about the keyspace (`held`)."""
     if name == "keyspace":
         return [("db0", f"keys={held.keys},expires={held.expires},avg_ttl=0")] if held.keys else []
     return crdt(state, held) if name == "crdt" else _section(state, name)
@@ -143,7 +167,7 @@ def _clients(state: EngineState) -> Lines:
 
 
 def human(size: float) -> str:
-    """A size as INFO shows it to people: ``1.11M``."""
+    """A size in bytes in human-readable form, such as ``1.11M``."""
     for unit in ("B", "K", "M", "G", "T"):
         if size < 1024 or unit == "T":
             break
@@ -212,7 +236,10 @@ def _stats(state: EngineState) -> Lines:
 
 
 def _replication(state: EngineState) -> Lines:
-    """No leader and no followers: other regions are in # CRDT. The offset counts this region's own effects."""
+    """The section # Replication: a region has no leader and no followers.
+
+    The other regions are in # CRDT. The offset counts this region's own effects.
+    """
     return [
         ("role", "master"),
         ("connected_slaves", "0"),
@@ -222,29 +249,32 @@ def _replication(state: EngineState) -> Lines:
 
 
 def _command_statistics(state: EngineState) -> Lines:
-    """Calls by command. They are not timed: one time reading per step is all the engine has."""
+    """Calls by command, with times of 0: the engine reads the time once per step (STYLE 3)."""
     statistics = state.statistics
     names = sorted({*statistics.calls, *statistics.rejected, *statistics.failed})
     lines: Lines = []
     for name in names:
         text = f"calls={statistics.calls.get(name, 0)},usec=0,usec_per_call=0.00,"
-        text += f"rejected_calls={statistics.rejected.get(name, 0)},failed_calls={statistics.failed.get(name, 0)}"
+        text += (
+            f"rejected_calls={statistics.rejected.get(name, 0)},"
+            f"failed_calls={statistics.failed.get(name, 0)}"
+        )
         lines.append((f"cmdstat_{name}", text))
     return lines
 
 
-# -- what regions are about ------------------------------------------------------------------------------------------
+# -- the section # CRDT
 
 
 def vector_text(vector: Vector) -> str:
-    """``1=42,2=7``: highest counter by region_id."""
+    """A vector as text: highest counter by region_id, such as ``1=42,2=7``."""
     return ",".join(
         f"{region_id}={vector[region_id]}" for region_id in sorted(vector) if vector[region_id]
     )
 
 
 def crdt(state: EngineState, held: Holdings) -> Lines:
-    """The section # CRDT."""
+    """The section # CRDT; `held` are figures about the keyspace."""
     members = sorted(state.members.by_id.values(), key=lambda member: member.region_id)
     lifecycle = state.lifecycle
     waiting = ""
@@ -289,8 +319,14 @@ def _links(state: EngineState) -> Lines:
         link = state.peers.by_id[peer]
         member = state.members.by_id.get(peer)
         shown = "down" if link.is_down else link.state
-        text = f"name={member.name if member is not None else peer},region_id={peer},state={shown},delay_ms={link.delay_ms},"
-        text += f"receives_from_here={int(link.receives_from_here)},acknowledged={link.acknowledged.get(state.members.region_id, 0)},"
+        text = (
+            f"name={member.name if member is not None else peer},region_id={peer},"
+            f"state={shown},delay_ms={link.delay_ms},"
+        )
+        text += (
+            f"receives_from_here={int(link.receives_from_here)},"
+            f"acknowledged={link.acknowledged.get(state.members.region_id, 0)},"
+        )
         lines.append(
             (f"crdt_link{peer}", text + f"lag={lag_of(state, peer)},behind={behind(state, peer)}")
         )
@@ -307,17 +343,21 @@ def _alarms(state: EngineState) -> Lines:
 
 def _counts(state: EngineState, held: Holdings) -> Lines:
     alarm = state.settings.integer("crdt-tombstone-alarm")
+    pair_limits = state.keyspace.pair_limits
     return [
         ("crdt_entries", str(held.entries)),
         ("crdt_groups", str(held.groups)),
         ("crdt_pending_entries", str(held.pending)),
         ("crdt_idmp_pairs", str(held.pairs)),
+        ("crdt_idmp_retired", str(pair_limits.retired)),
+        ("crdt_idmp_retired_max", str(pair_limits.retired_max)),
+        ("crdt_idmp_retired_alarm", "1" if has_many_retired(state) else "0"),
         ("crdt_tombstones", str(held.tombstones)),
         ("crdt_tombstone_alarm", "1" if held.tombstones > alarm else "0"),
         ("crdt_clears", str(held.clears)),
         ("crdt_absent_keys", str(held.keys_absent)),
         ("crdt_idmp_conflicts", str(state.replication.idmp_conflicts)),
-        ("crdt_idmp_evicted_early", str(state.keyspace.pair_limits.forgotten_early)),
+        ("crdt_idmp_evicted_early", str(pair_limits.forgotten_early)),
         ("crdt_xread_late_arrivals", str(state.keyspace.late_arrivals)),
         ("crdt_expired_keys", str(state.replication.expired_keys)),
         ("crdt_expired_early", str(state.replication.expired_early)),
@@ -332,7 +372,7 @@ def _counts(state: EngineState, held: Holdings) -> Lines:
 
 
 def _limits(state: EngineState) -> Lines:
-    """Each limit (S14) beside what is used of it."""
+    """Each limit (S14), and how much of it is used."""
     settings = state.settings
     lines: Lines = [
         ("crdt_log_bytes", str(int(fact(state, "crdt_log_bytes")))),

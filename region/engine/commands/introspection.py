@@ -1,4 +1,4 @@
-"""COMMAND: the table as clients read it, and which keys a command names."""
+"""COMMAND: the command table as clients read it, and the keys of a command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
-# Groups of the table that are also categories.
+# Groups of the command table that are also ACL categories.
 _GROUP_CATEGORIES: Final = {
     "stream": "@stream",
     "connection": "@connection",
@@ -20,11 +20,11 @@ _GROUP_CATEGORIES: Final = {
 }
 
 
-# -- one command -----------------------------------------------------------------------------------------------------
+# -- describing one command
 
 
 def categories(command: Command[EngineState]) -> list[str]:
-    """ACL categories, derived from the table's columns as Redis derives them."""
+    """The ACL categories of a command, derived from the table's columns as Redis derives them."""
     flags = command.flags
     group = command.docs.group
     found: list[str] = []
@@ -49,7 +49,11 @@ def categories(command: Command[EngineState]) -> list[str]:
 
 
 def describe(command: Command[EngineState]) -> Reply:
-    """A command as COMMAND shows it: ten elements, the last its subcommands."""
+    """A command as COMMAND shows it.
+
+    The ten elements are: name, arity, flags, first key, last key, step, ACL categories, tips,
+    key specifications, subcommands.
+    """
     subcommands: list[Reply] = [describe(one) for one in command.subcommands.values()]
     return [
         command.name.encode(),
@@ -70,7 +74,7 @@ def _simple(names: list[str]) -> list[Reply]:
 
 
 def key_flags(command: Command[EngineState]) -> list[Reply]:
-    """What a command does with its keys."""
+    """The flags of a command's key specification, such as RO and access."""
     return _simple(command.keys.flags)
 
 
@@ -93,7 +97,7 @@ def _key_specifications(command: Command[EngineState]) -> list[Reply]:
 
 
 def _keys_at(first: int, last: int, step: int, flags: list[Reply]) -> Reply:
-    """Keys from a place on; `last` counts from there, or from the end where it is negative."""
+    """The specification of keys from `first` on; `last` counts from there, or back from the end."""
     begin = _typed(b"index", [b"index", first])
     find = _typed(b"range", [b"lastkey", last, b"keystep", step, b"limit", 0])
     return MapReply([b"flags", SetReply(flags), b"begin_search", begin, b"find_keys", find])
@@ -126,11 +130,11 @@ def document(command: Command[EngineState]) -> Reply:
     return MapReply(flat)
 
 
-# -- finding commands ------------------------------------------------------------------------------------------------
+# -- finding commands and keys
 
 
 def lookup(state: EngineState, name: bytes) -> Optional[Command[EngineState]]:
-    """The command of that name; a subcommand's is ``container|subcommand``."""
+    """The command of that name, or None; a subcommand has the name ``container|subcommand``."""
     container, separator, rest = name.upper().partition(b"|")
     command = state.commands.get(container)
     if command is None or not separator:
@@ -139,7 +143,7 @@ def lookup(state: EngineState, name: bytes) -> Optional[Command[EngineState]]:
 
 
 def keys_of(command: Command[EngineState], words: list[bytes]) -> list[bytes]:
-    """The keys that a command line names; raises when it cannot be told."""
+    """The keys in a command line. Raises `CommandError` if the arguments do not show the keys."""
     keys = command.keys
     if keys.keyword:
         return _keys_after(words, keys.keyword, keys.search_from)
@@ -150,7 +154,7 @@ def keys_of(command: Command[EngineState], words: list[bytes]) -> list[bytes]:
 
 
 def _keys_after(words: list[bytes], keyword: bytes, first: int) -> list[bytes]:
-    """Half of what follows the keyword: the other half are IDs."""
+    """The first half of the words after the keyword; the second half are IDs."""
     for index in range(first, len(words)):
         if words[index].upper() == keyword:
             count = (len(words) - index - 1) // 2
@@ -161,7 +165,10 @@ def _keys_after(words: list[bytes], keyword: bytes, first: int) -> list[bytes]:
 
 
 def _command_of(state: EngineState, words: list[bytes]) -> Command[EngineState]:
-    """The command that a whole command line calls, its arity checked, with keys."""
+    """The command that a whole command line calls.
+
+    Raises `CommandError` if it is unknown, has no keys, or has a wrong number of arguments.
+    """
     command = find_command(state, words)
     if command is None:
         raise CommandError("ERR Invalid command specified")
@@ -172,21 +179,21 @@ def _command_of(state: EngineState, words: list[bytes]) -> Command[EngineState]:
     return command
 
 
-# -- handlers --------------------------------------------------------------------------------------------------------
+# -- handlers
 
 
 def command_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """COMMAND: every command."""
+    """COMMAND: describes every command."""
     return [describe(command) for command in state.commands.values()]
 
 
 def count(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """COMMAND COUNT."""
+    """COMMAND COUNT: the number of commands, without subcommands."""
     return len(state.commands)
 
 
 def info(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """COMMAND INFO [name …]: null where there is no such command."""
+    """COMMAND INFO [name …]: describes the named commands, or all; null for an unknown name."""
     if len(argv) == 2:
         return command_(state, session, argv)
     reply: list[Reply] = []
@@ -197,7 +204,7 @@ def info(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def docs(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """COMMAND DOCS [name …]: what is unknown is left out."""
+    """COMMAND DOCS [name …]: documents the named commands, or all; omits unknown names."""
     flat: list[Reply] = []
     commands = list(state.commands.values())
     if len(argv) > 2:
@@ -210,7 +217,10 @@ def docs(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def list_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]: with a filter, subcommands too."""
+    """COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]: names of commands.
+
+    With a filter, subcommands are listed as well.
+    """
     if len(argv) == 2:
         return [command.name.encode() for command in state.commands.values()]
     if len(argv) != 5 or argv[2].upper() != b"FILTERBY":
@@ -234,7 +244,7 @@ def list_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def getkeys(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """COMMAND GETKEYS command …."""
+    """COMMAND GETKEYS command …: the keys in a command line."""
     command = _command_of(state, argv[2:])
     keys: list[Reply] = []
     keys += keys_of(command, argv[2:])
@@ -242,30 +252,30 @@ def getkeys(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def getkeysandflags(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """COMMAND GETKEYSANDFLAGS command …: each key with what is done with it."""
+    """COMMAND GETKEYSANDFLAGS command …: each key in a command line with its flags."""
     command = _command_of(state, argv[2:])
     return [[key, SetReply(key_flags(command))] for key in keys_of(command, argv[2:])]
 
 
 def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """COMMAND HELP."""
+    """COMMAND HELP: describes the subcommands."""
     return help_reply(
         "COMMAND",
         [
             "(no subcommand)",
-            "    All commands, with arity, flags and keys.",
+            "    Describe all commands: arity, flags and keys.",
             "COUNT",
-            "    How many commands there are.",
+            "    Return the number of commands.",
             "DOCS [<command-name> ...]",
-            "    What commands do.",
+            "    Document the named commands, or all.",
             "GETKEYS <full-command>",
-            "    The keys that a command names.",
+            "    Return the keys in a command line.",
             "GETKEYSANDFLAGS <full-command>",
-            "    The keys that a command names, and what it does with them.",
+            "    Return the keys in a command line, with the flags of each key.",
             "INFO [<command-name> ...]",
-            "    The named commands, or all.",
+            "    Describe the named commands, or all.",
             "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
-            "    Names of commands.",
+            "    Return the names of commands.",
         ],
     )
 
@@ -278,7 +288,7 @@ COMMANDS: Final = [
         -1,
         _SHOWN,
         command_,
-        "Every command, with arity, flags and keys.",
+        "Describes every command: arity, flags and keys.",
         reply="array",
         group="server",
         since="2.8.13",
@@ -288,7 +298,7 @@ COMMANDS: Final = [
                 2,
                 _SHOWN,
                 count,
-                "How many commands there are.",
+                "Returns the number of commands.",
                 reply="integer",
                 group="server",
                 since="2.8.13",
@@ -298,7 +308,7 @@ COMMANDS: Final = [
                 -2,
                 _SHOWN,
                 docs,
-                "What commands do.",
+                "Documents the named commands, or all.",
                 reply="map",
                 group="server",
                 since="7.0.0",
@@ -309,7 +319,7 @@ COMMANDS: Final = [
                 -3,
                 _SHOWN,
                 getkeys,
-                "The keys that a command names.",
+                "Returns the keys in a command line.",
                 reply="array",
                 group="server",
                 since="2.8.13",
@@ -320,7 +330,7 @@ COMMANDS: Final = [
                 -3,
                 _SHOWN,
                 getkeysandflags,
-                "The keys that a command names, and what it does with them.",
+                "Returns the keys in a command line, with the flags of each key.",
                 reply="array",
                 group="server",
                 since="7.0.0",
@@ -331,7 +341,7 @@ COMMANDS: Final = [
                 -2,
                 _SHOWN,
                 info,
-                "The named commands, or all.",
+                "Describes the named commands, or all.",
                 reply="array",
                 group="server",
                 since="2.8.13",
@@ -342,7 +352,7 @@ COMMANDS: Final = [
                 -2,
                 _SHOWN,
                 list_,
-                "Names of commands.",
+                "Returns the names of commands.",
                 reply="array",
                 group="server",
                 since="7.0.0",
@@ -353,7 +363,7 @@ COMMANDS: Final = [
                 2,
                 _SHOWN,
                 help_,
-                "Shows what COMMAND can do.",
+                "Describes the subcommands of COMMAND.",
                 reply="array",
                 group="server",
                 since="5.0.0",

@@ -1,4 +1,4 @@
-"""Commands on whole keys: DEL, EXISTS, RENAME, KEYS, SCAN, FLUSHALL … (S3, S5.4, S10.1)."""
+"""Commands on whole keys: DEL, EXISTS, RENAME, KEYS, SCAN, FLUSHALL and so on (S3, S5.4, S10.1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anabranch.region.engine.table import Command
 
 
 def delete(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """DEL, UNLINK: observed-remove of the contents, delete-wins for the groups (S5.4)."""
+    """DEL, UNLINK: observed-remove for the contents, delete-wins for the groups (S5.4)."""
     deleted = 0
     for key in argv[1:]:
         if state.existing(key) is not None:
@@ -28,17 +28,17 @@ def delete(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def exists(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """EXISTS, TOUCH: how many of the keys exist."""
+    """EXISTS, TOUCH: the number of given keys that exist."""
     return sum(1 for key in argv[1:] if state.existing(key) is not None)
 
 
 def type_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """TYPE."""
+    """TYPE key: `stream`, or `none` if the key does not exist."""
     return SimpleString(b"none" if state.existing(argv[1]) is None else b"stream")
 
 
 def keys(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """KEYS pattern."""
+    """KEYS pattern: the keys that match a glob pattern."""
     pattern = argv[1]
     clock_ms = state.clock.now_ms
     return [
@@ -49,7 +49,11 @@ def keys(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def scan(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """SCAN cursor [MATCH pattern] [COUNT n] [TYPE t]: in the order of key hashes, so that what stays is met exactly once."""
+    """SCAN cursor [MATCH pattern] [COUNT n] [TYPE t].
+
+    Keys come in the order of their hashes. A key that exists during the whole iteration is
+    therefore returned exactly once.
+    """
     if not argv[1].isdigit() or len(argv[1]) > 20:
         raise CommandError("ERR invalid cursor")
     cursor = int(argv[1])
@@ -90,13 +94,13 @@ def scan(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def dbsize(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """DBSIZE."""
+    """DBSIZE: the number of keys."""
     clock_ms = state.clock.now_ms
     return sum(1 for stream in state.keyspace.keys.values() if stream.exists_at(clock_ms))
 
 
 def randomkey(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """RANDOMKEY: the engine throws no dice; the key follows from how many commands there have been."""
+    """RANDOMKEY: the engine has no randomness, so the number of commands so far chooses the key."""
     existing = [
         key for key, stream in state.keyspace.keys.items() if stream.exists_at(state.clock.now_ms)
     ]
@@ -104,7 +108,10 @@ def randomkey(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def flush(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """FLUSHALL, FLUSHDB [ASYNC | SYNC]: one effect, with one vector and one tombstone for all groups of all keys (S5.4)."""
+    """FLUSHALL, FLUSHDB [ASYNC | SYNC]: deletes every key.
+
+    One effect carries one vector and one tombstone for all groups of all keys (S5.4).
+    """
     if len(argv) > 2 or (len(argv) == 2 and argv[1].upper() not in (b"ASYNC", b"SYNC")):
         raise CommandError(SYNTAX_ERROR)
     state.writer.require_issue()
@@ -119,7 +126,7 @@ def _bytes_of(stream: Stream) -> int:
 
 
 def _rename(state: EngineState, source_key: bytes, target_key: bytes) -> None:
-    """One unit (S10.1)."""
+    """Moves a stream to another key, in one unit (S10.1)."""
     source = state.existing(source_key)
     assert source is not None
     limit = state.settings.integer("crdt-unit-max-bytes")
@@ -127,7 +134,8 @@ def _rename(state: EngineState, source_key: bytes, target_key: bytes) -> None:
     if size > limit:
         state.statistics.unit_max_bytes_refused += 1
         raise CommandError(
-            f"ERR the stream has {size} bytes, more than one RENAME may move (crdt-unit-max-bytes is {limit})"
+            f"ERR the stream has {size} bytes, more than one RENAME may move "
+            f"(crdt-unit-max-bytes is {limit})"
         )
     state.writer.require_issue()
     entries = merge.forward(source.logs, 0, ids.MAX_ID, -1)
@@ -162,7 +170,7 @@ def rename(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def renamenx(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """RENAMENX key newkey."""
+    """RENAMENX key newkey: renames unless `newkey` exists; returns 1 if renamed, else 0."""
     if state.existing(argv[1]) is None:
         raise CommandError(NO_SUCH_KEY)
     if state.existing(argv[2]) is not None:
@@ -190,7 +198,7 @@ COMMANDS: Final = [
         -2,
         "write fast",
         delete,
-        "As DEL.",
+        "Deletes keys, as DEL does.",
         key_flags="RM delete",
         keys=(1, -1, 1),
         reply="integer",
@@ -203,7 +211,7 @@ COMMANDS: Final = [
         -2,
         "readonly fast",
         exists,
-        "How many of the keys exist.",
+        "Returns how many of the keys exist.",
         key_flags="RO",
         keys=(1, -1, 1),
         reply="integer",
@@ -216,7 +224,7 @@ COMMANDS: Final = [
         -2,
         "readonly fast",
         exists,
-        "How many of the keys exist.",
+        "Returns how many of the keys exist.",
         key_flags="RO",
         keys=(1, -1, 1),
         reply="integer",
@@ -229,7 +237,7 @@ COMMANDS: Final = [
         2,
         "readonly fast",
         type_,
-        "stream or none.",
+        "Returns stream, or none if the key does not exist.",
         key_flags="RO",
         keys=(1, 1, 1),
         reply="simple string",
@@ -242,7 +250,7 @@ COMMANDS: Final = [
         2,
         "readonly",
         keys,
-        "Keys that match a pattern.",
+        "Returns the keys that match a pattern.",
         categories="@keyspace @dangerous",
         reply="array",
         group="generic",
@@ -254,7 +262,7 @@ COMMANDS: Final = [
         -2,
         "readonly",
         scan,
-        "Goes through the keys.",
+        "Iterates over the keys.",
         categories="@keyspace",
         reply="array",
         group="generic",
@@ -266,7 +274,7 @@ COMMANDS: Final = [
         1,
         "readonly fast",
         dbsize,
-        "Number of keys.",
+        "Returns the number of keys.",
         categories="@keyspace",
         reply="integer",
         group="server",
@@ -277,7 +285,7 @@ COMMANDS: Final = [
         1,
         "readonly",
         randomkey,
-        "Some key.",
+        "Returns one of the keys.",
         categories="@keyspace",
         reply="bulk string or null",
         group="generic",
@@ -300,7 +308,7 @@ COMMANDS: Final = [
         -1,
         "write",
         flush,
-        "As FLUSHALL.",
+        "Deletes every key, in every region, as FLUSHALL does.",
         categories="@keyspace @dangerous",
         reply="simple string",
         group="server",

@@ -1,4 +1,4 @@
-"""Commands for whoever operates a region: INFO, TIME, DEBUG, SHUTDOWN."""
+"""Commands for the operator of a region: INFO, TIME, DEBUG and SHUTDOWN."""
 
 from __future__ import annotations
 
@@ -11,34 +11,38 @@ from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import IS_REFUSED, Command
 
+# The longest DEBUG SLEEP.
 SLEEP_S_MAX: Final = 60
 
 
 def info(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """INFO [section …]."""
+    """INFO [section …]: the text of the given sections, or of the default ones."""
     return VerbatimText(info_text(state, [shown(name).lower() for name in argv[1:]]))
 
 
 def time(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """TIME: seconds, and microseconds within them (in whole ms). As all clocks here, it never runs back."""
+    """TIME: seconds since 1970, and microseconds within the second, in steps of 1000.
+
+    The clock is the engine's, which never runs back (S10.2).
+    """
     return [b"%d" % (state.clock.now_ms // 1000), b"%d" % (state.clock.now_ms % 1000 * 1000)]
 
 
 def debug(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """DEBUG SLEEP seconds: the region does nothing for so long, up to a minute."""
+    """DEBUG SLEEP seconds: stops the region for that time, at most `SLEEP_S_MAX` seconds."""
     subcommand = argv[1].upper()
     if subcommand == b"SLEEP" and len(argv) == 3:
         state.outbox.sleep_ms = _milliseconds(argv[2])
         return OK
     if subcommand == b"HELP" and len(argv) == 2:
         return help_reply(
-            "DEBUG", ["SLEEP <seconds>", "    Do nothing for so long, 60 seconds at most."]
+            "DEBUG", ["SLEEP <seconds>", "    Stop the region for that time, 60 seconds at most."]
         )
     raise option_error(argv)
 
 
 def _milliseconds(text: bytes) -> int:
-    """Seconds, perhaps with a fraction, in ms."""
+    """Parses seconds, with or without a decimal fraction; returns ms. Raises `CommandError`."""
     whole, _, fraction = text.partition(b".")
     if not (whole or fraction) or not (whole + fraction).isdigit() or len(whole) > 9:
         raise CommandError("ERR value is not a valid float")
@@ -49,7 +53,10 @@ def _milliseconds(text: bytes) -> int:
 
 
 def shutdown(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]: no reply, the connection closes. ABORT: there is never one to abort, it is immediate."""
+    """SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]: closes the connection without a reply.
+
+    ABORT always fails: a shutdown begins at once, so there is never one to abort.
+    """
     words = {word.upper() for word in argv[1:]}
     if (
         not words <= {b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"}
@@ -69,7 +76,7 @@ COMMANDS: Final = [
         -1,
         "loading stale",
         info,
-        "What the region says of itself.",
+        "Returns facts and figures about the region.",
         categories="@dangerous",
         reply="text",
         group="server",
@@ -81,7 +88,7 @@ COMMANDS: Final = [
         1,
         "loading stale fast",
         time,
-        "Seconds and microseconds since 1970.",
+        "Returns the time as seconds and microseconds since 1970.",
         reply="array",
         group="server",
         since="2.6.0",
@@ -91,7 +98,7 @@ COMMANDS: Final = [
         -2,
         "admin noscript loading stale",
         debug,
-        "DEBUG SLEEP: does nothing for some seconds.",
+        "DEBUG SLEEP: stops the region for some seconds.",
         reply="simple string",
         group="server",
         since="1.0.0",
@@ -102,7 +109,7 @@ COMMANDS: Final = [
         -1,
         "admin noscript loading stale no_multi allow_busy",
         shutdown,
-        "Ends the region, everything on disk.",
+        "Writes everything to disk and ends the region.",
         reply="nothing",
         group="server",
         since="1.0.0",

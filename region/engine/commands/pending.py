@@ -1,4 +1,7 @@
-"""Pending entries: XACK, XPENDING, XCLAIM, XAUTOCLAIM (S7.5). What takes IDs acts on every entry that bears one."""
+"""XACK, XPENDING, XCLAIM and XAUTOCLAIM: pending entries (S7.5).
+
+Two entries can have the same ID. A command that takes an ID acts on every entry with that ID.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
-# `delivered_ms` of what XCLAIM FORCE makes pending: idle for long enough, however long is asked for.
+# The `delivered_ms` of an entry that XCLAIM FORCE makes pending; it meets any min-idle-time.
 NEVER_DELIVERED: Final = -1
 
 
@@ -42,7 +45,10 @@ def _find(state: EngineState, key: bytes, name: bytes) -> tuple[Optional[Stream]
 
 
 def xack(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XACK key group id…: takes entries out of the PELs; what becomes contiguous is announced with the next round (S8.1)."""
+    """XACK key group id…: removes entries from the PELs; returns how many.
+
+    The next sync round announces the contiguous runs that result (S8.1).
+    """
     stream, group = _find(state, argv[1], argv[2])
     if stream is None or group is None:
         return 0
@@ -56,10 +62,11 @@ def xack(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def xpending(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XPENDING key group [[IDLE ms] start end count [consumer]]."""
+    """XPENDING key group [[IDLE ms] start end count [consumer]]: a summary, or single entries."""
     index = 3
     idle_ms = 0
-    if len(argv) != 3 and not 6 <= len(argv) <= 9:  # as Redis, which ignores what is left over
+    # As in Redis, an argument that is left over is ignored.
+    if len(argv) != 3 and not 6 <= len(argv) <= 9:
         raise CommandError(SYNTAX_ERROR)
     if len(argv) > 3 and argv[3].upper() == b"IDLE":
         idle_ms = integer(argv[4])
@@ -99,7 +106,10 @@ def _summary(group: Group) -> Reply:
 
 
 def _details(state: EngineState, entries: object, count: int, idle_ms: int) -> Reply:
-    """[ID, consumer, idle ms, deliveries] of at least `count` entries, never cut between equal IDs (S7.1)."""
+    """[ID, consumer, idle ms, deliveries] of the first `count` entries idle at least `idle_ms`.
+
+    Entries beyond `count` that have the last entry's ID are included (S7.1).
+    """
     reply: list[Reply] = []
     last_id = -1
     for pending in entries:  # type: ignore[attr-defined]
@@ -114,11 +124,11 @@ def _details(state: EngineState, entries: object, count: int, idle_ms: int) -> R
     return reply
 
 
-# -- claiming --------------------------------------------------------------------------------------------------------
+# -- claiming
 
 
 class ClaimRequest:
-    """XCLAIM's options; -1: not given."""
+    """The options of an XCLAIM; -1: not given."""
 
     def __init__(self) -> None:
         self.delivered_ms = -1
@@ -129,7 +139,7 @@ class ClaimRequest:
 
 
 def _parse_claim(state: EngineState, argv: list[bytes]) -> tuple[list[int], ClaimRequest]:
-    """IDs up to the first word that is none, then options."""
+    """Parses IDs up to the first argument that is no ID, then options."""
     wanted: list[int] = []
     index = 5
     while index < len(argv):
@@ -173,7 +183,10 @@ def _parse_claim(state: EngineState, argv: list[bytes]) -> tuple[list[int], Clai
 
 
 def xclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XCLAIM key group consumer min-idle-time id… [options]: LASTID only raises the floor, FORCE gives nothing (S7.4)."""
+    """XCLAIM key group consumer min-idle-time id… [options]: moves pending entries to the consumer.
+
+    LASTID only raises the floor, and FORCE does not make an entry given (S7.4).
+    """
     stream, group = _find(state, argv[1], argv[2])
     if stream is None or group is None:
         raise no_group(argv[1], argv[2])
@@ -202,7 +215,7 @@ def xclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def raise_floor(state: EngineState, stream: Stream, group: Group, last_id: int) -> None:
-    """XCLAIM LASTID (S7.4)."""
+    """XCLAIM LASTID: raises the group's floor to at least `last_id` (S7.4)."""
     if last_id > max(group.delivery.raised_id, 0):
         state.writer.record(FloorRaised(head_of(state, stream, group), last_id))
 
@@ -210,7 +223,11 @@ def raise_floor(state: EngineState, stream: Stream, group: Group, last_id: int) 
 def _claimable(
     state: EngineState, stream: Stream, group: Group, one: int, force: bool
 ) -> list[Pending]:
-    """What is pending under an ID; with FORCE also present entries that are not, as if delivered once to nobody."""
+    """The pending entries with the ID `one`.
+
+    With `force`, entries with that ID that are in the stream and not pending are included, as if
+    delivered once, to no consumer.
+    """
     found = group.delivery.pel.with_id(one)
     if force:
         known = {(pending.region_id, pending.counter) for pending in found}
@@ -233,7 +250,7 @@ def _claim(
     claimed: list[Claim],
     gone: list[EntryRef],
 ) -> None:
-    """Writes down what changed hands, and what leaves the PELs because the stream no longer has it."""
+    """Records the claimed entries, and removes the entries from the PELs that left the stream."""
     head = head_of(state, stream, group)
     if gone:
         state.writer.record(Removed(head, gone))
@@ -259,7 +276,11 @@ def _claimed_reply(stream: Stream, claimed: list[Claim], just_id: bool) -> list[
 
 
 def xautoclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XAUTOCLAIM key group consumer min-idle-time start [COUNT n] [JUSTID] → [next start, entries, IDs no longer in the stream]."""
+    """XAUTOCLAIM key group consumer min-idle-time start [COUNT n] [JUSTID].
+
+    Returns the ID to start from next (0-0 at the end), the claimed entries, and the IDs of pending
+    entries that are no longer in the stream.
+    """
     min_idle_ms = max(integer(argv[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM"), 0)
     start = range_start(argv[5])
     count = 100
@@ -302,7 +323,11 @@ def xautoclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply
 
 
 def list_bounded(group: Group, start: int, attempts: int) -> list[Pending]:
-    """The pending entries from `start` on that one XAUTOCLAIM may look at, and a few to end on."""
+    """The pending entries from `start` on that one XAUTOCLAIM may examine.
+
+    `attempts` is the number that it may examine. About 16 more follow, cut between two IDs, so
+    that the caller can finish an ID and find the next one.
+    """
     found: list[Pending] = []
     for pending in group.delivery.pel.ascending(start, ids.MAX_ID):
         found.append(pending)
@@ -317,7 +342,7 @@ COMMANDS: Final = [
         -4,
         "write fast",
         xack,
-        "Acknowledges entries of a group.",
+        "Acknowledges pending entries of a group.",
         key_flags="RW update",
         changes_local_state=True,
         keys=(1, 1, 1),
@@ -330,7 +355,7 @@ COMMANDS: Final = [
         -3,
         "readonly",
         xpending,
-        "What is pending in a group, in this region.",
+        "Returns the pending entries of a group in this region.",
         keys=(1, 1, 1),
         reply="array",
         since="5.0.0",
@@ -341,21 +366,21 @@ COMMANDS: Final = [
         -6,
         "write fast",
         xclaim,
-        "Takes over pending entries.",
+        "Moves pending entries to a consumer.",
         key_flags="RW update",
         changes_local_state=True,
         keys=(1, 1, 1),
         reply="array",
         since="5.0.0",
-        syntax="key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] "
-        "[LASTID lastid]",
+        syntax="key group consumer min-idle-time id [id ...] [IDLE ms] "
+        "[TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID lastid]",
     ),
     Command(
         "xautoclaim",
         -6,
         "write fast",
         xautoclaim,
-        "Takes over entries pending for long.",
+        "Moves entries that are pending for a minimum time to a consumer.",
         key_flags="RW delete",
         changes_local_state=True,
         keys=(1, 1, 1),

@@ -1,4 +1,4 @@
-"""Commands that read the logical stream: XLEN, XRANGE, XREVRANGE, XREAD (S7.1, S7.2)."""
+"""XLEN, XRANGE, XREVRANGE and XREAD: they read the logical stream (S7.1, S7.2)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from anabranch.region.engine.table import Command
 
 
 def xlen(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XLEN."""
+    """XLEN key: the number of entries."""
     stream = state.existing(argv[1])
     return 0 if stream is None else stream.length()
 
 
 def _count(argv: list[bytes], index: int) -> int:
-    """COUNT n at `index`; -1 where it is not given, 0 or less: nothing."""
+    """The COUNT at `index`: -1 if it is not given, 0 if it is 0 or negative."""
     count = -1
     while index < len(argv):
         if index + 1 >= len(argv) or argv[index].upper() != b"COUNT":
@@ -39,7 +39,7 @@ def _count(argv: list[bytes], index: int) -> int:
 
 
 def xrange(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XRANGE key start end [COUNT n]."""
+    """XRANGE key start end [COUNT n]: entries in ascending order."""
     start = range_start(argv[2])
     end = range_end(argv[3])
     count = _count(argv, 4)
@@ -52,7 +52,7 @@ def xrange(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def xrevrange(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XREVRANGE key end start [COUNT n]."""
+    """XREVRANGE key end start [COUNT n]: entries in descending order."""
     end = range_end(argv[2])
     start = range_start(argv[3])
     count = _count(argv, 4)
@@ -65,22 +65,25 @@ def xrevrange(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 class ReadRequest:
-    """What XREAD and XREADGROUP say before their IDs."""
+    """The arguments of an XREAD or XREADGROUP."""
 
     def __init__(self) -> None:
-        self.count = 0  # 0: all
-        self.block_ms = -1  # -1: does not block; 0: for ever
+        # Entries per stream at most; 0: no limit.
+        self.count = 0
+        # Time to wait for entries; -1: do not block; 0: block without a time-out.
+        self.block_ms = -1
         self.no_ack = False
         self.group = b""
         self.consumer = b""
         self.is_group = False
         self.keys: list[bytes] = []
         self.ids: list[bytes] = []
-        self.ids_at = 0  # index of the first ID in argv
+        # Index of the first ID in argv.
+        self.ids_at = 0
 
 
 def parse_read(argv: list[bytes], is_group: bool) -> ReadRequest:
-    """Reads the options up to STREAMS, then keys and IDs."""
+    """Parses the options up to STREAMS, then keys and IDs. Raises `CommandError`."""
     name = "xreadgroup" if is_group else "xread"
     request = ReadRequest()
     index = 1
@@ -96,7 +99,8 @@ def parse_read(argv: list[bytes], is_group: bool) -> ReadRequest:
         elif option == b"GROUP" and more >= 2:
             if not is_group:
                 raise CommandError(
-                    "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead."
+                    "ERR The GROUP option is only supported by XREADGROUP. "
+                    "You called XREAD instead."
                 )
             request.is_group = True
             request.group = argv[index + 1]
@@ -105,7 +109,8 @@ def parse_read(argv: list[bytes], is_group: bool) -> ReadRequest:
         elif option == b"NOACK":
             if not is_group:
                 raise CommandError(
-                    "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead."
+                    "ERR The NOACK option is only supported by XREADGROUP. "
+                    "You called XREAD instead."
                 )
             request.no_ack = True
             index += 1
@@ -126,9 +131,11 @@ def _parse_streams(argv: list[bytes], index: int, name: str, request: ReadReques
     if len(words) % 2:
         symbol = ">" if name == "xreadgroup" else "$"
         raise CommandError(
-            f"ERR Unbalanced '{name}' list of streams: for each stream key an ID, '+', or '{symbol}' must be specified."
+            f"ERR Unbalanced '{name}' list of streams: "
+            f"for each stream key an ID, '+', or '{symbol}' must be specified."
             if name == "xread"
-            else f"ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{symbol}' must be specified."
+            else f"ERR Unbalanced '{name}' list of streams: "
+            f"for each stream key an ID or '{symbol}' must be specified."
         )
     half = len(words) // 2
     request.keys = words[:half]
@@ -137,7 +144,7 @@ def _parse_streams(argv: list[bytes], index: int, name: str, request: ReadReques
 
 
 def keyed_reply(session: Session, results: list[tuple[bytes, Reply]]) -> Reply:
-    """Streams and their entries: a map in RESP3, an array of pairs in RESP2."""
+    """Streams with their entries as a reply: a map in RESP3, an array of pairs in RESP2."""
     if session.protocol >= 3:
         flat: list[Reply] = []
         for key, entries in results:
@@ -151,7 +158,11 @@ def keyed_reply(session: Session, results: list[tuple[bytes, Reply]]) -> Reply:
 
 
 def xread(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XREAD: entries above an ID; may skip late arrivals below the last ID read, which are counted (S7.2)."""
+    """XREAD: the entries above an ID of each stream; blocks if there are none and BLOCK is given.
+
+    Entries that arrive late, below the last ID read, may be skipped. They are counted in
+    `crdt_xread_late_arrivals` (S7.2).
+    """
     request = parse_read(argv, False)
     resolved = list(argv)
     results: list[tuple[bytes, Reply]] = []
@@ -161,7 +172,8 @@ def xread(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         last_id = 0 if stream is None else stream.last_id()
         if text == b">":
             raise CommandError(
-                "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
+                "ERR The > ID can be specified only when calling XREADGROUP "
+                "using the GROUP <group> <consumer> option."
             )
         if text == b"$":
             above = last_id
@@ -209,7 +221,7 @@ COMMANDS: Final = [
         2,
         "readonly fast",
         xlen,
-        "Number of entries.",
+        "Returns the number of entries.",
         key_flags="RO",
         keys=(1, 1, 1),
         reply="integer",
@@ -221,7 +233,7 @@ COMMANDS: Final = [
         -4,
         "readonly",
         xrange,
-        "Entries with IDs in a range.",
+        "Returns the entries with IDs in a range.",
         keys=(1, 1, 1),
         reply="array",
         since="5.0.0",
@@ -232,7 +244,7 @@ COMMANDS: Final = [
         -4,
         "readonly",
         xrevrange,
-        "Entries with IDs in a range, newest first.",
+        "Returns the entries with IDs in a range, newest first.",
         keys=(1, 1, 1),
         reply="array",
         since="5.0.0",
@@ -243,10 +255,11 @@ COMMANDS: Final = [
         -4,
         "readonly blocking movablekeys",
         xread,
-        "Entries above given IDs of one or more streams; may wait.",
+        "Returns the entries above given IDs of one or more streams; can block.",
         keyword=(b"STREAMS", 1),
         reply="map or null",
         since="5.0.0",
-        syntax="[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id | $ | + [id | $ | + ...]",
+        syntax="[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] "
+        "id | $ | + [id | $ | + ...]",
     ),
 ]

@@ -1,4 +1,8 @@
-"""What anabranch adds to Redis: CRDT.… commands, and WAIT. What speaks of this region's state waits for its disk (S2.4)."""
+"""The CRDT.… commands, which anabranch adds to Redis, and WAIT.
+
+A reply that tells what this region holds speaks only of what is on its disk. CRDT.VECTOR and
+CRDT.DIGEST therefore answer after the commit of the state that they report (S2.4).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ from anabranch.region.engine.waiting import ReceiversWaiter, RoundWaiter, Vector
 
 
 def flat_vector(vector: Vector) -> list[Reply]:
-    """region_id, counter, … ascending."""
+    """A vector as a flat reply: region_id, counter, …, by ascending region_id."""
     flat: list[Reply] = []
     for region_id in sorted(vector):
         if vector[region_id]:
@@ -35,7 +39,7 @@ def flat_vector(vector: Vector) -> list[Reply]:
 
 
 def _member(state: EngineState, text: bytes) -> Member:
-    """A member by name or region_id."""
+    """The member that a client names by its name or region_id. Raises `CommandError`."""
     name = shown(text)
     member = (
         state.members.by_id.get(int(name))
@@ -51,20 +55,20 @@ def _member(state: EngineState, text: bytes) -> Member:
 
 
 def vector(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.VECTOR."""
+    """CRDT.VECTOR: this region's vector, once it is on disk."""
     state.answer_when_on_disk(session, flat_vector(state.keyspace.vector))
     return REPLY_LATER
 
 
 def digest(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.DIGEST [key]."""
+    """CRDT.DIGEST [key]: the digest of the region or of one key, once it is on disk (S13.9)."""
     value = state.keyspace.digest() if len(argv) == 1 else state.keyspace.digest_of(argv[1])
     state.answer_when_on_disk(session, value.hex().encode())
     return REPLY_LATER
 
 
 def peers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.PEERS: one map per peer."""
+    """CRDT.PEERS: one map per peer, with its link and the effects that it is known to have."""
     reply: list[Reply] = []
     own = state.disk.vector.get(state.members.region_id, 0)
     for peer in sorted(state.peers.by_id):
@@ -73,17 +77,37 @@ def peers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         known = link.acknowledged if link.receives_from_here or heard is None else heard.vector
         member = state.members.by_id[peer]
         reply.append(
-            MapReply([
-                b"name", member.name.encode(), b"region_id", peer, b"link", b"down" if link.is_down else link.state.encode(),
-                b"detail", link.detail.encode(), b"delay_ms", link.delay_ms, b"receives_from_here", int(link.receives_from_here),
-                b"lost", int(member.lost), b"acknowledged", flat_vector(known), b"lag", max(own - known.get(state.members.region_id, 0), 0),
-            ])
-        )  # fmt: skip
+            MapReply(
+                [
+                    b"name",
+                    member.name.encode(),
+                    b"region_id",
+                    peer,
+                    b"link",
+                    b"down" if link.is_down else link.state.encode(),
+                    b"detail",
+                    link.detail.encode(),
+                    b"delay_ms",
+                    link.delay_ms,
+                    b"receives_from_here",
+                    int(link.receives_from_here),
+                    b"lost",
+                    int(member.lost),
+                    b"acknowledged",
+                    flat_vector(known),
+                    b"lag",
+                    max(own - known.get(state.members.region_id, 0), 0),
+                ]
+            )
+        )
     return reply
 
 
 def link_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.LINK peer UP | DOWN | DELAY ms. From the reply to DOWN on, nothing more of that peer is applied."""
+    """CRDT.LINK peer UP | DOWN | DELAY ms: resumes, stops or delays receiving from a peer.
+
+    After the reply to DOWN, this region applies nothing more from that peer.
+    """
     peer = _member(state, argv[1]).region_id
     if peer == state.members.region_id:
         raise CommandError(f"ERR region {state.members.name} has no link to itself")
@@ -102,12 +126,16 @@ def link_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def _deadline(state: EngineState, timeout_ms: int) -> int:
-    """The steady time at which a wait ends; 0: never."""
+    """The steady time in ms at which a wait ends; 0: never."""
     return state.clock.steady_ms + timeout_ms if timeout_ms else 0
 
 
 def sync(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.SYNC timeout-ms: 1 when all receivers have acknowledged this region's vector and nothing announceable waits, else 0."""
+    """CRDT.SYNC timeout-ms: begins a sync round and waits for it.
+
+    The reply is 1 when all receivers have acknowledged this region's vector and no announceable
+    acknowledgement waits, 0 on time-out.
+    """
     timeout = timeout_ms(argv[1])
     state.schedule.sync_requested = True
     state.waiting.add(RoundWaiter(session, _deadline(state, timeout)))
@@ -115,7 +143,10 @@ def sync(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def wait_for_vector(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.WAIT timeout-ms region_id counter …: 1 when this region's vector, on its disk, covers it; 0 on time-out."""
+    """CRDT.WAIT timeout-ms region counter …: waits until this region holds the given effects.
+
+    The reply is 1 when this region's vector on disk covers the given counters, 0 on time-out.
+    """
     timeout = timeout_ms(argv[1])
     if len(argv) % 2:
         raise CommandError("ERR a region_id and a counter are needed for each region")
@@ -130,7 +161,10 @@ def wait_for_vector(state: EngineState, session: Session, argv: list[bytes]) -> 
 
 
 def wait(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """WAIT n timeout: how many peers have this connection's writes on their disks, once n have or at the time-out."""
+    """WAIT n timeout-ms: waits until n peers have this connection's writes on their disks.
+
+    The reply is the number of peers that have these writes, n or more, or fewer on time-out.
+    """
     count = integer(argv[1])
     timeout = timeout_ms(argv[2])
     have = receivers_with(state, session.write_counter)
@@ -143,7 +177,7 @@ def wait(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def receivers_with(state: EngineState, counter: int) -> int:
-    """How many peers are known to have this region's effects up to `counter` on their disks."""
+    """The number of peers known to have this region's effects up to `counter` on their disks."""
     have = 0
     for peer in state.members.others():
         heard = state.stability.newest(peer)
@@ -157,7 +191,10 @@ def receivers_with(state: EngineState, counter: int) -> int:
 
 
 def log(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.LOG key region [start [end]] [COUNT n] → one map (id, counter, fields) an entry of one region log."""
+    """CRDT.LOG key region [start [end]] [COUNT n]: the entries of one region log.
+
+    Returns one map per entry, with `id`, `counter` and `fields`.
+    """
     member = _member(state, argv[2])
     words = argv[3:]
     count = -1
@@ -187,7 +224,7 @@ def log(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def explain_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.EXPLAIN key [ID]: the facts behind `anabranch explain`."""
+    """CRDT.EXPLAIN key [ID]: the facts that `anabranch explain` shows."""
     try:
         wanted = -1 if len(argv) == 2 else ids.parse(argv[2], 0)
     except ids.IdError as error:
@@ -196,13 +233,17 @@ def explain_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def member(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.MEMBER LOST name: stops waiting for a region that is gone for good (S13.8); said in every region."""
+    """CRDT.MEMBER LOST name: stops waiting for a region that is gone for good (S13.8).
+
+    The operator runs this command in every other region.
+    """
     if argv[1].upper() != b"LOST":
         raise CommandError(SYNTAX_ERROR)
     lost = _member(state, argv[2])
     if lost.region_id == state.members.region_id:
         raise CommandError(
-            f"ERR region {state.members.name} cannot say of itself that it is lost; say it in the others"
+            f"ERR region {state.members.name} cannot declare itself lost; "
+            "run CRDT.MEMBER LOST in the other regions"
         )
     if not lost.lost:
         lost.lost = True
@@ -210,7 +251,8 @@ def member(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     state.disk.meta_changes["lost"] = ",".join(
         str(known.region_id) for known in state.members.by_id.values() if known.lost
     ).encode()
-    state.journal.push_clock()  # a row to wait for: what is told besides goes into the same commit
+    # A row gives the reply a position to wait for. `meta_changes` goes into the same commit.
+    state.journal.push_clock()
     state.schedule.note_unsaved(state.clock.steady_ms)
     state.answer_when_on_disk(session, OK)
     return REPLY_LATER
@@ -222,7 +264,7 @@ COMMANDS: Final = [
         1,
         "readonly",
         vector,
-        "What this region has on its disk: region_id, counter, …",
+        "Returns the vector that this region has on its disk: region_id, counter, …",
         reply="array",
         group="crdt",
         in_multi=IS_REFUSED,
@@ -232,7 +274,7 @@ COMMANDS: Final = [
         -1,
         "readonly",
         digest,
-        "32 hex digits over the converged state of the region, or of one key.",
+        "Returns the digest of the converged state, of the region or of one key: 32 hex digits.",
         reply="bulk string",
         group="crdt",
         syntax="[key]",
@@ -243,7 +285,7 @@ COMMANDS: Final = [
         1,
         "readonly",
         peers,
-        "The other regions and the links to them.",
+        "Returns the other regions and the links to them.",
         reply="array",
         group="crdt",
     ),
@@ -252,7 +294,7 @@ COMMANDS: Final = [
         -3,
         "admin",
         link_,
-        "Resumes, ends or delays receiving from a peer.",
+        "Resumes, stops or delays receiving from a peer.",
         reply="simple string",
         group="crdt",
         syntax="peer UP | DOWN | DELAY ms",
@@ -284,7 +326,7 @@ COMMANDS: Final = [
         -3,
         "readonly",
         log,
-        "One region log of a stream, with counters.",
+        "Returns the entries of one region log of a stream, with their counters.",
         keys=(1, 1, 1),
         reply="array",
         group="crdt",
@@ -295,7 +337,7 @@ COMMANDS: Final = [
         -2,
         "readonly",
         explain_,
-        "Why entries and groups are, or are not, there.",
+        "Explains why entries and groups of a key are present or absent.",
         keys=(1, 1, 1),
         reply="map",
         group="crdt",
@@ -306,7 +348,7 @@ COMMANDS: Final = [
         3,
         "admin",
         member,
-        "Says that a region is gone for good.",
+        "Declares that a region is gone for good.",
         reply="simple string",
         group="crdt",
         syntax="LOST name",
@@ -317,7 +359,7 @@ COMMANDS: Final = [
         3,
         "blocking",
         wait,
-        "Waits for peers to have this connection's writes on their disks.",
+        "Waits until peers have this connection's writes on their disks.",
         reply="integer",
         group="generic",
         since="3.0.0",

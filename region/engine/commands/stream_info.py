@@ -1,4 +1,4 @@
-"""XINFO (S7.6): fields in Redis's order."""
+"""XINFO: streams, groups and consumers (S7.6). Fields stand in Redis's order."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _head(state: EngineState, stream: Stream) -> list[Reply]:
 
 
 def stream_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XINFO STREAM key [FULL [COUNT n]]."""
+    """XINFO STREAM key [FULL [COUNT n]]: one stream; with FULL its entries and groups as well."""
     stream = _stream(state, argv[2])
     if len(argv) == 3:
         tail: list[Reply] = [
@@ -148,28 +148,44 @@ def _full_group(stream: Stream, group: Group, count: int) -> Reply:
         ]
         consumers.append(MapReply(flat))
     return MapReply(
-        [b"name", group.name, *_position(stream, group), b"pel-count", delivery.pel.length,
-         b"pending", _first_pending(delivery.pel.ascending(0, ids.MAX_ID), count, True), b"consumers", consumers]
-    )  # fmt: skip
+        [
+            b"name",
+            group.name,
+            *_position(stream, group),
+            b"pel-count",
+            delivery.pel.length,
+            b"pending",
+            _first_pending(delivery.pel.ascending(0, ids.MAX_ID), count, True),
+            b"consumers",
+            consumers,
+        ]
+    )
 
 
 def groups(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XINFO GROUPS key."""
+    """XINFO GROUPS key: the live groups of a stream, by name."""
     stream = _stream(state, argv[2])
     reply: list[Reply] = []
     for name in sorted(stream.groups):
         group = stream.groups[name]
         reply.append(
             MapReply(
-                [b"name", name, b"consumers", len(group.delivery.consumers), b"pending", group.delivery.pel.length,
-                 *_position(stream, group)]
+                [
+                    b"name",
+                    name,
+                    b"consumers",
+                    len(group.delivery.consumers),
+                    b"pending",
+                    group.delivery.pel.length,
+                    *_position(stream, group),
+                ]
             )
-        )  # fmt: skip
+        )
     return reply
 
 
 def consumers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XINFO CONSUMERS key group."""
+    """XINFO CONSUMERS key group: the group's consumers in this region, by name."""
     stream = _stream(state, argv[2])
     group = stream.groups.get(argv[3])
     if group is None:
@@ -199,7 +215,7 @@ def consumers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XINFO HELP."""
+    """XINFO HELP: describes the subcommands."""
     return help_reply(
         "XINFO",
         [
@@ -214,7 +230,7 @@ def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XINFO without a subcommand never gets here: dispatch says what is wrong."""
+    """Never called: dispatch refuses XINFO without a subcommand."""
     raise CommandError(SYNTAX_ERROR)
 
 
@@ -232,7 +248,7 @@ COMMANDS: Final = [
                 -3,
                 "readonly",
                 stream_,
-                "About a stream.",
+                "Describes a stream.",
                 keys=(2, 2, 1),
                 reply="map",
                 since="5.0.0",
@@ -243,7 +259,7 @@ COMMANDS: Final = [
                 3,
                 "readonly",
                 groups,
-                "About a stream's groups.",
+                "Describes a stream's groups.",
                 keys=(2, 2, 1),
                 reply="array",
                 since="5.0.0",
@@ -254,7 +270,7 @@ COMMANDS: Final = [
                 4,
                 "readonly",
                 consumers,
-                "About a group's consumers in this region.",
+                "Describes a group's consumers in this region.",
                 keys=(2, 2, 1),
                 reply="array",
                 since="5.0.0",
@@ -265,7 +281,7 @@ COMMANDS: Final = [
                 2,
                 "loading stale",
                 help_,
-                "Shows what XINFO can do.",
+                "Describes the subcommands of XINFO.",
                 reply="array",
                 since="5.0.0",
             ),

@@ -1,4 +1,7 @@
-"""MULTI, EXEC, DISCARD, WATCH, UNWATCH (S1.2, S10.7): what EXEC runs is one unit."""
+"""MULTI, EXEC, DISCARD, WATCH and UNWATCH (S1.2, S10.7).
+
+The effects of all commands that one EXEC runs form one unit.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from anabranch.region.engine.table import RUNS, Command
 
 
 def change_of(state: EngineState, key: bytes) -> int:
-    """Number of the last change of a key as clients see it; 0 where there is none, or a deadline hides it."""
+    """The number of a key's last change visible to clients; 0 if the key is absent or hidden."""
     stream = state.existing(key)
     return 0 if stream is None else stream.change
 
 
 def multi(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """MULTI."""
+    """MULTI: begins a transaction."""
     if session.transaction.queued is not None:
         raise CommandError("ERR MULTI calls can not be nested")
     session.transaction.begin()
@@ -26,7 +29,7 @@ def multi(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def discard(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """DISCARD."""
+    """DISCARD: drops the queued commands and the watched keys."""
     if session.transaction.queued is None:
         raise CommandError("ERR DISCARD without MULTI")
     session.transaction.end()
@@ -34,7 +37,7 @@ def discard(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def watch(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """WATCH key…: merges count as changes, too (S10.7)."""
+    """WATCH key…: makes EXEC run nothing if a key changes, also by a merge (S10.7)."""
     if session.transaction.queued is not None:
         raise CommandError("ERR WATCH inside MULTI is not allowed")
     for key in argv[1:]:
@@ -43,13 +46,17 @@ def watch(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def unwatch(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """UNWATCH."""
+    """UNWATCH: forgets the watched keys."""
     session.transaction.watched = {}
     return OK
 
 
 def exec_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """EXEC: every command, or none when a watched key changed or a queued command was wrong."""
+    """EXEC: runs the queued commands, and returns their replies.
+
+    If a watched key has changed, no command runs and the reply is null. If a queued command was
+    wrong, no command runs and the reply is the error EXECABORT.
+    """
     transaction = session.transaction
     queued = transaction.queued
     if queued is None:
@@ -63,7 +70,7 @@ def exec_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     commands = [(find_command(state, words), words) for words in queued]
     if any(command is not None and command.issues_effects for command, _ in commands):
         try:
-            # It may wait for the end of the start; then the transaction stays queued.
+            # NotYet passes: the transaction stays queued and EXEC runs after the start (S13.6).
             state.writer.require_issue()
         except CommandError:
             transaction.end()
@@ -121,7 +128,7 @@ COMMANDS: Final = [
         -2,
         _FLAGS,
         watch,
-        "EXEC does nothing if one of the keys changes before it.",
+        "Makes EXEC run nothing if one of the keys changes before it.",
         key_flags="RO",
         in_multi=RUNS,
         keys=(1, -1, 1),

@@ -1,4 +1,4 @@
-"""XTRIM, and the trimming options that XADD has, too (S5.2, S5.3)."""
+"""XTRIM, and the trim options that XADD shares with it (S5.2, S5.3)."""
 
 from __future__ import annotations
 
@@ -15,22 +15,28 @@ from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
+# The default LIMIT of an approximate trim, in full packed nodes, as in Redis.
 DEFAULT_TRIM_LIMIT_NODES: Final = 100
 
 
 class TrimRequest:
-    """MAXLEN or MINID with its options. `references` is "KEEPREF", "DELREF" or "ACKED"."""
+    """MAXLEN or MINID with its options."""
 
     def __init__(self) -> None:
-        self.strategy = ""  # "MAXLEN", "MINID", or "" for none
+        # "MAXLEN", "MINID", or "" if the command does not trim.
+        self.strategy = ""
+        # Whether `~` was given: only whole nodes are removed.
         self.is_approximate = False
+        # Entries to keep (MAXLEN), or the lowest entry ID to keep (MINID).
         self.threshold = 0
-        self.limit = -1  # -1: not given
+        # Entries to remove at most; -1: not given; 0: no limit.
+        self.limit = -1
+        # "KEEPREF", "DELREF", "ACKED", or "" if not given, which acts as KEEPREF.
         self.references = ""
 
 
 def _parse_trim(argv: list[bytes], index: int, strategy: str, trim: TrimRequest) -> int:
-    """Reads what follows MAXLEN or MINID at `index`; the index after it."""
+    """Reads the arguments after MAXLEN or MINID at `index`; returns the index after them."""
     if trim.strategy:
         raise CommandError(
             "ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
@@ -52,7 +58,11 @@ def _parse_trim(argv: list[bytes], index: int, strategy: str, trim: TrimRequest)
 
 
 def parse_trim_option(argv: list[bytes], index: int, option: bytes, trim: TrimRequest) -> int:
-    """Reads MAXLEN, MINID, LIMIT, KEEPREF, DELREF or ACKED at `index`; the index after it, or `index` if it is none of them."""
+    """Reads MAXLEN, MINID, LIMIT, KEEPREF, DELREF or ACKED at `index` into `trim`.
+
+    `option` is the argument at `index` in upper case. Returns the index after the option, or
+    `index` if the argument is none of these options. Raises `CommandError`.
+    """
     if option in (b"MAXLEN", b"MINID"):
         return _parse_trim(argv, index, option.decode(), trim)
     if option == b"LIMIT" and index + 1 < len(argv):
@@ -69,6 +79,7 @@ def parse_trim_option(argv: list[bytes], index: int, option: bytes, trim: TrimRe
 
 
 def check_trim(trim: TrimRequest, default_limit: int) -> None:
+    """Raises `CommandError` if the options contradict each other; fills in the default LIMIT."""
     if trim.limit >= 0 and not trim.strategy:
         raise CommandError(
             "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
@@ -80,7 +91,11 @@ def check_trim(trim: TrimRequest, default_limit: int) -> None:
 
 
 def trim(state: EngineState, stream: Stream, request: TrimRequest) -> int:
-    """Trims as decided on the local logical stream (S5.2); how many entries went."""
+    """Trims by a decision on the local logical stream (S5.2).
+
+    Returns the number of entries removed. Raises as `Writer.require_issue` does, if entries would
+    be removed while this region may not issue effects.
+    """
     prefix = _prefix(stream, request)
     if prefix and request.references == "ACKED":
         prefix = {
@@ -121,7 +136,10 @@ def _removes(log: RegionLog, counter: int) -> bool:
 
 
 def _acked_limit(stream: Stream, region_id: int, counter: int) -> int:
-    """ACKED (S5.3): stops before the first entry that some group known here has above its floor and not given, or pending."""
+    """The end of the prefix up to `counter` that ACKED may remove (S5.3).
+
+    The prefix stops before the first entry that some group known here still references.
+    """
     cursor = LogCursor(stream.logs[region_id])
     cursor.seek_counter(0)
     limit = 0
@@ -134,7 +152,7 @@ def _acked_limit(stream: Stream, region_id: int, counter: int) -> int:
 
 
 def is_referenced(stream: Stream, region_id: int, counter: int, entry_id_: int) -> bool:
-    """Whether some group known here has still to do with that entry."""
+    """Whether the entry is pending, or above the floor and not given, for some group here."""
     for group in stream.groups.values():
         delivery = group.delivery
         if delivery.pel.get(region_id, counter, entry_id_) is not None:
@@ -148,7 +166,7 @@ def is_referenced(stream: Stream, region_id: int, counter: int, entry_id_: int) 
 
 
 def xtrim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XTRIM."""
+    """XTRIM key MAXLEN | MINID …: removes the oldest entries; returns how many."""
     request = TrimRequest()
     index = 2
     while index < len(argv):

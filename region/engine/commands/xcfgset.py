@@ -1,4 +1,4 @@
-"""XCFGSET, and XIDMP, seed 4's spelling of it (S9.4)."""
+"""XCFGSET, and XIDMP, the spelling of seed 4 (S9.4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ from anabranch.region.engine.table import Command
 
 
 def xcfgset(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XCFGSET (S9.4): a change replaces the configurations seen and clears the pairs seen; no change, no effect."""
+    """XCFGSET (S9.4): sets the duration and the number of IDMP pairs of a stream.
+
+    A change replaces the configurations that this region has seen and clears the pairs that it
+    has seen. If the values stay as they are, no effect is issued.
+    """
     stream = state.existing(argv[1])
     if stream is None:
         raise CommandError(NO_SUCH_KEY)
@@ -62,7 +66,7 @@ def xcfgset(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def xidmp(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XIDMP CFGSET | CFGGET, seed 4's spelling: `key [DURATION d] [MAXSIZE m]`."""
+    """XIDMP CFGSET | CFGGET key [DURATION d] [MAXSIZE m]: the spelling of seed 4."""
     subcommand = argv[1].upper()
     if subcommand == b"HELP":
         return help_reply(
@@ -101,7 +105,7 @@ COMMANDS: Final = [
         -2,
         "write fast",
         xcfgset,
-        "Sets how long and how many idempotency pairs a stream keeps.",
+        "Sets how long a stream keeps idempotency pairs, and how many.",
         keys=(1, 1, 1),
         reply="simple string",
         since="8.6.0",
@@ -112,7 +116,7 @@ COMMANDS: Final = [
         -2,
         "write fast",
         xidmp,
-        "The older spelling of XCFGSET, and its reading twin.",
+        "Sets or returns the configuration of XCFGSET, in the older spelling.",
         keys=(2, 2, 1),
         reply="simple string or array",
         since="8.6.0",

@@ -1,0 +1,320 @@
+"""One region on a SQL database in memory, run by the real driver, and judged after each write.
+
+A `Region` performs the `Work` of `region.driver.Driver` one transaction at a time. After each
+transaction the test copies the disk and starts a second driver from the copy. The state that this
+start finds must be the state at the moment when the last commit on that disk was taken.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Optional, Protocol
+
+from anabranch.crdt.vector import includes
+from anabranch.region import starting
+from anabranch.region.config import Address, RegionConfig
+from anabranch.region.driver import Driver, TurnLimits
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.rows import Commit
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import Settings
+from anabranch.region.storage.checkpoint import Checkpointer
+from anabranch.region.work import DiskTransaction
+from anabranch.sim.world.vfs import run
+from anabranch.sync.log_reader import LogReader
+from tests.storage import dump
+from tests.storage.direct import DirectDatabase, copy_of, new_disk
+
+NAMES = {"us": 1, "eu": 2, "ap": 3}
+KEYS = [b"k1", b"k2", b"k3"]
+# Steady time between checkpoints. Only `Region.begin_checkpoint` lets so much of it pass.
+CHECKPOINT_INTERVAL_MS: Final = 1000
+# Steady time after which the driver tries a failed commit again.
+RETRY_MS: Final = TurnLimits().retry_ms
+
+
+class Clock:
+    """The clock of a test (`region.clock.Clock`): a test sets it, and nothing else moves it."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.wall_ms = now_ms
+        self.elapsed_ms = 0
+
+    def now_ms(self) -> int:
+        return self.wall_ms
+
+    def steady_ms(self) -> int:
+        return self.elapsed_ms
+
+    def steady_us(self) -> int:
+        return self.elapsed_ms * 1000
+
+
+class Surroundings(Protocol):
+    """What a region needs of the cluster of a test. `looks`: the share of writes judged."""
+
+    rng: Random
+    clock: Clock
+    members: dict[str, int]
+    values: dict[str, int | str]
+    looks: float
+    collects: bool
+
+
+def config_of(
+    name: str,
+    members: dict[str, int],
+    values: dict[str, int | str],
+    data: Path = Path("memory"),
+    restored: bool = False,
+) -> RegionConfig:
+    return RegionConfig(
+        cluster="tiny",
+        members=members,
+        name=name,
+        resp=Address("127.0.0.1", 0),
+        sync=Address("127.0.0.1", 0),
+        http=None,
+        peers={},
+        data=data,
+        restored=restored,
+        settings=Settings(values),
+    )
+
+
+class Found:
+    """What a start finds on a disk."""
+
+    def __init__(
+        self,
+        config: RegionConfig,
+        disk: sqlite3.Connection,
+        clock_ms: int,
+        clock: Clock | None = None,
+    ) -> None:
+        self.disk = disk
+        self.database = DirectDatabase(disk)
+        self.driver: Driver = run(starting.start(config, self.database, clock or Clock(clock_ms)))
+        self.engine: Engine = self.driver.engine
+        self.state = dump.of_keyspace(self.engine.keyspace)
+
+    @property
+    def checkpointer(self) -> Checkpointer:
+        return self.driver._disk._checkpoints._checkpointer
+
+
+class Region:
+    """One region: the driver, its disk, and the transaction under way."""
+
+    def __init__(self, cluster: Surroundings, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.region_id = NAMES[name]
+        self.disk = new_disk()
+        self.transactions = 0
+        self.begin()
+
+    def config(self) -> RegionConfig:
+        values = {"crdt-checkpoint-interval-ms": CHECKPOINT_INTERVAL_MS, **self.cluster.values}
+        return config_of(self.name, self.cluster.members, values)
+
+    def begin(self) -> None:
+        """Starts from the disk."""
+        clock = self.cluster.clock
+        found = Found(self.config(), self.disk, clock.wall_ms, clock)
+        self.database = found.database
+        self.driver = found.driver
+        self.engine = found.engine
+        self.checkpointer = found.checkpointer
+        # In most histories a step captures one key, in some it captures several.
+        if self.cluster.rng.random() < 0.8:
+            self.checkpointer.step_max_bytes = 1
+        self.transaction: Optional[DiskTransaction] = None
+        self.failures = 0
+        # The newest commit, and the state when it was taken.
+        self.taken_commit: Optional[Commit] = None
+        self.taken: dump.Plain = {}
+        self.taken_digest = b""
+        # The state as of the last commit on the disk.
+        self.expected = found.state
+        self.digest = self.engine.keyspace.digest()
+        for peer in self.engine.state.peers.by_id:
+            self.engine.receiver_opened(peer)
+        self.session: Session = self.engine.connect("", "", clock.wall_ms)
+        self.engine.tick(clock.wall_ms)
+
+    # -- transactions, as the driver orders them
+
+    def step(self) -> None:
+        """One step of the driver. Reads of the log are answered at once."""
+        while True:
+            work = self.driver.step()
+            if work.transaction is not None:
+                assert self.transaction is None, "two transactions at a time"
+                self.transaction = work.transaction
+                commit = work.transaction.commit
+                # A commit that failed comes again as it was.
+                if commit is not None and commit is not self.taken_commit:
+                    self.taken_commit = commit
+                    self.taken = dump.of_keyspace(self.engine.keyspace)
+                    self.taken_digest = self.engine.keyspace.digest()
+            if not work.reads:
+                return
+            for read in work.reads:
+                self.driver.read(read, run(self.database.answer(read.request)))
+
+    def take_commit(self) -> None:
+        """Asks for a commit; the driver may first write a slice of a checkpoint."""
+        self.engine.want_commit()
+        self.step()
+
+    def write(self) -> None:
+        """Writes the transaction under way, if there is one."""
+        transaction, self.transaction = self.transaction, None
+        if transaction is None:
+            return
+        run(self.database.write(transaction.statements))
+        if transaction.commit is not None:
+            self.expected = self.taken
+            self.digest = self.taken_digest
+        self.driver.written(transaction)
+        self.written()
+
+    def fail(self) -> None:
+        """The transaction under way fails."""
+        transaction, self.transaction = self.transaction, None
+        if transaction is not None:
+            self.failures += 1
+            self.driver.failed(transaction, "the disk is full")
+
+    def commit_all(self) -> None:
+        """Everything done so far is on the disk afterwards."""
+        self.write()
+        while not self.engine.is_all_in_commits():
+            self.take_commit()
+            if self.transaction is None:
+                self.cluster.clock.elapsed_ms += RETRY_MS
+                self.driver.tick()
+            self.write()
+
+    def begin_checkpoint(self) -> None:
+        """A checkpoint begins with the next step, if anything has changed and none is under way."""
+        self.cluster.clock.elapsed_ms += CHECKPOINT_INTERVAL_MS
+        self.driver.tick()
+
+    def is_checkpointing(self) -> bool:
+        return self.driver._disk._steps is not None
+
+    def step_checkpoint(self) -> None:
+        """One more transaction; a checkpoint begins if none is under way."""
+        if not self.is_checkpointing():
+            self.begin_checkpoint()
+        self.write()
+        self.step()
+        self.write()
+
+    def checkpoint(self) -> None:
+        """A whole checkpoint, with the commits that it waits for."""
+        self.step_checkpoint()
+        while self.is_checkpointing():
+            self.step_checkpoint()
+
+    # -- what a start would find
+
+    def written(self) -> None:
+        """A transaction is on the disk."""
+        self.transactions += 1
+        if self.cluster.rng.random() < self.cluster.looks:
+            self.look()
+
+    def look(self) -> None:
+        """Starts from a copy of the disk and compares. The host's clock was set back meanwhile."""
+        found = Found(self.config(), copy_of(self.disk), 0)
+        told = dump.differences(
+            found.state, self.expected, self.cluster.collects, self.cluster.clock.wall_ms - 1000
+        )
+        if found.engine.keyspace.digest() != self.digest:
+            told.append("the digest differs")
+        told += self._other_log(found)
+        disk_clock_ms = self.engine.state.disk.clock_ms
+        if found.engine.state.clock.now_ms < disk_clock_ms:
+            told.append(
+                f"the clock ran back from {disk_clock_ms} to {found.engine.state.clock.now_ms}"
+            )
+        rows = {
+            number
+            for table in ("part", "node")
+            for (number,) in found.disk.execute(f"SELECT DISTINCT number FROM {table}")
+        }
+        if not rows <= set(found.checkpointer.numbers.values()):
+            told.append(f"rows of no key: {rows}")
+        if told:
+            raise AssertionError(
+                f"{self.cluster}: {self.name} after transaction {self.transactions}:\n"
+                + "\n".join(told)
+            )
+
+    def _other_log(self, found: Found) -> list[str]:
+        """How the log that a start found differs from the log that the driver knows."""
+        told: list[str] = []
+        position = self.engine.committed_position
+        if found.engine.state.journal.position != position:
+            told.append(f"position {found.engine.state.journal.position}, not {position}")
+        figures, expected = found.driver.log.figures(), self.driver.log.figures()
+        for name in ("crdt_log_rows", "crdt_log_bytes", "crdt_log_effects"):
+            if figures[name] != expected[name]:
+                told.append(f"{name}: found {figures[name]}, expected {expected[name]}")
+        floor, expected_floor = found.driver.log.tail.floor, self.driver.log.tail.floor
+        # The floor rises before the transaction that writes it.
+        may_be_lower = self.is_checkpointing() or self.transaction is not None or self.failures > 0
+        if floor != expected_floor and not (may_be_lower and includes(expected_floor, floor)):
+            told.append(f"floor: found {floor}, expected {expected_floor}")
+        return told
+
+    def crash(self) -> None:
+        """The process stops here and starts again."""
+        self.look()
+        self.begin()
+        self.look()
+
+    # -- commands and sync
+
+    def say(self, *words: object) -> Any:
+        argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        reply = self.engine.execute(self.session, argv, self.cluster.clock.wall_ms)
+        self.engine.take_replies()
+        return reply
+
+    def position_for(self, vector: dict[int, int]) -> int | None:
+        """The position from which a peer that holds `vector` reads; None: it needs a snapshot."""
+        reader = LogReader(self.driver.log.tail, 1 << 20)
+        reader.locate()
+        request = reader.request(vector, vector, False)
+        position = run(self.database.answer(request))
+        return reader.cursor if reader.located(request, position) else None
+
+    def pull(self, peer: Region) -> None:
+        """Merges some blocks, or joins a snapshot, of what is on the peer's disk."""
+        engine = self.engine
+        now_ms = self.cluster.clock.wall_ms
+        position = peer.position_for(engine.vector)
+        if position is None or self.cluster.rng.random() < 0.1:
+            cut = peer.engine.snapshot_cut()
+            peer.commit_all()
+            assert peer.engine.committed_position >= cut.position
+            engine.join(list(cut.chunks(200)), peer.region_id, now_ms)
+            return
+        rows = run(peer.database.rows_after(position, self.cluster.rng.choice([1, 300, 10000])))
+        engine.merge([row.block for row in rows], peer.region_id, now_ms)
+
+    def some_id(self) -> bytes:
+        """An ID that is, or was, or may come."""
+        rng = self.cluster.rng
+        stream = self.engine.keyspace.get(rng.choice(KEYS))
+        if stream is None or not stream.length() or rng.random() < 0.2:
+            return b"%d-%d" % (rng.randrange(1, 30), rng.randrange(3))
+        logs = list(dump.of_stream(stream)["logs"].values())
+        entry_id = rng.choice(rng.choice(logs))[1]
+        return b"%d-%d" % (entry_id >> 64, entry_id & ((1 << 64) - 1))
