@@ -50,6 +50,35 @@ class Backups:
             self.put_back_count += 1
         self._start(rid, self.disks[rid].on_disk(self.lives[rid]))
 
+    def lose_what_is_on_its_way(self, rid: int, relay: int) -> None:
+        """Another region receives an effect and does not apply it; the regions that have it are put back.
+
+        The effect comes to that region directly, or by way of `relay`.
+        """
+        world, chance = self.world, self.chance
+        if self.engines[rid].lifecycle.state != SERVING:
+            return
+        third = next(one for one in REGIONS if one not in (rid, relay))
+        self.back_up(rid)
+        self.back_up(relay)
+        is_relayed = chance.random() < 0.5
+        if is_relayed:
+            world.cut(rid, third)
+            self.engines[third].link(relay, "DELAY", chance.choice([300, 3000]))
+        else:
+            world.cut(rid, relay)
+            self.engines[third].link(rid, "DELAY", chance.choice([300, 3000]))
+        self.engines[rid].write(f"{rid}/{self.lives[rid]}/{chance.random()}")
+        world.run(chance.choice([20, 50]))
+        self.put_back(rid)
+        if is_relayed:
+            self.put_back(relay)
+            if chance.random() < 0.5:
+                world.cut_links |= {(relay, third), (third, relay)}
+        world.heal(rid, third)
+        world.heal(rid, relay)
+        world.run(chance.choice([20, 100, 500]))
+
     def step(self) -> None:
         chance, world = self.chance, self.world
         rid = chance.choice(REGIONS)
@@ -61,10 +90,12 @@ class Backups:
                 engine.write(f"{rid}/{self.lives[rid]}/{chance.random()}")
         elif kind < 0.38:
             self.back_up(rid)
-        elif kind < 0.40:
+        elif kind < 0.39:
             self.put_back(rid)
             if chance.random() < 0.5:
                 self.put_back(other)
+        elif kind < 0.41:
+            self.lose_what_is_on_its_way(rid, other)
         elif kind < 0.43:
             world.cut(rid, other)
         elif kind < 0.50:
