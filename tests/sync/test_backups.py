@@ -43,7 +43,8 @@ class Backups:
 
     def put_back(self, rid: int) -> None:
         """The process ends, and another begins on the files of the backup, or on its own."""
-        self.lives[rid] += 1
+        # Lives are times: each is higher than that of any process before, a recovery's included.
+        self.lives[rid] = max(self.lives[rid], self.engines[rid].life) + 1
         if self.chance.random() < 0.3:
             self.back_up(rid)
         else:
