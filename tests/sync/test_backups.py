@@ -1,7 +1,7 @@
 """Random histories in which regions are put back to backups that nobody told them of (S13.6).
 
 Before its first effect each start asks the others, by the real state machine and the real hubs. A
-region that finds out about its loss issues nothing any more: leaving a recovery is tested elsewhere.
+region that finds out about its loss issues no more effects here: other tests leave a recovery.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Backups:
         self._start(rid, self.disks[rid].on_disk(self.lives[rid]))
 
     def lose_what_is_on_its_way(self, rid: int, relay: int) -> None:
-        """Another region receives an effect and does not apply it; the regions that have it are put back.
+        """A third region receives an effect and does not apply it; those that have it are put back.
 
         The effect comes to that region directly, or by way of `relay`.
         """
