@@ -111,5 +111,5 @@ class Checkpoints:
             statements, gone = dropped
             yield Write(statements)
             self._log.dropped(gone)
-            # The dropped rows must not count against the growth since the checkpoint began.
+            # The dropped bytes were not growth, so the size to compare with loses them, too.
             self._log_bytes -= gone.bytes

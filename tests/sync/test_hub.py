@@ -20,6 +20,7 @@ from anabranch.sync.messages import (
     Part,
     Refusal,
     SnapshotBegin,
+    SnapshotRequest,
     Welcome,
 )
 from tests.sync.fakes import SHORT_TAIL, WHOLE_TAIL, FakeDriver, FakeEngine, World, line, mesh, ring
@@ -292,6 +293,27 @@ def test_a_pull_that_breaks_goes_on_with_another_peer() -> None:
     world.cut(first, 3)
     world.until(lambda: world.engines[3].joins == 1)
     assert begun() == [first, 3 - first]
+
+
+def test_a_snapshot_leaves_once_its_cut_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash can still take back what is not on disk, so nobody is told of it (S2.4, S11.2)."""
+    world = World(mesh(1, 2))
+    world.settle()
+    world.cut(1, 2)
+    for _ in range(20):
+        world.engines[1].write("w")
+        world.step()
+    world.engines[1].log.truncate(5)
+    world.heal(1, 2)
+    world.said.clear()
+    with monkeypatch.context() as slow_disk:
+        slow_disk.setattr(world.engines[1], "commit", list)
+        world.engines[1].write("not on disk")
+        world.run(3000)
+        kinds = {type(message) for _, _, message in world.said}
+        assert SnapshotRequest in kinds and SnapshotBegin not in kinds
+    world.until(lambda: world.engines[2].joins == 1)
+    world.settle()
 
 
 def test_the_way_round_makes_a_snapshot_unnecessary() -> None:
