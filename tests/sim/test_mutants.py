@@ -257,3 +257,10 @@ def test_a_seed_that_fails_without_the_bug_is_passed_over(monkeypatch: pytest.Mo
     )
     assert seeds.first_caught(Path("planted"), range(20), sound, 1.0) is None
     assert sound.failing() == [3, 12]
+
+
+def test_seeds_with_restores_have_three_or_four_regions() -> None:
+    from anabranch.sim.mutants.seeds import PLAIN, RESTORES, regions_of
+
+    assert [regions_of(seed, RESTORES) for seed in range(4)] == [4, 3, 4, 3]
+    assert [regions_of(seed, PLAIN) for seed in range(4)] == [3, 3, 3, 3]
