@@ -165,8 +165,17 @@ class Index:
         return [module for module in self.modules if module.rpartition(".")[2] == last]
 
     def is_data(self, word: str) -> bool:
-        """Whether the word is a string of the code, or continues the beginning of an f-string."""
-        return word in self.strings or any(word.startswith(prefix) for prefix in self.prefixes)
+        """Whether the word is a string of the code, or continues the beginning of an f-string.
+
+        A metric is a string of the code between the prefix of all metrics and, of counters, a
+        suffix (region/engine/figures.py).
+        """
+        metric = word.removeprefix("anabranch_").removesuffix("_total")
+        return (
+            word in self.strings
+            or (word.startswith("anabranch_") and metric in self.strings)
+            or any(word.startswith(prefix) for prefix in self.prefixes)
+        )
 
 
 def sources(root: Path, packages: Iterable[str] = PACKAGES) -> Iterator[Path]:
@@ -347,7 +356,9 @@ def _dotted(index: Index, text: str) -> Optional[str]:
     for module in index.modules_named(parts[0]):
         if parts[1] in index.modules[module] or f"{module}.{parts[1]}" in index.modules:
             return _members_exist(index, parts[1:])
-    if parts[0] in index.imported_modules:
+    if parts[0] in index.imported_modules or (
+        parts[0] in index.imported and not parts[0].islower()
+    ):
         return None
     if parts[0] in index.identifiers:
         return _of_variable(index, parts)

@@ -28,8 +28,9 @@ ALLOWED = {
     "python -m bench.acceptance.NAME": "NAME stands for a program",
     # Names of other software.
     "Ready": "a type of etcd-io/raft",
-    "TRACKING": "a subcommand of Redis's CLIENT that is not served",
-    "CACHING": "a subcommand of Redis's CLIENT that is not served",
+    # Commands of Redis that are not served.
+    "XDELEX": "said to be missing",
+    "XACKDEL": "said to be missing",
     # Words of files.
     "ARGS": "a variable of the Makefile",
     "Time": "the title of a column of scenario files",
@@ -100,6 +101,8 @@ GOOD = [
     "--restores",
     "crdt_idmp_retired_alarm",
     "crdt_link2",
+    "anabranch_idmp_retired_alarm",
+    "anabranch_effects_issued_total",
     "XGROUP",
     "MKSTREAM",
     "python -m sim.ci",
@@ -133,6 +136,7 @@ BAD = {
     "a setting": "crdt-sync-intervals-ms",
     "a flag": "--restorations",
     "a figure": "crdt_idmp_retirements",
+    "a metric": "anabranch_effects_retired_total",
     "a command": "XGROUPS",
     "a program": "python -m sim.continuous",
 }
