@@ -82,7 +82,11 @@ class Index:
         for path in sources(root):
             self._read(path)
         for path in sources(root, ("tests",)):
-            self.modules[_module_name(path.relative_to(root))] = set()
+            text = path.read_text(encoding="utf-8")
+            found = re.findall(r"^(?:def|class) (\w+)|^(\w+)(?:: [^=]+)? = ", text, re.MULTILINE)
+            names = {name for pair in found for name in pair if name}
+            self.modules[_module_name(path.relative_to(root))] = names
+            self.identifiers |= names
         for path in sorted((root / "proto").rglob("*.proto")):
             text = path.read_text(encoding="utf-8")
             for name in re.findall(r"^\s*(?:message|enum|service|rpc) (\w+)", text, re.MULTILINE):
@@ -327,10 +331,12 @@ def _path(index: Index, reference: Reference) -> Optional[str]:
 
 
 def _module(index: Index, text: str) -> Optional[str]:
-    name = text.removeprefix("anabranch.")
-    if name.partition(".")[0] in (*PACKAGES, "tests") and name not in index.modules:
+    """A module to run: those of the product are run as `anabranch.…`."""
+    first, _, rest = text.partition(".")
+    name = rest if first == "anabranch" and rest else text
+    if first in (*PACKAGES, "tests") and name not in index.modules:
         return "no such module"
-    return None
+    return f"run it as anabranch.{text}" if first in PACKAGES and first != "anabranch" else None
 
 
 def _call(index: Index, name: str) -> Optional[str]:

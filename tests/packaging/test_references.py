@@ -25,7 +25,8 @@ ALLOWED = {
     "simulated/": "the folder in which `anabranch simulate` writes stories",
     # Patterns of names.
     "planted/NN-name.patch": "NN stands for a number, name for words",
-    "python -m bench.acceptance.NAME": "NAME stands for a program",
+    "sim/mutants/planted/NN-name.patch": "NN stands for a number, name for words",
+    "python -m anabranch.bench.acceptance.NAME": "NAME stands for a program",
     # Names of other software.
     "Ready": "a type of etcd-io/raft",
     # Commands of Redis that are not served.
@@ -38,7 +39,6 @@ ALLOWED = {
     "Why": "the title of a column of scenario files",
     "Rule": "the title of a column of scenario files, and a line in the head of a planted bug",
     "Layer": "a line in the head of a planted bug",
-    "Story": "a line in the head of a planted bug",
     # Environment variables made of a prefix and the name of an option (region/config.py).
     "ANABRANCH_CONFIG": "the option config",
     "ANABRANCH_PEER": "the option peer",
@@ -105,7 +105,7 @@ GOOD = [
     "anabranch_effects_issued_total",
     "XGROUP",
     "MKSTREAM",
-    "python -m sim.ci",
+    "python -m anabranch.sim.ci",
     # No references.
     "ms-seq",
     "1700000000012-1",
@@ -138,7 +138,8 @@ BAD = {
     "a figure": "crdt_idmp_retirements",
     "a metric": "anabranch_effects_retired_total",
     "a command": "XGROUPS",
-    "a program": "python -m sim.continuous",
+    "a program": "python -m anabranch.sim.continuous",
+    "a program without the package": "python -m sim.ci",
 }
 
 
@@ -160,9 +161,9 @@ def test_a_bad_reference_is_seen(kind: str, index: Index, tmp_path: Path) -> Non
 
 def test_references_go_over_line_ends() -> None:
     """In comments a reference may be broken at a space; two backticks mark literal text."""
-    text = "x = 1  # see `Hub`\n# and `python -m\n# sim.ci` and ``nothing_at_all``\n"
+    text = "x = 1  # see `Hub`\n# and `python -m\n# anabranch.sim.ci` and ``nothing_at_all``\n"
     assert [one.text for one in in_comments(ROOT / "README.md", text)] == [
         "Hub",
-        "python -m sim.ci",
+        "python -m anabranch.sim.ci",
         "nothing_at_all",
     ]
