@@ -5,11 +5,11 @@ tells why one backticked text refers to nothing, or returns None. It recognises 
 
 - a path has a slash, and a file suffix or a trailing slash or a top folder of ours;
 - a dotted name begins with one of our packages, with a class, or with a module or variable;
-- a call ends in `()`;
+- a call ends in `()`, or has arguments;
 - a word with capitals is a class, a constant, or a word of a command;
 - any other word is an identifier, a module, a command word, or a string of the code, which covers
   the names of settings, figures, states and counters;
-- texts with spaces are commands: only the module after `python -m` is resolved;
+- other texts with spaces are commands: only the module after `python -m` is resolved;
 - everything else (numbers, IDs, patterns, punctuation) refers to nothing of ours.
 """
 
@@ -290,6 +290,9 @@ def check(index: Index, reference: Reference, allowed: Iterable[str] = ()) -> Op
     text = reference.text
     if text in allowed:
         return None
+    signature = re.match(r"(?:await )?([A-Za-z_][\w.]*)\(\S", text)
+    if signature is not None and not reference.is_literal:
+        return _call(index, signature[1])
     if re.search(r"\s", text):
         module = re.match(r"(?:\$ )?python (?:-\S+ )*?-m ([\w.]+)", text)
         return None if module is None else _module(index, module[1])
