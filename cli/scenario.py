@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
@@ -14,11 +14,13 @@ from anabranch.cli.simulate import need_simulator
 
 def run(
     paths: Annotated[
-        list[Path],
+        Optional[list[Path]],
         typer.Argument(
-            metavar="PATH…", help="Scenario files, or directories of them.", show_default=False
+            metavar="[PATH…]",
+            help="Scenario files, or directories of them. Without any: those of anabranch itself.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     live: Annotated[
         bool,
         typer.Option(
@@ -34,7 +36,8 @@ def run(
 
     A cluster given with --cluster or --at is emptied between files.
     """
-    missing = [str(path) for path in paths if not path.exists()]
+    chosen = paths or [Path(__file__).resolve().parents[1] / "sim" / "scenarios"]
+    missing = [str(path) for path in chosen if not path.exists()]
     if missing:
         raise UsageError(f"no such file: {', '.join(missing)}")
     from anabranch.sim import scenario
@@ -44,4 +47,4 @@ def run(
     )
     if not live and not addresses:
         need_simulator()
-    raise typer.Exit(scenario.main([str(path) for path in paths], addresses, live))
+    raise typer.Exit(scenario.main([str(path) for path in chosen], addresses, live))

@@ -46,7 +46,7 @@ class Checkpoints:
         self._engine: Final = engine
         self._checkpointer: Final = checkpointer
         self._log: Final = log
-        # Bytes of the log when the last checkpoint began.
+        # Bytes of the log when the last checkpoint began, without those dropped since.
         self._log_bytes = log.size.bytes
         self._began_ms = 0
 
@@ -111,3 +111,5 @@ class Checkpoints:
             statements, gone = dropped
             yield Write(statements)
             self._log.dropped(gone)
+            # The dropped bytes were not growth, so the size to compare with loses them, too.
+            self._log_bytes -= gone.bytes

@@ -40,8 +40,8 @@ TURN_PIECES: Final = 8192
 CLOCK_COMMANDS: Final = 32
 LARGE_REPLY_BYTES: Final = 4 << 10
 TURN_LARGE_BYTES: Final = 1 << 20
-# While the unsent replies of a client exceed the first limit, its commands are not executed, until
-# the unsent bytes fall below the second.
+# When the unsent replies of a client exceed the first limit, its commands are not executed until
+# the unsent bytes fall below the second limit.
 OUTPUT_HIGH_BYTES: Final = 16 << 20
 OUTPUT_LOW_BYTES: Final = 4 << 20
 # After output up to this size the transport need not report how much is unsent: the socket takes

@@ -53,7 +53,7 @@ class TurnLimits:
     """Limits of a turn, and the delay before a failed write is retried.
 
     The simulator uses smaller values. `merge_bytes` bounds the bytes merged in a turn,
-    `turn_pieces` the replies executed in a turn of one client.
+    `turn_pieces` the encoded pieces of replies in a turn of one client.
     """
 
     def __init__(

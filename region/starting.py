@@ -113,15 +113,10 @@ async def start(
     limits: Optional[TurnLimits] = None,
     make_engine: Callable[[EngineState], Engine] = Engine,
 ) -> Driver:
-    """Loads the region from disk and begins a new life (S1.3).
+    """Loads the region from disk and begins a new life, which is on disk before any peer hears it.
 
-    The number of the life is on disk before this function returns, hence before any peer can hear
-    of it. `make_engine` creates the engine; the simulator passes a function of its own to observe
-    the engine.
-
-    Raises:
-        StorageError: The database cannot be opened or read, is damaged, or belongs to another
-            region.
+    `make_engine` creates the engine; the simulator passes its own to observe the engine. Raises
+    StorageError if the database cannot be read, is damaged, or belongs to another region.
     """
     meta = await database.open()
     if not meta:

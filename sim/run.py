@@ -20,6 +20,7 @@ from anabranch.sim.world import faults
 from anabranch.sim.world.draining import drain
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.tap import JudgeFailed, cause_of
 from anabranch.sim.world.world import World
 
 _BOUND_MS: Final = 20_000
@@ -77,7 +78,8 @@ def run_world(world: World) -> Result:
         world.begin()
         world.scheduler.run_until(EPOCH_MS + world.plan.load_ms)
         conclude(world)
-    except Exception as error:
+    except (Exception, JudgeFailed) as raised:
+        error = cause_of(raised)
         where = traceback.extract_tb(error.__traceback__)[-1]
         world.fault_found(f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
         world.note(0, "exception", traceback.format_exc())

@@ -26,6 +26,7 @@ from anabranch.sim.shrink import (
     failure,
     settings_to_drop,
     simpler_worlds,
+    trials_of,
     without_settings,
 )
 from anabranch.sim.world.draining import FIRST_NUMBER
@@ -248,14 +249,12 @@ def shrink_script(
 
 
 def _trial(script: Script, violation: Violation, judges: Sequence[type[Checker]]) -> Trial:
-    """A trial with the judge that found the violation, or with all judges if it needs them."""
-    wanted = failure(violation)
-    before_healing = violation.at_ms < EPOCH_MS + script.plan.load_ms
-    alone = [judge for judge in judges if judge.name == violation.checker]
-    trial = Trial(wanted, alone, before_healing)
-    if trial.fails(lambda judges: world_of(script, judges)):
-        return trial
-    return Trial(wanted, judges, before_healing)
+    """The trial in which the script fails; see `sim.shrink.trials_of`."""
+    load_ms = script.plan.load_ms
+    for trial in trials_of(violation, load_ms, judges):
+        if trial.fails(lambda judges: world_of(script, judges)):
+            break
+    return trial
 
 
 def _with_command(script: Script, place: int, command: Command) -> Script:

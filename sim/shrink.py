@@ -18,6 +18,7 @@ from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan, Step
 from anabranch.sim.run import run_world
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.tap import JudgeFailed, cause_of
 from anabranch.sim.world.world import World
 
 ATTEMPTS_MAX: Final = 4000
@@ -118,7 +119,8 @@ class Trial:
         try:
             world.begin()
             world.scheduler.run_until(EPOCH_MS + world.plan.load_ms)
-        except Exception as error:
+        except (Exception, JudgeFailed) as raised:
+            error = cause_of(raised)
             world.fault_found(f"{type(error).__name__}: {error}")
         found = list(world.found)
         world.close()
@@ -127,6 +129,21 @@ class Trial:
 
 def _stop() -> None:
     raise _Found
+
+
+def trials_of(violation: Violation, load_ms: int, judges: Sequence[type[Checker]]) -> list[Trial]:
+    """The trials in which a run of `load_ms` with that violation may fail, the fastest first.
+
+    The judge that found the violation may need what other judges ask of the regions. A violation
+    has the time at which its command came; a command that waits for the end of a start may run
+    after healing, although it came before.
+    """
+    wanted = failure(violation)
+    guilty = [judge for judge in judges if judge.name == violation.checker]
+    trials = [Trial(wanted, guilty, False), Trial(wanted, judges, False)]
+    if violation.at_ms < EPOCH_MS + load_ms:
+        trials[:0] = [Trial(wanted, guilty, True), Trial(wanted, judges, True)]
+    return trials
 
 
 def failure(violation: Violation) -> str:
@@ -163,11 +180,10 @@ class _Shrinker:
         self.failure = failure(violation)
         self.budget = budget
         self.rolls = 0
-        self.before_healing = violation.at_ms < EPOCH_MS + plan.load_ms
-        guilty = [judge for judge in judges if judge.name == violation.checker]
-        self.trial = Trial(self.failure, guilty, self.before_healing)
-        if not self.trial.fails_plan(plan):  # it fails only with the questions of other judges
-            self.trial = Trial(self.failure, judges, self.before_healing)
+        for trial in trials_of(violation, plan.load_ms, judges):
+            self.trial = trial
+            if trial.fails_plan(plan):
+                break
 
     def shrink(self) -> Plan:
         """Reduces the world first, then the steps, then both again until nothing can be removed.

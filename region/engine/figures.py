@@ -103,6 +103,7 @@ def figures(state: EngineState) -> list[Figure]:
     return (
         _alarms(state)
         + _state(state)
+        + _held(state)
         + _traffic(state)
         + _links(state)
         + _clients(state)
@@ -165,8 +166,35 @@ def _alarms(state: EngineState) -> list[Figure]:
     ]
 
 
-def _state(state: EngineState) -> list[Figure]:
+def _held(state: EngineState) -> list[Figure]:
     held = Holdings(state)
+    pair_limits = state.keyspace.pair_limits
+    return [
+        _gauge("keys", "Keys.", held.keys),
+        _gauge("entries", "Stream entries.", held.entries),
+        _gauge("groups", "Consumer groups.", held.groups),
+        _gauge("pending_entries", "Entries delivered here and not acknowledged.", held.pending),
+        _gauge("idmp_pairs", "Idempotency pairs.", held.pairs),
+        _gauge(
+            "idmp_retired",
+            "Idempotency pairs beyond their producer's maxsize, kept until stable.",
+            pair_limits.retired,
+        ),
+        _gauge(
+            "idmp_retired_max",
+            "Most retired idempotency pairs that the region keeps.",
+            pair_limits.retired_max,
+        ),
+        _gauge("group_tombstones", "Group tombstones kept until stable.", held.tombstones),
+        _gauge(
+            "absent_keys",
+            "Hidden or absent keys, kept until their remaining data is stable.",
+            held.keys_absent,
+        ),
+    ]
+
+
+def _state(state: EngineState) -> list[Figure]:
     current = state.lifecycle.state
     return [
         (
@@ -192,27 +220,6 @@ def _state(state: EngineState) -> list[Figure]:
                 ({"origin": _name(state, origin)}, float(counter))
                 for origin, counter in sorted(state.disk.vector.items())
             ],
-        ),
-        _gauge("keys", "Keys.", held.keys),
-        _gauge("entries", "Stream entries.", held.entries),
-        _gauge("groups", "Consumer groups.", held.groups),
-        _gauge("pending_entries", "Entries delivered here and not acknowledged.", held.pending),
-        _gauge("idmp_pairs", "Idempotency pairs.", held.pairs),
-        _gauge(
-            "idmp_retired",
-            "Idempotency pairs beyond their producer's maxsize, kept until stable.",
-            state.keyspace.pair_limits.retired,
-        ),
-        _gauge(
-            "idmp_retired_max",
-            "Most retired idempotency pairs that the region keeps.",
-            state.keyspace.pair_limits.retired_max,
-        ),
-        _gauge("group_tombstones", "Group tombstones kept until stable.", held.tombstones),
-        _gauge(
-            "absent_keys",
-            "Hidden or absent keys, kept until their remaining data is stable.",
-            held.keys_absent,
         ),
         _gauge("log_bytes", "Bytes of the effect log on disk.", int(fact(state, "crdt_log_bytes"))),
         _gauge(

@@ -5,6 +5,7 @@ A file is a header and a unified diff:
 Rule: S6.2                       the rule that the bug breaks
 Layer: tombstone collection      the part of the product
 Story: …                         one sentence: what goes wrong for a user
+Seeds: restores                  only if no other seeds show the bug: see `sim.mutants.seeds`
 
 --- a/region/…                   `patch -p1` applies it to the tree
 """
@@ -24,7 +25,10 @@ LINES_MAX: Final = 6
 
 @dataclass(frozen=True)
 class Planted:
-    """One bug. `files`: the files that it changes; `lines`: how many it removes and adds."""
+    """One bug. `files`: the files that it changes; `lines`: how many it removes and adds.
+
+    `restores`: seeds with forgotten restores are tried for it.
+    """
 
     name: str
     rule: str
@@ -33,6 +37,7 @@ class Planted:
     files: tuple[str, ...]
     lines: int
     path: Path
+    restores: bool
 
     @property
     def number(self) -> str:
@@ -43,8 +48,11 @@ def read(path: Path) -> Planted:
     """Reads a patch file; ValueError if its header is not complete."""
     head, _, diff = path.read_text(encoding="utf-8").partition("\n\n")
     fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
+    restores = fields.pop("Seeds", "")
     if list(fields) != ["Rule", "Layer", "Story"] or not all(fields.values()):
         raise ValueError(f"{path.name}: a header has Rule, Layer and Story, in this order")
+    if restores not in ("", "restores"):
+        raise ValueError(f"{path.name}: Seeds is 'restores' or absent, not '{restores}'")
     files = tuple(
         line.removeprefix("+++ b/").strip() for line in diff.splitlines() if line.startswith("+++ ")
     )
@@ -54,7 +62,14 @@ def read(path: Path) -> Planted:
         if line[:1] in "+-" and not line.startswith(("+++", "---"))
     ]
     return Planted(
-        path.stem, fields["Rule"], fields["Layer"], fields["Story"], files, len(changed), path
+        path.stem,
+        fields["Rule"],
+        fields["Layer"],
+        fields["Story"],
+        files,
+        len(changed),
+        path,
+        bool(restores),
     )
 
 

@@ -1,4 +1,7 @@
-"""Planted bugs against the simulator: how many seeds each one takes, and which judge reports it."""
+"""Planted bugs against the simulator: how many seeds each one takes, and which judge reports it.
+
+The seeds are plain ones, or seeds with forgotten restores if the bug's header says so.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from threading import Lock
 from typing import Final, Optional
 
 from anabranch.sim.mutants.planted import Planted, everything, plant, pull_out
-from anabranch.sim.mutants.seeds import Caught, Sound, first_caught
+from anabranch.sim.mutants.seeds import PLAIN, RESTORES, Caught, Sound, first_caught, regions_of
 from anabranch.sim.mutants.tree import copy_tree
 
 SEEDS: Final = 2000
@@ -32,7 +35,8 @@ class Runner:
 
     def __init__(self, scratch: Path, jobs: int) -> None:
         self._trees = [copy_tree(scratch / str(number)) for number in range(jobs)]
-        self.sound = Sound(copy_tree(scratch / "sound"), SEED_LIMIT_S)
+        tree = copy_tree(scratch / "sound")
+        self.sound = {name: Sound(tree, SEED_LIMIT_S, name) for name in (PLAIN, RESTORES)}
         self._lock = Lock()
 
     def run(self, bug: Planted, seeds: range) -> Outcome:
@@ -41,12 +45,17 @@ class Runner:
         try:
             plant(bug, tree)
             try:
-                return Outcome(bug, first_caught(tree, seeds, self.sound, SEED_LIMIT_S))
+                sound = self.sound[_flavour(bug)]
+                return Outcome(bug, first_caught(tree, seeds, sound, SEED_LIMIT_S))
             finally:
                 pull_out(bug, tree)
         finally:
             with self._lock:
                 self._trees.append(tree)
+
+
+def _flavour(bug: Planted) -> str:
+    return RESTORES if bug.restores else PLAIN
 
 
 def run(only: str, first: int, seeds: int, jobs: int) -> Iterator[Outcome]:
@@ -56,16 +65,20 @@ def run(only: str, first: int, seeds: int, jobs: int) -> Iterator[Outcome]:
         runner = Runner(Path(scratch), jobs)
         with ThreadPoolExecutor(jobs) as pool:
             yield from pool.map(lambda bug: runner.run(bug, range(first, first + seeds)), bugs)
-        if runner.sound.failing():
-            print(
-                f"seeds that fail without any bug, and do not count: {runner.sound.failing()}",
-                flush=True,
-            )
+        for flavour, sound in runner.sound.items():
+            if sound.failing():
+                print(
+                    f"{flavour} seeds that fail without any bug, and do not count: "
+                    f"{sound.failing()}",
+                    flush=True,
+                )
 
 
 def one_line(outcome: Outcome) -> str:
     caught = outcome.caught
     verdict = "NOT CAUGHT" if caught is None else f"seed {caught.seed:4}  {caught.checker}"
+    if caught is not None and outcome.bug.restores:
+        verdict += f" (--restores --regions {regions_of(caught.seed, RESTORES)})"
     return f"{outcome.bug.name:48} {outcome.bug.rule:6} {verdict}"
 
 

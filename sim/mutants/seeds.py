@@ -1,8 +1,11 @@
 """Runs seeds of the simulator on a mutated copy of the tree, and reports the first that fails.
 
 `first_caught` and `Sound` run in the calling process. `python -m anabranch.sim.mutants.seeds FIRST
-END OPS REGIONS LIMIT_S` runs in a process of the copy: it runs seeds one after the other, writes a
+END OPS FLAVOUR LIMIT_S` runs in a process of the copy: it runs seeds one after the other, writes a
 line of JSON before each, and ends at the first seed that fails.
+
+A flavour says how a seed is drawn. PLAIN: three regions. RESTORES: with forgotten restores
+(`draw_plan`), even seeds with four regions, odd seeds with three.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from typing import Any, Final, Optional
 
 from anabranch.sim.mutants.tree import environment, python
 
-REGIONS: Final = 3
+PLAIN: Final = "plain"
+RESTORES: Final = "restores"
 OPS: Final = 300
 
 
@@ -39,7 +43,14 @@ class Caught:
     virtual_ms: int = -1
 
 
-def run_seeds(tree: Path, first: int, end: int, limit_s: float) -> tuple[Optional[Caught], int]:
+def regions_of(seed: int, flavour: str) -> int:
+    """The number of regions with which a seed is drawn."""
+    return 4 if flavour == RESTORES and seed % 2 == 0 else 3
+
+
+def run_seeds(
+    tree: Path, first: int, end: int, limit_s: float, flavour: str
+) -> tuple[Optional[Caught], int]:
     """Runs seeds from `first` up to `end` in a process of that tree.
 
     Returns the failure, if any, and the seed to go on with.
@@ -51,7 +62,7 @@ def run_seeds(tree: Path, first: int, end: int, limit_s: float) -> tuple[Optiona
         str(first),
         str(end),
         str(OPS),
-        str(REGIONS),
+        flavour,
         str(limit_s),
     ]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -80,9 +91,13 @@ def run_seeds(tree: Path, first: int, end: int, limit_s: float) -> tuple[Optiona
 
 
 class Sound:
-    """A copy of the tree without a bug. A seed that fails here catches nothing."""
+    """A copy of the tree without a bug. A seed that fails here catches nothing.
 
-    def __init__(self, tree: Path, limit_s: float) -> None:
+    All seeds that it is asked about are of one flavour.
+    """
+
+    def __init__(self, tree: Path, limit_s: float, flavour: str = PLAIN) -> None:
+        self.flavour: Final = flavour
         self._tree = tree
         self._limit_s = limit_s
         self._passes: dict[int, bool] = {}
@@ -91,7 +106,8 @@ class Sound:
     def passes(self, seed: int) -> bool:
         with self._lock:
             if seed not in self._passes:
-                self._passes[seed] = run_seeds(self._tree, seed, seed + 1, self._limit_s)[0] is None
+                caught, _ = run_seeds(self._tree, seed, seed + 1, self._limit_s, self.flavour)
+                self._passes[seed] = caught is None
             return self._passes[seed]
 
     def failing(self) -> list[int]:
@@ -100,11 +116,15 @@ class Sound:
 
 
 def first_caught(tree: Path, numbers: range, sound: Sound, limit_s: float) -> Optional[Caught]:
-    """The first of the seeds that fails in the tree and passes in the sound one."""
+    """The first of the seeds that fails in the tree and passes in the sound one.
+
+    They are of the flavour of `sound`.
+    """
     first = numbers.start
     batch = 10
     while first < numbers.stop:
-        caught, after = run_seeds(tree, first, min(first + batch, numbers.stop), limit_s)
+        end = min(first + batch, numbers.stop)
+        caught, after = run_seeds(tree, first, end, limit_s, sound.flavour)
         if caught is not None and sound.passes(caught.seed):
             return caught
         first = after
@@ -127,14 +147,18 @@ def _say(**values: Any) -> None:
     print(json.dumps(values), flush=True)
 
 
-def _run_one(seed: int, ops: int, regions: int, limit_s: float) -> bool:
+def _run_one(seed: int, ops: int, flavour: str, limit_s: float) -> bool:
     # Imported here, because the calling process need not be able to import it.
-    from anabranch.sim.run import run_seed
+    from anabranch.sim.draw import draw_plan
+    from anabranch.sim.run import run_plan
 
     _say(seed=seed)
     signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
     try:
-        violations = run_seed(seed, regions, ops).violations
+        regions = regions_of(seed, flavour)
+        violations = run_plan(
+            draw_plan(seed, regions, ops, restores=flavour == RESTORES)
+        ).violations
     except _Hang:
         _say(seed=seed, checker="hang", text=f"no end after {limit_s} s")
         return False
@@ -152,10 +176,10 @@ def _run_one(seed: int, ops: int, regions: int, limit_s: float) -> bool:
 
 
 def main(arguments: Iterable[str]) -> int:
-    first, end, ops, regions, limit = arguments
+    first, end, ops, flavour, limit = arguments
     signal.signal(signal.SIGVTALRM, _ring)
     for seed in range(int(first), int(end)):
-        if not _run_one(seed, int(ops), int(regions), float(limit)):
+        if not _run_one(seed, int(ops), flavour, float(limit)):
             return 0
     return 0
 

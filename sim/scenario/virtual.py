@@ -40,6 +40,7 @@ from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.world import faults
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.tap import JudgeFailed, cause_of
 from anabranch.sim.world.world import World
 
 SYNC_PATIENCE_MS: Final = 2000
@@ -391,7 +392,8 @@ def run_virtually(
     cluster = VirtualCluster(judges, tell)
     try:
         mismatches = run_scenario(scenario, cluster)
-    except Exception as error:
+    except (Exception, JudgeFailed) as raised:
+        error = cause_of(raised)
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
         violation = Violation("world", cluster.world.scheduler.now_ms, 0, text)

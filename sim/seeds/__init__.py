@@ -39,8 +39,9 @@ def failed(path: Path = FILE) -> list[FailedSeed]:
         words = line.partition("#")[0].split(None, 3)
         if not words:
             continue
-        ops, _, flavour = words[2].partition("+") if len(words) == 4 else ("", "", "")
-        if not all(word.isdigit() for word in (*words[:2], ops)) or flavour not in ("", _RESTORES):
+        ops, plus, flavour = words[2].partition("+") if len(words) == 4 else ("", "", "")
+        is_known = flavour == (_RESTORES if plus else "")
+        if not is_known or not all(word.isdigit() for word in (*words[:2], ops)):
             raise SeedsError(
                 f"{path.name}:{number}: a line is 'seed regions ops remark', not '{line.strip()}'"
             )

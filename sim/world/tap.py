@@ -34,6 +34,21 @@ class EngineWatcher(Protocol):
         """A call raised an exception that is no protocol error."""
 
 
+class JudgeFailed(BaseException):
+    """A watcher of a command raised an exception, which is the cause of this one.
+
+    It is no `Exception`: the connection that runs the command answers those of the engine with an
+    error reply, and the run would go on.
+    """
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The exception of the watcher, if `error` is a `JudgeFailed`; else `error` itself."""
+    if isinstance(error, JudgeFailed) and error.__cause__ is not None:
+        return error.__cause__
+    return error
+
+
 class TappedEngine(Engine):
     """The real engine with unchanged behaviour."""
 
@@ -54,8 +69,11 @@ class TappedEngine(Engine):
             raise
         if self.state.keyspace.vector != before:
             self._seen = dict(self.state.keyspace.vector)
-        self._watcher.executed(session, words, reply, before)
-        self._look("tick")
+        try:
+            self._watcher.executed(session, words, reply, before)
+            self._look("tick")
+        except Exception as error:
+            raise JudgeFailed from error
         return reply
 
     def _look(self, how: str) -> None:

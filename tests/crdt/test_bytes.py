@@ -45,6 +45,7 @@ from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.spans import Spans, put_spans_by_region
 from anabranch.crdt.state import (
+    SNAPSHOT_VERSION,
     STATE_VERSION,
     NodeImage,
     push_node,
@@ -589,6 +590,54 @@ def test_a_snapshot_does_not_say_which_pairs_are_retired() -> None:
         (pair.iid, pair.held_ms, pair.is_retired) for pair in here.keys[b"k"].pairs.everything()
     ] == [(b"%d" % counter, 2000, counter == 1) for counter in range(1, 6)]
     assert here.pair_limits.retired == 1
+
+
+def snapshot_of_version(version: int, keyspace: Keyspace) -> list[bytes]:
+    """The snapshot as an earlier release wrote it: version 1 did not say what was collected."""
+    (chunk,) = snapshot_bytes(keyspace, 1 << 30)
+    reader = Reader(chunk)
+    head = reader.bytes_()
+    rest = chunk[reader.offset :]
+    assert head[1] == SNAPSHOT_VERSION == 2
+    collected = bytearray()
+    put_vector(collected, keyspace.collected)
+    count = bytearray()
+    put_varint(count, len(keyspace.keys) + sum(_nodes_of(keyspace)))
+    assert head.endswith(bytes(collected + count))
+    before = head[2 : len(head) - len(collected) - len(count)]
+    out = bytearray()
+    put_bytes(out, bytes([head[0], version]) + before + bytes(count))
+    return [bytes(out) + rest]
+
+
+def _nodes_of(keyspace: Keyspace) -> list[int]:
+    return [len(log.rax.nodes) for stream in keyspace.keys.values() for log in stream.logs.values()]
+
+
+def test_a_snapshot_says_what_was_collected() -> None:
+    keyspace = full_twin().keyspace
+    keyspace.collected = {1: 3, 2: 200}
+    assert read_snapshot(snapshot_bytes(keyspace), NodeLimits()).collected == {1: 3, 2: 200}
+    other = Keyspace(2, NodeLimits())
+    other.collected = {1: 5, 3: 1}
+    join_snapshot(other, read_snapshot(snapshot_bytes(keyspace), NodeLimits()), 2000)
+    assert other.collected == {1: 5, 2: 200, 3: 1}
+
+
+def test_a_snapshot_of_version_1_is_read_and_says_nothing_of_that() -> None:
+    """It may have been staged on disk before the update."""
+    keyspace = full_twin().keyspace
+    keyspace.collected = {1: 3, 2: 200}
+    former = read_snapshot(snapshot_of_version(1, keyspace), NodeLimits())
+    assert former.collected == {}
+    assert (former.vector, former.chains) == (keyspace.vector, keyspace.chains)
+    assert former.flush_tombstone == keyspace.flush_tombstone
+    assert former.flush_clears == keyspace.flush_clears
+    keyspace.collected = {}
+    assert snapshot_bytes(former) == snapshot_bytes(keyspace), "and all else is the same"
+    for version in (0, 3, 127):
+        with pytest.raises(Malformed):
+            read_snapshot(snapshot_of_version(version, keyspace), NodeLimits())
 
 
 # -- local records

@@ -1,11 +1,14 @@
-"""Case files played against an engine alone, at a clock that a test moves; what it answers is recorded in `recorded/`.
+"""Case files played against an engine alone, at a clock that a test moves.
 
-The files are those of `tests/differential/cases`, whose answers are Redis's own (`make test` compares them with a real server), and those
-of `cases/`, about what Redis has not, whose recorded answers were read by hand. Beside commands a line may say
+The answers are recorded in `recorded/`. The files are those of `tests/differential/cases`, whose
+answers are Redis's own (`make test` compares them with a real server), and those of `cases/`, about
+features that Redis does not have, whose recorded answers were read by hand. Beside commands a line
+may say
 
     @ 1500                          the clock goes on by 1500 ms, with a tick
 
-`python -m tests.engine.recording` writes the records anew: look at the difference before you commit it.
+`python -m tests.engine.recording` writes the records anew: look at the difference before you commit
+it.
 """
 
 from __future__ import annotations

@@ -43,7 +43,11 @@ def test_without_anybody_waiting_a_full_block_is_what_wants_one() -> None:
 
 
 def test_what_is_said_of_the_disk_wants_one() -> None:
-    """What a peer asks, and what a client asks, waits for it; nothing else would bring it about (S2.4)."""
+    """S2.4: an answer about the disk wants a commit.
+
+    A peer's question and a client's question wait for that commit, and nothing else would begin
+    it.
+    """
     for ask in (
         lambda engine, _: engine.attest(False, 1001),
         lambda engine, session: engine.execute(session, [b"CRDT.VECTOR"], 1001),
@@ -80,7 +84,10 @@ def test_a_commit_carries_the_clock_of_its_last_row() -> None:
 
 
 def test_a_round_is_over_when_all_who_receive_have_acknowledged_it() -> None:
-    """CRDT.SYNC answers 1 then, and waits as long as one is missing, or none receives at all (S2.5)."""
+    """S2.5: CRDT.SYNC answers 1 when every receiver has acknowledged the round.
+
+    It waits while one of them has not, and while there is no receiver at all.
+    """
     us = cluster(3)[0]
     us.ok("XADD", "s", "*", "f", "1")
     us.commit()

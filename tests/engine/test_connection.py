@@ -1,4 +1,4 @@
-"""Passwords, HELLO, RESET, client names and lists, settings: what a connection says of itself and of the region."""
+"""Passwords, HELLO, RESET, client names and lists, settings, as one connection sees them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def client() -> Client:
     return Client(single())
 
 
-# -- passwords -------------------------------------------------------------------------------------------------------
+# -- passwords
 
 
 def test_nothing_goes_before_the_password(locked: Engine) -> None:
@@ -128,15 +128,20 @@ def test_a_password_set_later_holds_for_who_comes_later(client: Client) -> None:
     assert other("AUTH late") is OK
 
 
-# -- HELLO, QUIT -----------------------------------------------------------------------------------------------------
+# -- HELLO, QUIT
 
 
 def test_hello_says_who_serves(client: Client) -> None:
     fields = pairs_of(client("HELLO 3"))
     assert fields == {
-        b"server": b"redis", b"version": b"7.4.0", b"proto": 3, b"id": client.session.session_id, b"mode": b"standalone",
-        b"role": b"master", b"modules": fields[b"modules"],
-    }  # fmt: skip
+        b"server": b"redis",
+        b"version": b"7.4.0",
+        b"proto": 3,
+        b"id": client.session.session_id,
+        b"mode": b"standalone",
+        b"role": b"master",
+        b"modules": fields[b"modules"],
+    }
     assert fields[b"modules"] == []
     assert pairs_of(client("HELLO"))[b"proto"] == 3
     assert pairs_of(client("HELLO 2"))[b"proto"] == 2
@@ -147,7 +152,7 @@ def test_quit_closes_after_its_reply(client: Client) -> None:
     assert client.session.closing
 
 
-# -- CLIENT ----------------------------------------------------------------------------------------------------------
+# -- CLIENT
 
 
 def test_client_list_has_a_line_for_each(client: Client) -> None:
@@ -203,14 +208,14 @@ def test_reply_off_and_skip(client: Client) -> None:
     assert client("CLIENT REPLY ON") is OK
 
 
-# -- CONFIG ----------------------------------------------------------------------------------------------------------
+# -- CONFIG
 
 
 def test_config_set_is_all_or_nothing(client: Client) -> None:
     message = text_of(client("CONFIG SET timeout 7 crdt-xadd-id-uniqueness-mode loose"))
     assert (
-        "related to argument 'crdt-xadd-id-uniqueness-mode') - argument(s) must be one of the following: strict"
-        in message
+        "related to argument 'crdt-xadd-id-uniqueness-mode') - "
+        "argument(s) must be one of the following: strict" in message
     )
     assert pairs_of(client("CONFIG GET timeout")) == {b"timeout": b"0"}
     assert client("CONFIG SET timeout 7 crdt-xadd-id-uniqueness-mode LIBERAL") is OK

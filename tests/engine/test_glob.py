@@ -1,4 +1,4 @@
-"""Glob patterns: what each piece of one matches; `tests/differential/test_glob.py` asks the real server."""
+"""Glob patterns, piece by piece; `tests/differential/test_glob.py` asks the real server."""
 
 from __future__ import annotations
 

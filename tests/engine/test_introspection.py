@@ -28,7 +28,7 @@ def fields_of(client: Client, *sections: str) -> dict[str, str]:
     return dict(line.split(":", 1) for line in lines)
 
 
-# -- INFO ------------------------------------------------------------------------------------------------------------
+# -- INFO
 
 
 def test_sections(client: Client) -> None:
@@ -62,10 +62,22 @@ def test_what_tools_ask_for(client: Client) -> None:
     """redis-cli, exporters and dashboards read these."""
     fields = fields_of(client)
     expected = {
-        "redis_version": "7.4.0", "redis_mode": "standalone", "arch_bits": "64", "loading": "0", "role": "master", "connected_slaves": "0",
-        "aof_enabled": "1", "maxmemory": "0", "maxmemory_policy": "noeviction", "connected_clients": "1", "blocked_clients": "0",
-        "cluster_enabled": "0", "rdb_bgsave_in_progress": "0", "evicted_keys": "0", "rdb_changes_since_last_save": "0",
-    }  # fmt: skip
+        "redis_version": "7.4.0",
+        "redis_mode": "standalone",
+        "arch_bits": "64",
+        "loading": "0",
+        "role": "master",
+        "connected_slaves": "0",
+        "aof_enabled": "1",
+        "maxmemory": "0",
+        "maxmemory_policy": "noeviction",
+        "connected_clients": "1",
+        "blocked_clients": "0",
+        "cluster_enabled": "0",
+        "rdb_bgsave_in_progress": "0",
+        "evicted_keys": "0",
+        "rdb_changes_since_last_save": "0",
+    }
     assert {name: fields[name] for name in expected} == expected
     assert {
         "uptime_in_seconds",
@@ -154,10 +166,13 @@ def test_every_limit_has_its_figure(client: Client) -> None:
     """S14: what is bounded is shown beside its bound."""
     fields = fields_of(client)
     for used, bound in [
-        ("connected_clients", "maxclients"), ("client_recent_max_input_buffer", "client_query_buffer_limit"),
-        ("client_recent_max_output_buffer", "client_output_limit"), ("crdt_log_bytes", "crdt_log_bytes_max"),
-        ("crdt_unit_bytes_queued", "crdt_unit_bytes_max"), ("crdt_uncommitted_bytes", "crdt_uncommitted_bytes_max"),
-    ]:  # fmt: skip
+        ("connected_clients", "maxclients"),
+        ("client_recent_max_input_buffer", "client_query_buffer_limit"),
+        ("client_recent_max_output_buffer", "client_output_limit"),
+        ("crdt_log_bytes", "crdt_log_bytes_max"),
+        ("crdt_unit_bytes_queued", "crdt_unit_bytes_max"),
+        ("crdt_uncommitted_bytes", "crdt_uncommitted_bytes_max"),
+    ]:
         assert fields[used].isdigit() and fields[bound].isdigit()
 
 
@@ -176,7 +191,7 @@ def test_human(size: int, text: str) -> None:
     assert human(size) == text
 
 
-# -- metrics ---------------------------------------------------------------------------------------------------------
+# -- metrics
 
 
 def test_figures_are_what_prometheus_takes(client: Client) -> None:
@@ -203,7 +218,7 @@ def test_figures_are_what_prometheus_takes(client: Client) -> None:
     )
 
 
-# -- COMMAND ---------------------------------------------------------------------------------------------------------
+# -- COMMAND
 
 
 def test_every_command_is_described(client: Client) -> None:
@@ -231,7 +246,7 @@ def test_keys_of_commands(client: Client) -> None:
     assert text_of(client("COMMAND GETKEYS CRDT.VECTOR")) == "-ERR The command has no key arguments"
 
 
-# -- TIME, DEBUG, SHUTDOWN -------------------------------------------------------------------------------------------
+# -- TIME, DEBUG, SHUTDOWN
 
 
 def test_time_is_the_regions_clock(client: Client) -> None:

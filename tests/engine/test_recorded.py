@@ -1,4 +1,7 @@
-"""The case files of `tests/differential` without a redis-server, and more of them: what the engine answers is what was recorded."""
+"""The case files of `tests/differential`, and more of them, without a redis-server.
+
+The engine must answer as it did when the answers were recorded.
+"""
 
 from __future__ import annotations
 

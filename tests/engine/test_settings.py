@@ -39,7 +39,9 @@ def test_numbers(name: str) -> None:
     default, takes, _ = ROWS[name]
     settings = Settings()
     assert settings.integer(name) == size(default)
-    kind, least, most = re.fullmatch(r"(number|bytes), (\w+) (?:to (\w+)|or more)", takes).groups()  # type: ignore[union-attr]
+    matched = re.fullmatch(r"(number|bytes), (\w+) (?:to (\w+)|or more)", takes)
+    assert matched is not None
+    kind, least, most = matched.groups()
     settings.set(name, str(size(least)))
     assert settings.integer(name) == size(least)
     outside = [size(least) - 1] + ([size(most) + 1] if most else [])

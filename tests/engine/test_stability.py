@@ -1,4 +1,4 @@
-"""What is known of the other regions (S6.2), beside a naive model; what is passed on of it (S1.3, S13.7)."""
+"""Knowledge of the other regions (S6.2), beside a naive model, and gossip (S1.3, S13.7)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ class NaiveStability:
     def count(self, applied: Vector) -> None:
         for region_id, said in self.said.items():
             self.counting[region_id] += [
-                heard for heard in said if heard.counts and heard.vector.get(region_id, 0) <= applied.get(region_id, 0)
-            ]  # fmt: skip
+                heard
+                for heard in said
+                if heard.counts and heard.vector.get(region_id, 0) <= applied.get(region_id, 0)
+            ]
 
     def vector(self, heard: list[Heard]) -> Vector:
         return {
@@ -43,7 +45,7 @@ class NaiveStability:
         }
 
 
-# (region, what it says next, which statement of all said so far arrives, what was applied here since)
+# (region, its next statement, which of all statements so far arrives, effects applied here since)
 vectors = st.dictionaries(st.integers(1, 3), st.integers(1, 3), max_size=2)
 steps_ = st.tuples(
     st.sampled_from(OTHERS),
@@ -82,8 +84,11 @@ class Speaker:
 @settings(max_examples=300)
 @given(st.lists(steps_, max_size=14))
 def test_stability_is_what_was_heard(steps: list[tuple[int, str, Vector, int, Vector]]) -> None:
-    """Statements arrive in any order, and again. What counts never exceeds what the naive model lets count, and all of it counts once
-    everything is applied."""
+    """Statements arrive in any order, and more than once.
+
+    The vectors that count never exceed those of the naive model. Once everything is applied, they
+    all count.
+    """
     stability, naive = Stability(), NaiveStability()
     applied: Vector = {}
     speakers = {region_id: Speaker(region_id) for region_id in OTHERS}

@@ -13,7 +13,10 @@ def one_of(us: Place) -> Upkeep:
 
 
 def test_keys_that_cannot_go_yet_keep_no_others_waiting() -> None:
-    """One pass looks at every key: the first of them holds entries still, the second nothing but its deadline (S10.6)."""
+    """S10.6: one pass looks at every key.
+
+    The first key still holds entries, the second holds nothing but its deadline.
+    """
     us, eu = cluster(2)
     us.ok("XADD", "a", "*", "f", "1")
     eu.ok("XADD", "b", "*", "f", "1")
@@ -32,7 +35,11 @@ def test_keys_that_cannot_go_yet_keep_no_others_waiting() -> None:
 
 
 def test_a_hidden_key_counts_once_and_needs_one_clock() -> None:
-    """Each change of a hidden key put its deadline back among those to come: it was counted again, and a row written to carry the clock."""
+    """Changes of a hidden key must not count it again.
+
+    Each change once put the key's deadline back among those to come. The key was counted again,
+    and a row was written to carry the clock.
+    """
     us, eu = cluster(2)
     eu.engine.link_state(1, "up", "")
     us.ok("XADD", "a", "*", "f", "1")
@@ -143,7 +150,10 @@ def test_after_the_grace_anybody_removes() -> None:
 
 
 def test_time_alone_works_off_all_that_an_expired_key_leaves() -> None:
-    """No command comes and nothing is merged: what one tick changes, the next ones still follow up (S10.3, S10.6, S6.2)."""
+    """S10.3, S10.6, S6.2: later ticks follow up what one tick changed.
+
+    No command comes, and nothing is merged.
+    """
     engine = single(1, 1000, Settings())
     session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
     for words in (
@@ -161,7 +171,7 @@ def test_time_alone_works_off_all_that_an_expired_key_leaves() -> None:
 
 
 def test_what_waits_for_the_disk_is_counted() -> None:
-    """A row costs its bytes and something for itself, or many empty ones would count as nothing (S14)."""
+    """S14: a row costs its bytes and a fixed amount, so that empty rows count, too."""
     journal = single(1, 1000, Settings()).state.journal
     before = journal.pending_bytes()
     for _ in range(3):

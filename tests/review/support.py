@@ -1,4 +1,7 @@
-"""A few engines, driven by hand: commits, blocks and gossip are carried when a test says so; a region can lose its memory or its disk."""
+"""A few engines, driven by hand.
+
+A test says when commits, blocks and gossip are carried. A region can lose its memory or its disk.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,10 @@ class Place:
         keyspace.position = row.position
 
     def restart(self, now_ms: int, rows: Optional[int] = None, restored: bool = False) -> None:
-        """A crash: what was not committed is gone; `rows`: the disk is that of a backup, with so many rows; `restored`: as --restored."""
+        """A crash: everything that was not committed is gone.
+
+        `rows`: the disk is that of a backup with so many rows. `restored`: as with --restored.
+        """
         self.now_ms = now_ms
         if rows is not None:
             self.rows = self.rows[:rows]

@@ -8,7 +8,10 @@ from tests.review.support import carry, cluster, sync
 
 
 def test_adds_to_a_key_with_a_deadline_leave_nothing_behind() -> None:
-    """S14: a key with a deadline far ahead takes a million adds; the list of deadlines must not grow by each of them."""
+    """S14: the list of deadlines does not grow with the adds to one key.
+
+    The key has a deadline far ahead, and takes a million adds.
+    """
     us = cluster(1)[0]
     us.ok("XADD", "x", "*", "f", "1")
     us.ok("EXPIRE", "x", "100000")
@@ -18,7 +21,10 @@ def test_adds_to_a_key_with_a_deadline_leave_nothing_behind() -> None:
 
 
 def test_ever_other_deadlines_do_not_pile_up() -> None:
-    """S14: the same for a client that moves the deadline again and again, which leaves the former ones in the heap."""
+    """S14: the heap of deadlines stays small when a client moves one deadline again and again.
+
+    Each move leaves the former deadline in the heap.
+    """
     us = cluster(1)[0]
     us.ok("XADD", "x", "*", "f", "1")
     for more in range(20000):
@@ -30,7 +36,10 @@ def test_ever_other_deadlines_do_not_pile_up() -> None:
 
 
 def test_groups_that_come_and_go_while_nobody_receives() -> None:
-    """S14: what may have become announceable is noted per group until a round looks; without receivers there is no round."""
+    """S14: candidates for announcement stay few while no round begins.
+
+    They are noted per group until a round looks at them. Without receivers there is no round.
+    """
     us = cluster(2)[0]
     us.ok("XADD", "x", "*", "f", "1")
     for number in range(100):
@@ -43,7 +52,10 @@ def test_groups_that_come_and_go_while_nobody_receives() -> None:
 
 
 def test_pairs_that_a_recovering_region_merges_are_not_listed_for_ever() -> None:
-    """S14: while no effect may be issued nothing is made of the pairs just merged: all are looked through when recovery is over (S9.2)."""
+    """S14, S9.2: a region in recovery keeps no list of the pairs that it merges.
+
+    It issues no removals meanwhile, and looks through all pairs when the recovery is over.
+    """
     us, eu = cluster(2)
     us.engine.state.lifecycle.enter_recovery()
     us.at(1000)
@@ -55,7 +67,10 @@ def test_pairs_that_a_recovering_region_merges_are_not_listed_for_ever() -> None
 
 
 def test_what_delconsumer_dropped_is_forgotten_with_its_entries() -> None:
-    """S14, S8.1: a deleted entry counts as neither pending nor dropped, so nothing of it need be remembered."""
+    """S14, S8.1: nothing of a deleted entry need be remembered.
+
+    It counts neither as pending nor as dropped.
+    """
     us, eu = cluster(2)
     us.ok("XGROUP", "CREATE", "x", "g", "0", "MKSTREAM")
     for _ in range(50):
@@ -72,7 +87,10 @@ def test_what_delconsumer_dropped_is_forgotten_with_its_entries() -> None:
 
 
 def test_a_command_that_was_let_in_is_not_refused_half_way() -> None:
-    """S14: an add that takes the last room for what waits for the disk goes on to trim; it told its client that nothing had been done."""
+    """S14: an add that takes the last room before the disk still trims, and says that it was done.
+
+    It once told its client that nothing had been done.
+    """
     us = cluster(1, crdt_uncommitted_max_bytes="200")[0]
     us.ok("XADD", "x", "*", "f", "1")
     assert isinstance(us("XADD", "x", "MAXLEN", "1", "*", "f", "y" * 300), bytes)

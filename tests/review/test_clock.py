@@ -1,4 +1,7 @@
-"""A system clock that is set back (S4.1, S10.2): the clock that hides stands still, everything else goes on."""
+"""A system clock that is set back (S4.1, S10.2).
+
+The clock that hides keys stands still, and everything else goes on.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from tests.review.support import Place, cluster
 
 
 def test_time_outs_and_rounds_go_on_when_the_clock_was_set_back() -> None:
-    """S10.2, S2.5: the clock of deadlines never runs back, so it stands for an hour; readers, rounds and commits must not."""
+    """S10.2, S2.5: readers, rounds and commits go on while the clock of deadlines stands.
+
+    That clock never runs back, so here it stands for an hour.
+    """
     us = cluster(2, 10_000_000)[0]
     us.ok("XADD", "x", "*", "f", "1")
     us.round()
@@ -24,7 +30,7 @@ def test_time_outs_and_rounds_go_on_when_the_clock_was_set_back() -> None:
 
 
 def test_a_start_ends_after_its_patience_on_a_clock_that_was_set_back() -> None:
-    """S13.6: or until crdt-start-patience-ms has passed: not until the clock has come back to where the last life stood."""
+    """S13.6: crdt-start-patience-ms ends a start, wherever the clock of the last life stood."""
     us = Place(1, 2, 10_000_000)
     us.at(10_000_000)
     us.ok("XADD", "x", "*", "f", "1")

@@ -12,8 +12,9 @@ def _clock_on_disk(place: Place) -> int:
 def test_a_heartbeat_carries_no_clock_that_is_not_on_disk() -> None:
     """S10.2: a heartbeat carries the clock of the commit that its vector speaks of.
 
-    us has nothing to write, its time goes on, and it says a heartbeat. If it named the time that it reads now, a crash and a clock
-    that runs back would make it see keys again that others, trusting its clock, had removed as past their deadline.
+    us has nothing to write, its time goes on, and it says a heartbeat. Suppose that heartbeat
+    named the present time. After a crash and a clock that runs back, us would see keys again that
+    other regions had removed as past their deadline, because they trusted its clock.
     """
     us = cluster(2)[0]
     us.ok("XADD", "x", "*", "f", "1")
@@ -25,7 +26,10 @@ def test_a_heartbeat_carries_no_clock_that_is_not_on_disk() -> None:
 
 
 def test_a_commit_speaks_of_the_clock_of_its_rows() -> None:
-    """S10.2: the clock is kept with each commit: what a start finds is the clock of the last row, so no later one is said."""
+    """S10.2: the clock is kept with each commit.
+
+    A start finds the clock of the last row, so the region says no later one.
+    """
     us, eu = cluster(2)
     us.ok("XADD", "x", "*", "f", "1")
     us.commit()
@@ -51,7 +55,10 @@ def test_a_heartbeat_during_a_commit_speaks_of_that_commit() -> None:
 
 
 def test_a_clock_past_a_deadline_is_committed_and_said() -> None:
-    """S10.3: it waits until every member is known to have a clock past the deadline: so an idle region writes that down."""
+    """S10.3: an idle region writes down a clock that is past a deadline.
+
+    The removal waits until every member is known to have such a clock.
+    """
     us = cluster(2)[0]
     us.ok("XADD", "x", "*", "f", "1")
     us.ok("PEXPIRE", "x", "100")
@@ -62,7 +69,10 @@ def test_a_clock_past_a_deadline_is_committed_and_said() -> None:
 
 
 def test_member_lost_is_answered_when_it_is_on_disk() -> None:
-    """S13.8, S2.4: an operator who was told OK must not find the region waiting again after a crash."""
+    """S13.8, S2.4: an OK to `member lost` outlives a crash.
+
+    Otherwise the operator would find the region waiting again.
+    """
     us = cluster(3)[0]
     us.engine.execute(us.session, [b"CRDT.MEMBER", b"LOST", b"ap"], 2000)
     assert not us.engine.take_replies()

@@ -20,7 +20,10 @@ def _add(place: Place, iid: str = "1") -> str:
 
 
 def test_one_entry_is_left_and_everybody_answers_with_it() -> None:
-    """S9.1, S9.2: of two adds of one pair, neither having seen the other, the lowest (ID, region) stays, everywhere."""
+    """S9.1, S9.2: of two adds of one pair the lowest (ID, region) stays, everywhere.
+
+    Neither add had seen the other.
+    """
     us, eu, ap = cluster(3, stream_idmp_duration="100")
     winner, loser = _add(us), _add(eu)
     assert winner < loser
@@ -32,10 +35,11 @@ def test_one_entry_is_left_and_everybody_answers_with_it() -> None:
 
 
 def test_a_loser_that_is_held_for_longer_answers_with_the_winner() -> None:
-    """S9.1: of a conflict's two, the winner's ID while both are here.
+    """S9.1: of a conflict's two pairs, the winner's ID answers while both are here.
 
-    ap hears of the winner at once, and of the loser much later. When the duration since it holds the winner is over, that since
-    it holds the loser is not: a retry must not be told the ID of an entry that is gone.
+    ap hears of the winner at once, and of the loser much later. The duration since it holds the
+    winner ends first, while it still holds the loser. A retry must not be told the ID of an entry
+    that is gone.
     """
     us, eu, ap = cluster(3, stream_idmp_duration="10")
     winner, _ = _add(us), _add(eu)
@@ -47,7 +51,10 @@ def test_a_loser_that_is_held_for_longer_answers_with_the_winner() -> None:
 
 
 def test_after_its_duration_a_pair_is_a_new_add_and_answers_for_itself() -> None:
-    """S9.1: then the same pair is a new add; the former, kept until stable, neither answers nor conflicts."""
+    """S9.1: after the duration the same pair is a new add.
+
+    The former pair is kept until stable, and neither answers nor conflicts.
+    """
     us, eu = cluster(2, stream_idmp_duration="10")
     former = _add(us)
     us.at(20000)
@@ -76,7 +83,10 @@ def test_a_loser_that_comes_back_after_a_restore_is_removed_on_leaving() -> None
 
 
 def test_while_commits_fail_a_loser_goes_in_the_commit_that_merges_the_winner() -> None:
-    """S9.2: that a commit is being retried (S13.4) is no reason to wait: the removal was put off until somebody's next command."""
+    """S9.2: a commit that is being retried (S13.4) does not put the removal off.
+
+    It once waited for the next command of a client.
+    """
     us, eu = cluster(2)
     winner, _ = _add(us), _add(eu)
     us.commit()
@@ -159,7 +169,7 @@ def _both_add_the_same_and_then_more(us: Place, eu: Place, more: int) -> tuple[s
 
 
 def test_a_retired_pair_answers_no_retries() -> None:
-    """S9.3: maxsize is how many of a producer answer; what it pushes out is kept, and its retry is a new add."""
+    """S9.3: a pair beyond maxsize is kept and answers no more; its retry is a new add."""
     us = cluster(2, stream_idmp_maxsize="2")[0]
     first = _add(us, "a")
     others = [_add(us, iid) for iid in "bc"]
@@ -178,7 +188,10 @@ def test_a_retired_pair_answers_no_retries() -> None:
 @pytest.mark.parametrize("way", ["blocks", "snapshots"])
 @pytest.mark.parametrize("more", [1, 2, 3, 7])
 def test_pairs_that_maxsize_pushed_out_still_conflict(more: int, way: str, restarts: bool) -> None:
-    """S9.3: us and eu add the same pair while they are cut, and each pushes it out before it hears of the other."""
+    """S9.3: us and eu add the same pair while the link is cut.
+
+    Each pushes the pair out before it hears of the other's add.
+    """
     us, eu = cluster(2, stream_idmp_maxsize="2")
     winner, loser = _both_add_the_same_and_then_more(us, eu, more)
     assert (b"same" in _retired(us)) == (b"same" in _retired(eu)) == (more >= 2)
@@ -219,7 +232,10 @@ def test_a_retired_pair_meets_one_that_answers(way: str) -> None:
 
 
 def test_what_a_region_pushed_out_of_a_third_wins_there() -> None:
-    """S9.3: ap holds the winner as retired only. eu, which lost to it, hears of it from ap alone."""
+    """S9.3: ap holds the winner as a retired pair only.
+
+    eu's add lost to it, and eu hears of the winner from ap alone.
+    """
     us, eu, ap = cluster(3, stream_idmp_maxsize="1")
     winner, loser = _add(us, "same"), _add(eu, "same")
     carry(us, ap)
@@ -233,7 +249,10 @@ def test_what_a_region_pushed_out_of_a_third_wins_there() -> None:
 
 @pytest.mark.parametrize("way", ["blocks", "snapshots"])
 def test_beyond_its_limit_a_duplicate_stays_and_is_counted(way: str) -> None:
-    """S9.3: what is kept of pairs above maxsize has a limit of its own. Each pair forgotten at it is counted."""
+    """S9.3: pairs kept above maxsize have a limit of their own.
+
+    Each pair that is forgotten at that limit is counted.
+    """
     us, eu = cluster(2, stream_idmp_maxsize="2", crdt_idmp_retired_max="3")
     winner, loser = _both_add_the_same_and_then_more(us, eu, 5)
     for place in (us, eu):
@@ -251,7 +270,10 @@ def test_beyond_its_limit_a_duplicate_stays_and_is_counted(way: str) -> None:
 
 
 def test_the_limit_of_retired_pairs_is_the_regions_and_may_change() -> None:
-    """S9.3, S14: it holds over all streams and producers; the next pair of a producer that is pushed out makes room among its own."""
+    """S9.3, S14: the limit holds over all streams and producers of a region.
+
+    When a producer pushes out its next pair, it makes room among its own.
+    """
     us = cluster(2, stream_idmp_maxsize="1")[0]
     for number in range(4):
         for key in ("x", "y"):
@@ -284,7 +306,10 @@ def test_how_many_answer_may_change() -> None:
 
 
 def test_retired_pairs_go_when_they_are_stable() -> None:
-    """S9.3: as soon as every member has the add, whatever is left of the duration; the answering ones stay."""
+    """S9.3: a retired pair goes as soon as every member has the add, before the duration ends.
+
+    Pairs that answer stay.
+    """
     us, eu = cluster(2, stream_idmp_maxsize="2", stream_idmp_duration="100")
     for iid in "abcde":
         _add(us, iid)
@@ -300,7 +325,10 @@ def test_retired_pairs_go_when_they_are_stable() -> None:
 
 
 def test_a_producer_without_answering_pairs_is_not_tracked() -> None:
-    """S9.3: us's own pair is retired and not stable; eu's, which pushed it out, is stable, and its duration is over."""
+    """S9.3: us's own pair is retired and not stable.
+
+    eu's pair, which pushed it out, is stable, and its duration is over.
+    """
     us, eu = cluster(2, stream_idmp_maxsize="1", stream_idmp_duration="1")
     first = _add(us, "a")
     _add(eu, "b")
@@ -315,7 +343,10 @@ def test_a_producer_without_answering_pairs_is_not_tracked() -> None:
 
 
 def test_a_configuration_says_how_many_answer() -> None:
-    """S9.3, S9.4: the maxsize of XCFGSET, for pairs that it has not cleared; a larger one brings no retired pair back."""
+    """S9.3, S9.4: the maxsize of XCFGSET holds for the pairs that it has not cleared.
+
+    A larger maxsize brings no retired pair back.
+    """
     us = cluster(2, stream_idmp_maxsize="1")[0]
     _add(us, "gone")
     us.ok("XCFGSET", "x", "IDMP-MAXSIZE", "3")

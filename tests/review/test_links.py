@@ -9,8 +9,9 @@ from tests.sync.fakes import World, mesh
 def test_nothing_said_after_down_calls_the_peer_direct() -> None:
     """Once DOWN has replied, the peer is no longer said to be received directly.
 
-    us takes its link from eu down while an acknowledgement to ap waits to be sent. It was made before; it must not go out as it is,
-    or ap would send eu's blocks as headers, for which us waits in vain.
+    us takes its link from eu down while an acknowledgement to ap waits to be sent. That one was
+    made before DOWN, and must not go out as it is. ap would send eu's blocks as headers, and us
+    would wait for their bodies in vain.
     """
     world = World(mesh(1, 2, 3))
     world.run(500)
@@ -27,10 +28,11 @@ def test_nothing_said_after_down_calls_the_peer_direct() -> None:
 
 
 def test_down_and_up_between_two_ticks_loses_nothing() -> None:
-    """Blocks that came before DOWN and were dropped by it are asked for again after UP: the link is another one, without a gap.
+    """After UP, blocks that DOWN dropped are asked for again, without a gap (S2.2).
 
-    DOWN, a merge that drops what waited, and UP happen before the hub's next tick. If the connection were still the former, its next
-    block would not follow: a gap, counted as the peer's fault (S2.2).
+    DOWN, a merge that drops the blocks at hand, and UP happen before the hub's next tick. If the
+    connection were still the former one, its next block would not follow: a gap, counted as the
+    peer's fault.
     """
     world = World(mesh(1, 2))
     world.run(500)

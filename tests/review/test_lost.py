@@ -11,7 +11,10 @@ def tombstones(place: Place) -> bool:
 
 
 def us_destroys_what_ap_makes_anew() -> list[Place]:
-    """us has destroyed a group, and knows that eu has that; eu holds what ap did meanwhile, and us does not; then ap is gone for good."""
+    """us has destroyed a group, and knows that eu has that; then ap is gone for good.
+
+    eu holds what ap did meanwhile, and us does not.
+    """
     us, eu, ap = cluster(3)
     us.ok("XGROUP", "CREATE", "x", "g", "0", "MKSTREAM")
     carry(us, eu)
@@ -29,7 +32,11 @@ def us_destroys_what_ap_makes_anew() -> list[Place]:
 
 
 def test_what_a_lost_region_left_still_meets_the_tombstone() -> None:
-    """S6.1: us dropped its tombstone as soon as nobody waited for ap; then ap's create came by way of eu, and lived on in us alone."""
+    """S6.1: a create of a lost region meets the tombstone here, too.
+
+    us once dropped its tombstone as soon as it no longer waited for ap. Then ap's create came by
+    way of eu, and lived on in us alone.
+    """
     us, eu = us_destroys_what_ap_makes_anew()
     assert tombstones(us)
     carry(eu, us)
@@ -39,7 +46,10 @@ def test_what_a_lost_region_left_still_meets_the_tombstone() -> None:
 
 
 def test_the_tombstone_goes_once_all_that_the_lost_left_is_here() -> None:
-    """It is kept until eu holds what us issued after ap was said to be lost: eu then has all of ap that it will ever have."""
+    """The tombstone is kept until eu holds an effect of us from after ap was said to be lost.
+
+    By then eu has everything of ap that it will ever have.
+    """
     us, eu = us_destroys_what_ap_makes_anew()
     us.ok("XADD", "y", "*", "f", "1")
     carry(us, eu)
@@ -52,7 +62,10 @@ def test_the_tombstone_goes_once_all_that_the_lost_left_is_here() -> None:
 
 
 def test_a_start_asks_again_what_the_lost_left() -> None:
-    """What others had said before it may be passed on for long; a start makes note of the lost members as the command does."""
+    """Statements from before the loss may be passed on for long.
+
+    A start notes the lost members as the command does.
+    """
     us, eu = us_destroys_what_ap_makes_anew()
     us.ok("XADD", "y", "*", "f", "1")
     carry(us, eu)

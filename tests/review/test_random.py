@@ -1,12 +1,15 @@
-"""Random histories over three whole engines: commands, links, crashes, restores, snapshots; then healing.
+"""Random histories over three whole engines, then healing.
 
-What must hold (S6.2, S7.3, S8.1, S10.4, S11.3, S13.9): all regions end with equal digests; an entry counts as given only where it was
-handed out or acknowledged, and as acknowledged only if a client acknowledged it; what is kept until stable is gone in the end.
+The steps are commands, links, crashes, restores and snapshots. Afterwards (S6.2, S7.3, S8.1,
+S10.4, S11.3, S13.9) all regions have equal digests. An entry counts as given only where it was
+handed out or acknowledged, and as acknowledged only if a client acknowledged it. Everything that
+is kept until stable is gone.
 """
 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -27,9 +30,13 @@ class World:
         self.chance = random.Random(seed)
         self.clock_ms = 100_000
         self.places = cluster(
-            3, self.clock_ms, crdt_xadd_id_uniqueness_mode=self.chance.choice(["strict", "semi-strict"]),
-            crdt_expiry_grace_ms="2000", stream_node_max_entries=self.chance.choice(["3", "100"]), stream_idmp_duration="1",
-        )  # fmt: skip
+            3,
+            self.clock_ms,
+            crdt_xadd_id_uniqueness_mode=self.chance.choice(["strict", "semi-strict"]),
+            crdt_expiry_grace_ms="2000",
+            stream_node_max_entries=self.chance.choice(["3", "100"]),
+            stream_idmp_duration="1",
+        )
         self.handed: dict[int, set[str]] = {1: set(), 2: set(), 3: set()}
         self.acked: set[str] = set()
         self.added = 0
@@ -57,7 +64,7 @@ class World:
         return vector
 
     def exchange(self, source: Place, target: Place) -> None:
-        """A connection is made: handshake, start questions; then blocks, or a snapshot; then heartbeats."""
+        """A connection is made: handshake, start questions, blocks or a snapshot, heartbeats."""
         if self.cut_off in (source.region_id, target.region_id):
             return
         source.commit()
@@ -153,7 +160,8 @@ class World:
                 self.acked |= handed
         elif kind < 0.85:
             reply = place("XPENDING", QUEUE, "g", "-", "+", "5")
-            pending = [item[0].decode() for item in reply] if isinstance(reply, list) else []  # type: ignore[index,union-attr]
+            rows: Any = reply if isinstance(reply, list) else []
+            pending = [item[0].decode() for item in rows]
             for one in pending:
                 if chance.random() < 0.6 and place("XACK", QUEUE, "g", one) == 1:
                     self.acked.add(one)
@@ -245,7 +253,8 @@ def names_of(reply: Reply) -> set[str]:
     if not isinstance(reply, list):
         assert not isinstance(reply, MapReply)
         return set()
-    return {entry[0].decode() for _, entries in reply for entry in entries}  # type: ignore[misc,union-attr,index]
+    streams: Any = reply
+    return {entry[0].decode() for _, entries in streams for entry in entries}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

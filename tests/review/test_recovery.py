@@ -1,4 +1,7 @@
-"""Start and recovery (S13.6, S13.7): a region that lost effects issues none before it has them back."""
+"""Start and recovery (S13.6, S13.7).
+
+A region that lost effects issues none before it has them back.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from tests.review.support import ask_start, carry, cluster, code, greet, sync, t
 def test_a_recovery_that_begins_during_the_start_is_durable() -> None:
     """S13.7: the state is durable.
 
-    us comes back from an old backup and is still starting when eu says that it holds more of us's effects. us crashes right
-    after it has written that down; at the next start nobody is reachable. It must still be in recovery, not issue after patience.
+    us comes back from an old backup. While it is still starting, eu says that it holds more of
+    us's effects. us crashes right after it has written that down, and at the next start no peer
+    is reachable. us must still be in recovery, and must not issue after patience.
     """
     us, eu = cluster(2)
     us.ok("XADD", "x", "*", "f", "1")
@@ -32,10 +36,11 @@ def test_a_recovery_that_begins_during_the_start_is_durable() -> None:
 
 
 def test_own_effects_from_a_peer_while_starting_begin_a_recovery() -> None:
-    """S13.7: a region that meets a peer holding more of its effects than it has is in recovery, even before its start is over.
+    """S13.7: own effects that a peer sends begin a recovery, even before the start is over.
 
-    When eu greeted us, eu did not have us's second effect; then it came to eu from ap, and eu relays it. us, which lost it, is still
-    starting: it would have applied its own effect like another's and gone on to issue.
+    When eu answered us, eu did not have us's second effect. Then that effect came to eu from ap,
+    and eu relays it. us, which lost it, is still starting. It must not apply its own effect like
+    another region's and go on to issue.
     """
     us, eu, ap = cluster(3)
     us.ok("XADD", "x", "*", "f", "1")
@@ -70,8 +75,9 @@ def test_a_snapshot_with_own_effects_while_starting_begins_a_recovery() -> None:
 def test_what_a_lost_region_once_claimed_does_not_keep_a_region_in_recovery() -> None:
     """S13.8: a region said to be lost is waited for no more.
 
-    ap held effects of us that us lost, told eu so in heartbeats, and burned down. Every heartbeat of eu passes that on. After
-    `member lost ap` us leaves recovery, and the next heartbeat must not put it there again, for ever.
+    ap held effects of us that us lost, told eu so in heartbeats, and burned down. Every heartbeat
+    of eu passes that on. After `member lost ap` us leaves recovery, and the next heartbeat must
+    not put it there again.
     """
     us, eu, ap = cluster(3)
     us.ok("XADD", "x", "*", "f", "1")
@@ -98,7 +104,10 @@ def test_what_a_lost_region_once_claimed_does_not_keep_a_region_in_recovery() ->
 
 
 def test_a_claim_of_a_lower_life_counts_for_nothing() -> None:
-    """S6.2: a higher life throws away what was heard of a lower one. A late heartbeat of the former life begins no recovery."""
+    """S6.2: a higher life throws away what was heard of a lower one.
+
+    A late heartbeat of the former life begins no recovery.
+    """
     us, eu = cluster(2)
     sync(us, eu)
     old = Heard(2, eu.engine.life - 1, True, {1: 50}, 900)
@@ -107,10 +116,10 @@ def test_a_claim_of_a_lower_life_counts_for_nothing() -> None:
 
 
 def test_a_question_dies_with_its_recovery() -> None:
-    """S13.7: of one asker only the highest asking is kept and passed on, and it ends with the recovery that asked it.
+    """S13.7: a question ends with the recovery that asked it.
 
-    us asked, was answered and serves again. eu and ap must not hand the old question to and fro, forgetting and learning it
-    with every heartbeat, and answering it each time.
+    us asked, was answered and serves again. eu and ap must not hand the old question to and fro,
+    forget it and learn it with every heartbeat, and answer it each time.
     """
     us, eu, ap = cluster(3)
     us.ok("XADD", "x", "*", "f", "1")
@@ -130,8 +139,9 @@ def test_a_question_dies_with_its_recovery() -> None:
 def test_an_answer_that_was_taken_in_recovery_says_so() -> None:
     """S13.7: every answer given in recovery must belong to a recovery heard of before that asking.
 
-    eu hears us's question while it is in recovery itself, and takes the vector of its answer then; before that is on disk it
-    leaves. What it took in recovery is what it answers, so it must be marked as such.
+    eu hears us's question while it is in recovery itself, and takes the vector of its answer
+    then. It leaves before that is on disk. The vector is one of a recovery, so the answer must be
+    marked as such.
     """
     eu = cluster(2)[1]
     eu.engine.state.lifecycle.enter_recovery()
@@ -151,17 +161,21 @@ def test_an_answer_that_was_taken_in_recovery_says_so() -> None:
 
 
 def test_a_question_tells_of_a_higher_life_of_oneself() -> None:
-    """S1.3: whenever a region hears a higher number of itself, it takes one higher still. An old question may be all that tells of it."""
+    """S1.3: a region that hears a higher number of its own life takes one higher still.
+
+    An old question may be all that tells of it.
+    """
     us, _ = cluster(2)
     us.engine.hear(Gossip([], [RecoveryQuestion(1, us.engine.life + 100, 3, 5, {})], []), 1000)
     assert us.engine.life > 1100
 
 
 def test_a_member_answers_with_all_that_it_has_applied_once_that_is_on_its_disk() -> None:
-    """S13.7: whoever answers first commits all it has applied.
+    """S13.7: a member commits everything that it has applied before it answers.
 
-    eu has merged an effect of us and not committed it yet when us, which has lost it, asks. Answering with what is on the disk would let
-    us leave and give the counter to another effect, while eu commits this one. No simulated run has come upon it in thousands of seeds.
+    eu has merged an effect of us, and not committed it, when us asks, which has lost it. If eu
+    answered from its disk, us would leave and give the counter to another effect, while eu
+    commits this one. No simulated run has come upon it in thousands of seeds.
     """
     us, eu = cluster(2)
     us.ok("XADD", "x", "*", "f", "1")

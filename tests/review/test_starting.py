@@ -1,4 +1,7 @@
-"""A start finds on its disk who it was; what it says of its clock and its recovery is true of that disk (S1.3, S10.2, S13.7)."""
+"""A start finds on its disk who the region was (S1.3, S10.2, S13.7).
+
+Whatever it says of its clock and its recovery is true of that disk.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +53,9 @@ async def _start(directory: Path, now_ms: int, restored: bool = False) -> tuple[
 async def test_a_backup_taken_in_recovery_begins_another_recovery(tmp_path: Path) -> None:
     """S13.7: a recovery is named by the life in which it began.
 
-    us was in recovery when the backup was taken, and is restored from it with --restored. Others that had heard of the former
-    recovery must not take answers of this one for answers of that, or they leave theirs too early.
+    us was in recovery when the backup was taken, and is restored from it with --restored. Other
+    regions that had heard of the former recovery must not take answers of this one for answers of
+    that, or they leave theirs too early.
     """
     engine, database = await _start(tmp_path, 1000, restored=True)
     former = engine.state.lifecycle.recovery
@@ -65,7 +69,10 @@ async def test_a_backup_taken_in_recovery_begins_another_recovery(tmp_path: Path
 
 
 async def test_the_clock_of_a_start_is_not_said_before_it_is_on_disk(tmp_path: Path) -> None:
-    """S10.2: a heartbeat carries the clock of the commit that its vector speaks of, and a new start has made none."""
+    """S10.2: a heartbeat carries the clock of the commit that its vector speaks of.
+
+    A new start has made no commit yet.
+    """
     engine, database = await _start(tmp_path, 1000)
     assert engine.attest(False, 50000).clock_ms <= 1000
     await database.close()

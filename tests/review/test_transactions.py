@@ -8,7 +8,10 @@ from tests.review.support import Place, carry, cluster, code
 
 
 def test_a_transaction_refused_in_recovery_is_over() -> None:
-    """S13.8: EXEC gets READONLY, and the client is out of MULTI, as after any EXEC. Else its next commands would be queued unseen."""
+    """S13.8: after READONLY to EXEC the client is out of MULTI, as after any EXEC.
+
+    Otherwise its next commands would be queued unseen.
+    """
     us = cluster(2)[0]
     us.engine.state.lifecycle.enter_recovery()
     us.at(1000)
@@ -21,7 +24,7 @@ def test_a_transaction_refused_in_recovery_is_over() -> None:
 
 
 def test_a_transaction_waits_for_the_end_of_the_start() -> None:
-    """S13.6: what would issue an effect waits, the whole transaction with it, and then runs once."""
+    """S13.6: a transaction that would issue an effect waits as a whole, and then runs once."""
     us = Place(1, 2, 1000, patience_ms=500)
     us.at(1000)
     assert us.engine.state.lifecycle.state == STARTING
@@ -38,7 +41,10 @@ def test_a_transaction_waits_for_the_end_of_the_start() -> None:
 
 
 def test_a_snapshot_that_takes_one_entry_and_brings_another_wakes_readers() -> None:
-    """S11.2: commands see the state after the join. The length of the log is what it was, but there is something to read."""
+    """S11.2: commands see the state after the join.
+
+    The length of the log is as before, but there is something to read.
+    """
     us, eu = cluster(2)
     us.ok("XADD", "x", "*", "f", "1")
     carry(us, eu)
@@ -57,7 +63,10 @@ def test_a_snapshot_that_takes_one_entry_and_brings_another_wakes_readers() -> N
 
 
 def test_a_round_between_watch_and_exec_is_no_change() -> None:
-    """S10.7: merges and writes break a WATCH; that a round announces what was acknowledged before is neither."""
+    """S10.7: merges and writes break a WATCH.
+
+    A round that announces earlier acknowledgements is neither.
+    """
     us = cluster(2)[0]
     us.ok("XGROUP", "CREATE", "x", "g", "0", "MKSTREAM")
     one = us.ok("XADD", "x", "*", "f", "1")

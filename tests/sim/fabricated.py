@@ -40,6 +40,7 @@ SETTINGS = {
     "stream-idmp-duration": "1",
     "stream-idmp-maxsize": "100",
     "crdt-expiry-grace-ms": "1000",
+    "crdt-idmp-retired-max": "100000",
 }
 STATE_JUDGES: list[type[Checker]] = [
     AcknowledgedAdds, NoPhantoms, IdempotentOnce, UniqueIds, Vectors, Digests, Removals, NoReturn,

@@ -7,7 +7,7 @@ import pytest
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import ErrorReply, MapReply
 from anabranch.sim.checkers.vectors import ASKS_EVERY
-from anabranch.sim.history import Committed, Operation, Words
+from anabranch.sim.history import Committed, Moved, Operation, Words
 from anabranch.sim.oracle.state import NEVER
 from tests.sim.fabricated import KEY, NIL, OK, Plain, Story, idempotent, truth
 
@@ -842,6 +842,64 @@ def test_what_comes_back_from_others_after_a_restore_is_no_new_effect() -> None:
     story.add(1, "1002-1", "d")
     story.commit(1)
     assert "vectors" not in story.found(), story.texts()
+
+
+@pytest.mark.parametrize("how", ["merge", "join"])
+def test_own_effects_that_a_region_learned_again_are_no_phantoms(how: str) -> None:
+    """S13.7: no client asked the new process for them; the judges know them from before the restore."""
+    story = ordinary_life()
+    story.crash(1, "backup", {1: 1})
+    story.merge(2, 1, how)
+    story.commit(1)
+    story.add(1, "1002-1", "d")
+    story.sync()
+    assert story.finish() == [], story.texts()
+
+
+def test_an_effect_that_no_peer_had_is_not_learned_again() -> None:
+    """An effect beyond those that the region issued before the restore is its own: a command asked for it, or none."""
+    story = ordinary_life()
+    story.crash(1, "backup", {1: 1})
+    story.merge(2, 1)
+    assert story.found() == [], story.texts()
+    story.tick(1, Plain("1002-1", [b"t", b"ghost"]))
+    story.commit(1)
+    assert story.found() == ["no_phantoms", "removals"], story.texts()
+    assert "no client added the token b'ghost'" in story.texts()
+    assert "issued an effect that no command called for" in story.texts()
+
+
+def test_a_step_that_learns_own_effects_issues_none() -> None:
+    """S13.7: the region is in recovery then."""
+    story = ordinary_life()
+    story.crash(1, "backup", {1: 1})
+    story.merge(2, 1, "merge", Plain("1002-1", [b"t", b"ghost"]))
+    story.commit(1)
+    assert {"no_phantoms", "removals"} <= set(story.found()), story.texts()
+
+
+def test_a_learned_effect_that_nobody_issued_is_found_where_it_arrives() -> None:
+    """A region says that an effect of its own came from a peer, and never commits it."""
+    story = ordinary_life()
+    story.crash(1, "backup", {1: 1})
+    before, after = story.vector(1), {**story.vector(2), 1: story.vector(2)[1] + 1}
+    story.vectors[1] = after
+    story.tell("moved", Moved(1, story.starts[1], "merge", before, after, 1002, 1002, True))
+    story.commit(1)
+    story.merge(1, 2)
+    assert story.found() == ["vectors"], story.texts()
+    assert "which never had it on its disk" in story.texts()
+
+
+def test_effects_issued_anew_are_not_learned_ones() -> None:
+    """S13.3: the counters of the lost effects bring other effects, although another region holds those."""
+    story = ordinary_life()
+    story.crash(1, "backup", {1: 1})
+    story.chains[1] = bytes(16)
+    story.add(1, "1002-1", "d")
+    story.commit(1)
+    assert "vectors" in story.found()
+    assert "that other regions hold" in story.texts()
 
 
 # -- units, blocks, and what groups have still to do with -------------------------------------------------------------

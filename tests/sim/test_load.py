@@ -12,7 +12,6 @@ from typing import Final, Optional
 
 import pytest
 
-from anabranch.region.engine.engine import single
 from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater, SimpleString
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.load.base import KNOWN_IDS_MAX, TOKENS_OF_A_CLIENT
@@ -24,6 +23,7 @@ from anabranch.sim.load.replies import entries_by_key, entry_ids, field_of
 from anabranch.sim.load.synchronous import SynchronousWriter
 from anabranch.sim.load.transactions import WRONG, Transactor
 from anabranch.sim.plan import ClientPlan
+from tests.support.engines import single
 
 KEYS: Final = (b"a", b"b", b"c")
 REGIONS: Final = (1, 2, 3)
@@ -84,7 +84,7 @@ class Stage:
         if self.engine.wants_commit(self.now_ms):
             commit = self.engine.take_commit(self.now_ms)
             if commit is not None:
-                self.engine.committed(commit.position, self.now_ms)
+                self.engine.committed(self.now_ms)
 
     def send(self, client: Client, commands: list[Words], is_lost: bool) -> None:
         queued: Optional[list[Words]] = None
@@ -139,9 +139,9 @@ class Stage:
         until_ms = self.now_ms + client.patience_ms
         while isinstance(reply, ReplyLater):
             self.commit()
-            answers = [answer for answer in self.engine.take_answers() if answer.session is session]
-            if answers:
-                return answers[0].reply
+            replies = [one for one in self.engine.take_replies() if one.session is session]
+            if replies:
+                return replies[0].reply
             if self.now_ms >= until_ms:
                 self.gave_up = True
                 return None

@@ -241,7 +241,10 @@ def test_every_mutated_package_has_tests() -> None:
 def test_a_seed_that_fails_without_the_bug_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     from anabranch.sim.mutants import seeds
 
-    def run_seeds(tree: Path, first: int, end: int, limit_s: float) -> tuple[Caught | None, int]:
+    def run_seeds(
+        tree: Path, first: int, end: int, limit_s: float, flavour: str
+    ) -> tuple[Caught | None, int]:
+        assert flavour == "plain"
         failing = [3, 12] if tree.name == "sound" else [3, 12, 25]
         caught = next((seed for seed in failing if first <= seed < end), None)
         return (None, end) if caught is None else (Caught(caught, "vectors", "wrong"), caught + 1)

@@ -16,9 +16,20 @@ from anabranch.sim.scenario.virtual import run_virtually
 
 BUGS = everything()
 PLACES = (
-    "crdt/", "region/engine/", "region/storage/", "region/database.py", "region/starting.py", "region/held.py", "region/checkpointing.py",
+    "crdt/",
+    "region/checkpoints.py",
+    "region/client_connection.py",
+    "region/clients.py",
+    "region/database.py",
+    "region/disk_schedule.py",
+    "region/driver.py",
+    "region/effect_log.py",
+    "region/engine/",
+    "region/held_replies.py",
+    "region/starting.py",
+    "region/storage/",
     "sync/",
-)  # fmt: skip
+)
 _RUN = """
 import sys
 from pathlib import Path
@@ -99,6 +110,19 @@ def test_a_header_must_be_complete(tmp_path: Path) -> None:
         "Rule: S1\nStory: it fails\n\n--- a/crdt/x.py\n+++ b/crdt/x.py\n", encoding="utf-8"
     )
     with pytest.raises(ValueError, match="Layer"):
+        read(path)
+
+
+def test_a_header_may_ask_for_seeds_with_restores(tmp_path: Path) -> None:
+    path = tmp_path / "01-some.patch"
+    head = "Rule: S1\nLayer: some\nStory: it fails\n"
+    diff = "\n--- a/crdt/x.py\n+++ b/crdt/x.py\n"
+    path.write_text(head + diff, encoding="utf-8")
+    assert not read(path).restores
+    path.write_text(head + "Seeds: restores\n" + diff, encoding="utf-8")
+    assert read(path).restores
+    path.write_text(head + "Seeds: others\n" + diff, encoding="utf-8")
+    with pytest.raises(ValueError, match="Seeds is 'restores' or absent"):
         read(path)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from anabranch.crdt import effects as fx
 from anabranch.crdt.spans import Spans
+from anabranch.region.engine.lifecycle import SERVING, STARTING
 from anabranch.region.engine.replies import Reply
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.history import End, Vector, Words
@@ -21,7 +22,7 @@ from anabranch.sim.rules.table import FROM_COUNTERS, NOT_SIMULATED, RULES
 from anabranch.sim.rules.witness import Witness
 from anabranch.sim.run import Result, run_plan
 from anabranch.sim.tally import known_names
-from anabranch.sim.world.world import World
+from anabranch.sim.world.faults import new_world
 from tests.sim.fabricated import KEY, NIL, OK, Plain, Story, idempotent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,7 +129,7 @@ class Directed:
     """A world without clients, in which a test says what happens."""
 
     def __init__(self, **settings: str) -> None:
-        self.world = World(plan(**settings), [Witness], keys=(KEY,))
+        self.world = new_world(plan(**settings), [Witness], keys=(KEY,))
         witness = self.world.judges[0]
         assert isinstance(witness, Witness)
         self.witness = witness
@@ -141,7 +142,7 @@ class Directed:
 
     def say(self, region: int, text: str) -> object:
         reply = self.world.ask(region, tuple(word.encode() for word in text.split()))
-        self.world.regions[region].stepped("tick")
+        self.world.regions[region].stepped()
         return reply
 
     def cut(self, *pairs: tuple[int, int]) -> None:
@@ -153,32 +154,129 @@ class Directed:
         self.world.network.resume()
 
 
-def test_a_backup_that_nobody_was_told_of_forks_and_is_found_out() -> None:
-    """S13.5, which no seed exercises: counters of a lost past are given anew before anybody can say so; links tell, and stay closed."""
+def put_back_unsaid(place: Directed, *regions: int) -> None:
+    """Restores backups that lack the last add of each of these regions; none of them runs then."""
+    for number in regions:
+        place.say(number, f"XADD k * f {number}1")
+    place.go(200)
+    disks = [place.world.regions[number].disk for number in regions]
+    backups = [disk.backup() for disk in disks]
+    for number in regions:
+        place.say(number, f"XADD k * f {number}2")
+    place.go(200)
+    for number, disk, backup in zip(regions, disks, backups, strict=True):
+        region = place.world.regions[number]
+        region.stop("backup")
+        disk.restore(backup)
+        region.restart.how = "backup"
+
+
+def forks(place: Directed) -> int:
+    """How many forks the running processes have met."""
+    return sum(region.driver.hub.counts["forks"] for region in place.world.regions.values())
+
+
+def test_an_unsaid_backup_without_patience_and_peers_forks_and_is_found_out() -> None:
+    """S13.5: the region gives counters of its lost past anew, because S13.6 did not protect it.
+
+    Its patience is over before any member can answer. The links find the fork and stay closed.
+    """
     place = Directed(crdt_start_patience_ms="0")
-    place.say(1, "XADD k * f 1")
-    place.go(200)
-    region = place.world.regions[1]
-    backup = region.disk.backup()
-    place.say(1, "XADD k * f 2")
-    place.go(200)
-    region.stop("backup")
-    region.disk.restore(backup)
-    region.ended = "backup"
+    put_back_unsaid(place, 1)
     place.cut((1, 2), (1, 3))
-    region.start_if_stopped()
+    place.world.regions[1].start_if_stopped()
     place.go(50)
     place.say(1, "XADD k * f 3")
     place.say(1, "XADD k * f 4")
     place.go(200)
     place.heal()
     place.go(2000)
-    assert [place.world.regions[other].engine.links[1].state for other in (2, 3)] == [
-        "forked",
-        "forked",
-    ]
-    assert all(one.hub.counts["forks"] for one in place.world.regions.values())
+    states = [place.world.regions[other].engine.state.peers.by_id[1].state for other in (2, 3)]
+    assert states == ["forked", "forked"]
+    assert all(one.driver.hub.counts["forks"] for one in place.world.regions.values())
     assert not place.world.is_level()
+    place.world.close()
+
+
+@pytest.mark.parametrize("patience_ms", ["0", "60000"])
+def test_an_unsaid_backup_does_not_fork_if_peers_answer_before_the_first_write(
+    patience_ms: str,
+) -> None:
+    """S13.6: a member that holds more of the region's effects than the region puts it into recovery."""
+    place = Directed(crdt_start_patience_ms=patience_ms)
+    put_back_unsaid(place, 1)
+    place.world.regions[1].start_if_stopped()
+    place.go(2000)
+    assert place.say(1, "XLEN k") == 2
+    place.say(1, "XADD k * f 3")
+    place.go(500)
+    assert place.world.is_level() and forks(place) == 0
+    assert [place.say(region, "XLEN k") for region in (1, 2, 3)] == [3, 3, 3]
+    assert place.witness.counters["rule:S13.7"] >= 1
+    place.world.close()
+
+
+def test_an_unsaid_backup_does_not_fork_while_its_patience_lasts() -> None:
+    """S13.6: behind cut links the region waits. It issues nothing until the links are back."""
+    place = Directed(crdt_start_patience_ms="60000")
+    put_back_unsaid(place, 1)
+    place.cut((1, 2), (1, 3))
+    region = place.world.regions[1]
+    region.start_if_stopped()
+    place.go(3000)
+    assert region.engine.state.lifecycle.state == STARTING
+    assert place.say(1, "XLEN k") == 1
+    place.heal()
+    place.go(2000)
+    assert region.engine.state.lifecycle.state == SERVING
+    assert place.world.is_level() and forks(place) == 0
+    assert [place.say(region, "XLEN k") for region in (1, 2, 3)] == [2, 2, 2]
+    place.world.close()
+
+
+@pytest.mark.parametrize("restored", [(1, 2), (2, 1), (1, 2, 3)])
+@pytest.mark.parametrize("apart_ms", [0, 5, 300])
+def test_unsaid_backups_of_several_regions_do_not_fork(
+    restored: tuple[int, ...], apart_ms: int
+) -> None:
+    """S13.6: a start that hears of an unheard life asks all members anew."""
+    place = Directed(crdt_start_patience_ms="60000")
+    put_back_unsaid(place, *restored)
+    for number in restored:
+        place.world.regions[number].start_if_stopped()
+        place.go(apart_ms)
+    place.go(3000)
+    for number in restored:
+        assert isinstance(place.say(number, f"XADD k * f {number}3"), bytes)
+    place.go(500)
+    assert place.world.is_level() and forks(place) == 0
+    # If all members were put back, nothing is left of the last add of each.
+    each = 2 if len(restored) == 3 else 3
+    assert [place.say(region, "XLEN k") for region in (1, 2, 3)] == [each * len(restored)] * 3
+    place.world.close()
+
+
+def test_a_life_that_a_start_hears_of_for_the_first_time_makes_it_ask_anew() -> None:
+    """S13.6: region 2 answers in a life that region 1 had not heard of before its first asking."""
+    place = Directed(crdt_start_patience_ms="60000")
+    region = place.world.regions[1]
+    for number in (1, 2):
+        place.world.regions[number].stop("kill")
+    place.go(50)
+    place.world.regions[2].start_if_stopped()
+    place.go(50)
+    region.start_if_stopped()
+    asked: list[tuple[int, dict[int, int]]] = []
+    while region.engine.state.lifecycle.state == STARTING:
+        question = region.engine.state.lifecycle.start_question()
+        assert question is not None
+        if (question.number, question.lives) not in asked:
+            asked.append((question.number, question.lives))
+        place.go(1)
+    numbers = [number for number, _ in asked]
+    assert len(set(numbers)) > 1 and numbers == sorted(numbers)
+    new_life = place.world.regions[2].engine.life
+    assert asked[0][1].get(2, 0) < new_life == asked[-1][1][2]
     place.world.close()
 
 

@@ -42,7 +42,7 @@ class NoDeleteAfterKill(Checker):
             self.fail(operation.at_ms, operation.region, "a DEL after a kill")
 
 
-TASK = Task(3, 100, ("kill",), (NoDeleteAfterKill,))
+TASK = Task(3, 100, ("kill",), judges=(NoDeleteAfterKill,))
 
 
 def failing_seed() -> int:
@@ -78,7 +78,7 @@ def test_a_seed_becomes_a_file_that_fails() -> None:
 
 
 def test_a_seed_that_does_not_fail_has_no_story() -> None:
-    story = Shrinking(Task(2, 10, (), (NoDeleteAfterKill,)), 10.0)(1)
+    story = Shrinking(Task(2, 10, (), judges=(NoDeleteAfterKill,)), 10.0)(1)
     assert story.text == ""
     assert story.remark == "it does not fail when it is run again: not deterministic"
 
@@ -88,7 +88,7 @@ def test_a_sweep_writes_the_story_of_each_kind_of_failure_once(
 ) -> None:
     (tmp_path / "planted_story.py").write_text(PLANTED)
     monkeypatch.syspath_prepend(str(tmp_path))
-    task = Task(3, 100, ("kill",), (__import__("planted_story").NoDeleteAfterKill,))
+    task = Task(3, 100, ("kill",), judges=(__import__("planted_story").NoDeleteAfterKill,))
     console = Console(file=io.StringIO(), width=160)
     first = failing_seed()
     failed = [result for result in map(task, range(first, first + 12)) if result.violations]

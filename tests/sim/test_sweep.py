@@ -172,7 +172,7 @@ def test_counters_of_no_section_are_shown_as_others() -> None:
 
 
 def test_a_sweep_tells_of_a_failure_and_how_to_replay_it(planted: str) -> None:
-    task = Task(2, 10, ("kill",), (__import__(planted).AlwaysFails,))
+    task = Task(2, 10, ("kill",), judges=(__import__(planted).AlwaysFails,))
     on = console()
     tally = simulate.run(range(4), 4, simulate.Asked(task, jobs=2, shrink_s=0), on)
     text = printed(on)
@@ -196,8 +196,8 @@ def test_lists_of_failed_seeds(tmp_path: Path) -> None:
     path = tmp_path / "failed.txt"
     path.write_text("# seeds\n\n17 3 300 digests: a trim was forgotten\n5 5 1000 world  # raised\n")
     assert failed(path) == [
-        FailedSeed(17, 3, 300, "digests: a trim was forgotten"),
-        FailedSeed(5, 5, 1000, "world"),
+        FailedSeed(17, 3, 300, False, "digests: a trim was forgotten"),
+        FailedSeed(5, 5, 1000, False, "world"),
     ]
     path.write_text("17 3 digests\n")
     with pytest.raises(SeedsError, match="failed.txt:1"):
@@ -286,6 +286,7 @@ def test_help_names_every_option(tmp_path: Path) -> None:
         "--faults",
         "--minutes",
         "--replay",
+        "--restores",
         "--stories",
         "--failed",
         "--hashes",
@@ -350,6 +351,19 @@ def test_mistakes_end_with_a_line(tmp_path: Path, arguments: tuple[str, ...], pa
     done = anabranch(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert part in done.stderr and "Traceback" not in done.stderr
+
+
+def test_restores_from_the_command_line(tmp_path: Path) -> None:
+    arguments = ("--restores", "--regions", "3", "--ops", "10", "--faults", "none")
+    done = anabranch(*arguments, "--seeds", "0:4", "--json", "sums.json", cwd=tmp_path)
+    assert done.returncode == 0 and "4 seeds, no violation" in done.stdout, done
+    sums = json.loads((tmp_path / "sums.json").read_text())
+    assert sums["counters"]["fault:forgotten restore"]["seeds"] == 4
+    done = anabranch(*arguments, "--replay", "3", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "FAULT forgotten restore" in done.stdout and "no violation in " in done.stdout
+    done = anabranch("--restores", "yes", cwd=tmp_path)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
 
 
 def test_a_replay_from_the_command_line(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The generated protobuf module is not in the repository: a source tree makes it before its first test."""
+"""Makes the generated protobuf module, which is not in the repository, before the first test."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A region without commands, and a network of hubs without sockets or clocks.
 
-The engine applies blocks to a set, and keeps its log in memory. A block's body names what its region
-had applied before it, so that `FakeEngine.merge` notices every breach of causal order (S2.1).
+The engine applies blocks to a set, and keeps its log in memory. A block's body names the effects
+that its region had applied before it, so that `FakeEngine.merge` notices every breach of causal
+order (S2.1).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class FakeMember:
 
 
 class FakeRow:
-    """`joined` is the vector of the snapshot whose row it is. Without block and snapshot it is a local record."""
+    """A row of the log: a block, a snapshot with the vector `joined`, or else a local record."""
 
     def __init__(
         self, position: int, block: Optional[Block], joined: Optional[dict[int, int]] = None
@@ -80,7 +81,7 @@ class FakeCut:
 
 
 class FakeLog:
-    """The committed log, with its tail as the driver keeps it. `reads` counts what was read from it."""
+    """The committed log, with its tail as the driver keeps it. `reads` counts reads of rows."""
 
     def __init__(self, tail_bytes: int) -> None:
         self.rows: list[FakeRow] = []
@@ -430,7 +431,10 @@ class Pipe:
 
 
 class World:
-    """Regions, and links `(dialler, acceptor)`. Everything happens in `step`, in an order drawn from `seed`."""
+    """Regions, and links `(dialler, acceptor)`.
+
+    Everything happens in `step`, in an order drawn from `seed`.
+    """
 
     def __init__(
         self,
@@ -489,14 +493,17 @@ class World:
                     self.hubs[rid].closed(pipe.numbers[rid], "dropped", self.now_ms)
 
     def lose_silently(self, one: int, other: int) -> None:
-        """The connection is gone for the dialler only: the acceptor learns of it by the next Hello."""
+        """The connection is gone for the dialler only.
+
+        The acceptor learns of it by the next Hello.
+        """
         for pipe in list(self.pipes):
             if (pipe.dialler, pipe.acceptor) == (one, other):
                 self.pipes.remove(pipe)
                 self.hubs[one].closed(pipe.numbers[one], "reset", self.now_ms)
 
     def put_back(self, rid: int, life: int, starts: bool = False) -> None:
-        """The region goes on with nothing, in a later life; nobody is told that its connections are gone.
+        """The region goes on with nothing, in a later life. Its peers still hold their connections.
 
         `starts`: it asks the others what they hold before it issues anything (S13.6).
         """

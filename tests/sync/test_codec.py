@@ -81,8 +81,14 @@ parts = st.builds(
     lambda origin, span, chain, offset, data, more, asked: m.Part(
         origin, span[0], span[1], chain, offset + len(data) + more, offset, data, asked
     ),
-    regions, spans, chain_values, st.integers(0, 1 << 40), st.binary(min_size=1, max_size=2000), st.integers(0, 1000), st.booleans(),
-)  # fmt: skip
+    regions,
+    spans,
+    chain_values,
+    st.integers(0, 1 << 40),
+    st.binary(min_size=1, max_size=2000),
+    st.integers(0, 1000),
+    st.booleans(),
+)
 downs = st.one_of(
     st.builds(m.Batch, st.lists(blocks | headers, min_size=1, max_size=10)),
     parts,
@@ -239,6 +245,7 @@ def packed(message: Any) -> wire.Packed:
     return wire.Packed(raw_bytes=len(raw), payload=raw)
 
 
+UNKNOWN: Any = 7
 BLOCK = wire.Block(origin=1, first=1, last=1, body=b"b", chain=bytes(16))
 
 
@@ -249,7 +256,7 @@ BLOCK = wire.Block(origin=1, first=1, last=1, body=b"b", chain=bytes(16))
         wire.Down(batch=wire.Batch(items=packed(wire.BatchItems()))),
         wire.Down(batch=wire.Batch(items=packed(wire.BatchItems(items=[wire.BatchItem()])))),
         wire.Down(batch=wire.Batch(items=wire.Packed(raw_bytes=5, payload=b"123"))),
-        wire.Down(batch=wire.Batch(items=wire.Packed(compression=7, payload=b""))),  # type: ignore[arg-type]
+        wire.Down(batch=wire.Batch(items=wire.Packed(compression=UNKNOWN, payload=b""))),
         wire.Down(
             body=wire.Body(block=packed(wire.Block(origin=1, first=2, last=1, chain=bytes(16))))
         ),

@@ -1,4 +1,7 @@
-"""Well-formed messages in any order, on either side: a link may be refused, nothing else happens."""
+"""Well-formed messages in any order, on either side.
+
+A link may be refused, and nothing else happens.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,11 @@ hellos = st.builds(
     lambda vector, dialled, life, window: m.Hello(
         m.VERSION, "c", TABLE, 2, "eu", dialled, life, vector, {}, frozenset(), window
     ),
-    vectors | small, st.sampled_from([1, 1, 1, 9]), st.integers(0, 3), st.integers(1, 10_000),
-)  # fmt: skip
+    vectors | small,
+    st.sampled_from([1, 1, 1, 9]),
+    st.integers(0, 3),
+    st.integers(1, 10_000),
+)
 welcomes = st.builds(
     lambda vector, life: m.Welcome(m.VERSION, "c", TABLE, 2, "eu", life, vector, {}),
     small,

@@ -1,4 +1,7 @@
-"""Whole networks of hubs, driven step by step: what one region writes, all get, in causal order (S2)."""
+"""Whole networks of hubs, driven step by step (S2).
+
+Every region gets what one region writes, in causal order.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from anabranch.sync.messages import (
     Part,
     Refusal,
     SnapshotBegin,
+    SnapshotRequest,
     Welcome,
 )
 from tests.sync.fakes import SHORT_TAIL, WHOLE_TAIL, FakeDriver, FakeEngine, World, line, mesh, ring
@@ -48,7 +52,10 @@ def test_everything_reaches_everybody(name: str, tail_bytes: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", ["mesh", "line", "ring"])
 def test_faults_then_healing_converge(name: str, seed: int) -> None:
-    """Cuts, broken connections, pauses, delays, links taken down, restarts of a hub and truncated logs; then healing and convergence."""
+    """Faults, then healing and convergence.
+
+    The faults are cuts, broken connections, pauses, delays, links taken down and truncated logs.
+    """
     chance = random.Random(seed)
     tiny: dict[str, Any] = {
         "crdt-batch-max-bytes": chance.choice([64, 300, 4096]),
@@ -125,7 +132,10 @@ def test_relayed_blocks_travel_as_headers_never_our_own() -> None:
 
 
 def test_a_header_that_nobody_covers_is_asked_for() -> None:
-    """ap's own link still counts as direct, but brings nothing: reading stops at the header, then the body is asked for (S2.3)."""
+    """S2.3: reading stops at a header, and the body is asked for after a while.
+
+    ap's own link still counts as direct, but brings nothing.
+    """
     world = World([(1, 2), (2, 1), (1, 3), (2, 3), (3, 2)])
     world.until(lambda: world.engines[1].states == {2: ("up", ""), 3: ("up", "")})
     world.run(100)
@@ -285,6 +295,27 @@ def test_a_pull_that_breaks_goes_on_with_another_peer() -> None:
     assert begun() == [first, 3 - first]
 
 
+def test_a_snapshot_leaves_once_its_cut_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash can still take back what is not on disk, so nobody is told of it (S2.4, S11.2)."""
+    world = World(mesh(1, 2))
+    world.settle()
+    world.cut(1, 2)
+    for _ in range(20):
+        world.engines[1].write("w")
+        world.step()
+    world.engines[1].log.truncate(5)
+    world.heal(1, 2)
+    world.said.clear()
+    with monkeypatch.context() as slow_disk:
+        slow_disk.setattr(world.engines[1], "commit", list)
+        world.engines[1].write("not on disk")
+        world.run(3000)
+        kinds = {type(message) for _, _, message in world.said}
+        assert SnapshotRequest in kinds and SnapshotBegin not in kinds
+    world.until(lambda: world.engines[2].joins == 1)
+    world.settle()
+
+
 def test_the_way_round_makes_a_snapshot_unnecessary() -> None:
     world = World(mesh(1, 2, 3))
     world.engines[3].write("not new")
@@ -324,7 +355,10 @@ def test_steady_writes_of_a_third_region_do_not_put_a_snapshot_off() -> None:
 
 
 def test_a_sender_that_joins_a_snapshot_holds_its_own_receivers_back() -> None:
-    """us → eu → ap; eu learns by snapshot, and its log has not what ap lacks: shipping on would break causality (S11.2)."""
+    """S11.2: us → eu → ap, and eu learns by snapshot.
+
+    eu's log does not have what ap lacks. Shipping on would break causality.
+    """
     for tail_bytes in (SHORT_TAIL, WHOLE_TAIL):
         world = World([(2, 1), (3, 2)], tail_bytes=tail_bytes)
         world.engines[1].write("first")
@@ -342,7 +376,7 @@ def test_a_sender_that_joins_a_snapshot_holds_its_own_receivers_back() -> None:
 
 
 def test_a_fork_is_refused_by_both_and_stays_closed() -> None:
-    """A region restored without saying so reused its counters: the same dots, another history (S13.5)."""
+    """S13.5: a region restored without saying so reused its counters for another history."""
     world = World(mesh(1, 2))
     world.engines[1].write("one")
     world.settle()
@@ -475,7 +509,11 @@ def _holding_back(*rids: int) -> World:
 
 
 def test_what_an_earlier_life_sent_is_dropped_when_a_later_one_says_hello() -> None:
-    """S13.6: us, put back to a backup, was told by eu that nobody holds its effects, and went on; then eu applied one (seed 1810804)."""
+    """S13.6, seed 1810804: eu applied an effect of a life of us that was over.
+
+    us was put back to a backup. eu told it that no region held its effects, and us went on. Then
+    eu applied one that it had received before.
+    """
     world = _holding_back(1, 2)
     world.put_back(1, life=2)
     world.until(lambda: 2 in world.engines[1].peers_hold)
@@ -499,12 +537,17 @@ def test_what_an_earlier_life_sent_is_dropped_when_others_tell_of_a_later_one() 
 
 
 def test_a_welcome_of_a_life_that_is_over() -> None:
-    """S1.3: nothing is taken from it. A region that does not know of its own later life is told, and takes a higher number."""
+    """S1.3: nothing is taken from a Welcome of a life that is over.
+
+    A region that does not know of its own later life is told, and takes a higher number.
+    """
     world = World(mesh(1, 2))
     world.engines[1].life = 5
     world.run(200)
     world.put_back(1, life=4)
-    world.hubs[2].closed(world.hubs[2].links[1].connection.number, "reset", world.now_ms)  # type: ignore[union-attr]
+    connection = world.hubs[2].links[1].connection
+    assert connection is not None
+    world.hubs[2].closed(connection.number, "reset", world.now_ms)
     world.until(lambda: 1 in world.engines[1].heard)
     assert world.engines[1].heard[1].life == 5
     world.engines[1].write("new")
@@ -573,7 +616,7 @@ def test_heartbeats_pass_on_what_was_heard_along_a_line() -> None:
 
 
 def test_everything_said_is_on_disk() -> None:
-    """S2.4: a region whose commits stand still says nothing new of itself, whatever it has applied."""
+    """S2.4: a region whose commits stand still says nothing new of itself."""
     world = World(mesh(1, 2))
     world.run(100)
     engine = world.engines[2]

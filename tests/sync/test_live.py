@@ -89,7 +89,10 @@ class Cluster:
         return LiveRegion(engine, self.settings, self.links[engine.region_id])
 
     async def start(self, rid: int) -> SyncManager:
-        """Ports are the system's choice: addresses of regions started later are told when they are known."""
+        """The system chooses the ports.
+
+        Regions that run already are told the address of one that starts later.
+        """
         addresses = {peer: self.address(peer) for peer in self.links[rid]}
         manager = self.managers[rid] = await self.regions[rid].start("127.0.0.1:0", addresses)
         for other, other_manager in self.managers.items():

@@ -1,4 +1,4 @@
-"""The log's tail in memory, and the place of a sender in the log: which reads cost the disk (S2.1, S2.6)."""
+"""The log's tail in memory, and the place of a sender in the log (S2.1, S2.6)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def row(position: int, size: int = 10) -> Any:
 
 
 class NaiveTail:
-    """A list of the block rows on disk. `since`: nothing up to that position is served from memory."""
+    """A list of the block rows on disk. Nothing up to `since` is served from memory."""
 
     def __init__(self, position: int) -> None:
         self.rows: list[Any] = []
@@ -106,7 +106,7 @@ def _compare(tail: LogTail, naive: NaiveTail, begin: int, bytes_max: int) -> Non
 
 
 def test_a_dropped_row_is_not_kept_in_memory() -> None:
-    """The lists are cleared now and then: they hold no more than some hundred rows that are gone."""
+    """The lists are cleared now and then, so that they hold few rows that are gone."""
     tail = LogTail(0, {}, 1000)
     for position in range(1, 5000):
         tail.append(row(position))

@@ -164,12 +164,16 @@ def test_more_than_the_window_is_an_error_what_others_brought_does_not_count() -
 @pytest.mark.parametrize(
     "message",
     [
-        m.Batch([block(2, 1)]), m.Heartbeat({}, b""),
-        m.Part(2, 1, 1, CHAIN, 10, 0, b"x", False), m.HoldingBack(True, {}),
-        m.SnapshotChunk(1, 0, b""), m.VectorAcknowledgement({}, frozenset()),
-        StartQuestion(1, {}), StartAnswer(1, 1, {}, 0, {}),
+        m.Batch([block(2, 1)]),
+        m.Heartbeat({}, b""),
+        m.Part(2, 1, 1, CHAIN, 10, 0, b"x", False),
+        m.HoldingBack(True, {}),
+        m.SnapshotChunk(1, 0, b""),
+        m.VectorAcknowledgement({}, frozenset()),
+        StartQuestion(1, {}),
+        StartAnswer(1, 1, {}, 0, {}),
     ],
-)  # fmt: skip
+)
 def test_nothing_comes_before_welcome(message: Any) -> None:
     with pytest.raises(PeerError):
         Receiver(2, limits()).received(message)

@@ -1,4 +1,4 @@
-"""The start protocol on links: who asks whom, what an answer waits for, what is dropped before it (S13.6)."""
+"""The start protocol on links: questions, answers, and what a question drops (S13.6)."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_a_peer_that_names_a_later_life_of_its_own_keeps_that_connection() -> No
 
 @pytest.mark.parametrize("seed", range(8))
 def test_two_regions_put_back_to_backups_that_nobody_told_of(seed: int) -> None:
-    """S13.6: ap holds an effect of us that only a former life of eu relayed, received and not applied.
+    """S13.6: ap has received, and not applied, an effect of us that a former life of eu relayed.
 
     us and eu are put back, and neither has it any more. ap does not hear from eu that eu lives
     again: the question of us tells it, in its second asking.

@@ -1,0 +1,193 @@
+"""Whole regions without a process: real drivers and engines on SQLite in memory.
+
+A test carries the messages between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from types import SimpleNamespace
+from typing import Any, Optional, TypeVar
+
+from anabranch.region import starting
+from anabranch.region.driver import Driver
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.settings import Settings
+from anabranch.region.work import LogRead, Note
+from anabranch.sync.log_requests import ReadLog
+from anabranch.sync.messages import Message
+from tests.storage.direct import DirectDatabase, new_disk
+
+T = TypeVar("T")
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise AssertionError("it waits for something")
+
+
+class SetClock:
+    """A clock that stands. `cost_us` is what each reading of the microseconds adds to them."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.now = now_ms
+        self.cost_us = 0
+        self._more_us = 0
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def steady_ms(self) -> int:
+        return self.now
+
+    def steady_us(self) -> int:
+        self._more_us += self.cost_us
+        return 1000 * self.now + self._more_us
+
+
+class Place:
+    """One region. `read_logs`: how many questions for rows its disk was asked.
+
+    `fails`: questions for rows that are still to fail. `merges`: it merges as often as it may.
+    """
+
+    def __init__(
+        self, name: str, members: dict[str, int], peers: list[str], clock: SetClock, **settings: Any
+    ) -> None:
+        named = {key.replace("_", "-"): value for key, value in settings.items()}
+        config: Any = SimpleNamespace(
+            cluster="c",
+            region_id=members[name],
+            name=name,
+            members=members,
+            settings=Settings(named),
+            restored=False,
+            peers=dict.fromkeys(peers, "nowhere"),
+        )
+        self.database = DirectDatabase(new_disk())
+        self.driver: Driver = finished(starting.start(config, self.database, clock))
+        self.session = self.engine.connect("test", "test", clock.now)
+        self.clock = clock
+        self.merges = True
+        self.merge_in_ms: Optional[float] = None
+        self.read_logs = 0
+        self.fails = 0
+        self.dials: list[int] = []
+        self.hang_ups: list[int] = []
+        self.notes: list[Note] = []
+
+    @property
+    def engine(self) -> Engine:
+        return self.driver.engine
+
+    def run(self, *words: str) -> Reply:
+        argv = [word.encode() for word in words]
+        return self.engine.execute(self.session, argv, self.clock.now)
+
+    def step(self) -> None:
+        """Steps until a step hands out nothing to be done."""
+        is_busy = True
+        while is_busy and self.driver.is_step_due():
+            work = self.driver.step()
+            is_busy = bool(work.transaction or work.reads)
+            self.dials += work.dials
+            self.hang_ups += work.hang_ups
+            self.notes += work.notes
+            if work.transaction is not None:
+                finished(self.database.write(work.transaction.statements))
+                self.driver.written(work.transaction)
+            for read in work.reads:
+                self._read(read)
+            if work.merge_in_ms is not None:
+                self.merge_in_ms = work.merge_in_ms
+            if self.merges and self.merge_in_ms is not None:
+                self.merge()
+                is_busy = True
+
+    def merge(self) -> None:
+        """The turn of merging that was asked for."""
+        self.merge_in_ms = None
+        self.driver.merge()
+
+    def _read(self, read: LogRead) -> None:
+        if isinstance(read.request, ReadLog):
+            self.read_logs += 1
+            if self.fails:
+                self.fails -= 1
+                self.driver.cannot_read(read, "unreadable")
+                return
+        self.driver.read(read, finished(self.database.answer(read.request)))
+
+
+class Net:
+    """Places, and the connections between them: (dialler, its number, acceptor, its number)."""
+
+    def __init__(self, clock: SetClock, *places: Place) -> None:
+        self.clock = clock
+        self.places = {place.engine.region_id: place for place in places}
+        self.wires: list[tuple[Place, int, Place, int]] = []
+        self.said: list[Message] = []
+        self.is_cut = False
+
+    def run(self, ms: int) -> None:
+        for _ in range(ms // 5):
+            self.step()
+
+    def step(self, ms: int = 5) -> None:
+        self.clock.now += ms
+        for place in self.places.values():
+            place.driver.tick()
+            place.step()
+        self._dial()
+        moved = True
+        while moved:
+            moved = False
+            for wire in list(self.wires):
+                moved = self._carry(wire) or moved
+            for place in self.places.values():
+                place.step()
+
+    def cut(self) -> None:
+        """No connections any more until `is_cut` is unset."""
+        self.is_cut = True
+        for dialler, up, acceptor, down in self.wires:
+            dialler.driver.disconnected(up, "cut")
+            acceptor.driver.disconnected(down, "cut")
+        self.wires = []
+
+    def _dial(self) -> None:
+        for place in self.places.values():
+            dials, place.dials = place.dials, []
+            for peer in dials:
+                other = self.places.get(peer)
+                if self.is_cut or other is None:
+                    place.driver.dial_failed(peer, "unreachable")
+                    continue
+                number = place.driver.dialled(peer)
+                if number is not None:
+                    self.wires.append((place, number, other, other.driver.accepted()))
+
+    def _carry(self, wire: tuple[Place, int, Place, int]) -> bool:
+        moved = False
+        dialler, up, acceptor, down = wire
+        for one, number, other, target in (
+            (dialler, up, acceptor, down),
+            (acceptor, down, dialler, up),
+        ):
+            if wire not in self.wires:
+                return True
+            message = one.driver.next_message(number)
+            if message is not None:
+                self.said.append(message)
+                other.driver.received(target, message)
+                moved = True
+            elif number in one.hang_ups or one.driver.is_over(number):
+                self.wires.remove(wire)
+                one.driver.disconnected(number, "closed")
+                other.driver.disconnected(target, "closed by the peer")
+        return moved
