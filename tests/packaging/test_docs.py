@@ -49,6 +49,13 @@ def test_anchors_are_headings(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_have_at_most_100_columns(page: Path) -> None:
+    """Rows of tables are excepted, because Markdown cannot break them."""
+    lines = enumerate(page.read_text().splitlines(), 1)
+    assert [number for number, line in lines if len(line) > 100 and line[:1] != "|"] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_targets_exist(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text()
     shown = set(re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text(), re.MULTILINE))

@@ -118,7 +118,7 @@ BAD = {
     "a file": "region/carrier.py",
     "a folder": "sim/worlds/",
     "a folder without a slash at its end": "tests/region",
-    "a file without its folder": "drivers.py",
+    "a file without its folder": "region_drivers.py",
     "a pattern of files": "sim/mutants/planted/*.diff",
     "a module": "crdt.idempotence",
     "a module of a package of packages": "region.engine.core",
