@@ -270,7 +270,9 @@ def attack(mutations: int, seed: int, growth_max: float | None, quiet: bool = Fa
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.malformed", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m anabranch.bench.malformed", description=__doc__
+    )
     parser.add_argument("--mutations", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pure", action="store_true", help="the interpreted build")

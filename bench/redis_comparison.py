@@ -288,7 +288,9 @@ def _compare_restarts(figures: Figures, full: ProcessCluster, length: int) -> No
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.redis_comparison", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m anabranch.bench.redis_comparison", description=__doc__
+    )
     parser.add_argument("--rounds", type=int, default=5, help="runs of each shape, of each server")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="multiplies the requests of each run"

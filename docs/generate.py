@@ -48,20 +48,16 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        (
-            "<!-- Written by docs/generate.py; change region/engine/settings.py and "
-            "region/config.py, then run `make docs`. -->"
-        ),
+        "<!-- Written by docs/generate.py; change region/engine/settings.py and region/config.py,",
+        "then run `make docs`. -->",
         "",
         "Every option has one name in four spellings: the flag `--crdt-sync-interval-ms`, the",
         f"environment variable `{ENVIRONMENT_PREFIX}CRDT_SYNC_INTERVAL_MS`, the key",
-        (
-            "`crdt-sync-interval-ms` in the TOML file of `--config` "
-            f"(or of `{ENVIRONMENT_PREFIX}CONFIG`),\n"
-            "and, for settings, the name that `CONFIG GET` and `CONFIG SET` take. A flag\n"
-            "overrides the environment, the environment overrides the file, and the file\n"
-            "overrides the default."
-        ),
+        "`crdt-sync-interval-ms` in the TOML file of `--config` (or of",
+        f"`{ENVIRONMENT_PREFIX}CONFIG`), and, for settings, the name that `CONFIG GET` and",
+        "`CONFIG SET` take. A flag overrides the environment, the environment overrides the file,",
+        "and the file overrides the default.",
+        "",
         "A value set by `CONFIG SET` lasts until the region stops. An unknown key in the file is",
         "an error, and the error names the nearest known key.",
         "",

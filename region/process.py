@@ -260,7 +260,7 @@ async def run(config: RegionConfig) -> None:
     try:
         driver = await starting.start(config, database, SystemClock())
         region = Region(config, driver, database)
-        # The objects made by the start live as long as the process. `freeze` keeps the garbage
+        # The objects made by the start live as long as the process. `gc.freeze` keeps the garbage
         # collector from walking them while clients wait.
         gc.collect()
         gc.freeze()

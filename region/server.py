@@ -150,8 +150,8 @@ class Server:
         Raises:
             OSError: The address is taken or cannot be bound.
         """
-        # Any: `sockets` is a tuple in asyncio and a list in uvloop, and compiled code would check
-        # for the type that typeshed declares.
+        # Any: the attribute ``sockets`` is a tuple in asyncio and a list in uvloop, and compiled
+        # code would check for the type that typeshed declares.
         listener: Any = await self.loop.create_server(
             self._new_transport,  # type: ignore[arg-type]
             host,

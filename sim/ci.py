@@ -1,4 +1,4 @@
-"""The simulator as CI runs it (`python -m sim.ci`).
+"""The simulator as CI runs it (`python -m anabranch.sim.ci`).
 
 It runs the seeds that failed once, seeds that the commit chooses (so every commit explores other
 seeds), and some seeds in several processes. The latter (50 by default) must leave equal traces in
@@ -27,7 +27,7 @@ from anabranch.sim.sweep import Task
 def main(arguments: Optional[list[str]] = None) -> int:
     """Runs all parts; the exit status is 0 when no seed failed."""
     parser = argparse.ArgumentParser(
-        prog="python -m sim.ci", description="The simulator as CI runs it."
+        prog="python -m anabranch.sim.ci", description="The simulator as CI runs it."
     )
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds the commit chooses")
     parser.add_argument(

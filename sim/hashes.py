@@ -1,4 +1,4 @@
-"""Prints the trace hashes of seeds, one a line: `python -m sim.hashes FIRST:END`.
+"""Prints the trace hashes of seeds, one a line: `python -m anabranch.sim.hashes FIRST:END`.
 
 Two processes that print the same hash for a seed have run it identically.
 """
@@ -23,7 +23,7 @@ def hashes(seeds: Iterable[int], task: Task) -> Iterator[tuple[int, str]]:
 def main() -> None:
     """Prints ``seed hash`` lines."""
     parser = argparse.ArgumentParser(
-        prog="python -m sim.hashes", description="Trace hashes of seeds."
+        prog="python -m anabranch.sim.hashes", description="Trace hashes of seeds."
     )
     parser.add_argument("seeds", metavar="FIRST:END")
     parser.add_argument("--regions", type=int, default=3)

@@ -1,8 +1,9 @@
-"""The acceptance criteria of the first issue as programs: ``python -m bench.acceptance.NAME``.
+"""The acceptance criteria of the first issue as programs.
 
-Each program starts regions on loopback with `anabranch serve`, prints its figures and requirements,
-ends the processes by their ids, and exits with 1 if a requirement is not met. Small versions of
-the programs, without time limits, run in `tests/acceptance`.
+``python -m anabranch.bench.acceptance.NAME`` runs one of them. Each program starts
+regions on loopback with `anabranch serve`, prints its figures and requirements, ends the processes
+by their ids, and exits with 1 if a requirement is not met. Small versions of the programs, without
+time limits, run in `tests/acceptance`.
 
 Reading order:
 

@@ -165,7 +165,7 @@ def _bytes_sent(cluster: ProcessCluster, before: int = 0) -> int:
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.acceptance.catch_up", description=__doc__
+        prog="python -m anabranch.bench.acceptance.catch_up", description=__doc__
     )
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=500, help="adds a second while catching up")

@@ -74,7 +74,7 @@ def kill(
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.acceptance.kill_region", description=__doc__
+        prog="python -m anabranch.bench.acceptance.kill_region", description=__doc__
     )
     parser.add_argument(
         "--appendfsync", choices=SETTINGS, action="append", help="only this setting"

@@ -196,7 +196,7 @@ def _difference(found: Counter[Record], wanted: Counter[Record]) -> str:
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.acceptance.package_index", description=__doc__
+        prog="python -m anabranch.bench.acceptance.package_index", description=__doc__
     )
     parser.add_argument("--file", type=Path, help="an index instead of the one that apt has here")
     parser.add_argument("--seed", type=int, default=10)

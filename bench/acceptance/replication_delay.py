@@ -132,7 +132,7 @@ def paced_load(port: int, per_s: int, duration_s: float) -> None:
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.acceptance.replication_delay", description=__doc__
+        prog="python -m anabranch.bench.acceptance.replication_delay", description=__doc__
     )
     parser.add_argument("--probes", type=int, default=400)
     parser.add_argument("--load", type=int, default=2000, help="adds a second")

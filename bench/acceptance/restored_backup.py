@@ -221,7 +221,7 @@ def _wait_for(condition: Callable[[], bool], what: str) -> None:
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.acceptance.restored_backup", description=__doc__
+        prog="python -m anabranch.bench.acceptance.restored_backup", description=__doc__
     )
     parser.add_argument("--lost", type=int, default=1000, help="effects after the copy")
     given = parser.parse_args()

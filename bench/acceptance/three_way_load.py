@@ -66,7 +66,7 @@ def load(adds: int, clients: int, pipeline: int, seed: int, quiet: bool = False)
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.acceptance.three_way_load", description=__doc__
+        prog="python -m anabranch.bench.acceptance.three_way_load", description=__doc__
     )
     parser.add_argument("--adds", type=int, default=100_000, help="in each region")
     parser.add_argument("--clients", type=int, default=50)

@@ -111,22 +111,25 @@ ALL: list[Setting] = [
         "stream-idmp-duration",
         100,
         "Seconds for which a repeated idempotent add is answered with the first entry's ID, in "
-        "streams without XCFGSET (S9.1).",
+        "every stream without XCFGSET; the region's present value counts, also for pairs that it "
+        "already holds (S9.1).",
         minimum=1,
         maximum=86400,
     ),
     Setting(
         "stream-idmp-maxsize",
         100,
-        "Idempotency pairs of one producer that answer retries, in streams without XCFGSET (S9.3).",
+        "Idempotency pairs of one producer that answer retries, in every stream without XCFGSET; "
+        "the region's present value counts, from the producer's next add on (S9.3).",
         minimum=1,
         maximum=10000,
     ),
     Setting(
         "crdt-idmp-retired-max",
         100_000,
-        "Idempotency pairs beyond their producer's maxsize that the region keeps until they are "
-        "stable, to recognise conflicts; above this a duplicate may stay (S9.3).",
+        "Retired idempotency pairs that the region keeps: those beyond their producer's maxsize, "
+        "which answer no retries and still recognise conflicts until they are stable. Above this "
+        "limit pairs are forgotten early, and a duplicate may stay (S9.3).",
     ),
     # Durability
     Setting(

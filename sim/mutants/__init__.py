@@ -1,7 +1,7 @@
 """Bugs put in on purpose, to measure whether the simulator and the tests find them.
 
 `planted/` has bugs written by hand, as patches. Mechanical mutants are small changes of one line.
-`python -m sim.mutants` is the command.
+`python -m anabranch.sim.mutants` is the command.
 
 Reading order:
 

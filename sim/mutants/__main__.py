@@ -1,4 +1,4 @@
-"""`python -m sim.mutants run | mechanical`: whether tests and simulator find planted bugs."""
+"""`python -m anabranch.sim.mutants run | mechanical`: do tests and simulator find planted bugs?"""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m sim.mutants", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m anabranch.sim.mutants", description=__doc__)
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser("run", help="the planted bugs, against the simulator")
     command.add_argument(

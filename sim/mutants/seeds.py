@@ -1,8 +1,8 @@
 """Runs seeds of the simulator on a mutated copy of the tree, and reports the first that fails.
 
-`first_caught` and `Sound` run in the calling process. `python -m sim.mutants.seeds FIRST END OPS
-FLAVOUR LIMIT_S` runs in a process of the copy: it runs seeds one after the other, writes a line of
-JSON before each, and ends at the first seed that fails.
+`first_caught` and `Sound` run in the calling process. `python -m anabranch.sim.mutants.seeds FIRST
+END OPS FLAVOUR LIMIT_S` runs in a process of the copy: it runs seeds one after the other, writes a
+line of JSON before each, and ends at the first seed that fails.
 
 A flavour says how a seed is drawn. PLAIN: three regions. RESTORES: with forgotten restores
 (`draw_plan`), even seeds with four regions, odd seeds with three.

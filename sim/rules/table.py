@@ -48,7 +48,7 @@ RULES: Final[dict[str, str]] = {
     "S8.4": "an announcement under one create and a create with another start were concurrent",
     "S9.1": "a retry was answered in another region than the one that had added the entry",
     "S9.2": "the loser of a conflict was removed",
-    "S9.3": "a pair was evicted before it was stable",
+    "S9.3": "a retired pair was forgotten above its limit, before it was stable",
     "S9.4": "a configuration was concurrent with another one, or with an idempotent add",
     "S9.5": "a retry with IDMPAUTO was recognised",
     "S10.1": "a RENAME copied entries",

@@ -1,6 +1,6 @@
 """Runs scenarios without the command line of anabranch.
 
-`python -m sim.scenario [--at HOST:PORT …] PATH…`
+`python -m anabranch.sim.scenario [--at HOST:PORT …] PATH…`
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from anabranch.sim.scenario import main
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
-        prog="python -m sim.scenario",
+        prog="python -m anabranch.sim.scenario",
         description="Runs scenario files in virtual time, or against live regions.",
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files, or directories of them")

@@ -13,7 +13,7 @@ Event = tuple[int, int, Callable[..., None], tuple[Any, ...]]
 def uniform(draw: Random, low: int, high: int) -> int:
     """A whole number from low to high.
 
-    A run draws some thousand of these, and `randint` takes four times as long.
+    A run draws some thousand of these, and `Random.randint` takes four times as long.
     """
     return low + int(draw.random() * (high - low + 1))
 

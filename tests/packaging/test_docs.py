@@ -17,7 +17,10 @@ from anabranch.region.config import IDENTITY
 from anabranch.region.engine.settings import BY_NAME
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def test_generated_pages_are_current() -> None:
@@ -34,6 +37,22 @@ def test_generated_pages_are_current() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_are_headings(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text()):
+        text = (page.parent / target if target else page).read_text()
+        headings = [line.lower() for line in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+        anchors = [re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in headings]
+        assert anchor in anchors, f"{page.name} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_have_at_most_100_columns(page: Path) -> None:
+    """Rows of tables are excepted, because Markdown cannot break them."""
+    lines = enumerate(page.read_text().splitlines(), 1)
+    assert [number for number, line in lines if len(line) > 100 and line[:1] != "|"] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
