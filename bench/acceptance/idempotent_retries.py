@@ -25,8 +25,10 @@ from anabranch.sim.scenario.processes import ProcessCluster
 from anabranch.sim.scenario.wire import Wire, WireError
 
 KEY = "s"
-# The longest time between an add and its retry.
-RETRY_S_MAX = 0.2
+# The longest time between an add and its retry, and most adds of a producer that await theirs. A
+# retry after more than maxsize newer pairs would be a new add (S9.3).
+RETRY_S_MAX = 0.05
+AWAITING_MAX = 10
 
 
 class Producer(threading.Thread):
@@ -51,6 +53,9 @@ class Producer(threading.Thread):
                 self._add(wires[first], f"{self.name}-{number}")
                 retry_s = time.monotonic() + self._random.random() * RETRY_S_MAX
                 retries.append((retry_s, second, f"{self.name}-{number}"))
+                while len(retries) > AWAITING_MAX:
+                    _, region, value = retries.popleft()
+                    self._add(wires[region], value)
                 due_s = begun + (number + 1) / self._rate
                 while time.monotonic() < due_s:
                     if retries and retries[0][0] <= time.monotonic():
