@@ -52,7 +52,7 @@ test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical b
 test-sim: $(VENV)/.installed ## simulate 1,000 seeds, and every seed that ever failed
 	$(RUN) -m anabranch.sim.ci $(ARGS)
 
-lint: $(VENV)/.dev $(VENV)/.stubs ## run ruff, mypy --strict and import-linter
+lint: $(VENV)/.dev $(VENV)/.stubs ## run ruff, mypy --strict, import-linter and the rules of tests/house
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict -p anabranch

@@ -138,9 +138,8 @@ def simulate(
     except SeedsError as error:
         raise UsageError(str(error)) from error
     if hashes is not None:
-        for seed, trace_hash in hashes_of(
-            range(first, end if end is not None else first + 1), regions, ops
-        ):
+        chosen = range(first, end if end is not None else first + 1)
+        for seed, trace_hash in hashes_of(chosen, task):
             print(seed, trace_hash, flush=True)
         return
     asked = simulation.Asked(task, jobs, limit, minutes, shrink, stories)

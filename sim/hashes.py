@@ -9,14 +9,14 @@ import argparse
 import gc
 from collections.abc import Iterable, Iterator
 
-from anabranch.sim.run import run_seed
 from anabranch.sim.seeds import in_range
+from anabranch.sim.sweep import Task
 
 
-def hashes(seeds: Iterable[int], regions: int = 3, ops: int = 300) -> Iterator[tuple[int, str]]:
-    """Yields (seed, trace hash) of each seed, run in this process."""
+def hashes(seeds: Iterable[int], task: Task) -> Iterator[tuple[int, str]]:
+    """Yields (seed, trace hash) of each seed, run in this process. `task`: the kind of the runs."""
     for seed in seeds:
-        yield seed, run_seed(seed, regions, ops).trace_hash
+        yield seed, task(seed).trace_hash
         gc.collect()
 
 
@@ -30,9 +30,8 @@ def main() -> None:
     parser.add_argument("--ops", type=int, default=300)
     asked = parser.parse_args()
     first, end = in_range(asked.seeds)
-    for seed, trace_hash in hashes(
-        range(first, end if end is not None else first + 1), asked.regions, asked.ops
-    ):
+    seeds = range(first, end if end is not None else first + 1)
+    for seed, trace_hash in hashes(seeds, Task(asked.regions, asked.ops)):
         print(seed, trace_hash, flush=True)
 
 

@@ -13,5 +13,6 @@ Reading order:
 - `three_way_load`: adds to one stream in three regions at once, while links are cut.
 - `kill_region`: SIGKILL of random regions under load.
 - `catch_up`: a region that was down catches up with a million entries.
+- `idempotent_retries`: idempotent adds that are retried in another region during cuts.
 - `restored_backup`: a region that is restored from an old copy and not told.
 """

@@ -174,11 +174,17 @@ class Chaos:
     """
 
     def __init__(
-        self, cluster: ProcessCluster, seed: int, cut_s_max: float = 1.0, pause_s_max: float = 0.5
+        self,
+        cluster: ProcessCluster,
+        seed: int,
+        cut_s_max: float = 1.0,
+        pause_s_max: float = 0.5,
+        cut_s_min: float = 0.05,
     ) -> None:
         self.cuts = 0
         self._cluster = cluster
         self._random = random.Random(seed)
+        self._cut_s_min = cut_s_min
         self._cut_s_max = cut_s_max
         self._pause_s_max = pause_s_max
         self._error: Exception | None = None
@@ -215,7 +221,7 @@ class Chaos:
                     (a, b) for a in self._cluster.regions for b in self._cluster.regions if a != b
                 ]
             self.cuts += sum(_link(self._cluster[a], b, "DOWN") for a, b in links)
-            self._stop.wait(self._random.uniform(0.05, self._cut_s_max))
+            self._stop.wait(self._random.uniform(self._cut_s_min, self._cut_s_max))
             for a, b in links:
                 _link(self._cluster[a], b, "UP")
 

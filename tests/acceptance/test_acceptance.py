@@ -8,6 +8,7 @@ import pytest
 
 from anabranch.bench.acceptance import (
     catch_up,
+    idempotent_retries,
     kill_region,
     package_index,
     replication_delay,
@@ -46,3 +47,8 @@ def test_catching_up(by_snapshot: bool) -> None:
 @pytest.mark.parametrize("frozen_peer", [False, True], ids=["reachable", "frozen"])
 def test_restored_backup(frozen_peer: bool) -> None:
     assert restored_backup.restore(50, frozen_peer).failures == []
+
+
+def test_idempotent_retries() -> None:
+    """Cuts of a second, and far more pairs in each than one producer's maxsize of 100."""
+    assert idempotent_retries.retry(4.0, 250.0, 1, cut_s=1.0, seed=3).failures == []

@@ -1,1 +1,1 @@
-"""Rules of the house that no other tool holds: sizes, who may set a field, names in docs, the order of rooms."""
+"""Rules of the source tree that no other tool checks, and tests of these checks."""

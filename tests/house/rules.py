@@ -1,12 +1,14 @@
-"""Checks of the source tree, each a function that returns a line for every violation.
+"""Checks of the source tree: sizes, assignments from outside, and the lists of packages.
 
-`make lint` runs them all (`python -m tests.house.rules`), and the tests beside this file plant a
-violation of each.
+Each check is a function that takes the syntax trees of all sources and returns a line for every
+violation. `make lint` runs all checks (`python -m tests.house.rules`). `test_rules` plants a
+violation of each in a temporary tree.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,18 +18,25 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = ("anabranch", "crdt", "region", "sync", "cli", "sim", "bench")
 FUNCTION_LINES_MAX: Final = 60
 ATTRIBUTES_MAX: Final = 20
-# Where classes are held to `ATTRIBUTES_MAX`.
+# `ATTRIBUTES_MAX` holds for the classes of these packages.
 COUNTED: Final = ("crdt", "region", "sync")
-# Objects whose fields only their own methods set, by the names that variables have for them.
+# The usual names of variables whose fields only the object's own methods may set.
 CLOSED: Final = frozenset({"engine", "hub", "driver", "state"})
-# Folders in which `state` is something of their own.
+# Folders in which a variable `state` may be something else than the engine's state.
 OWN_STATE: Final = (Path("region", "engine"), Path("sim", "oracle"))
+# Packages without a list of their files: all files of `sync/wire` are generated.
+UNLISTED: Final = frozenset({Path("sync", "wire")})
+ORDER_HEADING: Final = "Reading order:"
+ORDER_LINE: Final = re.compile(r"- `(\w+)`: \S.*")
 
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 
 
 def sources(root: Path = ROOT) -> Iterator[Path]:
-    """Every Python file of the product, relative to the root; nothing that is generated."""
+    """The path of every Python file of the product, relative to the root, without generated files.
+
+    Links within `anabranch` lead to the other packages, so they are left out.
+    """
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*.py")):
             relative = path.relative_to(root)
@@ -37,7 +46,7 @@ def sources(root: Path = ROOT) -> Iterator[Path]:
 
 
 def parsed(root: Path = ROOT) -> dict[Path, ast.Module]:
-    """The syntax tree of every source."""
+    """The syntax trees of all sources, by path."""
     return {path: ast.parse((root / path).read_text(encoding="utf-8")) for path in sources(root)}
 
 
@@ -55,7 +64,10 @@ def long_functions(trees: dict[Path, ast.Module]) -> list[str]:
 
 
 def large_classes(trees: dict[Path, ast.Module]) -> list[str]:
-    """Classes of `crdt`, `region` and `sync` with more than 20 attributes, inherited ones included."""
+    """Classes of `crdt`, `region` and `sync` with more than 20 attributes, inherited ones included.
+
+    An attribute is a name annotated in the class body, or a field of `self` that a method sets.
+    """
     classes: dict[str, tuple[Path, ast.ClassDef]] = {}
     for path, tree in trees.items():
         if path.parts[0] in COUNTED:
@@ -78,37 +90,34 @@ def _attributes(node: ast.ClassDef, classes: dict[str, tuple[Path, ast.ClassDef]
     for statement in node.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             names.add(statement.target.id)
-    for inner in ast.walk(node):
-        for target in _targets(inner):
-            if isinstance(target.value, ast.Name) and target.value.id == "self":
-                names.add(target.attr)
+    for target in _targets(node):
+        if isinstance(target.value, ast.Name) and target.value.id == "self":
+            names.add(target.attr)
     return names
 
 
-def _targets(node: ast.AST) -> Iterator[ast.Attribute]:
-    """The attributes that a statement sets or deletes."""
-    for inner in ast.iter_child_nodes(node):
-        for one in ast.walk(inner) if isinstance(node, (ast.Assign, ast.AnnAssign)) else [inner]:
-            if isinstance(one, ast.Attribute) and isinstance(one.ctx, (ast.Store, ast.Del)):
-                yield one
+def _targets(tree: ast.AST) -> Iterator[ast.Attribute]:
+    """The attributes that the statements of a tree set or delete, each once."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            yield node
 
 
 def assignments_from_outside(trees: dict[Path, ast.Module]) -> list[str]:
-    """Assignments to a field of engine, hub or driver, or of anything that they hold."""
+    """Assignments to a field of an engine, hub or driver, or of an object that they hold."""
     found = []
     for path, tree in trees.items():
         closed = CLOSED - {"state"} if set(OWN_STATE) & set(path.parents) else CLOSED
-        for node in ast.walk(tree):
-            for target in _targets(node):
-                names = _chain(target.value)
-                if closed.intersection(names):
-                    text = f"{'.'.join(names)}.{target.attr}"
-                    found.append(f"{path}:{target.lineno}: {text} is set from outside")
+        for target in _targets(tree):
+            names = _chain(target.value)
+            if closed.intersection(names):
+                text = f"{'.'.join(names)}.{target.attr}"
+                found.append(f"{path}:{target.lineno}: {text} is set from outside")
     return found
 
 
 def _chain(node: ast.expr) -> list[str]:
-    """["self", "driver", "engine"] for `self.driver.engine`; calls and subscripts are looked through."""
+    """["self", "driver", "engine"] for `self.driver.engine`; without calls and subscripts."""
     names: list[str] = []
     while True:
         if isinstance(node, ast.Attribute):
@@ -122,11 +131,73 @@ def _chain(node: ast.expr) -> list[str]:
             return names[::-1]
 
 
-CHECKS: Final = (long_functions, large_classes, assignments_from_outside)
+def reading_orders(trees: dict[Path, ast.Module]) -> list[str]:
+    """Packages whose docstring does not list each of their modules and sub-packages exactly once.
+
+    The list follows a line `Reading order:` and an empty line. An entry is one line
+    "- `name`: sentence."; it may go on in lines that are indented by two spaces. A package whose
+    only file is `__init__.py` needs no list.
+    """
+    found = []
+    for path, tree in trees.items():
+        docstring = ast.get_docstring(tree) or ""
+        if path.name != "__init__.py" or path.parent in UNLISTED:
+            continue
+        parts = _parts(path.parent, trees)
+        if not parts and ORDER_HEADING not in docstring:
+            continue
+        listed, wrong = _listed(docstring)
+        found += [f"{path}: {text}" for text in wrong]
+        for name in sorted(parts):
+            if listed.count(name) != 1:
+                found.append(f"{path}: `{name}` is listed {listed.count(name)} times")
+        for name in sorted(set(listed) - parts):
+            found.append(f"{path}: `{name}` is listed and does not exist")
+    return found
+
+
+def _listed(docstring: str) -> tuple[list[str], list[str]]:
+    """(the listed names, what is wrong with the form of the list)."""
+    lines = docstring.splitlines()
+    if lines.count(ORDER_HEADING) != 1:
+        return [], [f"'{ORDER_HEADING}' stands there {lines.count(ORDER_HEADING)} times"]
+    at = lines.index(ORDER_HEADING) + 1
+    names: list[str] = []
+    wrong = [] if lines[at : at + 1] == [""] else ["no empty line follows the heading"]
+    entries: list[str] = []
+    for line in lines[at + 1 :]:
+        if line.startswith("  ") and entries:
+            entries[-1] += " " + line.strip()
+        elif line:
+            entries.append(line)
+        else:
+            break
+    for entry in entries:
+        matched = ORDER_LINE.fullmatch(entry)
+        if matched is None or not entry.endswith("."):
+            wrong.append(f"'{entry}' is not of the form '- `name`: sentence.'")
+        else:
+            names.append(matched[1])
+    return names, wrong
+
+
+def _parts(package: Path, trees: dict[Path, ast.Module]) -> set[str]:
+    """The names of the package's modules and sub-packages.
+
+    The product's packages are sub-packages of `anabranch`, in which they are linked.
+    """
+    modules = {path.stem for path in trees if path.parent == package} - {"__init__"}
+    packages = {path.parent.name for path in trees if path.parent.parent == package}
+    if package == Path(PACKAGES[0]):
+        packages = {path.parts[0] for path in trees} - {PACKAGES[0]}
+    return modules | packages
+
+
+CHECKS: Final = (long_functions, large_classes, assignments_from_outside, reading_orders)
 
 
 def violations(root: Path = ROOT) -> list[str]:
-    """All violations of all rules."""
+    """The violations of all rules, a line each."""
     trees = parsed(root)
     return [line for check in CHECKS for line in check(trees)]
 

@@ -1,4 +1,4 @@
-"""A client that sends bytes and says which bytes it expects."""
+"""A client that sends bytes and compares the bytes that it receives."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from tests.server.stub import StubRegion
 
 
 class Client:
+    """One connection to the server under test."""
+
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
@@ -20,7 +22,7 @@ class Client:
         assert await self.reader.readexactly(len(data)) == data
 
     async def expect_end(self) -> None:
-        """The server closes, and sends nothing more before."""
+        """The server closes the connection and sends nothing before that."""
         try:
             assert await self.reader.read() == b""
         except ConnectionResetError:
@@ -38,6 +40,6 @@ async def connect(region: StubRegion) -> Client:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Waits for `condition`; the time limit is the story's."""
+    """Waits for `condition`; `play` limits the time of the whole story."""
     while not condition():
         await asyncio.sleep(0.002)

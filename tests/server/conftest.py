@@ -1,4 +1,4 @@
-"""Runs a test's coroutine under asyncio's loop and under uvloop's: the server must not know the difference."""
+"""Runs a test's coroutine under asyncio's loop and under uvloop's, with the same expectations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Play = Callable[..., None]
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def play(request: pytest.FixtureRequest) -> Play:
-    """``play(story, {"setting": value})`` starts a server around a stub, runs `story(region)`, and closes it."""
+    """``play(story, {"setting": value})`` runs `story(region)` with a server around a stub.
+
+    A story has 60 s. An exception that reaches the loop's handler fails the test.
+    """
 
     async def run(story: Story, values: dict[str, Value] | None) -> None:
         faults: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""A stub of an engine with a handful of commands, and of a region that commits when a test says so."""
+"""Stubs of an engine with a few commands, and of a region that commits when a test asks for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from anabranch.region.system_clock import SystemClock
 
 
 class StubEngine:
-    """PING, ECHO x, BIG n, BLOCK, QUIET, QUIT, HELLO 3, AUTH, FAIL, and WRITE: a write that must be committed."""
+    """An engine with PING, ECHO x, BIG n, BLOCK, QUIET, QUIT, HELLO 3, AUTH, FAIL and WRITE.
+
+    BIG replies n bytes. The reply of WRITE waits for a commit. FAIL raises an exception.
+    """
 
     def __init__(self) -> None:
         self.committed_position = 0
@@ -32,7 +35,7 @@ class StubEngine:
         self.left: list[Session] = []
         self.executed = 0
         self.password_needed = False
-        # Sessions of the commands executed, in order: who was served when.
+        # The session_id of each executed command, in order.
         self.served: list[int] = []
 
     def connect(self, address: str, local_address: str, now_ms: int) -> Session:
@@ -82,7 +85,7 @@ class StubEngine:
 
 
 class StubRegion:
-    """Counts steps. `answer`, `commit` and `close_session` do what a step of the driver does."""
+    """A region that counts steps. `answer`, `commit` and `close_session` act as a driver's step."""
 
     def __init__(self, values: dict[str, Value] | None = None) -> None:
         self.engine = StubEngine()
@@ -95,7 +98,7 @@ class StubRegion:
         return self.clients.connect(address, local_address)
 
     def connection(self, session: Session) -> ClientConnection:
-        """The connection of a session that is open."""
+        """The connection of an open session."""
         return next(one for one in self.server.transports if one.session is session)
 
     def stepped(self) -> None:
@@ -124,7 +127,7 @@ class StubRegion:
         return closed
 
     async def tick(self) -> None:
-        """What time brings, until this is cancelled."""
+        """Ticks every 10 ms until it is cancelled."""
         while True:
             self.clients.tick()
             self.perform()

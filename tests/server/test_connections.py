@@ -1,4 +1,4 @@
-"""Connections: their number, their end, fairness among them, and bounds on what they make the server keep."""
+"""Connections: their number, their end, fairness among them, and bounds on their buffers."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_closing_the_server_flushes_and_takes_no_more(play: Play) -> None:
 
 
 def test_a_huge_pipeline_starves_nobody(play: Play) -> None:
-    """While one client's commands are executed by the hundred thousand, another's are served in between."""
+    """Commands of another client run among the 300,000 commands of one pipeline."""
 
     async def story(region: StubRegion) -> None:
         greedy, modest = await connect(region), await connect(region)
@@ -209,7 +209,7 @@ def test_a_request_above_the_query_buffer_limit_ends_its_connection(play: Play) 
         await client.expect_end()
         figures = region.clients.figures()
         assert figures["client_query_buffer_limit_disconnections"] == 1
-        # Many small requests, more bytes together, are none of that.
+        # The limit holds for one request. Many small requests may exceed it together.
         other = await connect(region)
         other.send(b"BLOCK\r\n" + b"PING\r\n" * 100_000)
         await until(lambda: len(region.engine.sessions) == 2)

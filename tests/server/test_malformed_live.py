@@ -1,4 +1,4 @@
-"""A small run of bench.malformed: the same mutations against a live region, and nothing timed."""
+"""A short run of bench.malformed: its mutations against a live region, without measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies: their order, when they may leave, and what ends a connection."""
+"""Replies: their order, the commits that they wait for, and the ends of connections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def test_a_pipeline_is_answered_in_order_and_stepped_once(play: Play) -> None:
     async def story(region: StubRegion) -> None:
         client = await connect(region)
         client.send(
-            b"PING\r\n*2\r\n$4\r\nECHO\r\n$3\r\na\r\n\r\nQUIET\r\nnope\r\nECHO 'b c'\r\n*1\r\n$4\r\nPI"
+            b"PING\r\n*2\r\n$4\r\nECHO\r\n$3\r\na\r\n\r\n"
+            b"QUIET\r\nnope\r\nECHO 'b c'\r\n*1\r\n$4\r\nPI"
         )
         await client.expect(b"+PONG\r\n$3\r\na\r\n\r\n-ERR unknown command 'nope'\r\n$3\r\nb c\r\n")
         assert region.steps == 1
@@ -81,7 +82,7 @@ def test_replies_are_held_until_their_position_is_committed(play: Play) -> None:
         await until(lambda: region.engine.last_position == 1)
         second.send(b"WRITE\r\n")
         await until(lambda: region.engine.last_position == 2)
-        # What the first says now reflects the second's write.
+        # The next reply to the first client reflects the write of the second.
         first.send(b"ECHO x\r\n")
         await until(lambda: region.engine.executed == 5)
         assert region.engine.sessions[0].output_bytes == 18

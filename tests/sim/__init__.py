@@ -1,1 +1,1 @@
-"""Tests of the simulator: world, load, judges."""
+"""Tests of the simulator: plans, faults, clients, judges, sweeps and stories."""

@@ -1,4 +1,4 @@
-"""Histories made by hand for the judges of state: what clients said, what regions answered and issued, right or wrong."""
+"""Histories made by hand for the judges of state: commands, replies and effects, right or wrong."""
 
 from __future__ import annotations
 
@@ -43,14 +43,21 @@ SETTINGS = {
     "crdt-idmp-retired-max": "100000",
 }
 STATE_JUDGES: list[type[Checker]] = [
-    AcknowledgedAdds, NoPhantoms, IdempotentOnce, UniqueIds, Vectors, Digests, Removals, NoReturn,
-]  # fmt: skip
+    AcknowledgedAdds,
+    NoPhantoms,
+    IdempotentOnce,
+    UniqueIds,
+    Vectors,
+    Digests,
+    Removals,
+    NoReturn,
+]
 OK = SimpleString(b"OK")
 KEY = b"k"
 
 
 class Plain:
-    """A plain add, as the story's region issues it."""
+    """An add without an idempotency pair, as a region of the story issues it."""
 
     def __init__(self, entry: str, fields: list[bytes], key: bytes = KEY) -> None:
         self.entry_id = parse(entry.encode())
@@ -62,7 +69,10 @@ Issued = Effect | Plain
 
 
 class Story:
-    """Regions, and the judges that hear of them. Time is 1000 ms at first; a step takes none unless `at` is called."""
+    """Regions, and the judges that receive their history.
+
+    The time is 1000 ms at first. It moves only when `at` is called.
+    """
 
     def __init__(
         self, regions: int = 2, judges: Optional[list[type[Checker]]] = None, **settings: str
@@ -78,9 +88,8 @@ class Story:
         self.starts = dict.fromkeys(ids, 0)
         self.open: dict[int, list[Issued]] = {region: [] for region in ids}
         self.chains = {region: bytes(16) for region in ids}
-        self.answers: dict[
-            tuple[int, Words], Reply
-        ] = {}  # what a region answers when looked at, if it is not the naive truth
+        # (region_id, command) → the reply to a judge, if it differs from the naive truth.
+        self.answers: dict[tuple[int, Words], Reply] = {}
         self.operations = 0
         for region in ids:
             self.begin(region, "first", {})
@@ -90,7 +99,7 @@ class Story:
             getattr(judge, event)(value)
 
     def found(self) -> list[str]:
-        """The names of the judges that found something, each once, ascending."""
+        """The names of the judges that found a violation, each once, ascending."""
         return sorted(
             {violation.checker for judge in self.judges for violation in judge.violations}
         )
@@ -98,7 +107,7 @@ class Story:
     def texts(self) -> str:
         return "\n".join(str(violation) for judge in self.judges for violation in judge.violations)
 
-    # -- processes ---------------------------------------------------------------------------------------------------
+    # -- processes
 
     def begin(self, region: int, how: str, vector: Vector) -> None:
         self.starts[region] += 1
@@ -117,11 +126,11 @@ class Story:
         )
 
     def crash(self, region: int, how: str = "kill", vector: Optional[Vector] = None) -> None:
-        """Ends and starts again, with what was on its disk unless `vector` says otherwise."""
+        """Ends the process and starts another. It finds `vector`; None: what was on the disk."""
         self.stop(region, how)
         self.begin(region, how, self.disks[region] if vector is None else vector)
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     def vector(self, region: int) -> Vector:
         return dict(self.vectors[region])
@@ -136,10 +145,21 @@ class Story:
         return before, after
 
     def command(
-        self, region: int, command: str | Words, reply: Reply, *effects: Issued, queued: tuple[Words, ...] = (), client: int = 1,
-        always: bool = False, answered: bool = True, under: tuple[Operation, ...] = (),
-    ) -> Operation:  # fmt: skip
-        """A command that issued these effects, and its answer. `under`: the WATCHes under which an EXEC runs."""
+        self,
+        region: int,
+        command: str | Words,
+        reply: Reply,
+        *effects: Issued,
+        queued: tuple[Words, ...] = (),
+        client: int = 1,
+        always: bool = False,
+        answered: bool = True,
+        under: tuple[Operation, ...] = (),
+    ) -> Operation:
+        """A command that issued these effects, and its reply.
+
+        `under`: the WATCHes under which an EXEC runs.
+        """
         words = (
             tuple(word.encode() for word in command.split())
             if isinstance(command, str)
@@ -173,7 +193,7 @@ class Story:
         self.tell("answered", operation)
 
     def add(self, region: int, entry: str, token: str = "", **options: object) -> Operation:
-        """XADD * that chose this ID."""
+        """XADD * for which the region chose this ID."""
         token = token or entry
         return self.command(
             region,
@@ -184,7 +204,7 @@ class Story:
         )  # type: ignore[arg-type]
 
     def tick(self, region: int, *effects: Issued) -> None:
-        """The region issues something by itself."""
+        """The region issues effects without a command."""
         before, after = self._issue(region, effects)
         self.tell(
             "moved",
@@ -194,7 +214,7 @@ class Story:
         )
 
     def commit(self, region: int) -> None:
-        """What the region has issued goes to its disk, one block."""
+        """The effects that the region has issued go to its disk in one block."""
         blocks: list[Block] = []
         issued, self.open[region] = self.open[region], []
         if issued:
@@ -220,12 +240,12 @@ class Story:
         )
 
     def merge(self, source: int, target: int, how: str = "merge", *effects: Issued) -> None:
-        """Everything on one region's disk comes to another, which issues these effects then."""
+        """`target` receives all that is on the disk of `source`, then issues these effects."""
         before = self.vectors[target]
         after = {
             region: max(before.get(region, 0), self.disks[source].get(region, 0))
             for region in sorted({**before, **self.disks[source]})
-        }  # fmt: skip
+        }
         self.vectors[target] = after
         self._issue(target, effects)
         self.tell(
@@ -243,7 +263,7 @@ class Story:
         )
 
     def sync(self) -> None:
-        """Every region commits, and gets what all others have."""
+        """Every region commits, then receives all effects of all others and commits them."""
         for region in self.vectors:
             self.commit(region)
         for source in self.vectors:
@@ -255,16 +275,16 @@ class Story:
     def at(self, now_ms: int) -> None:
         self.now_ms = now_ms
 
-    # -- looking -----------------------------------------------------------------------------------------------------
+    # -- looking
 
     def ask(self, region: int, words: Words) -> Reply:
-        """The naive truth, unless `answers` says otherwise."""
+        """The reply of a region to a judge: that of `answers`, else the naive truth."""
         if (region, words) in self.answers:
             return self.answers[(region, words)]
         return truth(self.oracle, region, words, self.now_ms)
 
     def show(self, **digests: bytes) -> dict[int, Shown]:
-        """All regions show vector and digest; by default that is the same for the same vector."""
+        """All regions show vector and digest. By default equal vectors have equal digests."""
         shown = {
             region: Shown(
                 region,
@@ -278,13 +298,13 @@ class Story:
         return shown
 
     def finish(self) -> list[str]:
-        """The end; the names of the judges that found something."""
+        """Ends the run. Returns the names of the judges that found a violation."""
         self.tell("finish", End(10, 1000, self.now_ms, self.show()))
         return self.found()
 
 
 def truth(oracle: Oracle, region: int, words: Words, now_ms: int) -> Reply:
-    """What a region that is right answers to the commands by which judges look."""
+    """The right reply to each command that judges ask."""
     name = words[0]
     if name == b"TIME":
         return [b"%d" % (now_ms // 1000), b"%d" % (now_ms % 1000 * 1000)]
@@ -309,18 +329,34 @@ def truth(oracle: Oracle, region: int, words: Words, now_ms: int) -> Reply:
     first = state.stream[0][3] if state.stream else None
     last = state.stream[-1][3] if state.stream else None
     duration_s, maxsize = configuration(follower, state)
-    return MapReply([
-        b"idmp-duration", duration_s, b"idmp-maxsize", maxsize, b"iids-tracked", state.open_pair_count(),
-        b"length", len(state.stream), b"last-generated-id", b"%d-%d" % (state.last_id() >> 64, state.last_id() & ((1 << 64) - 1)),
-        b"recorded-first-entry-id", b"0-0" if first is None else first.shown_id, b"groups", len(state.groups),
-        b"first-entry", None if first is None else first.shown, b"last-entry", None if last is None else last.shown,
-    ])  # fmt: skip
+    return MapReply(
+        [
+            b"idmp-duration",
+            duration_s,
+            b"idmp-maxsize",
+            maxsize,
+            b"iids-tracked",
+            state.open_pair_count(),
+            b"length",
+            len(state.stream),
+            b"last-generated-id",
+            b"%d-%d" % (state.last_id() >> 64, state.last_id() & ((1 << 64) - 1)),
+            b"recorded-first-entry-id",
+            b"0-0" if first is None else first.shown_id,
+            b"groups",
+            len(state.groups),
+            b"first-entry",
+            None if first is None else first.shown,
+            b"last-entry",
+            None if last is None else last.shown,
+        ]
+    )
 
 
 def idempotent(
     story: Story, region: int, entry: str, token: str, pid: bytes = b"p", iid: bytes = b"1"
 ) -> fx.AddIdempotent:
-    """The effect of XADD … IDMP by that region now."""
+    """The effect of an XADD with IDMP that the region runs now."""
     fields = [b"t", token.encode()]
     names, values = encode_names(fields[::2]), encode_values(fields[1::2])
     return fx.AddIdempotent(

@@ -1,4 +1,4 @@
-"""The judges of delivery and time (invariants 7, 8, 11, 12): silent on a right history, and each seen failing on wrong ones."""
+"""The judges of invariants 7, 8, 11 and 12 accept right histories and reject wrong ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def entry(text: str, token: int) -> list[Reply]:
 
 
 def read(*entries: list[Reply]) -> Reply:
-    """XREADGROUP's or XREAD's reply."""
+    """A reply of XREADGROUP or XREAD."""
     return [[KEY, list(entries)]]
 
 
@@ -58,7 +58,10 @@ A, B, C, D = entry("10-1", 1), entry("20-1", 2), entry("30-2", 3), entry("40-1",
 
 
 class Story:
-    """A history made by hand: what regions did, told to one judge. What a region does is on its disk at once, unless `holds`."""
+    """A history made by hand for one judge.
+
+    The effects of a region are on its disk at once, unless `holds` is set.
+    """
 
     def __init__(self, judge: type[Checker], regions: int = 2) -> None:
         self.late_arrivals = 0
@@ -76,13 +79,13 @@ class Story:
             self.judge.began(Began(one, 1, "first", 1, {}, self.at_ms))
 
     def ask(self, region: int, words: Words) -> Reply:
-        """What judges ask themselves."""
+        """The replies to the questions of the judge."""
         if words[0] == b"CRDT.PEERS":
             return [MapReply([b"name", b"eu", b"receives_from_here", int(self.is_received)])]
         return b"crdt_xread_late_arrivals:%d\r\n" % self.late_arrivals
 
     def _issue(self, region: int, effects: list[Effect], adds: list[tuple[str, int]]) -> Vector:
-        """The vector after them."""
+        """Issues effects. Returns the vector after them."""
         vector = dict(self.vectors[region])
         writer = BlockWriter(region, vector.get(region, 0) + 1, 100, 4096)
         for text, token in adds:
@@ -105,10 +108,19 @@ class Story:
         return vector
 
     def run(
-        self, region: int, words: str, reply: Reply, *effects: Effect, adds: Optional[list[tuple[str, int]]] = None,
-        queued: tuple[str, ...] = (), waited: bool = False, always: bool = False, answered: bool = True, number: int = 0,
-    ) -> Operation:  # fmt: skip
-        """One command with what it answered and issued."""
+        self,
+        region: int,
+        words: str,
+        reply: Reply,
+        *effects: Effect,
+        adds: Optional[list[tuple[str, int]]] = None,
+        queued: tuple[str, ...] = (),
+        waited: bool = False,
+        always: bool = False,
+        answered: bool = True,
+        number: int = 0,
+    ) -> Operation:
+        """One command with its reply and its effects."""
         self.at_ms += 10
         self.number += 1
         before = self.vectors[region]
@@ -152,7 +164,7 @@ class Story:
         return self.run(region, f"XACK jobs g {ids}", reply, always=always)
 
     def tick(self, region: int, *effects: Effect) -> None:
-        """What a region issues by itself."""
+        """Effects that a region issues without a command."""
         self._move(region, "tick", self._issue(region, list(effects), []))
 
     def announce(
@@ -168,7 +180,7 @@ class Story:
         self.tick(region, Acknowledge(KEY, b"g", creates or [(1, 1)], {origin: spans}))
 
     def merge(self, region: int, how: str = "merge") -> None:
-        """It gets all that the others have on their disks."""
+        """The region receives all that the others have on their disks."""
         vector = dict(self.vectors[region])
         for other in self.vectors.values():
             for origin, counter in other.items():
@@ -188,9 +200,8 @@ class Story:
     def commit(self, region: int) -> None:
         blocks, self.unsaved[region] = self.unsaved[region], []
         vector = dict(self.vectors[region])
-        for _ in range(
-            2
-        ):  # what was done before the former commit ended is certain with the next one
+        # Steps from before the end of a commit are certain at the end of the next commit.
+        for _ in range(2):
             self.judge.committed(Committed(region, self.starts[region], vector, blocks, self.at_ms))
             blocks = []
 
@@ -203,7 +214,7 @@ class Story:
         self.judge.began(Began(region, self.starts[region], how, 2, dict(vector), self.at_ms))
 
     def end(self, converged_ms: Optional[int] = 50) -> list[str]:
-        """What the judge found wrong."""
+        """The texts of the judge's violations."""
         self.judge.healed(self.at_ms)
         for _ in range(2):
             self.at_ms += 1000
@@ -217,7 +228,10 @@ class Story:
 
 
 def begun(judge: type[Checker] = GroupReads) -> Story:
-    """A group at 0 (its create is dot (1, 1)); A is (1, 2), B is (1, 3), C of region 2 is (2, 1); both regions have all."""
+    """A group at 0, created by dot (1, 1), and entries A (1, 2), B (1, 3) and C (2, 1) of region 2.
+
+    Both regions have all effects.
+    """
     story = Story(judge)
     story.create(1)
     story.add(1, "10-1", 1)
@@ -228,7 +242,7 @@ def begun(judge: type[Checker] = GroupReads) -> Story:
     return story
 
 
-# -- 7: the right histories ------------------------------------------------------------------------------------------
+# -- 7: the right histories
 
 
 def test_what_is_read_acknowledged_and_announced_as_it_must_be() -> None:
@@ -239,15 +253,12 @@ def test_what_is_read_acknowledged_and_announced_as_it_must_be() -> None:
     story.ack(1, "10-1", 1)
     story.announce(1, 1, 0, 2)
     story.merge(2)
-    story.take(
-        2, read(B, C), more="NOACK"
-    )  # A is acknowledged; B is not, and is handed out here, too
+    # A is acknowledged. B is not, so region 2 delivers it, too.
+    story.take(2, read(B, C), more="NOACK")
     story.announce(2, 1, 2, 3)
     story.announce(2, 2, 0, 1)
     story.merge(1)
-    story.run(
-        1, "XREADGROUP GROUP g c STREAMS jobs 0", read()
-    )  # B left the PEL with region 2's announcement
+    story.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read())  # region 2's announcement took B
     story.take(1, NOTHING)
     story.take(2, NOTHING)
     assert story.end() == []
@@ -309,9 +320,7 @@ def test_a_group_begins_anew_once_none_of_its_creates_is_left() -> None:
     assert story.end() == []
 
 
-def test_a_reader_that_waited_may_be_told_after_the_command_that_followed_the_one_that_woke_it() -> (
-    None
-):
+def test_a_woken_reader_may_be_reported_after_the_command_behind_the_one_that_woke_it() -> None:
     story = begun()
     story.take(1, read(A, B, C))
     story.number += 1
@@ -319,7 +328,8 @@ def test_a_reader_that_waited_may_be_told_after_the_command_that_followed_the_on
     story.holds = True
     story.run(1, "XADD jobs * t 4", b"40-1", adds=[("40-1", 4)])
     story.at_ms -= 10
-    story.take(1, NOTHING)  # by the client that added it, in the same pipeline: the reader had it
+    # The client that added D reads in the same pipeline; the waiting reader had D before.
+    story.take(1, NOTHING)
     story.run(
         1, "XREADGROUP GROUP g d BLOCK 99 STREAMS jobs >", read(D), waited=True, number=waiting
     )
@@ -335,9 +345,18 @@ def test_a_transaction_acknowledges_before_it_deletes() -> None:
     vector = dict(story.vectors[1])
     again = CreateGroup(KEY, b"g", 0, False, {**vector, 1: vector[1] + 1})
     story.run(
-        1, "EXEC", [1, 1, OK, 0], Delete(KEY, vector), again,
-        queued=("XACK jobs g 10-1", "DEL jobs", "XGROUP CREATE jobs g 0 MKSTREAM", "XACK jobs g 20-1"),
-    )  # fmt: skip
+        1,
+        "EXEC",
+        [1, 1, OK, 0],
+        Delete(KEY, vector),
+        again,
+        queued=(
+            "XACK jobs g 10-1",
+            "DEL jobs",
+            "XGROUP CREATE jobs g 0 MKSTREAM",
+            "XACK jobs g 20-1",
+        ),
+    )
     story.merge(2)
     assert story.end() == []
 
@@ -365,7 +384,7 @@ def test_in_a_transaction_an_xadd_that_trimmed_nothing_leaves_the_trim_to_the_xt
 
 
 def test_in_a_transaction_a_rename_onto_itself_issues_nothing() -> None:
-    """Seed 1011257: the adds behind it were taken for its own."""
+    """Seed 1011257: the judge took the adds after the RENAME for effects of the RENAME."""
     story = begun()
     queued = (
         "RENAME jobs jobs",
@@ -385,7 +404,7 @@ def test_in_a_transaction_a_rename_onto_itself_issues_nothing() -> None:
 
 
 def test_in_a_transaction_that_cannot_be_followed_a_group_may_begin() -> None:
-    """Seed 1305662: whose the trim is, cannot be told; the group that came behind it counted as one of which all is known."""
+    """Seed 1305662: two commands may have issued the trim. The group after it counted as known."""
     story = Story(GroupReads)
     queued = (
         "XADD jobs MAXLEN 3 * t 1",
@@ -403,7 +422,10 @@ def test_in_a_transaction_that_cannot_be_followed_a_group_may_begin() -> None:
 
 
 def test_a_reader_whose_time_was_over_was_not_woken() -> None:
-    """Seed 1011968: it waited for the end of a start, and so did who destroyed its group; it had its answer before that."""
+    """Seed 1011968: a read and the destroy of its group waited for the end of a start.
+
+    The read had its reply before the group went.
+    """
     story = begun()
     story.take(1, read(A, B, C))
     story.holds = True
@@ -414,7 +436,7 @@ def test_a_reader_whose_time_was_over_was_not_woken() -> None:
     assert story.judge.violations == []
 
 
-# -- 7: the wrong ones -----------------------------------------------------------------------------------------------
+# -- 7: the wrong ones
 
 
 @pytest.mark.parametrize(
@@ -583,7 +605,7 @@ def test_delref_takes_pending_entries_along() -> None:
 
 
 def test_a_reader_woken_before_its_entry_goes_with_delref_in_the_same_merge() -> None:
-    """Seed 1016914: what it was given counted as pending, and XACK found nothing."""
+    """Seed 1016914: the judge counted the delivered entry as pending, and XACK found none."""
     for acknowledged in (0, 1):
         story = begun()
         story.take(1, read(A, B, C))
@@ -613,11 +635,11 @@ def test_a_reader_that_is_not_woken_is_found() -> None:
     assert "skipped 40-1" in story.end()[0]
 
 
-# -- 7: crashes and backups ------------------------------------------------------------------------------------------
+# -- 7: crashes and backups
 
 
 def crashed(always: bool) -> Story:
-    """Region 1 has handed out A and B, and acknowledged A, when it is killed."""
+    """Region 1 delivers A and B and receives the XACK of A; then it is killed."""
     story = begun()
     vector = dict(story.vectors[1])
     story.holds = True
@@ -631,9 +653,9 @@ def crashed(always: bool) -> Story:
 @pytest.mark.parametrize(
     ("reply", "pending"),
     [
-        (read(A, B, C), [3, b"10-1", b"30-2", [[b"c", b"3"]]]),  # nothing was on disk
-        (read(C), [3, b"10-1", b"30-2", [[b"c", b"3"]]]),  # the delivery was
-        (read(C), [2, b"20-1", b"30-2", [[b"c", b"2"]]]),  # both were
+        (read(A, B, C), [3, b"10-1", b"30-2", [[b"c", b"3"]]]),  # no record was on disk
+        (read(C), [3, b"10-1", b"30-2", [[b"c", b"3"]]]),  # the delivery was on disk
+        (read(C), [2, b"20-1", b"30-2", [[b"c", b"2"]]]),  # both records were on disk
     ],
 )
 def test_a_crash_may_take_the_last_local_records(reply: Reply, pending: Reply) -> None:
@@ -646,12 +668,10 @@ def test_a_crash_may_take_the_last_local_records(reply: Reply, pending: Reply) -
 @pytest.mark.parametrize(
     ("reply", "pending"),
     [
-        (NOTHING, None),  # C was never handed out
-        (read(B, C), None),  # of one delivery either both are left or none
-        (
-            read(A, B, C),
-            [2, b"20-1", b"30-2", [[b"c", b"2"]]],
-        ),  # the acknowledgement is left, the delivery before it is not
+        (NOTHING, None),  # C was never delivered
+        (read(B, C), None),  # a delivery survives as a whole or not at all
+        # The acknowledgement survives, and the delivery before it does not.
+        (read(A, B, C), [2, b"20-1", b"30-2", [[b"c", b"2"]]]),
     ],
 )
 def test_a_crash_takes_no_more_than_the_last_ones(reply: Reply, pending: Reply) -> None:
@@ -684,7 +704,7 @@ def test_a_clean_stop_takes_nothing() -> None:
 
 
 def test_effects_that_only_the_next_start_tells_of_count_as_done() -> None:
-    """The process died when its commit was on the disk, and had told nobody."""
+    """The process died after its commit was on disk and before it reported the commit."""
     for skips in (False, True):
         story = begun()
         story.take(1, read(A, B, C))
@@ -735,7 +755,7 @@ def test_a_restored_region_skips_nothing() -> None:
     assert "skipped 40-1" in story.judge.violations[0].text
 
 
-# -- 7: XREAD --------------------------------------------------------------------------------------------------------
+# -- 7: XREAD
 
 
 def test_xread_shows_what_lies_above_the_id_and_counts_what_comes_below() -> None:
@@ -781,11 +801,11 @@ def test_a_wrong_xread_is_found(words: str, reply: Reply) -> None:
     assert len(story.judge.violations) == 1
 
 
-# -- 8 ---------------------------------------------------------------------------------------------------------------
+# -- 8
 
 
 def acknowledged() -> Story:
-    """A and B were acknowledged in region 1, C is pending."""
+    """A and B are acknowledged in region 1; C is pending."""
     story = begun(Redelivery)
     story.take(1, read(A, B, C))
     story.ack(1, "10-1 20-1", 2)
@@ -796,7 +816,7 @@ def test_what_was_acknowledged_does_not_come_again() -> None:
     story = acknowledged()
     story.run(1, "XREADGROUP GROUP g c STREAMS jobs 0", read(C))
     story.run(1, "XPENDING jobs g - + 9", [[b"30-2", b"c", 0, 1]])
-    story.take(2, read(A, B, C))  # another region may not have heard of it
+    story.take(2, read(A, B, C))  # the acknowledgement may not have arrived in region 2
     story.restart(1, "kill", story.vectors[1])
     story.take(1, NOTHING)
     assert story.end() == []
@@ -829,7 +849,8 @@ def test_a_redelivery_is_found(words: str, reply: Reply) -> None:
         lambda s: s.run(1, "XGROUP DESTROY jobs g", 1, DestroyGroup(KEY, b"g")),
         lambda s: s.run(1, "DEL jobs", 1, Delete(KEY, s.vectors[1])),
         lambda s: s.restart(1, "backup", {1: 3, 2: 1}),
-        lambda s: s.add(2, "10-1", 1),  # as a RENAME in each of two regions does: a copy of its own
+        # RENAMEs in two regions make two copies of one entry.
+        lambda s: s.add(2, "10-1", 1),
     ],
 )
 def test_what_comes_again_for_a_reason_is_right(reason: Wrong) -> None:
@@ -840,7 +861,10 @@ def test_what_comes_again_for_a_reason_is_right(reason: Wrong) -> None:
 
 
 def test_a_command_that_waited_comes_before_the_reads_that_it_woke() -> None:
-    """It is told after them (simulator, seed 814139): SETID had waited for the end of a start, and a reader with it."""
+    """Seed 814139: the SETID and a read waited for the end of a start.
+
+    The history reports the SETID after the read, which could deliver because of it.
+    """
     for is_right in (True, False):
         story = begun(Redelivery)
         story.take(1, read(A, B, C))
@@ -864,11 +888,11 @@ def test_a_crash_may_take_an_acknowledgement() -> None:
     assert story.end() == []
 
 
-# -- 11 --------------------------------------------------------------------------------------------------------------
+# -- 11
 
 
 def busy(story: Story, for_ms: int, every_ms: int = 10) -> None:
-    """Region 1 works on other things."""
+    """Commands of region 1 that have nothing to do with the waiting one."""
     until_ms = story.at_ms + for_ms
     while story.at_ms < until_ms:
         story.at_ms += every_ms - 10
@@ -876,7 +900,7 @@ def busy(story: Story, for_ms: int, every_ms: int = 10) -> None:
 
 
 def waiting(story: Story, words: str) -> Operation:
-    """A command that waits."""
+    """A command that waits for its reply."""
     return Operation(
         900,
         1,
@@ -953,7 +977,7 @@ def test_only_a_restored_region_refuses_writes() -> None:
         assert bool(story.end()) != restored
 
 
-# -- 12 --------------------------------------------------------------------------------------------------------------
+# -- 12
 
 
 def test_traces_are_compared() -> None:

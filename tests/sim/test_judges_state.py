@@ -1,4 +1,4 @@
-"""The judges of state: each is silent on a history that is right, and speaks up on those that are wrong."""
+"""The judges of state accept right histories, and each of them rejects wrong ones."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import pytest
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import ErrorReply, MapReply
 from anabranch.sim.checkers.vectors import ASKS_EVERY
-from anabranch.sim.history import Committed, Moved, Operation, Words
+from anabranch.sim.history import Moved, Operation, Words
 from anabranch.sim.oracle.state import NEVER
 from tests.sim.fabricated import KEY, NIL, OK, Plain, Story, idempotent, truth
 
 
 def entry(entry_id: str, token: str = "") -> list[object]:
-    """An entry as replies show it."""
+    """An entry as replies show it; its token is the ID unless one is given."""
     return [entry_id.encode(), [b"t", (token or entry_id).encode()]]
 
 
 def ordinary_life() -> Story:
-    """Two regions do a bit of everything, rightly."""
+    """Two regions run commands of many kinds, and all of them are right."""
     story = Story()
     story.add(1, "1000-1", "a")
     story.command(
@@ -52,7 +52,7 @@ def test_all_judges_are_silent_when_regions_are_right() -> None:
     assert story.finish() == [], story.texts()
 
 
-# -- 1: acknowledged adds --------------------------------------------------------------------------------------------
+# -- 1: acknowledged adds
 
 
 def test_an_acknowledged_add_that_a_region_lacks() -> None:
@@ -109,18 +109,24 @@ def test_a_restored_disk_may_take_what_nobody_else_had() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_an_answer_to_whom_its_commit_has_failed(fails: bool) -> None:
-    """S13.4: such clients are disconnected, and not told later either. That the commit failed, others hear who want to write meanwhile."""
+    """S13.4: a failed commit disconnects the clients that wait for it.
+
+    The reply to another client's write shows that the commit failed.
+    """
     story = ordinary_life()
     operation = story.add(1, "1002-1", "d", always=True)
     if fails:
-        text = "MISCONF this region takes no writes: its last commit to disk failed and is being retried (full)"
+        text = (
+            "MISCONF this region takes no writes: "
+            "its last commit to disk failed and is being retried (full)"
+        )
         story.command(1, "XADD k * t e", ErrorReply(text), client=2, always=True)
     story.commit(1)
     story.answer(operation)
     assert story.found() == ["acknowledged_adds"] * fails, story.texts()
 
 
-# -- 2: phantoms -----------------------------------------------------------------------------------------------------
+# -- 2: phantoms
 
 
 def test_an_entry_that_nobody_added() -> None:
@@ -179,7 +185,7 @@ def test_a_renamed_key_holds_copies_not_phantoms() -> None:
     assert story.finish() == [], story.texts()
 
 
-# -- 3: idempotent adds ----------------------------------------------------------------------------------------------
+# -- 3: idempotent adds
 
 
 def retry(story: Story, region: int, token: str, reply: str, *effects: fx.AddIdempotent) -> None:
@@ -224,7 +230,7 @@ def test_a_retry_that_is_answered_after_the_window() -> None:
 
 
 def conflict() -> Story:
-    """Two regions have added one pair, neither having seen the other."""
+    """Two regions have added one pair; neither had seen the other's add."""
     story = Story()
     retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
     retry(story, 2, "a", "1000-2", idempotent(story, 2, "1000-2", "a"))
@@ -266,7 +272,7 @@ def test_a_conflict_that_the_loser_answers() -> None:
 
 
 def test_a_conflict_that_was_met_before_its_duration_was_made_shorter() -> None:
-    """Both came in one step, the shorter duration last (seed 1818583)."""
+    """Seed 1818583: a conflict and a shorter duration arrived in one step, the duration last."""
     story = Story(stream_idmp_duration="2")
     retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
     story.at(2500)
@@ -291,7 +297,7 @@ def test_a_pair_may_be_evicted() -> None:
     assert story.finish() == [], story.texts()
 
 
-# -- 4: unique IDs ---------------------------------------------------------------------------------------------------
+# -- 4: unique IDs
 
 
 def test_a_region_that_generates_another_ones_id() -> None:
@@ -328,7 +334,7 @@ def test_strict_mode_takes_no_full_id() -> None:
     assert story.found() == ["unique_ids"]
 
 
-# -- 5: vectors ------------------------------------------------------------------------------------------------------
+# -- 5: vectors
 
 
 def test_a_vector_that_regresses() -> None:
@@ -354,7 +360,8 @@ def test_a_clean_end_that_loses_something() -> None:
 def test_effects_that_were_never_on_their_regions_disk() -> None:
     story = ordinary_life()
     story.add(1, "1002-1", "d")
-    story.disks[1] = story.vector(1)  # shipped before the commit (S13.3)
+    # The region sends the effect before the commit (S13.3).
+    story.disks[1] = story.vector(1)
     story.merge(1, 2)
     assert story.found() == ["vectors"]
 
@@ -366,7 +373,8 @@ def test_effects_without_those_that_they_rest_on() -> None:
     story.merge(1, 2)
     story.add(2, "1000-2", "b")
     story.commit(2)
-    story.disks[2] = {2: 1}  # it ships its own, and leaves out what that rests on (S2.1)
+    # Region 2 sends its own effect without the effects that it rests on (S2.1).
+    story.disks[2] = {2: 1}
     story.merge(2, 3)
     assert story.found() == ["vectors"]
 
@@ -442,7 +450,8 @@ def test_what_info_says_of_disks(figures: bytes, is_right: bool) -> None:
     for _ in range(2 * ASKS_EVERY):
         story.show()
     assert story.found() == ([] if is_right else ["vectors"])
-    if not is_right and b"stable" in figures:  # it would be right once both have it on their disks
+    # The stable vector is right once both regions have the effects on their disks.
+    if not is_right and b"stable" in figures:
         story = ordinary_life()
         story.add(1, "1002-1", "d")
         story.sync()
@@ -467,14 +476,15 @@ def test_a_clock_that_a_restart_sets_back() -> None:
     story.crash(1)
     story.at(1002)
     story.command(1, "PING", OK)
-    assert story.found() == []  # that it was 1003 here was on no disk
+    # The clock reading 1003 was on no disk.
+    assert story.found() == []
     story.crash(1)
     story.at(1001)
     story.command(1, "PING", OK)
     assert story.found() == ["removals"]
 
 
-# -- 6: digests ------------------------------------------------------------------------------------------------------
+# -- 6: digests
 
 
 def test_equal_vectors_with_unequal_digests() -> None:
@@ -502,7 +512,7 @@ def test_counters_that_a_crash_has_taken_back_may_show_another_digest() -> None:
     assert story.found() == []
 
 
-# -- 9: removals -----------------------------------------------------------------------------------------------------
+# -- 9: removals
 
 WRONG_STEPS: dict[str, tuple[str, object, list[object]]] = {
     "removes more than the ID": ("XDEL k 1000-2", 1, [fx.RemoveEntries(KEY, [(2, 1), (2, 2)])]),
@@ -516,23 +526,53 @@ WRONG_STEPS: dict[str, tuple[str, object, list[object]]] = {
     "forgets DELREF": ("XTRIM k MAXLEN 1 DELREF", 1, [fx.Trim(KEY, {2: 1}, False)]),
     "trims loosely beyond the bound": ("XTRIM k MAXLEN ~ 1", 2, [fx.Trim(KEY, {2: 2}, False)]),
     "deletes with an older vector": ("DEL k", 1, [fx.Delete(KEY, {2: 1})]),
-    "deletes what it says is not there": ("DEL k", 0, []),
+    "deletes a key and replies 0": ("DEL k", 0, []),
     "does not flush": ("FLUSHALL", OK, []),
     "sets the last ID back": ("XSETID k 1-1", OK, [fx.SetId(KEY, (1 << 64) + 1)]),
-    "replicates a change of nothing": ("XSETID k 1001-2", OK, [fx.SetId(KEY, (1001 << 64) + 2)]),
-    "refuses and does it": ("XDEL k x", ErrorReply("ERR Invalid stream ID"), [fx.RemoveEntries(KEY, [(2, 1)])]),
-    "creates what lives not, at another place": ("XGROUP CREATE k h 0", OK, [fx.CreateGroup(KEY, b"h", 5, False, {1: 3, 2: 4})]),
-    "creates with an older vector": ("XGROUP CREATE k h 0", OK, [fx.CreateGroup(KEY, b"h", 0, False, {1: 1})]),
-    "destroys what does not live": ("XGROUP DESTROY k g", 1, [fx.DestroyGroup(KEY, b"g")]),
+    "replicates an XSETID without a change": (
+        "XSETID k 1001-2",
+        OK,
+        [fx.SetId(KEY, (1001 << 64) + 2)],
+    ),
+    "refuses and does it": (
+        "XDEL k x",
+        ErrorReply("ERR Invalid stream ID"),
+        [fx.RemoveEntries(KEY, [(2, 1)])],
+    ),
+    "creates a group at another ID": (
+        "XGROUP CREATE k h 0",
+        OK,
+        [fx.CreateGroup(KEY, b"h", 5, False, {1: 3, 2: 4})],
+    ),
+    "creates with an older vector": (
+        "XGROUP CREATE k h 0",
+        OK,
+        [fx.CreateGroup(KEY, b"h", 0, False, {1: 1})],
+    ),
+    "destroys an absent group": ("XGROUP DESTROY k g", 1, [fx.DestroyGroup(KEY, b"g")]),
     "another deadline": ("PEXPIRE k 500", 1, [fx.SetDeadline(KEY, 1600, [])]),
     "no deadline": ("PEXPIRE k 500", 1, []),
     "a deadline against GT": ("PEXPIRE k 500 GT", 1, [fx.SetDeadline(KEY, 1501, [])]),
-    "persists what has none": ("PERSIST k", 1, [fx.SetDeadline(KEY, NEVER, [])]),
-    "another configuration": ("XCFGSET k IDMP-DURATION 7", OK, [fx.Configure(KEY, 8, 100, [], {1: 3, 2: 4})]),
-    "a rename that leaves entries behind": (
-        "RENAME k m", OK, [fx.Delete(KEY, {1: 3, 2: 4}), Plain("1000-2", [b"t", b"b"], b"m"), fx.SetId(b"m", (1001 << 64) + 2)],
+    "persists a key without a deadline": ("PERSIST k", 1, [fx.SetDeadline(KEY, NEVER, [])]),
+    "another configuration": (
+        "XCFGSET k IDMP-DURATION 7",
+        OK,
+        [fx.Configure(KEY, 8, 100, [], {1: 3, 2: 4})],
     ),
-    "a discarded transaction that did something": ("EXEC", ErrorReply("EXECABORT no"), [fx.RemoveEntries(KEY, [(2, 1)])]),
+    "a rename that leaves entries behind": (
+        "RENAME k m",
+        OK,
+        [
+            fx.Delete(KEY, {1: 3, 2: 4}),
+            Plain("1000-2", [b"t", b"b"], b"m"),
+            fx.SetId(b"m", (1001 << 64) + 2),
+        ],
+    ),
+    "a discarded transaction that did something": (
+        "EXEC",
+        ErrorReply("EXECABORT no"),
+        [fx.RemoveEntries(KEY, [(2, 1)])],
+    ),
     "a read that writes": ("XLEN k", 2, [fx.RemoveEntries(KEY, [(2, 1)])]),
     "a wrong length": ("XLEN k", 3, []),
     "an entry too few": ("XRANGE k - +", [entry("1000-2", "b")], []),
@@ -541,7 +581,7 @@ WRONG_STEPS: dict[str, tuple[str, object, list[object]]] = {
     "no such key": ("XINFO STREAM k", ErrorReply("ERR no such key"), []),
     "a key that is not there": ("EXISTS k l", 2, []),
     "a wrong time to live": ("PTTL k", 5, []),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", WRONG_STEPS)
@@ -581,14 +621,14 @@ def watching(story: Story, key: str = "k") -> Operation:
 
 
 def changed(story: Story) -> None:
-    """Another region's add comes to region 1."""
+    """An add of another region arrives in region 1."""
     story.add(2, "1002-2", "d")
     story.commit(2)
     story.merge(2, 1)
 
 
 def test_a_transaction_that_runs_although_a_merge_changed_what_is_watched() -> None:
-    """S10.7; the planted bug 52 does this, and before WATCH was judged no seed could tell."""
+    """S10.7. The planted bug 52 does this; no seed found it before WATCH was judged."""
     story = ordinary_life()
     watch = watching(story)
     changed(story)
@@ -608,18 +648,18 @@ def test_a_transaction_that_does_nothing_although_nothing_has_changed() -> None:
 
 def test_transactions_under_watch_as_they_must_be() -> None:
     story = ordinary_life()
-    story.command(1, "EXEC", [2], queued=READ, under=(watching(story),))  # nothing has changed
+    story.command(1, "EXEC", [2], queued=READ, under=(watching(story),))  # no key has changed
     watch, other = watching(story), watching(story, "other")
     changed(story)
     story.command(1, "EXEC", NIL, queued=READ, under=(watch,))
     story.command(1, "EXEC", [3], queued=READ, under=(other,))
-    story.command(1, "EXEC", [3], queued=READ)  # what was watched is no longer
+    # The first EXEC ended all WATCHes.
+    story.command(1, "EXEC", [3], queued=READ)
     absent = watching(story, "other")
     story.command(1, "XADD other * a b", b"1003-1", Plain("1003-1", [b"a", b"b"], b"other"))
     again = watching(story, "other")
-    story.command(
-        1, "EXEC", NIL, queued=READ, under=(absent, again)
-    )  # of two WATCHes of a key the first counts
+    # If a client watches a key twice, the first WATCH counts.
+    story.command(1, "EXEC", NIL, queued=READ, under=(absent, again))
     assert story.found() == [], story.texts()
 
 
@@ -645,7 +685,7 @@ def test_a_snapshot_may_change_every_key_that_is_watched() -> None:
 
 
 def expiring(writes_later: bool = False) -> Story:
-    """A key with a deadline at 1500, which has passed."""
+    """A key whose deadline, 1500 ms, has passed."""
     story = ordinary_life()
     story.command(1, "PEXPIREAT k 1500", 1, fx.SetDeadline(KEY, 1500, []))
     story.sync()
@@ -758,7 +798,7 @@ def test_looking_finds_what_differs() -> None:
 
 
 def test_pairs_that_were_cleared_and_are_kept() -> None:
-    """What a snapshot brings back of them shows before a retry of that pair comes (the planted bugs 57 and 58)."""
+    """A pair that a snapshot brings back shows before a retry (planted bugs 57 and 58)."""
     for kept, found in ((0, []), (1, ["idempotent_once"])):
         story = ordinary_life()
         retry(story, 1, "d", "1002-1", idempotent(story, 1, "1002-1", "d"))
@@ -772,7 +812,7 @@ def test_pairs_that_were_cleared_and_are_kept() -> None:
         assert story.finish() == found
 
 
-# -- 10: no return ---------------------------------------------------------------------------------------------------
+# -- 10: no return
 
 
 def test_an_entry_that_comes_back() -> None:
@@ -815,15 +855,17 @@ def test_a_group_that_is_there_again_at_the_end() -> None:
     assert story.finish() == ["no_return"]
 
 
-# -- the oracle itself -----------------------------------------------------------------------------------------------
+# -- the oracle
 
 
 def test_a_commit_that_only_the_next_start_found() -> None:
     story = ordinary_life()
     story.add(1, "1002-1", "d")
-    told: list[Committed] = []
-    tell, story.tell = story.tell, lambda event, value: told.append(value)  # type: ignore[method-assign,assignment,arg-type]
-    story.commit(1)  # on the disk, but the process dies before it hears of it
+    told: list[object] = []
+    tell = story.tell
+    story.tell = lambda event, value: told.append(value)  # type: ignore[method-assign]
+    # The commit is on disk, but the process dies before it reports the commit.
+    story.commit(1)
     story.tell = tell  # type: ignore[method-assign]
     story.crash(1)
     for event in told:
@@ -846,7 +888,7 @@ def test_what_comes_back_from_others_after_a_restore_is_no_new_effect() -> None:
 
 @pytest.mark.parametrize("how", ["merge", "join"])
 def test_own_effects_that_a_region_learned_again_are_no_phantoms(how: str) -> None:
-    """S13.7: no client asked the new process for them; the judges know them from before the restore."""
+    """S13.7: the judges know these effects from the time before the restore."""
     story = ordinary_life()
     story.crash(1, "backup", {1: 1})
     story.merge(2, 1, how)
@@ -857,7 +899,7 @@ def test_own_effects_that_a_region_learned_again_are_no_phantoms(how: str) -> No
 
 
 def test_an_effect_that_no_peer_had_is_not_learned_again() -> None:
-    """An effect beyond those that the region issued before the restore is its own: a command asked for it, or none."""
+    """An effect after the last one of the former process is a new one, and needs a command."""
     story = ordinary_life()
     story.crash(1, "backup", {1: 1})
     story.merge(2, 1)
@@ -870,7 +912,7 @@ def test_an_effect_that_no_peer_had_is_not_learned_again() -> None:
 
 
 def test_a_step_that_learns_own_effects_issues_none() -> None:
-    """S13.7: the region is in recovery then."""
+    """S13.7: a region that receives effects of its own is in recovery and issues none."""
     story = ordinary_life()
     story.crash(1, "backup", {1: 1})
     story.merge(2, 1, "merge", Plain("1002-1", [b"t", b"ghost"]))
@@ -879,7 +921,7 @@ def test_a_step_that_learns_own_effects_issues_none() -> None:
 
 
 def test_a_learned_effect_that_nobody_issued_is_found_where_it_arrives() -> None:
-    """A region says that an effect of its own came from a peer, and never commits it."""
+    """The region reports an own effect as received from a peer, and commits no block of it."""
     story = ordinary_life()
     story.crash(1, "backup", {1: 1})
     before, after = story.vector(1), {**story.vector(2), 1: story.vector(2)[1] + 1}
@@ -892,7 +934,7 @@ def test_a_learned_effect_that_nobody_issued_is_found_where_it_arrives() -> None
 
 
 def test_effects_issued_anew_are_not_learned_ones() -> None:
-    """S13.3: the counters of the lost effects bring other effects, although another region holds those."""
+    """S13.3: a restored region gives counters again that another region holds."""
     story = ordinary_life()
     story.crash(1, "backup", {1: 1})
     story.chains[1] = bytes(16)
@@ -902,7 +944,7 @@ def test_effects_issued_anew_are_not_learned_ones() -> None:
     assert "that other regions hold" in story.texts()
 
 
-# -- units, blocks, and what groups have still to do with -------------------------------------------------------------
+# -- units, blocks, and pending entries
 
 
 def test_a_block_that_ends_within_a_unit() -> None:
@@ -929,7 +971,7 @@ def test_a_block_that_ends_within_a_unit() -> None:
 
 
 def lost() -> Story:
-    """Region 1 has lost a conflict, and owes the removal."""
+    """Region 1 has lost a conflict and has not issued the removal yet."""
     story = Story()
     retry(story, 2, "a", "1000-2", idempotent(story, 2, "1000-2", "a"))
     story.at(1001)
@@ -942,7 +984,10 @@ def lost() -> Story:
 
 @pytest.mark.parametrize("words", ["XLEN k", "XADD k * t b"])
 def test_a_conflict_settled_behind_a_command(words: str) -> None:
-    """S9.2: it goes in the commit that merges the winner: by the next command it was overdue, whether commits had failed or not."""
+    """S9.2: the commit that merges the winner removes the loser, also if commits have failed.
+
+    By the next command the removal is overdue.
+    """
     story = lost()
     effects = [fx.RemoveEntries(KEY, [(1, 1)])]
     if words == "XLEN k":
@@ -967,7 +1012,7 @@ def test_a_block_that_goes_on_after_a_merge() -> None:
 
 
 def grouped() -> Story:
-    """A group that has been handed the first of two entries."""
+    """A group to which the first of two entries was delivered."""
     story = Story()
     story.add(1, "1000-1", "a")
     story.add(1, "1000-1001", "b")

@@ -1,4 +1,4 @@
-"""The simulated clients: what they send parses, comes in all its forms, follows from the draws alone, and keeps their promises."""
+"""The simulated clients send well-formed commands of every form; the draws alone decide them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def client_of(
 
 
 class Stage:
-    """One lone engine that plays all regions, and clients that take turns on it; a turn in so many goes wrong."""
+    """One engine that stands for all regions, and clients that take turns on it.
+
+    `faults`: the share of the turns in which a client crashes, is refused, or loses its replies.
+    """
 
     def __init__(self, seed: int, faults: float = 0.0) -> None:
         self.engine = single(1, START_MS)
@@ -52,16 +55,15 @@ class Stage:
         self.draws = Random(seed)
         self.faults = faults
         self.sessions: dict[tuple[int, int], object] = {}
-        self.sent: list[
-            tuple[Words, Reply]
-        ] = []  # each command with its reply; one of a transaction with its reply in EXEC's
+        # Each command with its reply; a command of a transaction has its reply from EXEC's list.
+        self.sent: list[tuple[Words, Reply]] = []
         self.number = 0
 
     def mode(self, region: int) -> str:
         return self.engine.settings.text("crdt-xadd-id-uniqueness-mode")
 
     def turn(self, client: Client) -> None:
-        """Something happens to the client, or it acts and is answered."""
+        """A fault strikes the client, or the client acts and receives its replies."""
         self.now_ms += int(self.draws.random() * STEP_MS)
         self.commit()
         chance = self.draws.random()
@@ -128,7 +130,7 @@ class Stage:
         self.sent.append((operation.argv, reply))
 
     def execute(self, client: Client, argv: Words) -> Reply:
-        """The reply; if it has not come after the client's patience, None, and `gave_up` is set."""
+        """The reply. After the client's patience: None, and `gave_up` is set."""
         self.gave_up = False
         place = (client.number, client.region)
         if place not in self.sessions:
@@ -150,7 +152,10 @@ class Stage:
 
 
 class Recorded:
-    """What some clients of one kind sent in some hundred acts each, among a producer and a consumer that keep things going."""
+    """The commands of some clients of one kind, in `acts` acts each.
+
+    A producer and a consumer act besides them, so that streams and groups change.
+    """
 
     def __init__(self, kind: str, clients: int = 16, acts: int = 120, faults: float = 0.03) -> None:
         self.sent: list[tuple[Words, Reply]] = []
@@ -190,7 +195,7 @@ def all_hashes() -> str:
     return " ".join(Recorded(kind, 2, 60).hash() for kind in sorted(KINDS))
 
 
-# What regions may answer to a command that is well said: the world is not as the client thinks.
+# Errors in reply to a well-formed command: the state is not what the client expects.
 CONTRADICTIONS: Final = (
     "BUSYGROUP ",
     "NOGROUP ",
@@ -220,53 +225,199 @@ def test_what_a_client_sends_is_well_formed(kind: str) -> None:
     assert sum(len(commands) for commands in recorded(kind).by_client) > 400
 
 
-# For each kind: words that must come together in one command.
+# By kind of client: groups of words, each of which must occur in one command.
 FORMS: Final[dict[str, list[str]]] = {
     "producer": [
-        "XADD *", "XADD NOMKSTREAM", "XADD MAXLEN", "XADD MAXLEN =", "XADD MAXLEN ~", "XADD MAXLEN ~ LIMIT", "XADD MINID", "XADD MINID ~",
-        "XADD KEEPREF", "XADD DELREF", "XADD ACKED",
+        "XADD *",
+        "XADD NOMKSTREAM",
+        "XADD MAXLEN",
+        "XADD MAXLEN =",
+        "XADD MAXLEN ~",
+        "XADD MAXLEN ~ LIMIT",
+        "XADD MINID",
+        "XADD MINID ~",
+        "XADD KEEPREF",
+        "XADD DELREF",
+        "XADD ACKED",
     ],
-    "idempotent-producer": ["XADD IDMP", "XADD IDMPAUTO", "XADD IDMP NOMKSTREAM", "XADD IDMP MAXLEN"],
+    "idempotent-producer": [
+        "XADD IDMP",
+        "XADD IDMPAUTO",
+        "XADD IDMP NOMKSTREAM",
+        "XADD IDMP MAXLEN",
+    ],
     "twin-producer": ["XADD IDMP", "XADD IDMPAUTO"],
     "consumer": [
-        "XGROUP CREATE MKSTREAM 0", "XGROUP CREATE $", "XREADGROUP > COUNT", "XREADGROUP > BLOCK", "XREADGROUP > NOACK", "XREADGROUP 0",
-        "XREADGROUP 0 COUNT", "XACK", "XAUTOCLAIM", "XAUTOCLAIM COUNT", "XAUTOCLAIM JUSTID", "XCLAIM", "XCLAIM FORCE", "XCLAIM JUSTID",
-        "XCLAIM IDLE", "XCLAIM TIME", "XCLAIM RETRYCOUNT", "XCLAIM LASTID", "XPENDING", "XPENDING IDLE",
+        "XGROUP CREATE MKSTREAM 0",
+        "XGROUP CREATE $",
+        "XREADGROUP > COUNT",
+        "XREADGROUP > BLOCK",
+        "XREADGROUP > NOACK",
+        "XREADGROUP 0",
+        "XREADGROUP 0 COUNT",
+        "XACK",
+        "XAUTOCLAIM",
+        "XAUTOCLAIM COUNT",
+        "XAUTOCLAIM JUSTID",
+        "XCLAIM",
+        "XCLAIM FORCE",
+        "XCLAIM JUSTID",
+        "XCLAIM IDLE",
+        "XCLAIM TIME",
+        "XCLAIM RETRYCOUNT",
+        "XCLAIM LASTID",
+        "XPENDING",
+        "XPENDING IDLE",
     ],
     "reader": ["XREAD 0", "XREAD $", "XREAD +", "XREAD COUNT", "XREAD BLOCK", "XREAD a b c"],
     "looker": [
-        "XRANGE", "XRANGE COUNT", "XRANGE - +", "XREVRANGE", "XREVRANGE COUNT", "XLEN", "XINFO STREAM", "XINFO STREAM FULL",
-        "XINFO STREAM FULL COUNT", "XINFO GROUPS", "XINFO CONSUMERS", "XPENDING", "XPENDING - +", "XPENDING IDLE", "XPENDING c0", "EXISTS",
-        "TOUCH", "TYPE", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "KEYS", "SCAN", "DBSIZE", "RANDOMKEY", "XIDMP CFGGET", "CRDT.VECTOR",
-        "CRDT.DIGEST", "CRDT.DIGEST a", "CRDT.EXPLAIN", "CRDT.LOG", "CRDT.PEERS", "INFO crdt",
+        "XRANGE",
+        "XRANGE COUNT",
+        "XRANGE - +",
+        "XREVRANGE",
+        "XREVRANGE COUNT",
+        "XLEN",
+        "XINFO STREAM",
+        "XINFO STREAM FULL",
+        "XINFO STREAM FULL COUNT",
+        "XINFO GROUPS",
+        "XINFO CONSUMERS",
+        "XPENDING",
+        "XPENDING - +",
+        "XPENDING IDLE",
+        "XPENDING c0",
+        "EXISTS",
+        "TOUCH",
+        "TYPE",
+        "TTL",
+        "PTTL",
+        "EXPIRETIME",
+        "PEXPIRETIME",
+        "KEYS",
+        "SCAN",
+        "DBSIZE",
+        "RANDOMKEY",
+        "XIDMP CFGGET",
+        "CRDT.VECTOR",
+        "CRDT.DIGEST",
+        "CRDT.DIGEST a",
+        "CRDT.EXPLAIN",
+        "CRDT.LOG",
+        "CRDT.PEERS",
+        "INFO crdt",
     ],
     "trimmer": [
-        "XTRIM MAXLEN", "XTRIM MAXLEN =", "XTRIM MAXLEN ~", "XTRIM MAXLEN ~ LIMIT", "XTRIM MINID", "XTRIM MINID ~", "XTRIM KEEPREF",
-        "XTRIM DELREF", "XTRIM ACKED", "XDEL", "XRANGE", "XREVRANGE", "XLEN",
+        "XTRIM MAXLEN",
+        "XTRIM MAXLEN =",
+        "XTRIM MAXLEN ~",
+        "XTRIM MAXLEN ~ LIMIT",
+        "XTRIM MINID",
+        "XTRIM MINID ~",
+        "XTRIM KEEPREF",
+        "XTRIM DELREF",
+        "XTRIM ACKED",
+        "XDEL",
+        "XRANGE",
+        "XREVRANGE",
+        "XLEN",
     ],
-    "deleter": ["DEL a", "DEL a b", "UNLINK", "FLUSHALL", "FLUSHALL ASYNC", "FLUSHALL SYNC", "FLUSHDB"],
+    "deleter": [
+        "DEL a",
+        "DEL a b",
+        "UNLINK",
+        "FLUSHALL",
+        "FLUSHALL ASYNC",
+        "FLUSHALL SYNC",
+        "FLUSHDB",
+    ],
     "renamer": ["RENAME", "RENAMENX"],
     "last-id-keeper": ["XSETID", "XSETID ENTRIESADDED", "XSETID ENTRIESADDED MAXDELETEDID"],
     "expirer": [
-        "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "PEXPIRE NX", "PEXPIRE XX", "PEXPIRE GT", "PEXPIRE LT", "PEXPIRE XX GT",
-        "PEXPIRE LT XX", "PERSIST", "PTTL",
+        "EXPIRE",
+        "PEXPIRE",
+        "EXPIREAT",
+        "PEXPIREAT",
+        "PEXPIRE NX",
+        "PEXPIRE XX",
+        "PEXPIRE GT",
+        "PEXPIRE LT",
+        "PEXPIRE XX GT",
+        "PEXPIRE LT XX",
+        "PERSIST",
+        "PTTL",
     ],
     "group-administrator": [
-        "XGROUP CREATE 0", "XGROUP CREATE $", "XGROUP CREATE MKSTREAM", "XGROUP CREATE ENTRIESREAD", "XGROUP DESTROY", "XGROUP SETID 0",
-        "XGROUP SETID $", "XGROUP SETID ENTRIESREAD", "XGROUP CREATECONSUMER", "XGROUP DELCONSUMER",
+        "XGROUP CREATE 0",
+        "XGROUP CREATE $",
+        "XGROUP CREATE MKSTREAM",
+        "XGROUP CREATE ENTRIESREAD",
+        "XGROUP DESTROY",
+        "XGROUP SETID 0",
+        "XGROUP SETID $",
+        "XGROUP SETID ENTRIESREAD",
+        "XGROUP CREATECONSUMER",
+        "XGROUP DELCONSUMER",
     ],
     "pair-configurer": [
-        "XCFGSET IDMP-DURATION", "XCFGSET IDMP-MAXSIZE", "XCFGSET IDMP-DURATION IDMP-MAXSIZE", "XIDMP CFGSET DURATION MAXSIZE",
+        "XCFGSET IDMP-DURATION",
+        "XCFGSET IDMP-MAXSIZE",
+        "XCFGSET IDMP-DURATION IDMP-MAXSIZE",
+        "XIDMP CFGSET DURATION MAXSIZE",
     ],
-    "configurer": ["CONFIG SET crdt-xadd-id-uniqueness-mode", "CONFIG SET appendfsync", "CONFIG GET"],
-    "administrator": ["DEL", "RENAME", "XSETID", "EXPIREAT", "PERSIST", "XGROUP CREATE", "XGROUP SETID", "XCFGSET", "CONFIG SET"],
+    "configurer": [
+        "CONFIG SET crdt-xadd-id-uniqueness-mode",
+        "CONFIG SET appendfsync",
+        "CONFIG GET",
+    ],
+    "administrator": [
+        "DEL",
+        "RENAME",
+        "XSETID",
+        "EXPIREAT",
+        "PERSIST",
+        "XGROUP CREATE",
+        "XGROUP SETID",
+        "XCFGSET",
+        "CONFIG SET",
+    ],
     "transactor": [
-        "WATCH", "WATCH a", "UNWATCH", "EXEC", "DISCARD", "XADD", "XADD IDMP", "XADD IDMPAUTO", "XADD MAXLEN", "XTRIM", "XDEL", "XACK",
-        "XREADGROUP >", "XREADGROUP NOACK", "XAUTOCLAIM", "DEL", "XGROUP CREATE", "XGROUP DESTROY", "XGROUP SETID", "RENAME", "PEXPIRE",
-        "PERSIST", "XSETID", "XCFGSET", "XLEN", "NOSUCHCOMMAND",
+        "WATCH",
+        "WATCH a",
+        "UNWATCH",
+        "EXEC",
+        "DISCARD",
+        "XADD",
+        "XADD IDMP",
+        "XADD IDMPAUTO",
+        "XADD MAXLEN",
+        "XTRIM",
+        "XDEL",
+        "XACK",
+        "XREADGROUP >",
+        "XREADGROUP NOACK",
+        "XAUTOCLAIM",
+        "DEL",
+        "XGROUP CREATE",
+        "XGROUP DESTROY",
+        "XGROUP SETID",
+        "RENAME",
+        "PEXPIRE",
+        "PERSIST",
+        "XSETID",
+        "XCFGSET",
+        "XLEN",
+        "NOSUCHCOMMAND",
     ],
-    "synchronous-writer": ["XADD", "WAIT", "WAIT 0", "WAIT 3", "CRDT.SYNC", "CRDT.VECTOR", "CRDT.WAIT"],
-}  # fmt: skip
+    "synchronous-writer": [
+        "XADD",
+        "WAIT",
+        "WAIT 0",
+        "WAIT 3",
+        "CRDT.SYNC",
+        "CRDT.VECTOR",
+        "CRDT.WAIT",
+    ],
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -343,7 +494,7 @@ def test_claims_find_something() -> None:
     )
 
 
-# -- determinism -----------------------------------------------------------------------------------------------------
+# -- determinism
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -380,7 +531,7 @@ def test_other_draws_give_other_clients() -> None:
     assert len(mixes) > 10
 
 
-# -- tokens ----------------------------------------------------------------------------------------------------------
+# -- tokens
 
 
 def adds_of(commands: list[Words]) -> list[Words]:
@@ -388,7 +539,7 @@ def adds_of(commands: list[Words]) -> list[Words]:
 
 
 def token_of(argv: Words) -> bytes:
-    """The value of field `t`, which comes first after the ID; nothing before it is so named."""
+    """The value of field `t`, the first field after the ID. No earlier word is `t`."""
     return argv[argv.index(b"t") + 1]
 
 
@@ -414,7 +565,7 @@ def test_tokens_go_on_after_a_crash() -> None:
     assert client.token() == b"7000002"
 
 
-# -- regions ---------------------------------------------------------------------------------------------------------
+# -- regions
 
 
 def fleeing(kind: str, flight: float) -> Client:
@@ -483,7 +634,7 @@ def test_a_lone_region_is_never_left() -> None:
     assert client.region == 1
 
 
-# -- idempotent producers --------------------------------------------------------------------------------------------
+# -- idempotent producers
 
 
 def producer_of(
@@ -581,7 +732,7 @@ def test_a_twin_says_the_same_elsewhere_at_once() -> None:
     assert twice > 10
 
 
-# -- consumers -------------------------------------------------------------------------------------------------------
+# -- consumers
 
 
 def consumer_of(draw: int = 0) -> GroupConsumer:
@@ -695,7 +846,7 @@ def test_memories_are_small() -> None:
     assert len(client.known[b"a"]) == KNOWN_IDS_MAX
 
 
-# -- readers, synchronous writers, transactors -----------------------------------------------------------------------
+# -- readers, synchronous writers, transactors
 
 
 def test_a_reader_goes_on_above_the_last_id_and_begins_anew_after_a_crash() -> None:
@@ -764,7 +915,7 @@ def test_a_transactor_learns_ids_from_exec() -> None:
     assert list(client.known[b"a"]) == [b"9-1"]
 
 
-# -- replies ---------------------------------------------------------------------------------------------------------
+# -- replies
 
 
 def test_what_is_no_list_of_entries_shows_no_ids() -> None:

@@ -1,4 +1,4 @@
-"""The tool that makes mechanical mutants: what it changes, what it leaves alone, that it repeats itself, and how verdicts are kept."""
+"""Mechanical mutants: the changes of the operators, samples, kept verdicts, equivalent mutants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.sim.mutants.tree import ROOT, environment, forget_compiled, write
 
 
 def mutated(source: str) -> list[str]:
-    """The lines that mutants change, as they read afterwards."""
+    """The changed line of each mutant."""
     return [mutant.after for mutant in mutants_of("m.py", source)]
 
 
@@ -49,7 +49,8 @@ def test_logic() -> None:
 
 
 def test_statements_are_left_out() -> None:
-    source = "def f(self):\n    a = g()\n    a = h()\n    self.b = a\n    self.c(a)\n    a += b\n    raise a\n"
+    lines = ["a = g()", "a = h()", "self.b = a", "self.c(a)", "a += b", "raise a"]
+    source = "def f(self):\n" + "".join(f"    {line}\n" for line in lines)
     assert sorted(mutated(source)) == ["a -= b", "pass", "pass", "pass", "pass", "pass"]
     left_out = [mutant.before for mutant in mutants_of("m.py", source) if mutant.after == "pass"]
     assert left_out == ["a = h()", "self.b = a", "self.c(a)", "a += b", "raise a"], (
@@ -214,7 +215,7 @@ def test_the_equivalent_mutants_of_this_tree_are_not_stale() -> None:
 
 
 def test_bytecode_of_a_mutated_module_is_forgotten(tmp_path: Path) -> None:
-    """A mutant has the size, and often the second, of what it replaces."""
+    """A mutant has the size of its source, and often the same modification time in seconds."""
     cached = tmp_path / "__pycache__" / "m.cpython-311.pyc"
     cached.parent.mkdir()
     cached.write_bytes(b"old")
@@ -256,3 +257,10 @@ def test_a_seed_that_fails_without_the_bug_is_passed_over(monkeypatch: pytest.Mo
     )
     assert seeds.first_caught(Path("planted"), range(20), sound, 1.0) is None
     assert sound.failing() == [3, 12]
+
+
+def test_seeds_with_restores_have_three_or_four_regions() -> None:
+    from anabranch.sim.mutants.seeds import PLAIN, RESTORES, regions_of
+
+    assert [regions_of(seed, RESTORES) for seed in range(4)] == [4, 3, 4, 3]
+    assert [regions_of(seed, PLAIN) for seed in range(4)] == [3, 3, 3, 3]

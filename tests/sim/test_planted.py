@@ -1,4 +1,4 @@
-"""The planted bugs are what they say: each applies to the tree as it is, changes a few lines, compiles, and has its header."""
+"""Each planted bug applies to the present tree, changes a few lines, compiles, and has a header."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ print(violations)
 sys.exit(7 if violations else 0)
 """
 NOT_SANS_IO = ("sync/carrier.py", "sync/manager.py")
+# Shrunk runs in which judges caught a planted bug; each file has the name of its bug.
 STORIES = sorted((ROOT / "sim" / "mutants" / "stories").glob("*.md"))
-"""What the shrinker made of runs in which a planted bug was caught; each has its bug's name."""
 
 
 def test_there_are_many_over_all_sections() -> None:

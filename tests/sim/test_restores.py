@@ -1,4 +1,4 @@
-"""Plans drawn with `restores`: their faults, the runs of some seeds, and failed seeds that name them."""
+"""Plans drawn with `restores`: their faults, runs of some seeds, and lists of failed seeds."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_restores_strike_any_region_during_the_load(regions: int) -> None:
 
 @pytest.mark.parametrize("regions", [3, 4])
 def test_backups_of_several_regions_are_put_back_together(regions: int) -> None:
-    """S13.6: the most regions that one moment strikes, over many seeds, are two, and all of them."""
+    """S13.6: over many seeds, restores strike one, two, and all regions at about one time."""
     together: Counter[int] = Counter()
     for seed in SEEDS:
         found = sorted(restores_of(draw_plan(seed, regions, restores=True)), key=lambda f: f.at_ms)
@@ -125,7 +125,7 @@ def test_an_unsaid_restore_starts_on_the_backup_with_patience() -> None:
 
 @pytest.mark.parametrize("regions", [3, 4])
 def test_runs_with_restores_violate_nothing(regions: int) -> None:
-    """A few seeds of each size; all regions of one seed are restored at least once."""
+    """A few seeds of each size; in at least one of them, every region is restored."""
     all_struck = False
     restarts = 0
     for seed in range(5):
@@ -158,9 +158,20 @@ def test_a_failed_seed_may_have_been_drawn_with_restores(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "ops",
-    ["300+restore", "300+Restores", "300+restores+restores", "300restores", "+restores", "x+restores",
-     "300+", "300+ restores", "-300+restores", "300-restores", "3e2+restores"],
-)  # fmt: skip
+    [
+        "300+restore",
+        "300+Restores",
+        "300+restores+restores",
+        "300restores",
+        "+restores",
+        "x+restores",
+        "300+",
+        "300+ restores",
+        "-300+restores",
+        "300-restores",
+        "3e2+restores",
+    ],
+)
 def test_a_malformed_number_of_operations_is_refused(tmp_path: Path, ops: str) -> None:
     path = tmp_path / "failed.txt"
     path.write_text(f"# seeds\n17 3 {ops} vectors\n")

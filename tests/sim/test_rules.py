@@ -1,4 +1,8 @@
-"""Rules exercised: the list is the docs' list, every rule has a witness, and a witness speaks only when the case occurred."""
+"""The rules that runs exercise: the docs list all of them, and each has a witness.
+
+A witness counts a rule only when its case has occurred. Tests of unsaid backups (S13.6) stand
+here, too.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MESH = ((1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2))
 
 
-# -- the list --------------------------------------------------------------------------------------------------------
+# -- the list
 
 
 def cited(text: str) -> list[str]:
@@ -43,7 +47,7 @@ def cited(text: str) -> list[str]:
 
 
 def test_the_list_is_that_of_the_docs() -> None:
-    """docs/semantics.md says of every numbered rule where it lives, and what of it is exercised or why it cannot be."""
+    """docs/semantics.md names the place of every rule, and how it is exercised or why it is not."""
     text = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
     rules, _, table = text.partition("## Rules counted in a simulated run")
     lives = [rule for heading in re.findall(r"\*\*(S[^*]+)\*\*", rules) for rule in cited(heading)]
@@ -55,15 +59,27 @@ def test_the_list_is_that_of_the_docs() -> None:
 
 
 def test_no_rule_is_left_out() -> None:
-    """Within a section numbers run on from 1, as they do in the specification."""
+    """The numbers of a section are consecutive from 1, as in the specification."""
     sections: dict[int, list[int]] = {}
     for rule in RULES:
         section, _, number = rule[1:].partition(".")
         if number:
             sections.setdefault(int(section), []).append(int(number))
     assert {section: len(numbers) for section, numbers in sections.items()} == {
-        1: 4, 2: 6, 3: 4, 4: 5, 5: 4, 6: 5, 7: 6, 8: 4, 9: 5, 10: 8, 11: 3, 12: 3, 13: 9,
-    }  # fmt: skip
+        1: 4,
+        2: 6,
+        3: 4,
+        4: 5,
+        5: 4,
+        6: 5,
+        7: 6,
+        8: 4,
+        9: 5,
+        10: 8,
+        11: 3,
+        12: 3,
+        13: 9,
+    }
     assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in sections.values())
 
 
@@ -87,7 +103,7 @@ def test_the_closing_table_shows_them_all() -> None:
     assert tuple(known["conflict"]) == CONFLICTS
 
 
-# -- runs ------------------------------------------------------------------------------------------------------------
+# -- runs
 
 
 def plan(
@@ -99,9 +115,19 @@ def plan(
     """Three regions that all dial each other."""
     values = {name.replace("_", "-"): value for name, value in settings.items()}
     return Plan(
-        seed=1, regions=(1, 2, 3), settings={region: dict(values) for region in (1, 2, 3)}, clients=clients, steps=tuple(steps), links=MESH,
-        load_ms=load_ms, tick_ms=10, delay_ms=(1, 2), loss=0.0, clock_offsets_ms={}, traits=frozenset(),
-    )  # fmt: skip
+        seed=1,
+        regions=(1, 2, 3),
+        settings={region: dict(values) for region in (1, 2, 3)},
+        clients=clients,
+        steps=tuple(steps),
+        links=MESH,
+        load_ms=load_ms,
+        tick_ms=10,
+        delay_ms=(1, 2),
+        loss=0.0,
+        clock_offsets_ms={},
+        traits=frozenset(),
+    )
 
 
 def rules_of(result: Result) -> set[str]:
@@ -117,7 +143,7 @@ def test_a_run_without_clients_and_faults_exercises_nothing() -> None:
 
 
 def test_some_seeds_together_exercise_nearly_everything() -> None:
-    """Each rule on its own is shown by the closing table of a sweep; a witness that broke would be missed here at the latest."""
+    """The table of a sweep shows each rule. This test fails if many witnesses stop counting."""
     seen: Counter[str] = Counter()
     for seed in range(12):
         seen.update(rules_of(run_plan(draw_plan(seed))))
@@ -126,7 +152,7 @@ def test_some_seeds_together_exercise_nearly_everything() -> None:
 
 
 class Directed:
-    """A world without clients, in which a test says what happens."""
+    """A world without clients, which a test directs step by step."""
 
     def __init__(self, **settings: str) -> None:
         self.world = new_world(plan(**settings), [Witness], keys=(KEY,))
@@ -202,7 +228,7 @@ def test_an_unsaid_backup_without_patience_and_peers_forks_and_is_found_out() ->
 def test_an_unsaid_backup_does_not_fork_if_peers_answer_before_the_first_write(
     patience_ms: str,
 ) -> None:
-    """S13.6: a member that holds more of the region's effects than the region puts it into recovery."""
+    """S13.6: a member that holds more of the region's effects puts the region into recovery."""
     place = Directed(crdt_start_patience_ms=patience_ms)
     put_back_unsaid(place, 1)
     place.world.regions[1].start_if_stopped()
@@ -239,7 +265,7 @@ def test_an_unsaid_backup_does_not_fork_while_its_patience_lasts() -> None:
 def test_unsaid_backups_of_several_regions_do_not_fork(
     restored: tuple[int, ...], apart_ms: int
 ) -> None:
-    """S13.6: a start that hears of an unheard life asks all members anew."""
+    """S13.6: a start that hears of a life for the first time asks all members anew."""
     place = Directed(crdt_start_patience_ms="60000")
     put_back_unsaid(place, *restored)
     for number in restored:
@@ -281,7 +307,7 @@ def test_a_life_that_a_start_hears_of_for_the_first_time_makes_it_ask_anew() -> 
 
 
 def test_a_region_that_is_gone_for_good_is_waited_for_until_it_is_said_to_be_lost() -> None:
-    """S1.1, S13.8: a tombstone of a group that a lost region never heard of is kept for it, and goes once nobody waits for it any more."""
+    """S1.1, S13.8: a group tombstone that one region lacks stays until that region is lost."""
     steps = (
         *(Intent(at_ms, 1, at_ms) for at_ms in range(20, 900, 20)),
         *(Intent(at_ms, 2, at_ms) for at_ms in range(30, 900, 20)),
@@ -299,17 +325,17 @@ def test_a_region_that_is_gone_for_good_is_waited_for_until_it_is_said_to_be_los
     assert "S1.1" not in rules_of(unsaid)
 
 
-# -- made-up histories -----------------------------------------------------------------------------------------------
+# -- fabricated histories
 
 
 class Told:
-    """A made-up history, told to the witness alone."""
+    """A fabricated history with the witness as its only judge."""
 
     def __init__(self, regions: int = 2) -> None:
         self.story = Story(regions, [Witness])
 
     def counted(self) -> set[str]:
-        """What was witnessed, at the end."""
+        """The counters of the witness at the end."""
         self.story.sync()
         self.story.finish()
         witness = self.story.judges[0]
@@ -317,11 +343,11 @@ class Told:
         return set(witness.counters)
 
     def rules(self) -> set[str]:
-        """The rules that were witnessed, at the end."""
+        """The rules that the witness counted by the end."""
         return {name.removeprefix("rule:") for name in self.counted() if name.startswith("rule:")}
 
     def so_far(self) -> set[str]:
-        """The rules that were witnessed while it went on."""
+        """The rules that the witness has counted so far."""
         witness = self.story.judges[0]
         assert isinstance(witness, Witness)
         return {name.removeprefix("rule:") for name in witness.counters if name.startswith("rule:")}
@@ -378,7 +404,7 @@ def test_a_create_meets_a_destroy(told: Told) -> None:
 
 
 def test_what_never_left_its_region_has_met_nothing(told: Told) -> None:
-    """A region that is gone for good took its effect with it."""
+    """The effect is gone together with a region that is lost for good."""
     story = told.story
     story.add(1, "1000-1")
     story.sync()
@@ -394,7 +420,7 @@ def test_what_never_left_its_region_has_met_nothing(told: Told) -> None:
 
 
 def test_creates_with_other_starts_and_an_announcement_under_one(told: Told) -> None:
-    """S6.3 and S8.4, the hostile history."""
+    """S6.3 and S8.4 in the hostile history of acknowledgements."""
     story = told.story
     for number in range(3):
         story.add(1, f"100{number}-1")
@@ -417,7 +443,7 @@ def test_an_announcement_under_the_only_create(told: Told) -> None:
 
 
 def test_what_was_pending_elsewhere_is_taken(told: Told) -> None:
-    """S8.2, and not when the other region had acknowledged it itself."""
+    """S8.2 does not count if the other region had acknowledged the entry itself."""
     for acknowledges in (False, True):
         story = Story(2, [Witness])
         story.add(1, "1000-1")
@@ -458,7 +484,10 @@ def test_two_entries_of_two_ids(told: Told) -> None:
 
 
 def test_a_delete_and_a_lower_add(told: Told) -> None:
-    """S3.2: the last ID goes back to what the DEL had not observed; an add that goes on from the last ID is no such case."""
+    """S3.2: the last ID falls to the entries that the DEL had not observed.
+
+    An add that continues from the last ID does not count.
+    """
     story = told.story
     story.add(1, "9000-1")
     story.sync()
@@ -474,7 +503,7 @@ def test_a_delete_and_a_lower_add(told: Told) -> None:
 
 
 def test_deadlines(told: Told) -> None:
-    """S10.2 when two meet, S3.3 when a DEL finds one, S10.4 when an add meets the removal."""
+    """S10.2: two deadlines meet. S3.3: a DEL finds one. S10.4: an add meets the removal."""
     story = told.story
     story.add(1, "1000-1")
     story.sync()
@@ -503,7 +532,7 @@ def test_a_clearing_counts_by_who_asked_for_it(told: Told) -> None:
 
 
 def test_renames(told: Told) -> None:
-    """S10.1 wants entries that went along; two of one source that meet are a conflict."""
+    """S10.1 counts if entries moved; two RENAMEs of one source that meet are a conflict."""
     story = told.story
     story.add(1, "1000-1")
     story.sync()
@@ -517,7 +546,7 @@ def test_renames(told: Told) -> None:
 
 
 def test_retries(told: Told) -> None:
-    """S9.1 wants an answer by another region than the adder's; S9.5 one for IDMPAUTO."""
+    """S9.1 counts if another region than the adder replies; S9.5 counts for IDMPAUTO."""
     story = told.story
     story.command(1, "XADD k IDMP p 1 * t a", b"1000-1", idempotent(story, 1, "1000-1", "a"))
     story.sync()
@@ -530,7 +559,7 @@ def test_retries(told: Told) -> None:
 
 
 def test_a_watch_that_a_merge_breaks(told: Told) -> None:
-    """S10.7: not when the region itself had written."""
+    """S10.7 does not count if the region itself had written."""
     story = told.story
     watch = story.command(1, "WATCH k", OK)
     story.add(1, "1000-1")
@@ -544,7 +573,7 @@ def test_a_watch_that_a_merge_breaks(told: Told) -> None:
 
 
 def test_reads_of_a_group(told: Told) -> None:
-    """S7.3: a lower ID than before, of an entry not delivered before. S7.4: the same again after SETID."""
+    """S7.3: a read delivers a lower ID than one before. S7.4: after SETID, entries come again."""
     story = told.story
     create(story, 1)
     reading = "XREADGROUP GROUP g c STREAMS k >"
@@ -559,7 +588,7 @@ def test_reads_of_a_group(told: Told) -> None:
 
 
 def test_a_group_that_lost_what_it_had_delivered_under(told: Told) -> None:
-    """S6.5: the destroy comes after the delivery, not before."""
+    """S6.5 counts if the destroy comes after the delivery."""
     story = told.story
     story.add(1, "1000-1")
     create(story, 1)
@@ -587,11 +616,11 @@ def test_acked_trimming_that_stopped(told: Told) -> None:
     assert "S5.3" in told.so_far()
 
 
-# -- what was known before -------------------------------------------------------------------------------------------
+# -- the causal past
 
 
 def test_counters_that_come_again_are_written_over() -> None:
-    """A crash takes effects that were on no disk; what is issued then has their counters and another past."""
+    """After a crash, new effects have the counters of lost ones and another causal past."""
     steps = Steps()
     steps.add(1, 2, {}, False)
     steps.add(3, 5, {2: 4}, False)
@@ -603,7 +632,7 @@ def test_counters_that_come_again_are_written_over() -> None:
 def naive_unaware(
     befores: dict[tuple[int, int], Vector], dot: tuple[int, int]
 ) -> set[tuple[int, int]]:
-    """By definition: neither region had applied the other's effect."""
+    """The concurrent effects by definition: neither region had applied the other's effect."""
     region, counter = dot
     return {
         other
@@ -643,7 +672,7 @@ def test_who_did_not_know_of_whom_is_what_the_definition_says(seed: int) -> None
 
 
 def test_words_are_understood() -> None:
-    """`Words` of a client in lower case count as well."""
+    """Commands in lower case count as well."""
     story = Story(1, [Witness])
     words: Words = (b"xadd", KEY, b"*", b"t", b"1")
     story.command(1, words, b"2000-1", Plain("2000-1", [b"t", b"1"]))

@@ -1,4 +1,4 @@
-"""The same seed lives the same life in every process: under other hash seeds, and in the other build."""
+"""A seed gives one trace in every process: under other hash seeds, and in the other build."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SEEDS = "0:8"
 
 
 def hashes(hash_seed: str, pure: bool) -> list[str]:
-    """``seed hash`` lines of a process."""
+    """The ``seed hash`` lines of a process."""
     env = {
         **build.environment(),
         "PYTHONHASHSEED": hash_seed,

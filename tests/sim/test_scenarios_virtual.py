@@ -1,4 +1,7 @@
-"""Every scenario file in virtual time: the same tables as `tests/scenarios/test_live.py` runs against processes, and the same result."""
+"""Every scenario file passes in virtual time.
+
+`tests/scenarios/test_live.py` runs the files against processes, with the same results.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ def test_files_stand_where_they_can_be_run() -> None:
 
 
 def test_a_wrong_table_fails() -> None:
-    """Every expectation of a file, made wrong, is a difference: what passes is compared."""
+    """Each expectation of a file, when made wrong, is a mismatch; so all of them are compared."""
     text = (FILES[0].parent / "seed-01-concurrent-adds.md").read_text(encoding="utf-8")
     scenario = parse(text.replace("→ [", "→ [77-1, "))
     wrong = [call for call in scenario.calls() if "77-1" in str(call.expected)]

@@ -1,4 +1,4 @@
-"""The shrinker: ddmin on predicates that are known, plans and scripts whose failure is planted, and what a story keeps."""
+"""The shrinker: ddmin on known predicates, and plans and scripts whose failure is planted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from anabranch.sim.history import Checker, Operation, Violation
 from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan
 from anabranch.sim.run import run_plan
 from anabranch.sim.script import Command, Script, is_failure, record, run_script, shrink_script
-from anabranch.sim.shrink import Budget, ddmin, failure, shrink
+from anabranch.sim.shrink import Budget, ddmin, failure, shrink, trials_of
+from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.trace import plain
 
 
@@ -25,7 +26,7 @@ def test_ddmin_finds_exactly_what_is_needed(wanted: list[int]) -> None:
 
 
 def test_ddmin_leaves_nothing_that_can_go_alone() -> None:
-    # Two ways to fail: one of them is left, whole and alone.
+    # There are two ways to fail; exactly one of them is left, complete.
     def fails(part: Sequence[int]) -> bool:
         return {5, 50} <= set(part) or {6, 7, 8} <= set(part)
 
@@ -74,12 +75,12 @@ def test_failures_of_a_judge_are_alike_and_exceptions_are_by_kind() -> None:
 
 
 class NoDeleteAfterKill(Checker):
-    """A planted judge: finds fault with a DEL that takes something away in a region that has been killed."""
+    """A planted judge: rejects a DEL that removes a key in a region that was killed before."""
 
     name = "no_delete_after_kill"
 
     def executed(self, operation: Operation) -> None:
-        """Looks at DEL."""
+        """Judges DEL."""
         if operation.argv[0] == b"DEL" and operation.reply == 1 and operation.start > 1:
             self.fail(operation.at_ms, operation.region, "a DEL after a kill")
 
@@ -92,7 +93,7 @@ class Never(Checker):
 
 @cache
 def failing() -> tuple[Plan, list[Violation]]:
-    """The first seed that the planted judge fails."""
+    """The plan and the violations of the first seed that the planted judge rejects."""
     for seed in range(500):
         plan = draw_plan(seed, 3, 100, ["kill"])
         if not plan.faults() or not any(client.kind == "deleter" for client in plan.clients):
@@ -115,6 +116,64 @@ def test_a_plan_becomes_small_and_still_fails_so() -> None:
     assert small == shrink(plan, violations, [Never, NoDeleteAfterKill])
 
 
+class Clumsy(Checker):
+    """A judge that raises an exception at the first command."""
+
+    name = "clumsy"
+
+    def executed(self, operation: Operation) -> None:
+        """Raises."""
+        raise ZeroDivisionError("oops")
+
+
+def test_an_exception_of_a_judge_ends_the_run_and_can_be_shrunk() -> None:
+    """The client connection that runs the command must not take it for an error of the command."""
+    plan = draw_plan(1, 2, 20, [])
+    (violation,) = run_plan(plan, [Clumsy]).violations
+    assert violation.checker == "world"
+    assert violation.text.startswith("ZeroDivisionError: oops (executed, line ")
+    small = shrink(plan, [violation], [Clumsy])
+    assert len(small.intents()) == 1
+    (violation,) = run_plan(small, [Clumsy]).violations
+    assert failure(violation) == "world: ZeroDivisionError"
+
+
+class LateDelete(Checker):
+    """A planted judge: rejects a DEL that waited for the end of a start."""
+
+    name = "late_delete"
+
+    def executed(self, operation: Operation) -> None:
+        """Judges DEL."""
+        if operation.argv[0] == b"DEL" and operation.waited:
+            self.fail(operation.at_ms, operation.region, "a DEL that waited")
+
+
+def test_a_command_of_the_safety_phase_that_runs_after_healing_is_shrunk() -> None:
+    """The violation has the time of the command, before healing; a run up to healing lacks it."""
+    settings = {one: {"crdt-start-patience-ms": "60000"} for one in (1, 2)}
+    faults = (Fault(20, "kill", (1, 2), 5, 0), Fault(20, "cut", (1, 2), 5000, 0))
+    exists = Command(30, 2, 2, ((b"EXISTS", b"k"),))
+    commands = (Command(10, 1, 1, ((b"XADD", b"k", b"*", b"t", b"1"),)),)
+    commands += (exists, Command(100, 1, 1, ((b"DEL", b"k"),)))
+    script = world(commands, faults)
+    script = replace(script, plan=replace(script.plan, settings=settings))
+    (violation,) = run_script(script, [LateDelete]).violations
+    assert violation.at_ms == EPOCH_MS + 100
+    trials = trials_of(violation, script.plan.load_ms, [Never, LateDelete])
+    assert [trial.before_healing for trial in trials] == [True, True, False, False]
+    assert [len(trial.judges) for trial in trials] == [1, 2, 1, 2]
+    small = shrink_script(script, violation, [Never, LateDelete], Budget())
+    assert exists not in small.commands
+    assert is_failure(run_script(small, [LateDelete]).violations, "late_delete")
+
+
+def test_a_violation_after_the_load_is_looked_for_after_healing() -> None:
+    late = Violation("late_delete", EPOCH_MS + 500, 1, "late")
+    trials = trials_of(late, 500, [Never, LateDelete])
+    assert [trial.before_healing for trial in trials] == [False, False]
+
+
 def test_a_script_does_what_the_plan_did_and_becomes_two_commands() -> None:
     plan, _ = failing()
     script, result = record(plan, [NoDeleteAfterKill])
@@ -129,12 +188,12 @@ def test_a_script_does_what_the_plan_did_and_becomes_two_commands() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_recorded_run_is_the_run(seed: int) -> None:
-    """All faults, all clients: the commands alone, at their times, make every region answer as it did."""
+    """With all faults and clients: the commands at their times give the replies of the plan."""
     plan = draw_plan(seed, 3, 150)
     told: list[list[tuple[object, ...]]] = []
 
     class Listener(Checker):
-        """Notes what was executed."""
+        """Notes the executed commands."""
 
         def executed(self, operation: Operation) -> None:
             """Notes a command and its reply."""
@@ -180,12 +239,12 @@ def world(commands: tuple[Command, ...], faults: tuple[Fault, ...] = ()) -> Scri
 
 
 class Seen(Checker):
-    """Notes (client, argv, reply)."""
+    """Notes (client, argv, reply) of each command."""
 
     log: list[tuple[int, tuple[bytes, ...], object]]
 
     def executed(self, operation: Operation) -> None:
-        """Notes one."""
+        """Notes a command."""
         Seen.log.append((operation.client, operation.argv, operation.reply))
 
 
@@ -213,9 +272,8 @@ def test_a_client_that_gave_up_waits_no_more() -> None:
     )
     Seen.log = []
     run_script(world(commands), [Seen])
-    assert [argv[0] for client, argv, _ in Seen.log if client == 1] == [
-        b"TYPE"
-    ]  # EXISTS stood behind the blocked read
+    # EXISTS stood behind the blocked read.
+    assert [argv[0] for client, argv, _ in Seen.log if client == 1] == [b"TYPE"]
 
 
 def test_acts_are_in_the_order_of_plans() -> None:

@@ -1,4 +1,4 @@
-"""The language of stories: faults, clients and times as a table writes them, and runs of the simulator told as files that repeat them."""
+"""Scenario files with faults, clients and times, and files written from runs of the simulator."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ HEADS = "| Time | Region 1 | Region 2 | Region 3 |\n| --- | --- | --- | --- |\n"
 
 
 def run(*rows: str, above: str = OPEN) -> list[Mismatch]:
-    """What differs from a table of three regions."""
+    """The mismatches of a table of three regions."""
     mismatches, _ = run_virtually(parse(above + HEADS + "\n".join(rows) + "\n", "story"))
     return mismatches
 
 
 class Grumbler(Checker):
-    """Never content."""
+    """A judge that reports a violation in every run."""
 
     name = "grumbler"
 
@@ -46,7 +46,7 @@ class Grumbler(Checker):
 
 
 class Clumsy(Checker):
-    """Breaks down."""
+    """A judge that raises an exception."""
 
     name = "clumsy"
 
@@ -54,11 +54,11 @@ class Clumsy(Checker):
         raise ZeroDivisionError("oops")
 
 
-# -- runs told as files ----------------------------------------------------------------------------------------------
+# -- runs written as files
 
 
 def lines_of(lines: list[Line]) -> list[Line]:
-    """What a trace's hash covers, without the second region of faults that strike one."""
+    """The lines that a trace's hash covers. Faults of one region lack their second region."""
     aside = ("sends", "never hears", "posts", "gives up", "frames")
     return [
         (line[0], line[2], line[3], line[5]) if line[2] == "fault" else line
@@ -68,7 +68,7 @@ def lines_of(lines: list[Line]) -> list[Line]:
 
 
 def recorded(plan: Plan) -> tuple[list[Line], str]:
-    """The trace of a plan that no judge watches, and its story."""
+    """The trace of a plan without judges, and its scenario file."""
     notes = Notes()
     trace: list[Line] = []
 
@@ -146,12 +146,12 @@ def test_regions_are_called_as_in_the_world() -> None:
     assert DEFAULT_NAMES == worlds.NAMES
 
 
-# -- faults ----------------------------------------------------------------------------------------------------------
+# -- faults
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_every_fault_strikes_and_is_survived(kind: str) -> None:
-    """Region 3 is struck while all write; in the end the judges are content, so all regions have come to the same."""
+    """A fault strikes region 3 while all regions write; no judge finds a violation at the end."""
     fault = f"— Fault: {kind}{' to us' if kind in OF_TWO else ''} 300 ms draw 5 —"
     struck: list[Line] = []
     rows = [
@@ -224,7 +224,7 @@ def test_what_was_answered_under_always_survives_a_power_cut() -> None:
     assert run(*rows, above="set appendfsync: always\n" + OPEN) == []
 
 
-# -- clients and times -----------------------------------------------------------------------------------------------
+# -- clients and times
 
 
 def test_steps_happen_at_their_time() -> None:
@@ -246,7 +246,10 @@ def test_blocked_reads_do_not_hang_a_story() -> None:
     ]
     assert run(*rows) == []
     expecting = [
-        "| 20 ms | 1: `XREAD BLOCK 0 STREAMS x 0` → [5-3] | 2: `XREAD BLOCK 0 STREAMS y 0` → [6-3] | |",
+        (
+            "| 20 ms | 1: `XREAD BLOCK 0 STREAMS x 0` → [5-3] "
+            "| 2: `XREAD BLOCK 0 STREAMS y 0` → [6-3] | |"
+        ),
         rows[1],
     ]
     (mismatch,) = run(*expecting)
@@ -255,7 +258,10 @@ def test_blocked_reads_do_not_hang_a_story() -> None:
 
 def test_a_client_that_hangs_up_takes_nothing_more() -> None:
     rows = [
-        "| 20 ms | 1: `XGROUP CREATE x g $ MKSTREAM` `XREADGROUP GROUP g ann BLOCK 0 STREAMS x >` | | |",
+        (
+            "| 20 ms | 1: `XGROUP CREATE x g $ MKSTREAM` "
+            "`XREADGROUP GROUP g ann BLOCK 0 STREAMS x >` | | |"
+        ),
         "| 400 ms | 1: hang up | | |",
         "| 410 ms | 2: `XADD x * t 1` | | |",
         "| 500 ms | 2: `XPENDING x g` → [0, nil, nil, nil] | | |",
@@ -274,7 +280,7 @@ def test_a_client_speaks_to_one_region_at_a_time() -> None:
     assert run(*rows) == []
 
 
-# -- judges ----------------------------------------------------------------------------------------------------------
+# -- judges
 
 
 def test_what_a_judge_finds_differs() -> None:
@@ -283,7 +289,7 @@ def test_what_a_judge_finds_differs() -> None:
     assert [(one.region, one.expected) for one in mismatches] == [("grumbler", "no violation")]
     assert [violation.checker for violation in violations] == ["grumbler"]
     assert run_virtually(parse(text.replace("judges: all\n", "")), [Grumbler]) == ([], []), (
-        "nobody judges what asks for no judges"
+        "a file without `judges: all` is not judged"
     )
 
 
@@ -300,7 +306,7 @@ def test_a_setting_that_is_wrong_is_said() -> None:
     assert "a setting is wrong" in mismatch.got
 
 
-# -- live ------------------------------------------------------------------------------------------------------------
+# -- live
 
 
 @pytest.mark.parametrize(

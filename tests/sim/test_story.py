@@ -1,4 +1,4 @@
-"""A failure becomes a scenario file: small, readable, and failing in the same way when it is run."""
+"""A failure becomes a small scenario file that fails in the same way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anabranch.sim.scenario.virtual import run_virtually
 from anabranch.sim.story import Shrinking, file_fails
 from anabranch.sim.sweep import Task
 
-# A judge that finds fault with what is right: a DEL in the second process of a region takes a stream away.
+# A judge that rejects a legal step: a DEL in the second process of a region removes a stream.
 PLANTED = '''
 """A judge for workers to import."""
 
@@ -37,7 +37,7 @@ class NoDeleteAfterKill(Checker):
     name = "no_delete_after_kill"
 
     def executed(self, operation: Operation) -> None:
-        """Looks at DEL."""
+        """Judges DEL."""
         if operation.argv[0] == b"DEL" and operation.reply == 1 and operation.start > 1:
             self.fail(operation.at_ms, operation.region, "a DEL after a kill")
 
@@ -46,7 +46,7 @@ TASK = Task(3, 100, ("kill",), judges=(NoDeleteAfterKill,))
 
 
 def failing_seed() -> int:
-    """The first seed that fails."""
+    """The first seed that the planted judge rejects."""
     for seed in range(500):
         plan = TASK.plan(seed)
         if (
@@ -69,7 +69,7 @@ def test_a_seed_becomes_a_file_that_fails() -> None:
     scenario = parse(story.text)
     assert [fault.kind for fault in scenario.faults()] == ["kill"]
     assert [call.argv[0] for call in scenario.calls()][-1] == b"DEL"
-    assert run_virtually(scenario, ())[0] == []  # without what was planted it passes
+    assert run_virtually(scenario, ())[0] == []  # without the planted judge the file passes
     assert file_fails(story.text, "no_delete_after_kill", [NoDeleteAfterKill])
     assert not file_fails(
         story.text.replace("Kill", "Pause"), "no_delete_after_kill", [NoDeleteAfterKill]

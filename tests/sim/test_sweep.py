@@ -1,4 +1,4 @@
-"""Sweeps: every seed has a verdict whatever it does to its process; sums, tables, seeds, hashes; what people are shown."""
+"""Sweeps: each seed has a verdict, even if its process dies; sums, tables, seeds and output."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class AlwaysFails(Checker):
 
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a module that workers, too, can import."""
+    """The name of a module that the worker processes can import."""
     name = f"planted_{os.getpid()}_{time.monotonic_ns()}"
     (tmp_path / f"{name}.py").write_text(PLANTED)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -69,7 +69,7 @@ def printed(on: Console) -> str:
     return on.file.getvalue()
 
 
-# ---- processes
+# -- processes
 
 
 def test_a_number_that_kills_its_process_is_named_and_the_others_go_on(planted: str) -> None:
@@ -101,7 +101,7 @@ def test_results_do_not_depend_on_processes() -> None:
     }
 
 
-# ---- sums and the table
+# -- sums and the table
 
 
 def result(seed: int, violations: int = 0, **counters: int) -> Result:
@@ -168,7 +168,7 @@ def test_counters_of_no_section_are_shown_as_others() -> None:
     assert set(known_names()["fault"]) >= set(FAULTS)
 
 
-# ---- failures
+# -- failures
 
 
 def test_a_sweep_tells_of_a_failure_and_how_to_replay_it(planted: str) -> None:
@@ -189,7 +189,7 @@ def test_no_violation_is_said() -> None:
     assert printed(on).endswith("2 seeds, no violation\n")
 
 
-# ---- seeds
+# -- seeds
 
 
 def test_lists_of_failed_seeds(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_lists_of_failed_seeds(tmp_path: Path) -> None:
     path.write_text("17 3 digests\n")
     with pytest.raises(SeedsError, match="failed.txt:1"):
         failed(path)
-    failed()  # the list that there is
+    failed()  # the list of the source tree
 
 
 def test_failed_seeds_run_with_their_own_scale(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_commits_choose_seeds() -> None:
     assert not set(one) & set(other)
 
 
-# ---- replay
+# -- replay
 
 
 def test_a_replay_tells_what_happened_and_changes_nothing() -> None:
@@ -265,7 +265,7 @@ def test_a_shown_replay_has_plan_run_and_verdict(planted: str) -> None:
     assert f"trace {found.trace_hash}" in text
 
 
-# ---- command line
+# -- command line
 
 
 def anabranch(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -364,6 +364,18 @@ def test_restores_from_the_command_line(tmp_path: Path) -> None:
     assert "FAULT forgotten restore" in done.stdout and "no violation in " in done.stdout
     done = anabranch("--restores", "yes", cwd=tmp_path)
     assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+def test_hashes_are_those_of_the_chosen_runs(tmp_path: Path) -> None:
+    arguments = ("--hashes", "1:3", "--regions", "2", "--ops", "10")
+    for more, task in (
+        ((), Task(2, 10)),
+        (("--restores",), Task(2, 10, restores=True)),
+        (("--faults", "none"), Task(2, 10, ())),
+    ):
+        done = anabranch(*arguments, *more, cwd=tmp_path)
+        assert done.returncode == 0, done
+        assert done.stdout.splitlines() == [f"{seed} {task(seed).trace_hash}" for seed in (1, 2)]
 
 
 def test_a_replay_from_the_command_line(tmp_path: Path) -> None:

@@ -343,6 +343,20 @@ class StartingEngine(FakeEngine):
         patience_ms = 1 << 40
         self.lifecycle = Lifecycle(region_id, life, 0, EngineClock(life), patience_ms)
 
+    def on_disk(self, life: int) -> StartingEngine:
+        """A region in that life that finds what is on this one's disk."""
+        twin = StartingEngine(
+            self.region_id, {rid: member.name for rid, member in self.members.items()}, life
+        )
+        twin.vector = dict(self.disk_vector)
+        twin.chains = dict(self.disk_chains)
+        twin.disk_vector, twin.disk_chains = dict(twin.vector), dict(twin.chains)
+        twin.held = {one for one in self.held if one[1] <= twin.vector.get(one[0], 0)}
+        twin.position = twin.committed_position = self.committed_position
+        twin.log.commit(list(self.log.rows), self.committed_position)
+        twin.log.tail.raise_floor(self.log.tail.floor)
+        return twin
+
     def hear_lives(self, lives: dict[int, int], now_ms: int) -> None:
         super().hear_lives(lives, now_ms)
         for region_id, life in lives.items():
@@ -354,10 +368,32 @@ class StartingEngine(FakeEngine):
 
     def start_answered(self, peer: int, answer: StartAnswer, now_ms: int) -> None:
         super().start_answered(peer, answer, now_ms)
-        if answer.vector.get(self.region_id, 0) > self.vector.get(self.region_id, 0):
-            self.lifecycle.enter_recovery()
+        self._look_for_loss(answer.vector)
         others = [one for one in self.members if one != self.region_id]
         self.lifecycle.start_answered(peer, answer, others)
+
+    def peer_holds(self, peer: int, vector: dict[int, int], now_ms: int) -> None:
+        super().peer_holds(peer, vector, now_ms)
+        self._look_for_loss(vector)
+
+    def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
+        for block in blocks:
+            self._look_for_loss({block.origin: block.last})
+        super().merge(blocks, source, now_ms)
+
+    def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
+        before = self.vector.get(self.region_id, 0)
+        super().join(chunks, source, now_ms)
+        if self.vector.get(self.region_id, 0) > before:
+            self._enter_recovery()
+
+    def _look_for_loss(self, held: dict[int, int]) -> None:
+        if held.get(self.region_id, 0) > self.vector.get(self.region_id, 0):
+            self._enter_recovery()
+
+    def _enter_recovery(self) -> None:
+        self.lifecycle.enter_recovery()
+        self.life = self.lifecycle.life
 
 
 class FakeDriver:

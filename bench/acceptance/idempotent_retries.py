@@ -1,0 +1,125 @@
+"""Idempotent adds that are retried in another region while links are cut for seconds (S9.2, S9.3).
+
+Producers add with `XADD … IDMP` in one region and repeat each add in another region, as a client
+does whose reply was lost. During a cut neither region knows the other's add, and each producer adds
+more than `stream-idmp-maxsize` pairs. After healing every add must stand in the stream once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import random
+import sys
+import threading
+import time
+
+from anabranch.bench.acceptance.harness import (
+    Chaos,
+    Figures,
+    entries_of,
+    info_of,
+    require_agreement,
+)
+from anabranch.sim.scenario.processes import ProcessCluster
+from anabranch.sim.scenario.wire import Wire, WireError
+
+KEY = "s"
+# The longest time between an add and its retry.
+RETRY_S_MAX = 0.2
+
+
+class Producer(threading.Thread):
+    """Adds at a fixed rate, each add in two regions. `acknowledged`: values that were answered."""
+
+    def __init__(self, cluster: ProcessCluster, name: str, adds: int, rate: float, seed: int):
+        super().__init__(name=name, daemon=True)
+        self.acknowledged: set[bytes] = set()
+        self.error: Exception | None = None
+        self._cluster = cluster
+        self._adds = adds
+        self._rate = rate
+        self._random = random.Random(seed)
+
+    def run(self) -> None:
+        try:
+            wires = {name: region.wire() for name, region in self._cluster.regions.items()}
+            begun = time.monotonic()
+            retries: collections.deque[tuple[float, str, str]] = collections.deque()
+            for number in range(self._adds):
+                first, second = self._random.sample(sorted(wires), 2)
+                self._add(wires[first], f"{self.name}-{number}")
+                retry_s = time.monotonic() + self._random.random() * RETRY_S_MAX
+                retries.append((retry_s, second, f"{self.name}-{number}"))
+                due_s = begun + (number + 1) / self._rate
+                while time.monotonic() < due_s:
+                    if retries and retries[0][0] <= time.monotonic():
+                        _, region, value = retries.popleft()
+                        self._add(wires[region], value)
+                    else:
+                        time.sleep(0.001)
+            for _, region, value in retries:
+                self._add(wires[region], value)
+            for wire in wires.values():
+                wire.close()
+        except Exception as error:
+            self.error = error
+
+    def _add(self, wire: Wire, value: str) -> None:
+        reply = wire.call("XADD", KEY, "IDMP", self.name, value, "*", "f", value)
+        if not isinstance(reply, bytes):
+            raise WireError(f"XADD answered {reply!r}")
+        self.acknowledged.add(value.encode())
+
+
+def retry(
+    seconds: float, rate: float, producers: int, cut_s: float, seed: int, quiet: bool = False
+) -> Figures:
+    """Adds `rate` a second for `seconds`, each in two regions; requires that none stands twice."""
+    title = f"{rate:g} idempotent adds a second, each retried, under cuts of {cut_s:g} s"
+    figures = Figures(title, quiet)
+    with ProcessCluster() as cluster:
+        cluster.start_all()
+        adds = round(seconds * rate / producers)
+        threads = [
+            Producer(cluster, f"p{number}", adds, rate / producers, seed + number)
+            for number in range(producers)
+        ]
+        with Chaos(cluster, seed, cut_s_max=cut_s, pause_s_max=2.0, cut_s_min=cut_s) as chaos:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        for thread in threads:
+            figures.require(f"{thread.name} was answered", thread.error is None, thread.error or "")
+        figures.show("adds", adds * producers, f"each sent twice, {chaos.cuts} cuts (seed {seed})")
+        require_agreement(figures, cluster)
+        for name, region in cluster.regions.items():
+            info = info_of(region)
+            figures.show(f"{name}: conflicts", int(info["crdt_idmp_conflicts"]))
+            figures.show(f"{name}: pairs forgotten", int(info["crdt_idmp_evicted_early"]))
+            values = collections.Counter(fields[1] for _, fields in entries_of(region, KEY))
+            twice = sum(1 for count in values.values() if count > 1)
+            figures.require(f"{name}: none twice", twice == 0, twice)
+            expected = {value for thread in threads for value in thread.acknowledged}
+            missing = len(expected - set(values))
+            figures.require(f"{name}: none missing", missing == 0, missing)
+    return figures
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.acceptance.idempotent_retries", description=__doc__
+    )
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--rate", type=float, default=100.0, help="adds a second, all together")
+    parser.add_argument("--producers", type=int, default=2)
+    parser.add_argument("--cut", type=float, default=5.0, help="seconds that a cut lasts")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    return retry(given.seconds, given.rate, given.producers, given.cut, given.seed).finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

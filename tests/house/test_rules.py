@@ -1,0 +1,307 @@
+"""Each rule of the house finds planted violations in a temporary tree; the real tree has none."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.house import rules
+from tests.house.rules import (
+    CHECKS,
+    COUNTED,
+    PACKAGES,
+    ROOT,
+    assignments_from_outside,
+    large_classes,
+    long_functions,
+    parsed,
+    reading_orders,
+    sources,
+    violations,
+)
+
+REAL: Final = parsed()
+LISTED: Final = {
+    "anabranch/__init__.py": ("build", *PACKAGES[1:]),
+    "crdt/__init__.py": ("ids",),
+    "region/__init__.py": ("driver", "engine"),
+    "region/engine/__init__.py": ("state",),
+    "sync/__init__.py": ("hub", "wire"),
+    "cli/__init__.py": ("main",),
+    "sim/__init__.py": ("run", "oracle"),
+    "sim/oracle/__init__.py": ("state",),
+    "bench/__init__.py": ("__main__",),
+}
+
+
+def docstring(*names: str, heading: str = "Reading order:", below: str = "\n") -> str:
+    """A package's docstring that lists these names."""
+    entries = "".join(f"- `{name}`: one plain sentence.\n" for name in names)
+    return f'"""A package.\n\n{heading}\n{below}{entries}"""\n'
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A small tree without violations, with links in `anabranch` as the real tree has."""
+    for name, parts in LISTED.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(docstring(*parts), encoding="utf-8")
+        for part in parts:
+            if f"{path.parent.name}/{part}/__init__.py" not in LISTED and part not in PACKAGES:
+                (path.parent / f"{part}.py").write_text('"""A module."""\n', encoding="utf-8")
+    (tmp_path / "region" / "engine.py").unlink(missing_ok=True)
+    (tmp_path / "sim" / "oracle.py").unlink(missing_ok=True)
+    (tmp_path / "sync" / "wire.py").unlink()
+    (tmp_path / "sync" / "wire").mkdir()
+    (tmp_path / "sync" / "wire" / "__init__.py").write_text('"""Generated."""\n', encoding="utf-8")
+    for package in PACKAGES[1:]:
+        (tmp_path / "anabranch" / package).symlink_to(Path("..", package))
+    return tmp_path
+
+
+def plant(tree: Path, name: str, source: str) -> None:
+    """Writes a source of the tree."""
+    (tree / name).write_text(source, encoding="utf-8")
+
+
+def lines_of(count: int, indent: str = "    ") -> str:
+    return "".join(f"{indent}x = {number}\n" for number in range(count))
+
+
+# -- the trees
+
+
+def test_a_clean_tree_passes(tree: Path) -> None:
+    assert violations(tree) == []
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_real_tree_passes(check: object) -> None:
+    assert callable(check)
+    assert check(REAL) == []
+
+
+def test_the_command_ends_with_0_for_the_real_tree() -> None:
+    command = [sys.executable, "-m", "tests.house.rules"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert done.stdout == "the house is in order\n"
+
+
+def test_all_sources_are_seen_once(tree: Path) -> None:
+    plant(tree, "sync/wire/sync_pb2.py", "x = 1\n")
+    found = list(sources(tree))
+    assert len(found) == len(set(found))
+    assert not any(path.parts[:2] == ("anabranch", "crdt") for path in found)
+    assert Path("sync", "wire", "sync_pb2.py") not in found
+    assert {path.parts[0] for path in found} == set(PACKAGES)
+    real = set(sources())
+    expected = {
+        path.relative_to(ROOT)
+        for package in PACKAGES[1:]
+        for path in (ROOT / package).rglob("*.py")
+        if not path.name.endswith("_pb2.py")
+    }
+    assert expected <= real
+    assert {path.name for path in real - expected} >= {"__init__.py", "build.py"}
+
+
+# -- sizes
+
+
+@pytest.mark.parametrize("word", ["def", "async def"])
+def test_a_function_of_more_than_60_lines_is_found(tree: Path, word: str) -> None:
+    plant(tree, "cli/main.py", f"{word} most():\n" + lines_of(59))
+    assert violations(tree) == []
+    plant(tree, "cli/main.py", f"{word} more():\n" + lines_of(60))
+    assert violations(tree) == ["cli/main.py:1: more has 61 lines"]
+
+
+def test_methods_and_inner_functions_are_measured_too(tree: Path) -> None:
+    method = "class A:\n    def method(self):\n" + lines_of(60, " " * 8)
+    plant(tree, "sim/run.py", method)
+    assert violations(tree) == ["sim/run.py:2: method has 61 lines"]
+    plant(tree, "sim/run.py", "def outer():\n    def inner():\n" + lines_of(60, " " * 8))
+    assert violations(tree) == [
+        "sim/run.py:1: outer has 62 lines",
+        "sim/run.py:2: inner has 61 lines",
+    ]
+
+
+def fields(first: int, count: int) -> str:
+    """A method that sets `count` fields."""
+    names = [f"        self.f{number} = 0\n" for number in range(first, first + count)]
+    return "    def __init__(self):\n" + "".join(names)
+
+
+def test_a_class_with_more_than_20_attributes_is_found(tree: Path) -> None:
+    plant(tree, "region/driver.py", "class Most:\n" + fields(0, 20))
+    assert violations(tree) == []
+    plant(tree, "region/driver.py", "class More:\n" + fields(0, 21))
+    assert violations(tree) == ["region/driver.py:1: More has 21 attributes"]
+
+
+@pytest.mark.parametrize("package", [*COUNTED, "sim", "cli"])
+def test_classes_are_counted_in_the_packages_of_the_product(tree: Path, package: str) -> None:
+    plant(tree, f"{package}/{LISTED[f'{package}/__init__.py'][0]}.py", "class A:\n" + fields(0, 21))
+    assert len(violations(tree)) == (package in COUNTED)
+
+
+def test_inherited_attributes_count(tree: Path) -> None:
+    plant(tree, "crdt/ids.py", "class Base:\n" + fields(0, 15))
+    plant(
+        tree,
+        "sync/hub.py",
+        "from crdt.ids import Base\n\n\nclass Middle(Base):\n"
+        + fields(15, 5)
+        + "\n\nclass Last(Middle):\n    more: int\n",
+    )
+    assert violations(tree) == ["sync/hub.py:13: Last has 21 attributes"]
+
+
+def test_every_form_of_an_attribute_counts_once(tree: Path) -> None:
+    source = (
+        "class A:\n"
+        "    f0: int\n" + fields(0, 15) + "    def later(self):\n"
+        "        self.f15: int = 1\n"
+        "        self.f16, (self.f17, *self.f18) = 1, (2, 3)\n"
+        "        self.f0 += 1\n"
+        "        self.f19[0] = other.f20 = 1\n"
+    )
+    plant(tree, "region/driver.py", source)
+    assert violations(tree) == []
+    plant(tree, "region/driver.py", source + "        self.f19 = self.f20 = 1\n")
+    assert violations(tree) == ["region/driver.py:1: A has 21 attributes"]
+
+
+# -- assignments
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        ("engine.life = 1", "engine.life"),
+        ("hub.links.open = 1", "hub.links.open"),
+        ("driver.engine.state.life = 1", "driver.engine.state.life"),
+        ("self.driver.work = []", "self.driver.work"),
+        ("self.region.driver.life += 1", "self.region.driver.life"),
+        ("state.disk.error = ''", "state.disk.error"),
+        ("hub.peers[1].state = 'up'", "hub.peers.state"),
+        ("self.driver.hub().count = 1", "self.driver.hub.count"),
+        ("engine.life: int = 1", "engine.life"),
+        ("other, engine.life = 1, 2", "engine.life"),
+        ("first = engine.life = 1", "engine.life"),
+        ("del engine.life", "engine.life"),
+        ("for engine.life in range(3): pass", "engine.life"),
+        ("with a as engine.life: pass", "engine.life"),
+    ],
+)
+def test_an_assignment_from_outside_is_found(tree: Path, statement: str, text: str) -> None:
+    plant(tree, "cli/main.py", f"def f(self):\n    {statement}\n")
+    assert violations(tree) == [f"cli/main.py:2: {text} is set from outside"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "self.engine = 1",
+        "engine = driver = hub = 1",
+        "self.life = engine.life",
+        "hub.peers[1] = 2",
+        "engine.execute(life=1)",
+        "other.life = driver",
+        "self.engines.life = 1",
+    ],
+)
+def test_what_is_not_a_field_of_the_closed_objects_may_be_set(tree: Path, statement: str) -> None:
+    plant(tree, "cli/main.py", f"def f(self):\n    {statement}\n")
+    assert violations(tree) == []
+
+
+def test_some_folders_have_a_state_of_their_own(tree: Path) -> None:
+    source = "def f(state, engine):\n    state.life = 1\n    engine.life = 1\n"
+    for name in ("region/engine/state.py", "sim/oracle/state.py"):
+        plant(tree, name, source)
+        assert violations(tree) == [f"{name}:3: engine.life is set from outside"]
+        plant(tree, name, "")
+    plant(tree, "region/driver.py", source)
+    assert len(violations(tree)) == 2
+
+
+# -- reading orders
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "text"),
+    [
+        ("crdt/__init__.py", docstring(), "`ids` is listed 0 times"),
+        ("crdt/__init__.py", docstring("ids", "ids"), "`ids` is listed 2 times"),
+        ("crdt/__init__.py", docstring("ids", "gone"), "`gone` is listed and does not exist"),
+        ("region/__init__.py", docstring("driver"), "`engine` is listed 0 times"),
+        ("sync/__init__.py", docstring("hub"), "`wire` is listed 0 times"),
+        ("bench/__init__.py", docstring("__main__", "__init__"), "`__init__` is listed and"),
+        ("anabranch/__init__.py", docstring("build", *PACKAGES[2:]), "`crdt` is listed 0 times"),
+        ("crdt/__init__.py", docstring("ids", heading="The order:"), "stands there 0 times"),
+        ("crdt/__init__.py", docstring("ids", heading="Reading order:\n" * 2), "there 2 times"),
+        ("crdt/__init__.py", docstring("ids", below=""), "no empty line follows the heading"),
+        ("crdt/__init__.py", docstring("ids").replace("sentence.", "sentence"), "not of the form"),
+        ("crdt/__init__.py", docstring("ids").replace("`: ", "` "), "is not of the form"),
+        ("crdt/__init__.py", docstring("ids").replace("- `", "* `"), "is not of the form"),
+        ("crdt/__init__.py", "", "'Reading order:' stands there 0 times"),
+    ],
+)
+def test_a_wrong_list_is_found(tree: Path, name: str, source: str, text: str) -> None:
+    plant(tree, name, source)
+    found = violations(tree)
+    assert found and all(line.startswith(f"{name}: ") for line in found)
+    assert any(text in line for line in found), found
+
+
+def test_an_unlisted_file_or_package_is_found(tree: Path) -> None:
+    plant(tree, "region/engine/new.py", "")
+    assert violations(tree) == ["region/engine/__init__.py: `new` is listed 0 times"]
+    (tree / "region/engine/new.py").unlink()
+    (tree / "region/engine/rows").mkdir()
+    plant(tree, "region/engine/rows/__init__.py", '"""A package without modules."""\n')
+    assert violations(tree) == ["region/engine/__init__.py: `rows` is listed 0 times"]
+
+
+def test_entries_may_go_on_in_indented_lines_and_end_at_an_empty_line(tree: Path) -> None:
+    text = docstring("ids").replace("plain ", "plain\n  ")
+    plant(tree, "crdt/__init__.py", text[:-4] + '\nMore text about `gone`.\n"""\n')
+    assert violations(tree) == []
+
+
+@pytest.mark.parametrize(
+    "package",
+    sorted({str(path.parent) for path in REAL if path.name == "__init__.py"} - {"sync/wire"}),
+)
+def test_every_package_lists_its_files(package: str) -> None:
+    prefix = f"{package}/__init__.py: "
+    assert [line for line in reading_orders(REAL) if line.startswith(prefix)] == []
+
+
+def test_the_real_packages_are_seen() -> None:
+    packages = {str(path.parent) for path in REAL if path.name == "__init__.py"}
+    expected = {*PACKAGES, "region/engine", "region/engine/commands", "region/storage"}
+    assert packages >= {*expected, "region/resp", "sim/world", "sim/oracle", "sim/scenario"}
+
+
+# -- each check alone
+
+
+def test_the_checks_are_independent() -> None:
+    source = (
+        "class A:\n" + fields(0, 21) + "\n\ndef f(engine):\n    engine.life = 1\n" + lines_of(60)
+    )
+    trees = {Path("region/__init__.py"): ast.parse(source)}
+    for check in (long_functions, large_classes, assignments_from_outside, reading_orders):
+        assert check in CHECKS
+        assert len(check(trees)) == (check is not reading_orders), check
+    assert len(CHECKS) == 4 and rules.FUNCTION_LINES_MAX == 60 and rules.ATTRIBUTES_MAX == 20
