@@ -3,5 +3,9 @@
 Reading order:
 
 - `test_build`: the compiled and the interpreted build.
+- `test_install`: installation in empty environments.
 - `test_docs`: the pages match the code.
+- `source_index`: the names of the source tree.
+- `references`: backticked references, and their resolution against these names.
+- `test_references`: references in docs, docstrings and comments lead somewhere.
 """
