@@ -102,6 +102,9 @@ class SimulatedProcess(Endpoint):
     def begin(self) -> None:
         """Tells the judges of the start, and begins to run."""
         self._tell_found()
+        engine = self.driver.engine
+        assert isinstance(engine, TappedEngine)
+        engine.began()
         self.stepped()
         first_ms = uniform(self._draw, 1, self._environment.tick_ms)
         self._environment.scheduler.after(first_ms, self._tick)
@@ -113,7 +116,7 @@ class SimulatedProcess(Endpoint):
         """
         engine = self.driver.engine
         blocks: list[Block] = []
-        found = engine.vector.get(self.region_id, 0)
+        found = engine.disk_vector.get(self.region_id, 0)
         while self.told < found:
             block = run(self._database.block_with(self.region_id, self.told + 1))
             if block is None:
@@ -122,7 +125,7 @@ class SimulatedProcess(Endpoint):
             self.told = block.last
         self.told = found
         if blocks:
-            self._tell_committed(dict(engine.vector), blocks)
+            self._tell_committed(dict(engine.disk_vector), blocks)
 
     def end(self) -> None:
         """The process is dead; it does not notice."""

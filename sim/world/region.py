@@ -179,12 +179,18 @@ class SimulatedRegion:
             return
         self.restart.is_restored = False
         engine = process.driver.engine
-        environment.note(self.region_id, "starts", how, engine.life, dict(engine.vector))
+        environment.note(self.region_id, "starts", how, engine.life, dict(engine.disk_vector))
         patience = self.settings.integer("crdt-start-patience-ms")
         now_ms = environment.scheduler.now_ms
         environment.events.began(
             Began(
-                self.region_id, self.starts, how, engine.life, dict(engine.vector), now_ms, patience
+                self.region_id,
+                self.starts,
+                how,
+                engine.life,
+                dict(engine.disk_vector),
+                now_ms,
+                patience,
             )
         )
         process.begin()

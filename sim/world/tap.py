@@ -57,7 +57,13 @@ class TappedEngine(Engine):
         self._seen: Vector = {}
         self._replies_seen = 0
         super().__init__(state)
-        self._seen = dict(state.keyspace.vector)
+        # A start without patience serves at once. It may issue effects before this line, and
+        # `began` reports them.
+        self._seen = dict(state.disk.vector)
+
+    def began(self) -> None:
+        """Reports what the start has issued. The watcher has heard of the start."""
+        self._look("tick")
 
     def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply:
         before = self._seen

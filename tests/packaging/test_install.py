@@ -159,7 +159,9 @@ def test_from_a_checkout(checkout: Path, tmp_path: Path) -> None:
     venv.pip("install", "--quiet", str(checkout))
     check_product(venv)
     venv.pip("install", "--quiet", "apsw>=3.50,<4")
-    assert "0 violations" in venv.run("anabranch", "simulate", "--seeds", "0:2", "--jobs", "1")
+    assert "2 seeds, no violation" in venv.run(
+        "anabranch", "simulate", "--seeds", "0:2", "--jobs", "1"
+    )
     assert "failed" not in venv.run("anabranch", "scenario", "run").splitlines()[-1]
 
 
