@@ -1,7 +1,8 @@
 """The simulator as CI runs it (`python -m anabranch.sim.ci`).
 
 It runs the seeds that failed once, seeds that the commit chooses (so every commit explores other
-seeds), and some seeds in several processes. The latter (50 by default) must leave equal traces in
+seeds), a fifth as many with backups put back unsaid, in meshes of three and of four regions
+(S13.6), and some seeds in several processes. The latter (50 by default) must leave equal traces in
 each process: under different hash seeds, and in the interpreted and the compiled build if both are
 there.
 """
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Optional
+from typing import Final, Optional
 
 from rich.console import Console
 
@@ -22,6 +23,9 @@ from anabranch import build
 from anabranch.sim import simulate
 from anabranch.sim.seeds import chosen_by
 from anabranch.sim.sweep import Task
+
+# The sizes of the clusters whose regions are put back to backups.
+RESTORED_REGIONS: Final = (3, 4)
 
 
 def main(arguments: Optional[list[str]] = None) -> int:
@@ -50,6 +54,13 @@ def main(arguments: Optional[list[str]] = None) -> int:
     plan = simulate.Asked(Task(), asked.jobs, stories=asked.stories)
     passes = simulate.run_failed(plan, console)
     passes = not simulate.run(seeds, len(seeds), plan, console).failed and passes
+    some = seeds[: len(seeds) // 5]
+    for regions in RESTORED_REGIONS:
+        console.print(f"with backups put back unsaid, {regions} regions:", highlight=False)
+        plan = simulate.Asked(
+            Task(regions=regions, restores=True), asked.jobs, stories=asked.stories
+        )
+        passes = not simulate.run(some, len(some), plan, console).failed and passes
     passes = same_traces(seeds[: asked.twice], console) and passes
     return 0 if passes else 1
 
