@@ -339,6 +339,7 @@ class Hub(Opening):
             sender = connection.sender
             while sender is not None and (request := sender.request()) is not None:
                 work.requests.append((connection.number, request))
+                self.counts["log_reads"] += isinstance(request, ReadLog)
         return work
 
     def answered(self, number: int, request: Request, result: Any, now_ms: int) -> None:

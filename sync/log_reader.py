@@ -21,13 +21,12 @@ from anabranch.sync.log_tail import LogTail
 class LogReader:
     """Reads the log for one sender.
 
-    `cursor`: the position up to which the log was read. `reads`: the number of ReadLog questions.
+    `cursor`: the position up to which the log was read.
     """
 
     def __init__(self, tail: LogTail, batch_bytes: int) -> None:
         self.cursor = 0
         self.is_located = False
-        self.reads = 0
         self._tail: Final = tail
         self._batch_bytes: Final = batch_bytes
         self._rows: deque[Row] = deque()
@@ -72,7 +71,6 @@ class LogReader:
             self._asking = Locate(dict(lacking), self._tail.position)
         elif wants_rows and self.is_located and not self._rows:
             if self.cursor < self._tail.position and not self._tail.holds_all_after(self.cursor):
-                self.reads += 1
                 self._asking = ReadLog(
                     self.cursor, self._tail.position, self._batch_bytes, dict(sent)
                 )

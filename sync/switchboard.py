@@ -49,6 +49,7 @@ class Switchboard:
                 "gaps",
                 "forks",
                 "refusals",
+                "log_reads",
                 "bodies_sent",
                 "snapshots_joined",
                 "blocks_merged",

@@ -14,7 +14,7 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
-from anabranch.bench.acceptance.harness import Figures, percentile
+from anabranch.bench.acceptance.harness import Figures, info_of, percentile
 from anabranch.sim.scenario.processes import HOST, ProcessCluster
 from anabranch.sim.scenario.wire import Wire
 
@@ -54,6 +54,9 @@ def measure(
         figures.require("the load ran", load.exitcode == 0, load.exitcode)
         figures.show("loaded probes", len(loaded))
         figures.show("loaded 99 %", percentile(loaded, 0.99), "ms")
+        for name, region in cluster.regions.items():
+            reads = int(info_of(region)["crdt_sync_log_reads"])
+            figures.require(f"{name} read nothing from SQLite for its peers", reads == 0, reads)
         figures.at_most("loaded median", statistics.median(loaded), loaded_limit_ms, "ms")
     return figures
 

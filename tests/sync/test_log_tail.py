@@ -148,7 +148,6 @@ def test_a_peer_that_keeps_up_causes_no_read() -> None:
         assert shipped(reader) == [position]
         assert reader.next_row() is None
         assert reader.request({}, {}, True) is None
-    assert reader.reads == 0
 
 
 def test_a_peer_that_falls_behind_is_served_from_the_disk_until_the_tail_reaches_back() -> None:
@@ -169,7 +168,6 @@ def test_a_peer_that_falls_behind_is_served_from_the_disk_until_the_tail_reaches
     assert reader.rows_read(request, rows[6:8])
     assert shipped(reader) == [7, 8, 9, 10], "the last two come from memory"
     assert reader.request({}, {}, True) is None
-    assert reader.reads == 2
 
 
 def test_no_rows_means_none_up_to_where_the_log_stood() -> None:
@@ -182,7 +180,6 @@ def test_no_rows_means_none_up_to_where_the_log_stood() -> None:
     tail.committed(101)
     assert reader.rows_read(request, [])
     assert shipped(reader) == [101]
-    assert reader.reads == 1
 
 
 def test_nothing_is_read_while_there_is_no_room() -> None:
