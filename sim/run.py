@@ -20,6 +20,7 @@ from anabranch.sim.world import faults
 from anabranch.sim.world.draining import drain
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.rereading import difference
 from anabranch.sim.world.tap import JudgeFailed, cause_of
 from anabranch.sim.world.world import World
 
@@ -101,7 +102,10 @@ def run_world(world: World) -> Result:
 
 
 def conclude(world: World) -> None:
-    """Ends a run: heals, waits for convergence, reads groups to their ends, asks the judges."""
+    """Ends a run: heals, waits for convergence, reads groups to their ends, asks the judges.
+
+    At last it compares the files of each region with the region.
+    """
     world.note(0, "heals")
     faults.heal(world)
     for judge in world.judges:
@@ -116,6 +120,10 @@ def conclude(world: World) -> None:
     end = End(converged_ms, bound_ms(world.plan), world.scheduler.now_ms, world.shown(), why)
     for judge in world.judges:
         judge.finish(end)
+    for region in world.remaining():
+        text = difference(region.engine, region.disk) if region.running else ""
+        if text:
+            world.fault_found(f"region {region.region_id}: {text}")
 
 
 def _converge(world: World) -> Optional[int]:

@@ -16,4 +16,5 @@ Reading order:
 - `world`: all regions, clients and judges of a run.
 - `faults`: each kind of fault, how it strikes and how it ends.
 - `draining`: reads every group to its end after convergence.
+- `rereading`: reads the files of a region at the end of a run, and compares them with the region.
 """

@@ -1,0 +1,69 @@
+"""At the end of a run the files of each region are compared with the region (S13.1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anabranch.sim.draw import draw_plan
+from anabranch.sim.world.environment import EPOCH_MS
+from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.rereading import difference
+from anabranch.sim.world.vfs import Opener, run
+from anabranch.sim.world.world import World
+
+
+def _stopped_world() -> World:
+    """A small world whose region 1 wrote, checkpointed and stopped cleanly."""
+    world = new_world(draw_plan(1, 2, 60, faults=()), [])
+    world.begin()
+    world.scheduler.run_until(EPOCH_MS + 400)
+    world.regions[1].stop_cleanly()
+    return world
+
+
+def _change(world: World, sql: str) -> None:
+    """Runs a statement on the files of region 1."""
+    region = world.regions[1]
+    region.disk.revive()
+    opener = Opener(region.disk)
+    connection = run(opener.connect(Path("region.sqlite"), False))
+    run(connection.execute_fetchall(sql))
+    opener.close()
+
+
+def test_files_that_hold_the_state_are_no_violation() -> None:
+    world = _stopped_world()
+    region = world.regions[1]
+    assert region.engine.vector
+    before = region.disk.backup()
+    assert difference(region.engine, region.disk) == ""
+    after = region.disk.backup()
+    assert {path: bytes(file.seen) for path, file in after.items()} == {
+        path: bytes(file.seen) for path, file in before.items()
+    }
+    world.close()
+
+
+def test_a_key_whose_checkpoint_was_not_written_is_a_violation() -> None:
+    world = _stopped_world()
+    region = world.regions[1]
+    _change(world, "DELETE FROM key_state")
+    assert "hold another state" in difference(region.engine, region.disk)
+    world.close()
+
+
+def test_a_node_that_was_not_written_is_a_violation() -> None:
+    world = _stopped_world()
+    region = world.regions[1]
+    _change(world, "DELETE FROM node")
+    assert "cannot be read" in difference(region.engine, region.disk)
+    world.close()
+
+
+def test_effects_that_are_not_in_the_files_are_a_violation() -> None:
+    world = _stopped_world()
+    region = world.regions[1]
+    own = region.engine.disk_vector[1]
+    region.engine.state.disk.vector = {1: own + 1}
+    assert f"on its disk is {{1: {own + 1}}}" in difference(region.engine, region.disk)
+    world.close()
