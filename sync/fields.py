@@ -1,7 +1,7 @@
 """The conversion of parts of messages to and from protobuf.
 
-These parts are vectors, chains, members, blocks, gossip and packed bytes. A ``get_…`` function checks
-its input and raises PeerError when a part is malformed.
+These parts are vectors, chains, members, blocks, gossip and packed bytes. A ``get_…`` function
+checks its input and raises PeerError when a part is malformed.
 """
 
 from __future__ import annotations

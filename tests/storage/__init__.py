@@ -1,5 +1,15 @@
-"""Storage (S13): what a start finds on the disk is what the last commit left there, whenever the process stopped.
+"""Tests of storage (S13): a start finds the state of the last commit, whenever the process stopped.
 
-`direct` (the real Database without threads), `dump` (all state as plain values), `histories` (a small cluster, and a crash after every
-transaction); then the tests.
+Reading order:
+
+- `direct`: the real `Database` on an SQLite connection in memory, without threads.
+- `dump`: the state of a region as plain values, and the comparison of two states.
+- `region`: one region under the real driver, judged by a start from a copy of its disk.
+- `histories`: random histories of a small cluster whose regions crash.
+- `test_crashes`: random histories with a start after every transaction.
+- `test_steps`: the length of the steps of a checkpoint.
+- `test_log`: the effect log as sync reads it, beside a naive list of rows.
+- `test_start`: starts on damaged files, and the life and recovery that a start begins.
+- `test_failing`: failing writes under the real process, with clients on sockets.
+- `test_found`: regression tests of bugs.
 """

@@ -1,4 +1,7 @@
-"""The real `Database` on a plain sqlite3 connection in memory, run to its end without an event loop: nothing in it ever waits."""
+"""The real `Database` on a plain sqlite3 connection in memory.
+
+Its coroutines never wait, so a test runs them to their end without an event loop.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ class _Cursor:
 
 
 class Connection:
-    """What `Database` asks of an aiosqlite connection."""
+    """The methods of an aiosqlite connection that `Database` uses."""
 
     def __init__(self, plain: sqlite3.Connection) -> None:
         self.plain = plain
@@ -43,14 +46,14 @@ def new_disk() -> sqlite3.Connection:
 
 
 def copy_of(disk: sqlite3.Connection) -> sqlite3.Connection:
-    """The disk as it is now: a crash leaves it so."""
+    """A copy of the disk as a crash would leave it now."""
     twin = sqlite3.connect(":memory:", isolation_level=None)
     disk.backup(twin)
     return twin
 
 
 class DirectDatabase(Database):
-    """`disk` outlives it, as a file does."""
+    """A `Database` on `disk`, which outlives it as a file does."""
 
     def __init__(self, disk: sqlite3.Connection) -> None:
         super().__init__(Path("memory"))

@@ -1,4 +1,7 @@
-"""A region's state as plain values, read attribute by attribute: what a start must find again. It shares nothing with the encoders."""
+"""The state of a region that a start must find again, as plain values.
+
+The values are read attribute by attribute. The module shares no code with the encoders.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from anabranch.crdt.stream import Stream
 
 Plain = dict[str, Any]
 
-# Kept until causally stable, and then dropped without a word in the log: a start may find them again, or a checkpoint made since the
-# last commit be without them.
+# State that is kept until it is causally stable, and then dropped without a row in the log. A start
+# may find such state again, and a checkpoint made since the last commit may lack it.
 UNTIL_STABLE = ("tombstones", "tombstone_of_all", "clears", "touched", "pairs")
 
 
@@ -94,7 +97,7 @@ def _spans(spans: SpansByRegion) -> dict[int, list[tuple[int, int, int]]]:
 
 
 def _delivery(delivery: Delivery, stream: Stream) -> Plain:
-    # A deleted entry does not count as dropped (S8.1), so it may be forgotten at any time.
+    # A deleted entry does not count as dropped (S8.1), so `dropped` may lose it at any time.
     dropped = {
         region_id: sorted(
             counter
@@ -110,7 +113,7 @@ def _delivery(delivery: Delivery, stream: Stream) -> Plain:
         "dropped": {region_id: counters for region_id, counters in dropped.items() if counters},
         "entries_read": delivery.entries_read,
         "pel": _pel(delivery.pel),
-        # When a consumer was last seen without getting anything is volatile.
+        # `seen_ms`, the time when a consumer was last seen, is volatile: no log row holds it.
         "consumers": {
             name: (one.active_ms, _pel(one.pel)) for name, one in sorted(delivery.consumers.items())
         },
@@ -125,10 +128,10 @@ def _pel(pel: Pel) -> list[tuple[int, int, int, bytes, int, int]]:
 
 
 def differences(found: Plain, expected: Plain, collects: bool, over_ms: int) -> list[str]:
-    """Where the two differ; empty when a start found everything.
+    """The differences between two states, a text each; empty if a start found everything.
 
-    `collects`: what is kept until stable does not count, but for pairs not retired and held since after `over_ms`, which still answer a
-    retry.
+    If `collects`, the parts in `UNTIL_STABLE` are not compared, except pairs that still answer a
+    retry: these are not retired and are held since after `over_ms`.
     """
     told: list[str] = []
     for name in ("vector", "chains"):
@@ -147,7 +150,7 @@ def differences(found: Plain, expected: Plain, collects: bool, over_ms: int) -> 
             told.append(f"{key!r} is lost: {theirs}")
             continue
         if theirs is None and not collects:
-            told.append(f"{key!r} is back: {ours}")
+            told.append(f"{key!r} was removed and is found: {ours}")
             continue
         for part, value in ours.items():
             wanted: Any = None if theirs is None else theirs[part]
@@ -163,7 +166,7 @@ def differences(found: Plain, expected: Plain, collects: bool, over_ms: int) -> 
                 continue
             if theirs is None:
                 if part != "statistics" and value:
-                    told.append(f"{key!r} {part} is back: {value}")
+                    told.append(f"{key!r} {part} was removed and is found: {value}")
             else:
                 _compare(told, f"{key!r} {part}", value, wanted)
     return told

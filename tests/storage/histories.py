@@ -1,4 +1,4 @@
-"""Random histories of a small cluster whose regions crash at any time (see `tests.storage.region`)."""
+"""Random histories of a small cluster whose regions crash at any time (`tests.storage.region`)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from tests.storage.region import KEYS, NAMES, Clock, Region
 GROUPS = [b"g", b"h"]
 CONSUMERS = [b"anna", b"bert"]
 
-# Everything is tiny: a short history then has many nodes, blocks and slices, and its log is soon
-# too long.
+# Tiny limits: a short history has many nodes, blocks and slices, and its log soon exceeds a limit.
 TINY: dict[str, int | str] = {
     "stream-node-max-entries": 2,
     "crdt-block-max-bytes": 120,
@@ -29,7 +28,11 @@ TINY: dict[str, int | str] = {
 
 
 class Cluster:
-    """Regions, one clock, one Random."""
+    """Regions that share one clock and one `Random`.
+
+    `looks` is the share of transactions after which the disk is judged. If `collects`, the regions
+    gossip and drop state that is causally stable. `values` overrides settings in `TINY`.
+    """
 
     def __init__(
         self,
@@ -48,7 +51,8 @@ class Cluster:
         if not collects:
             self.values["crdt-collect-interval-ms"] = 1 << 40
         self.members = dict(list(NAMES.items())[:regions])
-        # How often a whole key is removed: in calm histories groups and nodes live long.
+        # The share of the removals of whole keys that is left out. In calm histories groups and
+        # nodes live long.
         self.calm = self.rng.choice([0.0, 0.8, 0.95])
         self.regions = [Region(self, name) for name in self.members]
 
@@ -104,7 +108,7 @@ class Cluster:
             region.say(*self.words(region))
 
     def words(self, region: Region) -> list[object]:
-        """A random command."""
+        """The words of a random command."""
         rng = self.rng
         key = rng.choice(KEYS)
         group = rng.choice(GROUPS)

@@ -29,14 +29,14 @@ from tests.storage.direct import DirectDatabase, copy_of, new_disk
 
 NAMES = {"us": 1, "eu": 2, "ap": 3}
 KEYS = [b"k1", b"k2", b"k3"]
-# Steady time between checkpoints. Only `Region.begin_checkpoint` lets so much of it pass.
+# Steady time between checkpoints. Only `Region.begin_checkpoint` moves the clock so far.
 CHECKPOINT_INTERVAL_MS: Final = 1000
 # Steady time after which the driver tries a failed commit again.
 RETRY_MS: Final = TurnLimits().retry_ms
 
 
 class Clock:
-    """The clock of a test (`region.clock.Clock`): a test sets it, and nothing else moves it."""
+    """The clock of a test (`region.clock.Clock`). Only the test moves it."""
 
     def __init__(self, now_ms: int) -> None:
         self.wall_ms = now_ms
@@ -53,7 +53,10 @@ class Clock:
 
 
 class Surroundings(Protocol):
-    """What a region needs of the cluster of a test. `looks`: the share of writes judged."""
+    """The facts and objects that a region takes from the cluster of a test.
+
+    `looks` is the share of transactions after which the disk is judged.
+    """
 
     rng: Random
     clock: Clock
@@ -85,7 +88,7 @@ def config_of(
 
 
 class Found:
-    """What a start finds on a disk."""
+    """A start on a disk, and the state that it finds there."""
 
     def __init__(
         self,
@@ -128,7 +131,7 @@ class Region:
         self.driver = found.driver
         self.engine = found.engine
         self.checkpointer = found.checkpointer
-        # In most histories a step captures one key, in some it captures several.
+        # In most histories a step captures one key; in some a step captures several keys.
         if self.cluster.rng.random() < 0.8:
             self.checkpointer.step_max_bytes = 1
         self.transaction: Optional[DiskTransaction] = None
@@ -155,7 +158,7 @@ class Region:
                 assert self.transaction is None, "two transactions at a time"
                 self.transaction = work.transaction
                 commit = work.transaction.commit
-                # A commit that failed comes again as it was.
+                # The driver retries a failed commit unchanged.
                 if commit is not None and commit is not self.taken_commit:
                     self.taken_commit = commit
                     self.taken = dump.of_keyspace(self.engine.keyspace)
@@ -166,7 +169,7 @@ class Region:
                 self.driver.read(read, run(self.database.answer(read.request)))
 
     def take_commit(self) -> None:
-        """Asks for a commit; the driver may first write a slice of a checkpoint."""
+        """Asks for a commit. The driver may write a slice of a checkpoint first."""
         self.engine.want_commit()
         self.step()
 
@@ -183,14 +186,14 @@ class Region:
         self.written()
 
     def fail(self) -> None:
-        """The transaction under way fails."""
+        """Makes the transaction under way fail, if there is one."""
         transaction, self.transaction = self.transaction, None
         if transaction is not None:
             self.failures += 1
             self.driver.failed(transaction, "the disk is full")
 
     def commit_all(self) -> None:
-        """Everything done so far is on the disk afterwards."""
+        """Commits everything done so far."""
         self.write()
         while not self.engine.is_all_in_commits():
             self.take_commit()
@@ -200,7 +203,7 @@ class Region:
             self.write()
 
     def begin_checkpoint(self) -> None:
-        """A checkpoint begins with the next step, if anything has changed and none is under way."""
+        """Makes a checkpoint due: it begins with the next step if the state has changed."""
         self.cluster.clock.elapsed_ms += CHECKPOINT_INTERVAL_MS
         self.driver.tick()
 
@@ -208,7 +211,7 @@ class Region:
         return self.driver._disk._steps is not None
 
     def step_checkpoint(self) -> None:
-        """One more transaction; a checkpoint begins if none is under way."""
+        """Writes one more transaction of a checkpoint. A checkpoint begins if none is under way."""
         if not self.is_checkpointing():
             self.begin_checkpoint()
         self.write()
@@ -216,21 +219,24 @@ class Region:
         self.write()
 
     def checkpoint(self) -> None:
-        """A whole checkpoint, with the commits that it waits for."""
+        """Writes a whole checkpoint, with the commits that it waits for."""
         self.step_checkpoint()
         while self.is_checkpointing():
             self.step_checkpoint()
 
-    # -- what a start would find
+    # -- the judgement of a disk
 
     def written(self) -> None:
-        """A transaction is on the disk."""
+        """Counts a transaction on the disk, and judges the disk after some of them."""
         self.transactions += 1
         if self.cluster.rng.random() < self.cluster.looks:
             self.look()
 
     def look(self) -> None:
-        """Starts from a copy of the disk and compares. The host's clock was set back meanwhile."""
+        """Starts from a copy of the disk and compares the states.
+
+        The start reads clock 0, as on a host whose clock was set back.
+        """
         found = Found(self.config(), copy_of(self.disk), 0)
         told = dump.differences(
             found.state, self.expected, self.cluster.collects, self.cluster.clock.wall_ms - 1000
@@ -249,7 +255,7 @@ class Region:
             for (number,) in found.disk.execute(f"SELECT DISTINCT number FROM {table}")
         }
         if not rows <= set(found.checkpointer.numbers.values()):
-            told.append(f"rows of no key: {rows}")
+            told.append(f"rows that belong to no key: {rows}")
         if told:
             raise AssertionError(
                 f"{self.cluster}: {self.name} after transaction {self.transactions}:\n"
@@ -274,7 +280,7 @@ class Region:
         return told
 
     def crash(self) -> None:
-        """The process stops here and starts again."""
+        """Stops the process and starts it again from the disk."""
         self.look()
         self.begin()
         self.look()
@@ -288,7 +294,7 @@ class Region:
         return reply
 
     def position_for(self, vector: dict[int, int]) -> int | None:
-        """The position from which a peer that holds `vector` reads; None: it needs a snapshot."""
+        """The position from which a peer with `vector` reads; None if the peer needs a snapshot."""
         reader = LogReader(self.driver.log.tail, 1 << 20)
         reader.locate()
         request = reader.request(vector, vector, False)
@@ -296,7 +302,7 @@ class Region:
         return reader.cursor if reader.located(request, position) else None
 
     def pull(self, peer: Region) -> None:
-        """Merges some blocks, or joins a snapshot, of what is on the peer's disk."""
+        """Merges some blocks, or joins a snapshot, from the peer's disk."""
         engine = self.engine
         now_ms = self.cluster.clock.wall_ms
         position = peer.position_for(engine.vector)
@@ -310,7 +316,7 @@ class Region:
         engine.merge([row.block for row in rows], peer.region_id, now_ms)
 
     def some_id(self) -> bytes:
-        """An ID that is, or was, or may come."""
+        """The ID of an entry, or a random ID that an entry may have had or may get."""
         rng = self.cluster.rng
         stream = self.engine.keyspace.get(rng.choice(KEYS))
         if stream is None or not stream.length() or rng.random() < 0.2:

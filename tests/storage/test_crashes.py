@@ -1,4 +1,7 @@
-"""Random histories with a crash after every transaction (S13.1). See `histories`."""
+"""Random histories (`histories`) with a start after every transaction (S13.1).
+
+The start runs on a copy of the disk, as after a crash, and must find the last commit.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ def test_the_log_is_cut_by_effects(seed: int) -> None:
 
 
 def test_regions_that_crashed_agree_in_the_end() -> None:
-    """After all crashes everybody pulls from everybody until vectors are equal: then digests are, too (S13.9)."""
+    """Regions with equal vectors have equal digests, also after crashes (S13.9).
+
+    After all crashes every region pulls from every other region until the vectors are equal.
+    """
     for seed in range(400, 404):
         cluster = Cluster(seed, regions=3, looks=0.05)
         cluster.play(200)

@@ -1,4 +1,7 @@
-"""A disk that fails for a while (S13.4), under the real process: clients on sockets, the real Database in its threads."""
+"""A disk that fails for a while (S13.4), under the real process.
+
+Clients connect by sockets, and the real `Database` runs in its threads.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,11 @@ def now_ms() -> int:
 
 
 class FailingDatabase(Database):
-    """Writes fail while `fails`; `chance` makes some fail at random; `breaks`: a bug in the program, not a failure of the disk."""
+    """A database whose writes fail.
+
+    All writes fail while `fails` is set; each fails with probability `chance`. `breaks` raises an
+    error that only a bug in the program raises, not a failure of the disk.
+    """
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -51,7 +58,7 @@ class FailingDatabase(Database):
 
 
 class Client:
-    """Says inline commands and reads one line of answer each; `b""` when disconnected."""
+    """Sends inline commands and reads one line of each reply; `b""` if disconnected."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -102,7 +109,7 @@ async def until(is_true: Callable[[], bool]) -> None:
 
 
 async def all_committed(region: Region) -> None:
-    """Everything done so far is on the disk afterwards."""
+    """Waits until everything done so far is on the disk."""
     region.driver.engine.want_commit()
     region.stepped()
     await until(region.driver.engine.is_all_in_commits)
@@ -117,9 +124,11 @@ async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
     one = await connect(region)
     assert b"-" in await one.say("XADD k * f v")
     database.fails = True
-    assert await one.say("XADD k * f unanswered") == b""  # disconnected, not told
+    # The region disconnects the client instead of replying that the write failed.
+    assert await one.say("XADD k * f unanswered") == b""
     assert database.failed and region.health()[0] == "failed"
-    # Whoever would be told meanwhile what is not on disk is disconnected, too; and nothing more is written.
+    # The region also disconnects clients whose replies would report state that is not on the disk.
+    # It refuses all further writes.
     assert await (await connect(region)).say("XLEN k") == b""
     session = region.driver.engine.connect("", "", now_ms())
     refused = region.driver.engine.execute(
@@ -146,7 +155,8 @@ async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
     await region.stop()
     assert (await state_on(tmp_path)) == expected
     values = [fields[1] for _, _, fields in expected["keys"][b"k"]["logs"][1]]
-    assert values == [b"v", b"unanswered", b"later"]  # what nobody was told of may be there
+    # A write that was not acknowledged may be found.
+    assert values == [b"v", b"unanswered", b"later"]
 
 
 async def test_under_everysec_the_region_says_that_it_takes_no_writes(
@@ -158,7 +168,8 @@ async def test_under_everysec_the_region_says_that_it_takes_no_writes(
     client = await connect(region)
     assert b"-" in await client.say("XADD k * f v")
     database.fails = True
-    region.driver.engine.want_commit()  # as when a heartbeat is due
+    # A heartbeat that is due wants a commit, too.
+    region.driver.engine.want_commit()
     region.stepped()
     await until(lambda: bool(region.driver.engine.state.disk.error))
     assert (await client.say("XADD k * f refused")).startswith(b"-MISCONF")
@@ -173,7 +184,10 @@ async def test_under_everysec_the_region_says_that_it_takes_no_writes(
 async def test_what_was_acknowledged_under_always_is_there(
     database: FailingDatabase, tmp_path: Path
 ) -> None:
-    """Every write of the database fails now and then: commits, slices, the end of a checkpoint, the truncation of the log."""
+    """A start finds every acknowledged write, whichever write of the database failed.
+
+    Commits, slices, ends of checkpoints and truncations of the log fail at random.
+    """
     region = await begin(
         database,
         tmp_path,
@@ -226,10 +240,11 @@ async def test_a_disk_that_is_really_full(database: FailingDatabase, tmp_path: P
 
 
 def test_a_region_that_is_never_idle_is_checkpointed() -> None:
-    """A checkpoint waited until everything was on disk, instead of until what it had captured was.
+    """A checkpoint ends although new effects arrive all the time.
 
-    In a region that was written to all the time this never came true: no checkpoint ended, the log
-    grew without bound, and a start replayed all of it.
+    A checkpoint used to wait until all effects were on disk, instead of only the effects that it
+    had captured. In a region with constant writes no checkpoint ended, the log grew without bound,
+    and a start replayed all of it.
     """
     region = Cluster(1, regions=1, looks=0.0, values={"appendfsync": "always"}).regions[0]
     for number in range(5):
@@ -247,11 +262,12 @@ def test_a_region_that_is_never_idle_is_checkpointed() -> None:
 
 
 def test_a_checkpoint_of_nothing_but_flushall_waits_for_it() -> None:
-    """FLUSHALL over no keys leaves no key to capture, so a checkpoint waited for nothing.
+    """A checkpoint without keys to capture still waits for the commit of a FLUSHALL.
 
-    It wrote the region's state, vector and all, before the commit of the FLUSHALL. After a stop
-    between the two the start held a vector that counted an effect which no region had: its counter,
-    and its position in the log, were used twice.
+    FLUSHALL over no keys leaves no key to capture, so the checkpoint did not wait. It wrote the
+    region's state, including the vector, before the commit of the FLUSHALL. If the process stopped
+    between the two writes, the start read a vector that counted an effect which no region had. The
+    effect's counter and its position in the log were then used twice.
     """
     region = Cluster(1, regions=1, values={"appendfsync": "no"}).regions[0]
     region.commit_all()
@@ -269,7 +285,10 @@ def test_a_checkpoint_of_nothing_but_flushall_waits_for_it() -> None:
 
 
 async def test_a_stop_while_the_disk_fails(database: FailingDatabase, tmp_path: Path) -> None:
-    """What was answered is kept, what was not may be lost: the start finds the last commit that succeeded."""
+    """A start after a stop while the disk fails finds the last commit that succeeded.
+
+    Acknowledged writes are kept; a write that was not acknowledged may be lost.
+    """
     region = await begin(database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=1)
     client = await connect(region)
     for number in range(5):
@@ -291,8 +310,11 @@ async def test_a_stop_while_the_disk_fails(database: FailingDatabase, tmp_path: 
 async def test_an_error_of_its_own_ends_the_region(
     database: FailingDatabase, tmp_path: Path
 ) -> None:
-    """What is no failure of the disk is none that a retry mends. The commit's task died of it, no commit came any more, and whoever waited
-    for one waited for ever. Now the process ends; what it had acknowledged is on the disk, as after a kill.
+    """An error other than a failure of the disk ends the process, because a retry cannot help.
+
+    Such an error used to end the task of the commit. No further commit was made, and clients that
+    waited for a commit waited for ever. Now the process ends, and all acknowledged writes are on
+    the disk, as after a kill.
     """
     region = await begin(database, tmp_path, appendfsync="always")
     client = await connect(region)
@@ -309,7 +331,11 @@ async def test_an_error_of_its_own_ends_the_region(
 async def test_a_region_whose_time_stands_still_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tick failed once and was not planned again: no deadline, no gossip, no checkpoint came."""
+    """A tick that fails ends the process.
+
+    After one failure the tick used not to be scheduled again. Deadlines, gossip and checkpoints
+    stopped.
+    """
     facts = process_facts.changing
 
     def changing() -> dict[str, str]:

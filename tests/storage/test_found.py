@@ -1,4 +1,7 @@
-"""Bugs that were found here, each told as it happened. The process stops in all of them; what differs is when, and what was lost."""
+"""Regression tests of bugs in checkpoints, starts and the log; each docstring tells the bug.
+
+In most of these tests the process stops at a particular moment, and a start must lose nothing.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ def one_region(**values: int | str) -> Region:
 
 
 def statements_of(region: Region, *wanted: str) -> None:
-    """Steps of a checkpoint until a statement with such a text has been written; then the process stops."""
+    """Writes steps of a checkpoint until a statement with one of the texts has been written.
+
+    The caller then crashes the region.
+    """
     seen: list[str] = []
     region.disk.set_trace_callback(seen.append)
     while not any(text in one for one in seen for text in wanted):
@@ -36,7 +42,7 @@ def statements_of(region: Region, *wanted: str) -> None:
 
 
 def forget(region: Region, key: bytes) -> None:
-    """As when the tombstones of a deleted key are stable (S6.2)."""
+    """Drops a deleted key, as when its tombstones are causally stable (S6.2)."""
     stream = region.engine.keyspace.keys[key]
     assert stream.tombstone_of_all and not stream.groups
     stream.tombstone_of_all = {}
@@ -46,11 +52,13 @@ def forget(region: Region, key: bytes) -> None:
 
 
 def test_a_stop_in_the_middle_of_a_checkpoint() -> None:
-    """A region was stopped while a checkpoint was under way. What the step had captured counted as saved, and was not written: the
-    checkpoint of the stop thought those nodes clean and moved the position to replay from past them. The entries were gone.
+    """A region was stopped while a checkpoint was under way, and entries were lost.
 
-    Now what was captured stays pending until it is on disk, whatever fails in between, and the checkpoint that follows a failure is the
-    rest of the one before.
+    The nodes that a step had captured counted as saved before they were written. The checkpoint at
+    the stop took them for clean and moved the position from which a start replays past them.
+
+    Now captured nodes stay pending until they are on disk, whatever write fails in between. The
+    checkpoint after a failure continues the one before.
     """
     region = one_region(crdt_slice_max_bytes=60)
     for number in range(8):
@@ -59,7 +67,8 @@ def test_a_stop_in_the_middle_of_a_checkpoint() -> None:
     region.commit_all()
     checkpointer = region.checkpointer
     engine = region.engine
-    region.step_checkpoint()  # begins, captures, and writes one slice of several
+    # The checkpoint begins, captures nodes, and writes one slice of several.
+    region.step_checkpoint()
     assert checkpointer.pending and checkpointer.is_under_way()
     region.step()
     region.fail()
@@ -74,9 +83,12 @@ def test_a_stop_in_the_middle_of_a_checkpoint() -> None:
 
 
 def test_rows_of_a_checkpoint_cut_off_do_not_come_back() -> None:
-    """A checkpoint wrote new nodes of a stream, and a stop cut it off before it made them valid. After the start the stream was trimmed, so
-    that it had no such nodes; the next checkpoint of the key was of a higher cut, which made the left-over rows valid: a start after that
-    had entries that had been removed.
+    """Rows of an unfinished checkpoint became valid later and brought back removed entries.
+
+    A checkpoint wrote new nodes of a stream, and the process stopped before the checkpoint made
+    them valid. After the start the stream was trimmed, and these nodes were gone. The next
+    checkpoint of the key had a higher cut, which made the left-over rows valid. The following start
+    read the removed entries.
     """
     region = one_region(crdt_slice_max_bytes=30)
     region.say("XADD", "k1", "*", "f", "v")
@@ -96,8 +108,11 @@ def test_rows_of_a_checkpoint_cut_off_do_not_come_back() -> None:
 
 
 def test_a_cut_number_is_not_used_twice() -> None:
-    """A checkpoint made one key valid at cut 2, and a stop cut it off. The next began with cut 2 again, and wrote over the valid parts of
-    that key: a stop in the middle of these left parts of two states, which read as one.
+    """Two checkpoints used one cut number, and a start read parts of two states of a key as one.
+
+    A checkpoint made one key valid at cut 2, and the process stopped before its end. The next
+    checkpoint began with cut 2 again and overwrote the valid parts of that key. A stop between
+    these writes left parts of both states.
     """
     region = one_region(crdt_slice_max_bytes=20)
     for number in range(3):
@@ -115,8 +130,11 @@ def test_a_cut_number_is_not_used_twice() -> None:
 
 
 def test_the_number_of_a_key_that_is_gone_is_given_again() -> None:
-    """A key was dropped; a stop came after its row was gone and before its nodes were. The next new key to be checkpointed got the same
-    number after the start, and found the nodes of the other among its own.
+    """A new key got the number of a dropped key, and the dropped key's nodes with it.
+
+    A key was dropped. The process stopped after the key's row was deleted and before its nodes
+    were. After the start, the next new key in a checkpoint got this number, and the nodes of the
+    dropped key were read as its own.
     """
     region = one_region(crdt_slice_max_bytes=30)
     for number in range(6):
@@ -136,12 +154,16 @@ def test_the_number_of_a_key_that_is_gone_is_given_again() -> None:
 
 
 def test_a_key_that_is_gone_was_replayed_without_its_tombstones() -> None:
-    """Region 1 deleted k1, which tombstoned its group. A create of the group, concurrent with that, came from region 2: it died of the
-    tombstone (S6.1). Then the tombstone was stable and k1 was forgotten; a checkpoint took the key's row off the disk; the process stopped
-    before that checkpoint was over. The start replayed the log from the former checkpoint, over a key that was not there at all, without
-    tombstones: the create lived, here and nowhere else.
+    """A start replayed a create without the tombstone that had removed it.
 
-    Now the row of a key that is gone stays, with the position at which it was, until no start replays from before it.
+    Region 1 deleted k1 and so tombstoned its group. Region 2 had created the group concurrently;
+    the tombstone removed that create, too (S6.1). The tombstone became stable and k1 was dropped. A
+    checkpoint deleted the key's row from the disk, and the process stopped before the end of that
+    checkpoint. The start replayed the log from the former checkpoint without k1 and its tombstone:
+    the group existed in region 1 and in no other region.
+
+    Now the row of a dropped key stays, with the position at which the key was dropped, until no
+    start replays from before that position.
     """
     cluster = Cluster(
         1, regions=2, values={"crdt-slice-max-bytes": 1 << 20, "crdt-log-max-bytes": 1 << 20}
@@ -169,14 +191,16 @@ def test_a_key_that_is_gone_was_replayed_without_its_tombstones() -> None:
     us.checkpoint()
     us.say("XADD", "k2", "*", "f", "v")
     us.checkpoint()
-    assert (
-        us.disk.execute("SELECT COUNT(*) FROM key_state WHERE number = 0").fetchone()[0] == 0
-    )  # and then it goes
+    # No start replays from before that position now, so the row is deleted.
+    assert us.disk.execute("SELECT COUNT(*) FROM key_state WHERE number = 0").fetchone()[0] == 0
 
 
 def test_delref_and_the_deliveries_of_its_own_block() -> None:
-    """XREADGROUP, then XTRIM … DELREF, in one commit. The delivery is a local record, and replay applies records after the block that was
-    open: so after a start the trimmed entries were pending again, for ever, for there is nothing to claim and nothing to announce.
+    """XREADGROUP and then XTRIM … DELREF in one commit left entries pending for ever after a start.
+
+    The delivery is a local record, and replay applies local records after the block that was open
+    when they were made. So replay delivered the trimmed entries again after their removal. Such
+    entries can neither be claimed nor be announced as acknowledged.
     """
     region = one_region()
     for number in range(4):
@@ -194,8 +218,11 @@ def test_delref_and_the_deliveries_of_its_own_block() -> None:
 
 @pytest.mark.parametrize("is_checkpointed", [False, True])
 def test_retired_pairs_answered_again(is_checkpointed: bool) -> None:
-    """A producer had more pairs than its maxsize, so the oldest answered no more (S9.3), and its retry was a new add. A start replayed both
-    adds, and all pairs answered: more than the limit, and a retry was answered with the ID of the first add instead of the second.
+    """After a start, retired pairs answered retries again.
+
+    A producer had more pairs than its maxsize, so its oldest pair was retired (S9.3), and the retry
+    of that pair was a new add. A start replayed both adds, and all pairs answered. These were more
+    pairs than the limit, and a retry got the ID of the first add instead of the second.
     """
     region = one_region()
     for iid in ("a", "b", "c", "a"):
@@ -220,8 +247,9 @@ def test_retired_pairs_answered_again(is_checkpointed: bool) -> None:
 
 
 def test_local_rows_are_no_effects() -> None:
-    """At a start every row of local records counted as an effect of the log (S14). A log limited by effects was then cut to nothing: the
-    surplus was never taken off.
+    """A start counted every row of local records as an effect of the log (S14).
+
+    The surplus was never subtracted, so retention emptied a log that is limited by effects.
     """
     region = one_region()
     region.say("XADD", "k1", "*", "f", "v")
@@ -235,8 +263,10 @@ def test_local_rows_are_no_effects() -> None:
 
 
 def test_a_join_between_the_slices() -> None:
-    """Not a bug: the case that per-key positions are for. k1 is captured, a snapshot changes both keys and brings a third, and only then
-    k2 is captured. A start joins the snapshot again for every key but k2.
+    """Not a bug: the reason why each key has its own position in a checkpoint.
+
+    k1 is captured, then a snapshot changes both keys and brings a third, and then k2 is captured. A
+    start joins the snapshot again for every key except k2.
     """
     cluster = Cluster(
         2, regions=2, values={"crdt-slice-max-bytes": 40, "crdt-log-max-bytes": 1 << 20}
@@ -252,7 +282,8 @@ def test_a_join_between_the_slices() -> None:
     eu.say("XADD", "k2", "*", "f", "from eu")
     eu.say("XADD", "k3", "*", "f", "from eu")
     eu.commit_all()
-    us.step_checkpoint()  # one key is captured
+    # This step captures one key.
+    us.step_checkpoint()
     assert us.checkpointer.has_more()
     cut: SnapshotCut = eu.engine.snapshot_cut()
     us.engine.join(list(cut.chunks(100)), eu.region_id, cluster.clock.wall_ms)
@@ -268,7 +299,10 @@ def test_a_join_between_the_slices() -> None:
 
 
 def test_checkpoints_leave_no_rows_of_earlier_ones() -> None:
-    """What a key was stored as before goes with the checkpoint that replaces it: a disk does not grow with their number (S13.1)."""
+    """A checkpoint deletes the rows that it replaces (S13.1).
+
+    The size of the disk does not grow with the number of checkpoints.
+    """
     region = one_region()
     sizes: list[dict[str, int]] = []
     for number in range(4):
@@ -287,7 +321,10 @@ def test_checkpoints_leave_no_rows_of_earlier_ones() -> None:
 
 
 def located(region: Region, vector: dict[int, int], meanwhile: Callable[[], None]) -> int | None:
-    """Where a peer reads on that holds `vector`; `meanwhile` happens between answer and receipt."""
+    """The position from which a peer with `vector` reads; None if the peer needs a snapshot.
+
+    `meanwhile` is called after the disk has answered and before the reader gets the answer.
+    """
     reader = LogReader(region.driver.log.tail, 1000)
     reader.locate()
     request = reader.request(vector, vector, False)
@@ -298,15 +335,15 @@ def located(region: Region, vector: dict[int, int], meanwhile: Callable[[], None
 
 
 def test_a_commit_that_ends_while_a_peer_is_located() -> None:
-    """A peer dialled just when the region announced acknowledgements.
+    """A peer dialled just when the region announced acknowledgements, and missed them.
 
-    The peer's position in the log was looked up before that commit: the peer lacked nothing. The
-    answer arrived after the commit. It was taken to mean the end of the log as of then, so the
-    announcement was never sent, and the regions differed until the next write. It happened once in
-    some hundred runs of a scenario on a busy machine.
+    The peer's position in the log was looked up before the commit of the announcement, when the
+    peer lacked nothing. The answer arrived after the commit and was taken for the new end of the
+    log. The announcement was never sent, and the regions differed until the next write. The bug
+    showed once in some hundred runs of a scenario on a busy machine.
 
-    The simulator answered such questions at once. Now other events come in between there as well,
-    and planted bug 79 is this one.
+    The simulator used to answer these look-ups at once. Now other events come between look-up and
+    answer in the simulator as well, and planted bug 79 is this bug.
     """
     region = one_region()
     region.say("XADD", "k", "*", "f", b"v")
@@ -319,7 +356,11 @@ def test_a_commit_that_ends_while_a_peer_is_located() -> None:
 
 
 def test_a_truncation_that_ends_while_a_peer_is_located() -> None:
-    """The log reached back when the question was asked, and did not when it was answered."""
+    """A truncation ends between the look-up of a position and its answer.
+
+    The log reached back far enough at the look-up, and no longer at the answer: the peer needs a
+    snapshot.
+    """
     region = one_region(crdt_log_max_bytes=1)
     for _ in range(3):
         region.say("XADD", "k", "*", "f", b"v")

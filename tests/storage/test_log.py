@@ -1,4 +1,7 @@
-"""The log as sync reads it (S2.1, S2.6): beside a naive list of rows; and through the tail in memory as from the disk."""
+"""The effect log as sync reads it (S2.1, S2.6), compared with a naive list of rows.
+
+The log's tail in memory must answer as the disk does.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,10 @@ REGIONS = [1, 2, 3]
 
 
 class NaiveLog:
-    """All rows ever written, in a list, and what a region has applied; nothing of it is known from the disk.
+    """A list of all rows ever written, and the vector and chains of the region that wrote them.
 
-    `bodies`: what the log holds of each, by position.
+    The list is kept in memory and never read from the disk. `bodies` holds the bytes that the log
+    stores of each row, by position.
     """
 
     def __init__(self, rng: Random) -> None:
@@ -60,7 +64,7 @@ class NaiveLog:
         return self._push(RecordsRow(len(self.rows) + 1, 1, b"records"), b"records")
 
     def push_snapshot(self) -> Row:
-        """A snapshot that holds effects which no row of this log does."""
+        """Adds a snapshot with effects that no row of this log holds."""
         other = {
             region_id: self.rng.randrange(self.vector.get(region_id, 0) + 6) for region_id in (2, 3)
         }
@@ -71,7 +75,7 @@ class NaiveLog:
         return self._push(SnapshotRow(len(self.rows) + 1, 1, 2, vector, [b"chunk"]), bytes(body))
 
     def blocks(self, rows: list[Row] | None = None) -> list[Block]:
-        """Those of these rows, or of all, that are blocks."""
+        """The blocks of these rows, by default of all rows."""
         return [
             row.block for row in (self.rows if rows is None else rows) if isinstance(row, BlockRow)
         ]
@@ -91,7 +95,10 @@ class NaiveLog:
         return Commit(len(self.rows), rows, dict(self.vector), dict(self.chains), 1)
 
     def some_vector(self) -> Vector:
-        """What a peer may have: some end of a block, or of a snapshot, of each region."""
+        """A vector that a peer may have.
+
+        Its counter of a region is 0, the end of a recent block, or the newest counter.
+        """
         result: Vector = {}
         for region_id in REGIONS:
             ends = [block.last for block in self.blocks() if block.origin == region_id]
@@ -102,7 +109,7 @@ class NaiveLog:
 
 
 class LogOnDisk:
-    """A database, and what the driver knows of its log. `tail_bytes_max`: size of the tail."""
+    """A database and the driver's `EffectLog` for it, with a tail of up to `tail_bytes_max`."""
 
     def __init__(self, tail_bytes_max: int) -> None:
         self.database = DirectDatabase(new_disk())
@@ -116,7 +123,7 @@ class LogOnDisk:
         self.log.committed(commit)
 
     def truncate(self, up_to: int, bytes_max: int, effects_max: int) -> None:
-        """Retention, as `region.checkpoints` does it, of rows up to a position."""
+        """Cuts off rows up to a position, as the retention in `region.checkpoints` does."""
         self.settings.set("crdt-log-max-bytes", str(bytes_max))
         self.settings.set("crdt-log-max-effects", str(effects_max))
         while self.log.is_too_large():
@@ -127,7 +134,7 @@ class LogOnDisk:
             self.log.dropped(dropped[1])
 
     def position_for(self, vector: Vector) -> int | None:
-        """The position from which a peer that holds `vector` reads; None: it needs a snapshot."""
+        """The position from which a peer with `vector` reads; None if the peer needs a snapshot."""
         reader = LogReader(self.log.tail, 100)
         reader.locate()
         request = reader.request(vector, vector, False)
@@ -136,7 +143,7 @@ class LogOnDisk:
 
 
 def check_position(naive: NaiveLog, on_disk: LogOnDisk, vector: Vector, lowest: int) -> None:
-    """A peer that applies the rows after the position to `vector` has everything, without a gap.
+    """Checks that the rows after the position give a peer with `vector` all effects, without a gap.
 
     Rows up to `lowest` are cut off.
     """
@@ -161,7 +168,10 @@ def check_position(naive: NaiveLog, on_disk: LogOnDisk, vector: Vector, lowest: 
 
 
 def first_lacking(naive: NaiveLog, vector: Vector) -> int | None:
-    """The highest position that will do, by looking at every row ever written; None if a snapshot holds what `vector` lacks."""
+    """The highest position after which the rows hold every block that `vector` lacks.
+
+    The naive way: it looks at every row ever written.
+    """
     reached = 0
     for row in naive.rows:
         if isinstance(row, BlockRow) and row.block.last > vector.get(row.block.origin, 0):
@@ -254,7 +264,11 @@ def test_a_block_and_the_chain_after_it() -> None:
 
 
 def test_the_floor_is_found_again() -> None:
-    """What a truncation and a snapshot make unreachable stays so after a start: the snapshot's row itself may be cut off by then."""
+    """A start finds the floor of the log again, which a truncation and a snapshot raised.
+
+    Peers below the floor cannot be served from the log. The truncation may have cut off the
+    snapshot's row itself.
+    """
     naive = NaiveLog(Random(3))
     on_disk = LogOnDisk(600)
     database = on_disk.database
@@ -275,7 +289,10 @@ def test_the_floor_is_found_again() -> None:
 
 
 async def test_the_same_through_the_threads(tmp_path: Path) -> None:
-    """The real connections: a reader beside the writer sees what is committed, in order, and nothing of a transaction that failed."""
+    """The real connections, in their threads: a reader beside the writer.
+
+    The reader sees all committed rows in order, and no statement of a failed transaction.
+    """
     naive = NaiveLog(Random(11))
     database = Database(tmp_path / "made" / "here")
     assert await database.open() == {}

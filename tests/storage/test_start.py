@@ -1,4 +1,7 @@
-"""A start on files that are not right (never a wrong state, always a clear text), and the life that it begins (S1.3, S13.6, S13.7)."""
+"""Starts on damaged or foreign files, and the life that a start begins (S1.3, S13.6, S13.7).
+
+A start never finds a wrong state: it raises `StorageError` with a text that names the damage.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ PAIR = {"us": 1, "eu": 2}
 
 
 def used_region() -> Region:
-    """A region whose disk holds something in every table: checkpoint, log after it, a snapshot that was joined, local records."""
+    """A region with rows in every table on its disk.
+
+    The disk holds a checkpoint and a later log with a joined snapshot and local records.
+    """
     cluster = Cluster(5, regions=2, looks=0.0, values={"crdt-log-max-bytes": 1 << 20})
     us, eu = cluster.regions
     for number in range(6):
@@ -62,7 +68,10 @@ COLUMNS = [
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
 def test_a_bit_that_changed_is_noticed(table: str, column: str) -> None:
-    """In every row that a start reads, every byte in turn: an error that says what is damaged, or the state as it was."""
+    """A start notices a changed bit in every row that it reads, and reports the damage.
+
+    The test changes bits in about 12 bytes of each row, one at a time.
+    """
     region = used_region()
     whole = start(region, copy_of(region.disk))
     disk = copy_of(region.disk)
@@ -77,7 +86,8 @@ def test_a_bit_that_changed_is_noticed(table: str, column: str) -> None:
     noticed = 0
     for *place, value in disk.execute(f"SELECT {key}, {column} FROM {table}").fetchall():
         if table == "log" and place[0] <= replay_from:
-            continue  # it is for peers alone, and they check the chain
+            # Only peers read this row, and they check its chain value.
+            continue
         for index in range(0, len(value), max(1, len(value) // 12)):
             damaged = bytearray(value)
             damaged[index] ^= 1 << index % 8
@@ -91,7 +101,10 @@ def test_a_bit_that_changed_is_noticed(table: str, column: str) -> None:
 
 
 def test_a_checkpoint_of_the_release_before_is_read() -> None:
-    """State of version 1 does not say which pairs are retired: none was kept beside those that answer."""
+    """A start reads the state of a key in version 1, which has no list of retired pairs.
+
+    The release of version 1 kept only pairs that answer retries.
+    """
     region = used_region()
     for iid in "ab":
         region.say("XADD", "k1", "IDMP", "p", iid, "*", "f", "v")
@@ -227,7 +240,7 @@ async def test_pages_of_the_file_are_damaged(tmp_path: Path) -> None:
         await _start_on(tmp_path)
 
 
-# -- the life --------------------------------------------------------------------------------------------------------
+# -- the life
 
 
 def fresh(
@@ -260,7 +273,8 @@ def test_every_life_is_higher_than_the_ones_before_and_on_disk_before_it_is_spok
     for now_ms in (1000, 1000, 900, 5000, 10):
         found = fresh(ALONE, disk, now_ms)
         lives.append(found.engine.life)
-        assert life_on(disk) == (found.engine.life, 0)  # before anybody could have asked
+        # The life is on disk before a client or a peer can ask for it.
+        assert life_on(disk) == (found.engine.life, 0)
         assert found.engine.gossip().heard[0].life == found.engine.life
     assert lives == sorted(set(lives)) and lives[0] == 1000 and lives[3] >= 5000
 
@@ -283,7 +297,10 @@ def test_a_higher_life_that_is_heard_of_is_outdone_for_good() -> None:
 
 
 def test_a_recovery_lasts_over_starts() -> None:
-    """A member holds more of this region's effects than it has itself (S13.7)."""
+    """A recovery continues, with its number, after a restart (S13.7).
+
+    It begins because a peer holds more of this region's effects than the region itself.
+    """
     cluster = Cluster(1, regions=2, looks=0.0)
     us = cluster.regions[0]
     found = fresh(PAIR, us.disk, 1000)
@@ -293,9 +310,7 @@ def test_a_recovery_lasts_over_starts() -> None:
     commit(found)
     again = fresh(PAIR, us.disk, 1000)
     assert again.engine.state.lifecycle.state == RECOVERY
-    assert (
-        again.engine.state.lifecycle.recovery == found.engine.state.lifecycle.recovery
-    )  # the same one
+    assert again.engine.state.lifecycle.recovery == found.engine.state.lifecycle.recovery
     assert again.engine.life > found.engine.life
 
 

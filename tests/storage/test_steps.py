@@ -1,4 +1,4 @@
-"""A checkpoint's steps are short, whatever the keys are like (S13.1)."""
+"""The steps of a checkpoint are short, whatever the size of keys and nodes (S13.1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anabranch.region.storage.checkpoint import Checkpointer
 
 
 def test_a_step_ends_when_it_has_captured_many_nodes() -> None:
-    """Nodes are small and states tiny, so that only their number can end a step: after 20,000."""
+    """Small nodes and tiny states: only the number of nodes can end a step, after 20,000."""
     keyspace = Keyspace(1, NodeLimits(1, 0))
     names, values = encode_names([b"f"]), encode_values([b""])
     counter = 0
