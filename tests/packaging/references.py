@@ -135,6 +135,8 @@ def _is_path(index: Index, text: str) -> bool:
 def _path(index: Index, reference: Reference) -> Optional[str]:
     """Paths are relative to the root, to the page's folder, or to the module's package."""
     text = reference.text
+    if text.partition("/")[0] in index.made:
+        return "a folder that commands make"
     for base in (index.root, reference.path.parent):
         if "*" in text and next(base.glob(text), None) is not None:
             return None

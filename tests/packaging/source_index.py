@@ -44,6 +44,12 @@ class Index:
         # Words of the command table, in upper case: names and syntax.
         self.command_words: set[str] = set()
         # Names of all files.
+        # Folders that commands make: a fresh checkout does not have them.
+        self.made = {
+            line.rstrip("/")
+            for line in (root / ".gitignore").read_text(encoding="utf-8").splitlines()
+            if line.endswith("/")
+        }
         self.files = {path.name for path in root.iterdir() if path.is_file()}
         for folder in (*PACKAGES, *OTHERS):
             self.files |= {name for _, _, names in os.walk(root / folder) for name in names}
