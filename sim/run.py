@@ -104,7 +104,8 @@ def run_world(world: World) -> Result:
 def conclude(world: World) -> None:
     """Ends a run: heals, waits for convergence, reads groups to their ends, asks the judges.
 
-    At last it compares the files of each region with the region.
+    At last it compares the files of each region with the region, and looks for links on which
+    blocks were missing.
     """
     world.note(0, "heals")
     faults.heal(world)
@@ -124,6 +125,9 @@ def conclude(world: World) -> None:
         text = difference(region.engine, region.disk) if region.running else ""
         if text:
             world.fault_found(f"region {region.region_id}: {text}")
+    gaps = world.gaps()
+    if gaps:
+        world.fault_found(f"links were closed {gaps} times because blocks were missing (S2.2)")
 
 
 def _converge(world: World) -> Optional[int]:

@@ -284,6 +284,12 @@ class World:
                     region.engine.disconnect(session)
                     region.stepped()
 
+    def gaps(self) -> int:
+        """How often either end of a link closed it because blocks were missing (S2.2)."""
+        running = [region for region in self.regions.values() if region.running]
+        now = sum(region.driver.hub.counts["gaps"] for region in running)
+        return self.counters["sync:gaps"] + now
+
     def remaining(self) -> list[SimulatedRegion]:
         """The regions that are not gone for good."""
         return [region for region in self.regions.values() if not region.is_gone]

@@ -1,4 +1,4 @@
-"""At the end of a run the files of each region are compared with the region (S13.1)."""
+"""The last look of a run, at the files of each region (S13.1) and at missing blocks (S2.2)."""
 
 from __future__ import annotations
 
@@ -66,4 +66,13 @@ def test_effects_that_are_not_in_the_files_are_a_violation() -> None:
     own = region.engine.disk_vector[1]
     region.engine.state.disk.vector = {1: own + 1}
     assert f"on its disk is {{1: {own + 1}}}" in difference(region.engine, region.disk)
+    world.close()
+
+
+def test_links_on_which_blocks_were_missing_are_counted() -> None:
+    world = _stopped_world()
+    assert world.gaps() == 0
+    world.regions[2].driver.hub.counts["gaps"] += 1
+    world.counters["sync:gaps"] += 1
+    assert world.gaps() == 2
     world.close()
