@@ -56,7 +56,7 @@ CLOSING: Final = 1
 ABORTED: Final = 2
 
 
-class EngineDoors(Protocol):
+class EngineInterface(Protocol):
     """The methods of the engine that client connections use."""
 
     @property
@@ -119,7 +119,7 @@ class ClientShare:
     """
 
     def __init__(
-        self, engine: EngineDoors, clock: Clock, settings: Settings, turn_pieces: int
+        self, engine: EngineInterface, clock: Clock, settings: Settings, turn_pieces: int
     ) -> None:
         self.engine: Final = engine
         self.clock: Final = clock

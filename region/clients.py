@@ -8,7 +8,7 @@ from anabranch.region.client_connection import (
     TURN_PIECES,
     ClientConnection,
     ClientShare,
-    EngineDoors,
+    EngineInterface,
 )
 from anabranch.region.clock import Clock
 from anabranch.region.engine.outbox import LateReply
@@ -21,7 +21,11 @@ class Clients:
     """The client connections of one region. `turn_pieces`: see `ClientLimits`."""
 
     def __init__(
-        self, engine: EngineDoors, clock: Clock, settings: Settings, turn_pieces: int = TURN_PIECES
+        self,
+        engine: EngineInterface,
+        clock: Clock,
+        settings: Settings,
+        turn_pieces: int = TURN_PIECES,
     ) -> None:
         self._engine: Final = engine
         self._clock: Final = clock

@@ -34,8 +34,6 @@ class PeerConnection:
         self.peer = receiver.peer if receiver is not None else 0
         self.heard_ms = now_ms
         self.finishing = False
-        # The chain values of the other side agree with ours.
-        self.checked = False
         # The Hello or Welcome of the other side.
         self.greeting: Optional[Union[Hello, Welcome]] = None
         # The life of the other side, as reported by itself on this connection; 0: not reported yet.

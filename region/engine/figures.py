@@ -93,8 +93,13 @@ def fact(state: EngineState, name: str) -> float:
         return 0.0
 
 
-def is_blocked(state: EngineState) -> int:
-    """The number of clients that wait for entries, for peers or for effects."""
+def blocked_clients(state: EngineState) -> int:
+    """The number of clients whose command blocks: blocked reads plus `Waiting.waiters`.
+
+    Blocked reads are XREAD and XREADGROUP with BLOCK; the waiters are WAIT, CRDT.WAIT and
+    CRDT.SYNC. A client has at most one of these. Not counted are clients whose command waits for
+    the end of the start (S13.6), and clients whose reply waits for a commit.
+    """
     return len(state.waiting.reads.by_session) + len(state.waiting.waiters)
 
 
@@ -325,7 +330,11 @@ def _clients(state: EngineState) -> list[Figure]:
     statistics = state.statistics
     return [
         _gauge("connected_clients", "Client connections.", len(state.sessions)),
-        _gauge("blocked_clients", "Clients that wait for entries or peers.", is_blocked(state)),
+        _gauge(
+            "blocked_clients",
+            "Clients that wait for entries, peers or effects.",
+            blocked_clients(state),
+        ),
         _counter("connections", "Client connections taken.", statistics.connections),
         _counter(
             "rejected_connections",

@@ -121,7 +121,13 @@ class Upkeep:
                 or stream.pairs
                 or stream.length()
             )
-            if winner is not None and holds_more and _may_remove(state, winner[0], winner[1]):
+            if winner is None or not holds_more:
+                continue
+            dot, at_ms = winner
+            known = _is_known_to_all(state, dot, at_ms)
+            if _may_remove(state, dot, at_ms, known):
+                if not known:
+                    state.replication.expired_early += 1
                 state.writer.issue(RemoveObserved(key, dict(state.keyspace.vector), False))
 
     # -- leftovers
@@ -180,22 +186,25 @@ class Upkeep:
             state.keyspace.drop_if_empty(stream)
 
 
-def _may_remove(state: EngineState, dot: Dot, at_ms: int) -> bool:
-    """Whether this region may remove a key whose winning deadline has dot `dot` (S10.3).
+def _is_known_to_all(state: EngineState, dot: Dot, at_ms: int) -> bool:
+    """Whether every member is known to hold the deadline and to have a clock past it (S10.3).
 
-    The region of the dot may, once every member is known to hold the deadline and to have a clock
-    past it. Any region may after the grace period.
+    `dot` is the dot of the deadline, `at_ms` its wall time.
     """
     others = state.members.others()
-    known = (
+    return (
         state.stability.all_hold(others, dot[0], dot[1])
         and state.stability.all_clocks_past(others, at_ms)
         and state.knows_what_lost_left()
     )
+
+
+def _may_remove(state: EngineState, dot: Dot, at_ms: int, known: bool) -> bool:
+    """Whether this region may remove a key whose winning deadline has dot `dot` (S10.3).
+
+    The region of the dot may if `known`, the result of `_is_known_to_all`. Any region may after
+    the grace period.
+    """
     if known and dot[0] == state.members.region_id:
         return True
-    if state.clock.now_ms > at_ms + state.settings.integer("crdt-expiry-grace-ms"):
-        if not known:
-            state.replication.expired_early += 1
-        return True
-    return False
+    return state.clock.now_ms > at_ms + state.settings.integer("crdt-expiry-grace-ms")

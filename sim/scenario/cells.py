@@ -20,7 +20,7 @@ from anabranch.sim.scenario.expectation import (
     Nil,
     Word,
 )
-from anabranch.sim.scenario.fault_cells import CellFault, trouble_of
+from anabranch.sim.scenario.fault_cells import CellFault, fault_of
 from anabranch.sim.scenario.model import CLIENT_MAX
 
 _DIRECTIVE = re.compile(
@@ -88,9 +88,9 @@ def tokens_of(cell: str) -> list[Token]:
     directive = _DIRECTIVE.fullmatch(bare)
     if directive is not None:
         return [Directive(directive[1].lower(), _effects(directive[1].lower(), directive[2]))]
-    trouble = trouble_of(bare)
-    if trouble is not None:
-        return [trouble]
+    fault = fault_of(bare)
+    if fault is not None:
+        return [fault]
     found: list[Token] = []
     rest = cell.strip()
     while rest:

@@ -42,7 +42,7 @@ class CellFault:
     draw: int
 
 
-def trouble_of(cell: str) -> Optional[CellFault]:
+def fault_of(cell: str) -> Optional[CellFault]:
     """The fault in a cell without emphasis; None if the cell holds none.
 
     ValueError for a kind that does not exist.

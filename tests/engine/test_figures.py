@@ -10,6 +10,7 @@ from anabranch.crdt.block import Block
 from anabranch.crdt.errors import ChainForked, SyncGap
 from anabranch.region.engine.commands.info import info_text
 from anabranch.region.engine.figures import figures
+from anabranch.region.engine.replies import ErrorReply
 from tests.review.support import Place, carry, cluster, sync, tell
 
 
@@ -94,6 +95,19 @@ def test_peers_are_listed() -> None:
         (3, "DOWN", 50),
     ]
     assert us.engine.take_link_requests() == []
+
+
+@pytest.mark.parametrize("refused", ["-1", "3600001", "x"])
+def test_a_refused_delay_changes_nothing(refused: str) -> None:
+    """CRDT.LINK … DELAY used to store the delay before it checked the range.
+
+    CRDT.PEERS and INFO then showed the refused delay, although the former one was in force.
+    """
+    us, _ = cluster(2)
+    us.ok("CRDT.LINK", "eu", "DELAY", "3600000")
+    assert isinstance(us("CRDT.LINK", "eu", "DELAY", refused), ErrorReply)
+    assert us.engine.state.peers.by_id[2].delay_ms == 3600000
+    assert [one.delay_ms for one in us.engine.take_link_requests()] == [3600000]
 
 
 def test_a_failed_commit_is_shown() -> None:

@@ -19,8 +19,8 @@ SHOW = (
 )
 
 
-def which(**environment: str) -> list[str]:
-    """The kind of build and the files of two modules, in a process with these variables."""
+def run_build_report(**environment: str) -> list[str]:
+    """Runs Python with these environment variables; returns its build and two modules' files."""
     env = {name: value for name, value in os.environ.items() if name != "ANABRANCH_PURE"}
     line = [sys.executable, "-P", "-c", SHOW]
     env.update(environment, PYTHONPATH=str(ROOT))
@@ -35,7 +35,7 @@ def is_built() -> bool:
 
 
 def test_the_switch_forces_the_source() -> None:
-    kind, *files = which(ANABRANCH_PURE="1")
+    kind, *files = run_build_report(ANABRANCH_PURE="1")
     assert kind == "interpreted" and all(file.endswith(".py") for file in files)
 
 
@@ -43,7 +43,7 @@ def test_without_the_switch_the_compiled_modules_run() -> None:
     if not is_built():
         pytest.skip(f"{ROOT} holds no compiled modules: {build.reason()}")
     for off in ("", "0"):
-        kind, *files = which(ANABRANCH_PURE=off)
+        kind, *files = run_build_report(ANABRANCH_PURE=off)
         assert kind == "compiled" and all(file.endswith(".so") for file in files)
 
 

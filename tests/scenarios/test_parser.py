@@ -9,7 +9,7 @@ import pytest
 from anabranch.sim.plan import Fault
 from anabranch.sim.scenario.cells import Arrow, Command, Directive, Pause, tokens_of, words_of
 from anabranch.sim.scenario.expectation import Between, ErrorPrefix, Items, Nil, Word
-from anabranch.sim.scenario.fault_cells import OF_TWO, trouble_of, written
+from anabranch.sim.scenario.fault_cells import OF_TWO, fault_of, written
 from anabranch.sim.scenario.model import (
     Call,
     Cut,
@@ -277,7 +277,7 @@ def test_rows_with_a_time_in_ms_wait_for_nobody() -> None:
 def test_faults(cell: str, fault: Fault) -> None:
     scenario = parse(table(f"| t1 | {cell} | `PING` |"))
     assert scenario.steps[0] == Strike(3, "t1", fault)
-    assert trouble_of(written(fault, "eu")) == trouble_of(cell.strip("_").replace("to 2", "to eu"))
+    assert fault_of(written(fault, "eu")) == fault_of(cell.strip("_").replace("to 2", "to eu"))
 
 
 def test_every_kind_of_fault_can_be_written_and_read() -> None:

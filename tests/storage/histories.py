@@ -51,8 +51,8 @@ class Cluster:
         if not collects:
             self.values["crdt-collect-interval-ms"] = 1 << 40
         self.members = dict(list(NAMES.items())[:regions])
-        # The share of the removals of whole keys that is left out. In calm histories groups and
-        # nodes live long.
+        # The share of commands on whole keys, such as DEL, that other commands replace. In calm
+        # histories groups and nodes live long.
         self.calm = self.rng.choice([0.0, 0.8, 0.95])
         self.regions = [Region(self, name) for name in self.members]
 

@@ -140,13 +140,16 @@ class KillFilter:
         self.session_id = 0
         self.address = b""
         self.local_address = b""
-        self.is_normal = True
+        # False if TYPE names another type than NORMAL. All clients of a region are normal clients.
+        self.admits_normal_clients = True
         self.skip_me = True
         self.age_s_min = 0
 
     def matches(self, state: EngineState, session: Session) -> bool:
         """Whether the session meets all criteria; `skip_me` is left to the caller."""
-        if not self.is_normal or (self.session_id and session.session_id != self.session_id):
+        if not self.admits_normal_clients or (
+            self.session_id and session.session_id != self.session_id
+        ):
             return False
         if self.address and session.address.encode() != self.address:
             return False
@@ -175,7 +178,7 @@ def _read_filter(argv: list[bytes]) -> KillFilter:
                 "ERR maxage should be greater than 0",
             )
         elif option == b"TYPE":
-            kill.is_normal = _client_type(value) == b"NORMAL"
+            kill.admits_normal_clients = _client_type(value) == b"NORMAL"
         elif option == b"ADDR":
             kill.address = value
         elif option == b"LADDR":

@@ -14,9 +14,9 @@ from anabranch.region.engine.commands.connection import REDIS_VERSION
 from anabranch.region.engine.figures import (
     Holdings,
     behind,
+    blocked_clients,
     fact,
     has_many_retired,
-    is_blocked,
     lag_of,
 )
 from anabranch.region.engine.lifecycle import RECOVERY
@@ -157,7 +157,7 @@ def _clients(state: EngineState) -> Lines:
             "client_recent_max_output_buffer",
             str(max((one.output_bytes for one in state.sessions.values()), default=0)),
         ),
-        ("blocked_clients", str(is_blocked(state))),
+        ("blocked_clients", str(blocked_clients(state))),
         ("tracking_clients", "0"),
         (
             "clients_in_timeout_table",

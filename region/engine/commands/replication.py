@@ -116,9 +116,10 @@ def link_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     if action in ("UP", "DOWN") and len(argv) == 3:
         link.is_down = action == "DOWN"
     elif action == "DELAY" and len(argv) == 4:
-        link.delay_ms = integer(argv[3])
-        if not 0 <= link.delay_ms <= 3600000:
+        delay_ms = integer(argv[3])
+        if not 0 <= delay_ms <= 3600000:
             raise CommandError("ERR the delay must be between 0 and 3600000 ms")
+        link.delay_ms = delay_ms
     else:
         raise CommandError(SYNTAX_ERROR)
     state.outbox.link_requests.append(LinkRequest(peer, action, link.delay_ms))
