@@ -150,7 +150,7 @@ def differences(found: Plain, expected: Plain, collects: bool, over_ms: int) -> 
             told.append(f"{key!r} is lost: {theirs}")
             continue
         if theirs is None and not collects:
-            told.append(f"{key!r} was removed and is found: {ours}")
+            told.append(f"{key!r} is found and not expected: {ours}")
             continue
         for part, value in ours.items():
             wanted: Any = None if theirs is None else theirs[part]
@@ -166,7 +166,7 @@ def differences(found: Plain, expected: Plain, collects: bool, over_ms: int) -> 
                 continue
             if theirs is None:
                 if part != "statistics" and value:
-                    told.append(f"{key!r} {part} was removed and is found: {value}")
+                    told.append(f"{key!r} {part} is found and not expected: {value}")
             else:
                 _compare(told, f"{key!r} {part}", value, wanted)
     return told

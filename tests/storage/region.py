@@ -203,7 +203,10 @@ class Region:
             self.write()
 
     def begin_checkpoint(self) -> None:
-        """Makes a checkpoint due: it begins with the next step if the state has changed."""
+        """Makes a checkpoint due.
+
+        It begins with the next step if the state has changed and no checkpoint is under way.
+        """
         self.cluster.clock.elapsed_ms += CHECKPOINT_INTERVAL_MS
         self.driver.tick()
 
