@@ -5,7 +5,8 @@ A file is a header and a unified diff:
 Rule: S6.2                       the rule that the bug breaks
 Layer: tombstone collection      the part of the product
 Story: …                         one sentence: what goes wrong for a user
-Seeds: restores                  only if no other seeds show the bug: see `sim.mutants.seeds`
+Seeds: restores 70000            only if no other seeds show the bug: the flavour of its seeds (see
+                                 `sim.mutants.seeds`), and the first of them if it is not 0
 
 --- a/region/…                   `patch -p1` applies it to the tree
 """
@@ -20,6 +21,7 @@ from typing import Final
 from anabranch.sim.mutants.tree import ROOT, forget_compiled
 
 FOLDER: Final = ROOT / "sim" / "mutants" / "planted"
+STORIES: Final = FOLDER.parent / "stories"
 LINES_MAX: Final = 6
 
 
@@ -27,7 +29,7 @@ LINES_MAX: Final = 6
 class Planted:
     """One bug. `files`: the files that it changes; `lines`: how many it removes and adds.
 
-    `restores`: seeds with forgotten restores are tried for it.
+    `restores`: seeds with forgotten restores are tried for it, from `first_seed` upward.
     """
 
     name: str
@@ -38,6 +40,12 @@ class Planted:
     lines: int
     path: Path
     restores: bool
+    first_seed: int
+
+    @property
+    def reduced(self) -> Path:
+        """The scenario file that fails with the bug, if there is one."""
+        return STORIES / f"{self.name}.md"
 
     @property
     def number(self) -> str:
@@ -48,11 +56,13 @@ def read(path: Path) -> Planted:
     """Reads a patch file; ValueError if its header is not complete."""
     head, _, diff = path.read_text(encoding="utf-8").partition("\n\n")
     fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
-    restores = fields.pop("Seeds", "")
+    flavour, _, first = fields.pop("Seeds", "").partition(" ")
     if list(fields) != ["Rule", "Layer", "Story"] or not all(fields.values()):
         raise ValueError(f"{path.name}: a header has Rule, Layer and Story, in this order")
-    if restores not in ("", "restores"):
-        raise ValueError(f"{path.name}: Seeds is 'restores' or absent, not '{restores}'")
+    if flavour not in ("", "restores") or not (first or "0").isdigit():
+        raise ValueError(
+            f"{path.name}: Seeds is 'restores', 'restores FIRST' or absent, not '{flavour} {first}'"
+        )
     files = tuple(
         line.removeprefix("+++ b/").strip() for line in diff.splitlines() if line.startswith("+++ ")
     )
@@ -69,7 +79,8 @@ def read(path: Path) -> Planted:
         files,
         len(changed),
         path,
-        bool(restores),
+        bool(flavour),
+        int(first or "0"),
     )
 
 

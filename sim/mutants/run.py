@@ -1,10 +1,12 @@
 """Planted bugs against the simulator: how many seeds each one takes, and which judge reports it.
 
-The seeds are plain ones, or seeds with forgotten restores if the bug's header says so.
+The seeds are plain ones, or seeds with forgotten restores if the bug's header says so. A bug that
+no seed catches counts as caught if it has a reduced scenario and a judge reports it there.
 """
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,10 +18,23 @@ from typing import Final, Optional
 
 from anabranch.sim.mutants.planted import Planted, everything, plant, pull_out
 from anabranch.sim.mutants.seeds import PLAIN, RESTORES, Caught, Sound, first_caught, regions_of
-from anabranch.sim.mutants.tree import copy_tree
+from anabranch.sim.mutants.tree import ROOT, copy_tree, environment, python
 
 SEEDS: Final = 2000
 SEED_LIMIT_S: Final = 60.0
+# Runs a scenario file, and prints the first violation. The exit status is 7 if there is one.
+STORY_PROGRAM: Final = """
+import sys
+from pathlib import Path
+from anabranch.sim.scenario.parser import load
+from anabranch.sim.scenario.virtual import run_virtually
+_, violations = run_virtually(load(Path(sys.argv[1])))
+print(*violations[:1])
+sys.exit(7 if violations else 0)
+"""
+STORY_FAILED: Final = 7
+# The seed of a bug that only its scenario shows.
+NO_SEED: Final = -1
 
 
 @dataclass(frozen=True)
@@ -46,12 +61,30 @@ class Runner:
             plant(bug, tree)
             try:
                 sound = self.sound[_flavour(bug)]
-                return Outcome(bug, first_caught(tree, seeds, sound, SEED_LIMIT_S))
+                numbers = range(seeds.start + bug.first_seed, seeds.stop + bug.first_seed)
+                caught = first_caught(tree, numbers, sound, SEED_LIMIT_S)
+                return Outcome(bug, caught or caught_by_story(bug, tree))
             finally:
                 pull_out(bug, tree)
         finally:
             with self._lock:
                 self._trees.append(tree)
+
+
+def caught_by_story(bug: Planted, tree: Path) -> Optional[Caught]:
+    """The violation in the bug's reduced scenario, run in a tree with the bug; None without one."""
+    if not bug.reduced.exists():
+        return None
+    ended = subprocess.run(
+        [python(), "-c", STORY_PROGRAM, str(bug.reduced)],
+        cwd=tree,
+        env=environment(tree),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    text = ended.stdout.decode("utf-8", "replace").strip()
+    return Caught(NO_SEED, "story", text) if ended.returncode == STORY_FAILED else None
 
 
 def _flavour(bug: Planted) -> str:
@@ -76,8 +109,13 @@ def run(only: str, first: int, seeds: int, jobs: int) -> Iterator[Outcome]:
 
 def one_line(outcome: Outcome) -> str:
     caught = outcome.caught
-    verdict = "NOT CAUGHT" if caught is None else f"seed {caught.seed:4}  {caught.checker}"
-    if caught is not None and outcome.bug.restores:
+    if caught is None:
+        verdict = "NOT CAUGHT"
+    elif caught.seed == NO_SEED:
+        verdict = f"no seed, {outcome.bug.reduced.relative_to(ROOT)}"
+    else:
+        verdict = f"seed {caught.seed:4}  {caught.checker}"
+    if caught is not None and caught.seed != NO_SEED and outcome.bug.restores:
         verdict += f" (--restores --regions {regions_of(caught.seed, RESTORES)})"
     return f"{outcome.bug.name:48} {outcome.bug.rule:6} {verdict}"
 
@@ -91,11 +129,12 @@ def table(outcomes: list[Outcome], first: int) -> tuple[list[str], int]:
         if caught is None:
             lines.append(f"{outcome.bug.name:48} {outcome.bug.rule:6} {'-':>5}  no judge")
             continue
-        needed.append(caught.seed - first + 1)
-        lines.append(
-            f"{outcome.bug.name:48} {outcome.bug.rule:6} {needed[-1]:>5}  {caught.text[:120]}"
-        )
-    missed = len(outcomes) - len(needed)
+        seeds = "story"
+        if caught.seed != NO_SEED:
+            needed.append(caught.seed - outcome.bug.first_seed - first + 1)
+            seeds = str(needed[-1])
+        lines.append(f"{outcome.bug.name:48} {outcome.bug.rule:6} {seeds:>5}  {caught.text[:120]}")
+    missed = sum(1 for outcome in outcomes if outcome.caught is None)
     middle = f", median {median(needed):g} seeds, most {max(needed)}" if needed else ""
-    lines.append(f"{len(needed)} of {len(outcomes)} caught{middle}")
+    lines.append(f"{len(outcomes) - missed} of {len(outcomes)} caught{middle}")
     return lines, missed

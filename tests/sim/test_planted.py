@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from anabranch.sim.mutants import planted
 from anabranch.sim.mutants.planted import LINES_MAX, Planted, everything, plant, pull_out, read
-from anabranch.sim.mutants.tree import ROOT, copy_tree, environment, python
+from anabranch.sim.mutants.run import caught_by_story
+from anabranch.sim.mutants.tree import ROOT, copy_tree
 from anabranch.sim.scenario.parser import load
 from anabranch.sim.scenario.virtual import run_virtually
 
@@ -30,15 +30,6 @@ PLACES = (
     "region/storage/",
     "sync/",
 )
-_RUN = """
-import sys
-from pathlib import Path
-from anabranch.sim.scenario.parser import load
-from anabranch.sim.scenario.virtual import run_virtually
-_, violations = run_virtually(load(Path(sys.argv[1])))
-print(violations)
-sys.exit(7 if violations else 0)
-"""
 NOT_SANS_IO = ("sync/carrier.py", "sync/manager.py")
 # Shrunk runs in which judges caught a planted bug; each file has the name of its bug.
 STORIES = sorted((ROOT / "sim" / "mutants" / "stories").glob("*.md"))
@@ -79,17 +70,11 @@ def test_a_shrunk_story_fails_with_its_bug_and_passes_without(path: Path, tmp_pa
     assert len(list(scenario.calls())) <= 12
     assert run_virtually(scenario) == ([], [])
     tree = copy_tree(tmp_path)
-    command = [python(), "-c", _RUN, str(path)]
-    plant(next(bug for bug in BUGS if bug.name == path.stem), tree)
-    ended = subprocess.run(
-        command,
-        cwd=tree,
-        env=environment(tree),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-    )
-    assert ended.returncode == 7, ended.stdout.decode("utf-8", "replace")
+    bug = next(bug for bug in BUGS if bug.name == path.stem)
+    assert caught_by_story(bug, tree) is None
+    plant(bug, tree)
+    caught = caught_by_story(bug, tree)
+    assert caught is not None and caught.text
 
 
 def test_there_are_shrunk_stories() -> None:
@@ -120,9 +105,11 @@ def test_a_header_may_ask_for_seeds_with_restores(tmp_path: Path) -> None:
     path.write_text(head + diff, encoding="utf-8")
     assert not read(path).restores
     path.write_text(head + "Seeds: restores\n" + diff, encoding="utf-8")
-    assert read(path).restores
+    assert read(path).restores and read(path).first_seed == 0
+    path.write_text(head + "Seeds: restores 70000\n" + diff, encoding="utf-8")
+    assert read(path).restores and read(path).first_seed == 70000
     path.write_text(head + "Seeds: others\n" + diff, encoding="utf-8")
-    with pytest.raises(ValueError, match="Seeds is 'restores' or absent"):
+    with pytest.raises(ValueError, match="Seeds is 'restores'"):
         read(path)
 
 
