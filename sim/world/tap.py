@@ -35,18 +35,21 @@ class EngineWatcher(Protocol):
 
 
 class JudgeFailed(BaseException):
-    """A watcher of a command raised an exception, which is the cause of this one.
+    """A watcher of a command raised the exception `error`.
 
-    It is no `Exception`: the connection that runs the command answers those of the engine with an
-    error reply, and the run would go on.
+    This is no `Exception`: the connection that runs the command answers those of the engine with an
+    error reply, and the run would go on. Compiled modules do not keep `__cause__`, so the exception
+    is an argument.
     """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 def cause_of(error: BaseException) -> BaseException:
     """The exception of the watcher, if `error` is a `JudgeFailed`; else `error` itself."""
-    if isinstance(error, JudgeFailed) and error.__cause__ is not None:
-        return error.__cause__
-    return error
+    return error.error if isinstance(error, JudgeFailed) else error
 
 
 class TappedEngine(Engine):
@@ -79,7 +82,7 @@ class TappedEngine(Engine):
             self._watcher.executed(session, words, reply, before)
             self._look("tick")
         except Exception as error:
-            raise JudgeFailed from error
+            raise JudgeFailed(error) from error
         return reply
 
     def _look(self, how: str) -> None:

@@ -220,7 +220,7 @@ def test_a_region_that_dies_is_reported_and_the_others_stop_cleanly(tmp_path: Pa
         eventually(
             lambda: "region eu was killed by signal 9 (SIGKILL)" in one.text(), 10, "the report"
         )
-        assert "To start it again:" in one.text()
+        assert "To start this one again:" in one.text()
         assert one.client("us").ping()
         gone = one.anabranch("status", "--cluster", str(directory))
         assert (
