@@ -187,9 +187,11 @@ def apply_add_idempotent(
     stream.header[dot[0]] = (dot[1], entry_id)
     stream.entries_added += 1
     keyspace.changes.added_keys[stream.key] = None
-    stream.pairs.add(
-        Pair(effect.pid, effect.iid, dot, entry_id, effect.recorded_ms, effect.vector, held_ms)
-    )
+    pair = Pair(effect.pid, effect.iid, dot, entry_id, effect.recorded_ms, effect.vector, held_ms)
+    if is_own:
+        stream.pairs.add(pair)
+    else:
+        stream.pairs.merge(pair)
     stream.iids_added += 1
     keyspace.changes.pairs.append((stream.key, effect.pid, effect.iid))
     retire_pairs(keyspace, stream, effect.pid)

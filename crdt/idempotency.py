@@ -2,8 +2,12 @@
 
 A pair goes through two stages. An **answering** pair answers retries. A producer's oldest pairs
 above `maxsize` are **retired** (S9.3): they answer no retries, and still recognise conflicts until
-they are stable. The retired pairs of a producer are those that this region has held longest, so
-they stand at the beginning of its order.
+they are stable.
+
+The pairs of a producer stand in one order, oldest first, and the retired ones at its beginning. An
+own pair is the newest when it is added. A merged pair is put where its recorded time belongs, not
+at the end: when a link heals, the pairs of seconds arrive at once, and as the newest they would
+retire the pairs whose retries are still under way.
 
 A region collects pairs by itself, so they are not part of the digest.
 """
@@ -81,7 +85,7 @@ class PairLimits:
 
 
 class Producer:
-    """The pairs of one producer, in the order in which this region came to hold them."""
+    """The pairs of one producer, oldest first."""
 
     def __init__(self) -> None:
         self.order: deque[Pair] = deque()
@@ -90,7 +94,23 @@ class Producer:
         self.retired = 0
 
     def add(self, pair: Pair) -> None:
+        """Adds the newest pair."""
         self.order.append(pair)
+        self.by_iid.setdefault(pair.iid, []).append(pair)
+
+    def insert(self, pair: Pair) -> None:
+        """Adds a pair after the last answering pair that was recorded no later.
+
+        A pair that was recorded before the oldest answering one becomes the oldest.
+        """
+        order = self.order
+        index = len(order)
+        if index > self.retired and pair.recorded_ms < order[self.retired].recorded_ms:
+            # After a cut most pairs are such ones, and the loop would pass all that answer.
+            index = self.retired
+        while index > self.retired and order[index - 1].recorded_ms > pair.recorded_ms:
+            index -= 1
+        order.insert(index, pair)
         self.by_iid.setdefault(pair.iid, []).append(pair)
 
     def forget_oldest(self) -> None:
@@ -143,7 +163,7 @@ class Pairs:
         return [pair for producer in self.producers.values() for pair in producer.order]
 
     def of(self, pid: bytes, iid: bytes) -> list[Pair]:
-        """Returns all pairs with that producer ID and idempotent ID."""
+        """Returns all pairs with that producer ID and idempotent ID, in no particular order."""
         producer = self.producers.get(pid)
         return [] if producer is None else producer.by_iid.get(iid, [])
 
@@ -167,8 +187,17 @@ class Pairs:
         return found
 
     def add(self, pair: Pair) -> None:
-        """Adds a pair, as the newest of its producer."""
+        """Adds a pair as the newest of its producer: an own add, or the next of a checkpoint."""
         self.producers.setdefault(pair.pid, Producer()).add(pair)
+        self._look_at(pair)
+
+    def merge(self, pair: Pair) -> None:
+        """Adds the pair of another region's add where its recorded time belongs."""
+        self.producers.setdefault(pair.pid, Producer()).insert(pair)
+        self._look_at(pair)
+
+    def _look_at(self, pair: Pair) -> None:
+        """Lets the next collection look at all pairs if this one is stable already."""
         if covers(self._stable, *pair.dot):
             self._next_ms = 0
 
@@ -201,8 +230,7 @@ class Pairs:
         pair = producer.order[producer.retired]
         pair.is_retired = True
         producer.retired += 1
-        if covers(self._stable, *pair.dot):
-            self._next_ms = 0
+        self._look_at(pair)
         self._limits.retired += 1
 
     def clear(self, vector: Vector) -> None:

@@ -265,7 +265,7 @@ def _join_pairs(
     ours.pairs.clear(other.flush_clears)
     for pair in theirs.pairs.everything():
         if not covers(keyspace.vector, *pair.dot):
-            ours.pairs.add(
+            ours.pairs.merge(
                 Pair(
                     pair.pid,
                     pair.iid,

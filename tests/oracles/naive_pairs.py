@@ -59,6 +59,23 @@ class NaivePairs:
         """The pairs of one producer in one stream, in order."""
         return [pair for pair in self.held if (pair.stream, pair.pid) == (stream, pid)]
 
+    def merge(self, merged: NaiveHeld) -> None:
+        """Adds a merged pair where its recorded time belongs among the answering ones (S9.3).
+
+        It is the oldest if the oldest answering pair was recorded later. Otherwise it stands after
+        the last one that was recorded no later.
+        """
+        answering = [
+            pair for pair in self.of_producer(merged.stream, merged.pid) if not pair.is_retired
+        ]
+        no_later = [pair for pair in answering if pair.recorded_ms <= merged.recorded_ms]
+        if answering and answering[0] not in no_later:
+            self.held.insert(self.held.index(answering[0]), merged)
+        elif no_later:
+            self.held.insert(self.held.index(no_later[-1]) + 1, merged)
+        else:
+            self.held.append(merged)
+
     def retired(self) -> int:
         """The number of retired pairs in all streams."""
         return sum(pair.is_retired for pair in self.held)
