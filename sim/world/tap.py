@@ -38,8 +38,8 @@ class JudgeFailed(BaseException):
     """A watcher of a command raised the exception `error`.
 
     This is no `Exception`: the connection that runs the command answers those of the engine with an
-    error reply, and the run would go on. Compiled modules do not keep `__cause__`, so the exception
-    is an argument.
+    error reply, and the run would go on. Compiled modules do not keep the cause of an exception, so
+    it is an argument.
     """
 
     def __init__(self, error: Exception) -> None:
