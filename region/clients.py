@@ -123,10 +123,6 @@ class Clients:
     def _touch(self, connection: ClientConnection) -> None:
         self._touched[connection] = None
 
-    def has_closing(self) -> bool:
-        """Whether a connection still sends its last output."""
-        return bool(self._share.closing)
-
     def figures(self) -> dict[str, int]:
         """The figures for INFO, by field name."""
         counters = self._share.counters

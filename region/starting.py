@@ -77,7 +77,7 @@ def _peers(config: RegionConfig, members: list[Member]) -> dict[str, int]:
     return {name: ids[name] for name in config.peers}
 
 
-def _limits(settings: Settings) -> tuple[NodeLimits, PairLimits]:
+def replay_limits(settings: Settings) -> tuple[NodeLimits, PairLimits]:
     """The limits of nodes and of pairs while the log is replayed."""
     node_limits = NodeLimits(
         settings.integer("stream-node-max-entries"), settings.integer("stream-node-max-bytes")
@@ -128,7 +128,7 @@ async def start(
         raise StorageError(f"region {config.region_id} is none of the members on disk")
     settings = config.settings
     region_ids = [member.region_id for member in members]
-    node_limits, pair_limits = _limits(settings)
+    node_limits, pair_limits = replay_limits(settings)
     stored = await database.load(meta, config.region_id, region_ids, node_limits, pair_limits)
     engine_clock = EngineClock(max(clock.now_ms(), stored.clock_ms))
     life, recovery = await _begin_life(config, database, stored, engine_clock.now_ms)

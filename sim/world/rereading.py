@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from anabranch.crdt.idempotency import NO_LIMIT, PairLimits
-from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.vector import includes
 from anabranch.region.database import Database
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import StorageError
+from anabranch.region.starting import replay_limits
 from anabranch.region.storage.loading import Stored
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.vfs import Opener, run
@@ -44,10 +43,6 @@ def difference(engine: Engine, disk: Disk) -> str:
 
 async def _load(database: Database, engine: Engine) -> Stored:
     meta = await database.open()
-    settings = engine.settings
-    limits = NodeLimits(
-        settings.integer("stream-node-max-entries"), settings.integer("stream-node-max-bytes")
-    )
-    pair_limits = PairLimits()
-    pair_limits.retired_max = NO_LIMIT
-    return await database.load(meta, engine.region_id, list(engine.members), limits, pair_limits)
+    node_limits, pair_limits = replay_limits(engine.settings)
+    members = list(engine.members)
+    return await database.load(meta, engine.region_id, members, node_limits, pair_limits)

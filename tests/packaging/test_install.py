@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import tarfile
@@ -19,6 +18,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from anabranch.sim.scenario.processes import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = ("sync", "cli", "region")
@@ -81,17 +82,24 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+def python(module: str, *arguments: str) -> None:
+    """Runs a module of the environment that runs the tests; it must succeed."""
+    ended = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+
+
 @pytest.fixture(scope="module")
 def archive(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source archive that `python -m build --sdist` makes."""
     target = tmp_path_factory.mktemp("archive")
-    subprocess.run(
-        [sys.executable, "-m", "build", "--sdist", "--outdir", str(target), str(checkout)],
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=True,
-    )
+    python("build", "--sdist", "--outdir", str(target), str(checkout))
     (found,) = target.glob("*.tar.gz")
     return found
 
@@ -100,21 +108,9 @@ def archive(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheel(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel that pip builds from the source archive."""
     target = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", str(target), str(archive)],
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=True,
-    )
+    python("pip", "wheel", "--no-deps", "-w", str(target), str(archive))
     (found,) = target.glob("*.whl")
     return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def check_product(venv: Venv) -> None:
@@ -125,11 +121,11 @@ def check_product(venv: Venv) -> None:
     venv.code("import anabranch.sync.hub, anabranch.cli.main, anabranch.region.process")
     told = venv.run("anabranch", "simulate", "--seeds", "0:1", fails=True)
     assert "anabranch[sim]" in told and "Traceback" not in told
-    ports = str(free_port())
+    resp_port, sync_port = free_ports(2)
     serving = subprocess.Popen(
         [
             *("anabranch", "serve", "--cluster", "one", "--members", "us=1", "--name", "us"),
-            *("--resp", f"127.0.0.1:{ports}", "--sync", f"127.0.0.1:{free_port()}"),
+            *("--resp", f"127.0.0.1:{resp_port}", "--sync", f"127.0.0.1:{sync_port}"),
             *("--data", str(venv.path / "data")),
         ],
         env={**ENVIRONMENT, "PATH": f"{venv.path / 'bin'}:{os.environ['PATH']}"},
@@ -140,7 +136,7 @@ def check_product(venv: Venv) -> None:
     try:
         added = venv.code(
             "import redis, time\n"
-            f"client = redis.Redis(port={ports})\n"
+            f"client = redis.Redis(port={resp_port})\n"
             "for attempt in range(200):\n"
             "    try:\n"
             "        print(client.xadd('k', {'f': 'v'})); break\n"

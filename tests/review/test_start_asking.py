@@ -41,6 +41,16 @@ def asked(place: Place) -> StartQuestion:
     return question
 
 
+def answered_by_ap() -> tuple[Place, Place, Place, int]:
+    """us, eu and ap: us starts, greeted both, and ap answered the asking of that number."""
+    us, eu, ap = cluster(3)
+    restarted(us)
+    greet(us, eu)
+    greet(us, ap)
+    ask_start(us, ap)
+    return us, eu, ap, asked(us).number
+
+
 # -- askings
 
 
@@ -60,12 +70,7 @@ def test_every_member_must_answer_an_asking_that_knew_its_life() -> None:
 
 def test_an_unheard_life_in_an_answer_means_a_second_asking() -> None:
     """eu begins another life between the handshake and its answer: us asks both anew."""
-    us, eu, ap = cluster(3)
-    restarted(us)
-    greet(us, eu)
-    greet(us, ap)
-    ask_start(us, ap)
-    number = asked(us).number
+    us, eu, ap, number = answered_by_ap()
     eu.restart(3000)
     ask_start(us, eu)
     question = asked(us)
@@ -78,12 +83,7 @@ def test_an_unheard_life_in_an_answer_means_a_second_asking() -> None:
 
 
 def test_gossip_of_an_unheard_life_means_a_second_asking() -> None:
-    us, eu, ap = cluster(3)
-    restarted(us)
-    greet(us, eu)
-    greet(us, ap)
-    ask_start(us, ap)
-    number = asked(us).number
+    us, eu, ap, number = answered_by_ap()
     eu.restart(3000)
     eu.at(3000)
     tell(eu, ap)

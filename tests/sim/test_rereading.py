@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.world.environment import EPOCH_MS
@@ -12,13 +15,15 @@ from anabranch.sim.world.vfs import Opener, run
 from anabranch.sim.world.world import World
 
 
-def _stopped_world() -> World:
+@pytest.fixture
+def world() -> Iterator[World]:
     """A small world whose region 1 wrote, checkpointed and stopped cleanly."""
     world = new_world(draw_plan(1, 2, 60, faults=()), [])
     world.begin()
     world.scheduler.run_until(EPOCH_MS + 400)
     world.regions[1].stop_cleanly()
-    return world
+    yield world
+    world.close()
 
 
 def _change(world: World, sql: str) -> None:
@@ -31,8 +36,7 @@ def _change(world: World, sql: str) -> None:
     opener.close()
 
 
-def test_files_that_hold_the_state_are_no_violation() -> None:
-    world = _stopped_world()
+def test_files_that_hold_the_state_are_no_violation(world: World) -> None:
     region = world.regions[1]
     assert region.engine.vector
     before = region.disk.backup()
@@ -41,38 +45,29 @@ def test_files_that_hold_the_state_are_no_violation() -> None:
     assert {path: bytes(file.seen) for path, file in after.items()} == {
         path: bytes(file.seen) for path, file in before.items()
     }
-    world.close()
 
 
-def test_a_key_whose_checkpoint_was_not_written_is_a_violation() -> None:
-    world = _stopped_world()
+def test_a_key_whose_checkpoint_was_not_written_is_a_violation(world: World) -> None:
     region = world.regions[1]
     _change(world, "DELETE FROM key_state")
     assert "hold another state" in difference(region.engine, region.disk)
-    world.close()
 
 
-def test_a_node_that_was_not_written_is_a_violation() -> None:
-    world = _stopped_world()
+def test_a_node_that_was_not_written_is_a_violation(world: World) -> None:
     region = world.regions[1]
     _change(world, "DELETE FROM node")
     assert "cannot be read" in difference(region.engine, region.disk)
-    world.close()
 
 
-def test_effects_that_are_not_in_the_files_are_a_violation() -> None:
-    world = _stopped_world()
+def test_effects_that_are_not_in_the_files_are_a_violation(world: World) -> None:
     region = world.regions[1]
     own = region.engine.disk_vector[1]
     region.engine.state.disk.vector = {1: own + 1}
     assert f"on its disk is {{1: {own + 1}}}" in difference(region.engine, region.disk)
-    world.close()
 
 
-def test_links_on_which_blocks_were_missing_are_counted() -> None:
-    world = _stopped_world()
+def test_links_on_which_blocks_were_missing_are_counted(world: World) -> None:
     assert world.gaps() == 0
     world.regions[2].driver.hub.counts["gaps"] += 1
     world.counters["sync:gaps"] += 1
     assert world.gaps() == 2
-    world.close()

@@ -6,11 +6,17 @@ Its coroutines never wait, so a test runs them to their end without an event loo
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from anabranch.crdt.vector import Vector
 from anabranch.region.database import Database
 from anabranch.region.storage import schema
+from anabranch.sim.world.vfs import run
+from anabranch.sync.log_reader import LogReader
+from anabranch.sync.log_requests import Locate
+from anabranch.sync.log_tail import LogTail
 
 
 class _Cursor:
@@ -64,3 +70,19 @@ class DirectDatabase(Database):
         return {
             name: bytes(value) for name, value in self.disk.execute("SELECT name, value FROM meta")
         }
+
+
+def position_for(
+    database: Database, tail: LogTail, vector: Vector, meanwhile: Callable[[], None] = lambda: None
+) -> int | None:
+    """The position from which a peer that holds `vector` reads; None: the peer needs a snapshot.
+
+    `meanwhile` happens after the database answered and before the sender gets the answer.
+    """
+    reader = LogReader(tail, 1000)
+    reader.locate()
+    request = reader.request(vector, vector, False)
+    assert isinstance(request, Locate)
+    position = run(database.answer(request))
+    meanwhile()
+    return reader.cursor if reader.located(request, position) else None

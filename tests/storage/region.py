@@ -23,9 +23,8 @@ from anabranch.region.engine.settings import Settings
 from anabranch.region.storage.checkpoint import Checkpointer
 from anabranch.region.work import DiskTransaction
 from anabranch.sim.world.vfs import run
-from anabranch.sync.log_reader import LogReader
 from tests.storage import dump
-from tests.storage.direct import DirectDatabase, copy_of, new_disk
+from tests.storage.direct import DirectDatabase, copy_of, new_disk, position_for
 
 NAMES = {"us": 1, "eu": 2, "ap": 3}
 KEYS = [b"k1", b"k2", b"k3"]
@@ -296,19 +295,11 @@ class Region:
         self.engine.take_replies()
         return reply
 
-    def position_for(self, vector: dict[int, int]) -> int | None:
-        """The position from which a peer with `vector` reads; None if the peer needs a snapshot."""
-        reader = LogReader(self.driver.log.tail, 1 << 20)
-        reader.locate()
-        request = reader.request(vector, vector, False)
-        position = run(self.database.answer(request))
-        return reader.cursor if reader.located(request, position) else None
-
     def pull(self, peer: Region) -> None:
         """Merges some blocks, or joins a snapshot, from the peer's disk."""
         engine = self.engine
         now_ms = self.cluster.clock.wall_ms
-        position = peer.position_for(engine.vector)
+        position = position_for(peer.database, peer.driver.log.tail, engine.vector)
         if position is None or self.cluster.rng.random() < 0.1:
             cut = peer.engine.snapshot_cut()
             peer.commit_all()

@@ -5,15 +5,14 @@ In most of these tests the process stops at a particular moment, and a start mus
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from anabranch.crdt.state import SnapshotCut
 from anabranch.sim.world.vfs import run
-from anabranch.sync.log_reader import LogReader
 from tests.storage import dump
+from tests.storage.direct import position_for
 from tests.storage.histories import Cluster
 from tests.storage.region import Region
 
@@ -320,20 +319,6 @@ def test_checkpoints_leave_no_rows_of_earlier_ones() -> None:
     assert sizes[3] == {"part": 1, "node": 2, "key_state": 1}
 
 
-def located(region: Region, vector: dict[int, int], meanwhile: Callable[[], None]) -> int | None:
-    """The position from which a peer with `vector` reads; None if the peer needs a snapshot.
-
-    `meanwhile` is called after the disk has answered and before the reader gets the answer.
-    """
-    reader = LogReader(region.driver.log.tail, 1000)
-    reader.locate()
-    request = reader.request(vector, vector, False)
-    assert request is not None
-    position = run(region.database.answer(request))
-    meanwhile()
-    return reader.cursor if reader.located(request, position) else None
-
-
 def test_a_commit_that_ends_while_a_peer_is_located() -> None:
     """A peer dialled just when the region announced acknowledgements, and missed them.
 
@@ -350,7 +335,8 @@ def test_a_commit_that_ends_while_a_peer_is_located() -> None:
     region.commit_all()
     peer = dict(region.engine.vector)
     region.say("XADD", "k", "*", "f", b"w")
-    position = located(region, peer, region.commit_all)
+    tail = region.driver.log.tail
+    position = position_for(region.database, tail, peer, region.commit_all)
     assert position is not None
     assert [row.block.last for row in run(region.database.rows_after(position, 1000))] == [2]
 
@@ -370,4 +356,4 @@ def test_a_truncation_that_ends_while_a_peer_is_located() -> None:
         region.checkpoint()
         assert region.driver.log.size.rows == 0
 
-    assert located(region, {}, truncate) is None
+    assert position_for(region.database, region.driver.log.tail, {}, truncate) is None

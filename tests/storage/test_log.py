@@ -22,9 +22,8 @@ from anabranch.region.engine.settings import Settings
 from anabranch.region.storage import schema
 from anabranch.region.storage.log import LogSize, ReadOldest
 from anabranch.sim.world.vfs import run
-from anabranch.sync.log_reader import LogReader
 from anabranch.sync.log_requests import CheckChains
-from tests.storage.direct import DirectDatabase, new_disk
+from tests.storage.direct import DirectDatabase, new_disk, position_for
 
 REGIONS = [1, 2, 3]
 
@@ -135,11 +134,7 @@ class LogOnDisk:
 
     def position_for(self, vector: Vector) -> int | None:
         """The position from which a peer with `vector` reads; None if the peer needs a snapshot."""
-        reader = LogReader(self.log.tail, 100)
-        reader.locate()
-        request = reader.request(vector, vector, False)
-        position = run(self.database.answer(request))
-        return reader.cursor if reader.located(request, position) else None
+        return position_for(self.database, self.log.tail, vector)
 
 
 def check_position(naive: NaiveLog, on_disk: LogOnDisk, vector: Vector, lowest: int) -> None:
