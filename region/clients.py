@@ -116,6 +116,8 @@ class Clients:
 
     def take_touched(self) -> list[ClientConnection]:
         """The connections whose transports have requests to perform, since the last call."""
+        if not self._touched:
+            return []
         touched = list(self._touched)
         self._touched.clear()
         return touched

@@ -100,6 +100,11 @@ class DiskSchedule:
 
     # -- the next action
 
+    @property
+    def is_free(self) -> bool:
+        """Whether no transaction is out. A commit can begin only then."""
+        return self._out is None
+
     def next_transaction(self, now_ms: int) -> Optional[DiskTransaction]:
         """The transaction to write now; None if one is already out or none waits."""
         if self._out is None:

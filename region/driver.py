@@ -114,6 +114,7 @@ class Driver:
         """Does the periodic work of all parts. Call it every few milliseconds."""
         now_ms = self._clock.now_ms()
         self.engine.tick(now_ms)
+        self._obey()
         if not self._is_stopping:
             self.hub.tick(now_ms)
         self.clients.tick()
@@ -146,6 +147,14 @@ class Driver:
 
     # -- peers
 
+    def _obey(self) -> None:
+        """Carries out CRDT.LINK requests: DOWN is in force from its reply on.
+
+        Call it before the hub takes in a message, merges or hands out a message.
+        """
+        if self.engine.has_link_requests():
+            self.hub.obey(self._clock.now_ms())
+
     def dialled(self, peer: int) -> Optional[int]:
         """A dial succeeded. Returns the connection's number; None if it is no longer wanted."""
         self._step_wanted = True
@@ -164,6 +173,7 @@ class Driver:
     def received(self, connection: int, message: Message) -> None:
         """A message of a peer has arrived. Call it in the order of arrival."""
         self._step_wanted = True
+        self._obey()
         self.hub.received(connection, message, self._clock.now_ms())
 
     def malformed(self, connection: int, error: PeerError) -> None:
@@ -181,8 +191,9 @@ class Driver:
 
         Call it when the transport has room, and again after every step.
         """
-        message = self.hub.next_message(connection, self._clock.now_ms())
-        if message is not None:
+        self._obey()
+        message = self.hub.next_message(connection)
+        if message is not None and self.hub.has_work:
             self._step_wanted = True
         return message
 
@@ -204,6 +215,7 @@ class Driver:
         self._merge_rest_us = 0
         if self._is_stopping:
             return
+        self._obey()
         began_us = self._clock.steady_us()
         self._merge_again = self.hub.merge_some(self._limits.merge_bytes, self._clock.now_ms())
         if self._merge_again:
@@ -270,7 +282,9 @@ class Driver:
 
     def is_step_due(self) -> bool:
         """Whether to call `step` before the next tick. Cheap, because it runs after every event."""
-        return self._step_wanted or self.engine.needs_turn()
+        if self._step_wanted or self.engine.has_urgent_output():
+            return True
+        return self._disk.is_free and self.engine.commit_is_urgent()
 
     def step(self) -> Work:
         """The work to perform now."""
@@ -297,15 +311,16 @@ class Driver:
         return work
 
     def _look_at_hub(self, work: Work) -> None:
+        self._obey()
         hub = self.hub
-        hub.obey(self._clock.now_ms())
         hub.ask_for_start()
-        hub_work = hub.take_work()
-        work.reads += [LogRead(number, request) for number, request in hub_work.requests]
-        work.dials = hub_work.dials
-        work.hang_ups = hub_work.closes
-        name = self.engine.name
-        self._notes += [Note(logging.WARNING, f"{name}: {text}") for text in hub_work.notes]
+        if hub.find_work():
+            hub_work = hub.take_work()
+            work.reads += [LogRead(number, request) for number, request in hub_work.requests]
+            work.dials = hub_work.dials
+            work.hang_ups = hub_work.closes
+            name = self.engine.name
+            self._notes += [Note(logging.WARNING, f"{name}: {text}") for text in hub_work.notes]
         if (hub.wants_merge or self._merge_again) and not self._merge_planned:
             self._merge_planned = True
             work.merge_in_ms = self._merge_rest_us / 1000

@@ -258,7 +258,7 @@ def _settings(draw: Random, regions: tuple[int, ...], mirrors: bool) -> dict[int
         "crdt-slice-max-bytes": ["100", "1000", "1000000"],
         "crdt-batch-max-bytes": ["60", "400", "400", "1000000"],
         "crdt-window-max-bytes": ["1", *["1000"] * 3, *["8000000"] * 4],
-        "crdt-log-tail-max-bytes": ["1", "300", "16000000"],
+        "crdt-log-tail-max-bytes": ["1", "2000", "16000000"],
         "crdt-idmp-retired-max": ["0", "2", *["100000"] * 6],
         "crdt-collect-interval-ms": ["1", "5", "50", "300"],
     }

@@ -104,8 +104,9 @@ def run_world(world: World) -> Result:
 def conclude(world: World) -> None:
     """Ends a run: heals, waits for convergence, reads groups to their ends, asks the judges.
 
-    At last it compares the files of each region with the region, and looks for links on which
-    blocks were missing.
+    At last it compares the files of one region with the region, and looks for links on which blocks
+    were missing. The seed chooses the region: to read the files of all regions would make each run
+    slower.
     """
     world.note(0, "heals")
     faults.heal(world)
@@ -121,8 +122,10 @@ def conclude(world: World) -> None:
     end = End(converged_ms, bound_ms(world.plan), world.scheduler.now_ms, world.shown(), why)
     for judge in world.judges:
         judge.finish(end)
-    for region in world.remaining():
-        text = difference(region.engine, region.disk) if region.running else ""
+    running = [region for region in world.remaining() if region.running]
+    if running:
+        region = running[world.plan.seed % len(running)]
+        text = difference(region.engine, region.disk)
         if text:
             world.fault_found(f"region {region.region_id}: {text}")
     gaps = world.gaps()

@@ -79,10 +79,11 @@ class SteadyClock:
     """
 
     def __init__(self, now_ms: int) -> None:
-        self._last_ms = now_ms
+        # The newest time told.
+        self.told_ms = now_ms
         self._steady_ms = 0
 
     def at(self, now_ms: int) -> int:
-        self._steady_ms += max(0, now_ms - self._last_ms)
-        self._last_ms = now_ms
+        self._steady_ms += max(0, now_ms - self.told_ms)
+        self.told_ms = now_ms
         return self._steady_ms

@@ -52,7 +52,6 @@ class Hub(Opening):
 
     def received(self, number: int, message: m.Message, now_ms: int) -> None:
         """Takes one message of a connection. The caller keeps their order."""
-        self.obey(now_ms)
         connection = self._connections.get(number)
         if connection is None or connection.finishing:
             return
@@ -190,7 +189,6 @@ class Hub(Opening):
 
         Returns True when it merged blocks, so that the caller has to call it again.
         """
-        self.obey(now_ms)
         self._poked = False
         links = list(self.links.values())
         self._merge_turn += 1
@@ -248,14 +246,12 @@ class Hub(Opening):
 
     def committed(self, now_ms: int) -> None:
         """Notes that a commit is on disk. The caller has told the tail of the log before."""
-        self.obey(now_ms)
         self._say_what_is_on_disk()
         self._announce(now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Does everything that depends on time. The driver calls it every few milliseconds."""
         steady_ms = self._steady.at(now_ms)
-        self.obey(now_ms)
         for link in self.links.values():
             while link.connection is not None and (message := link.due(steady_ms)) is not None:
                 self._process(link.connection, message, now_ms)
@@ -294,9 +290,10 @@ class Hub(Opening):
             connection.receiver.ask_snapshot(self._snapshot_number)
 
     def obey(self, now_ms: int) -> None:
-        """Carries out CRDT.LINK requests, before any message is taken in or sent.
+        """Carries out CRDT.LINK requests.
 
-        So DOWN is in force from its reply on.
+        The driver calls this before a message is taken in or sent, so DOWN is in force from its
+        reply on.
         """
         for request in self.engine.take_link_requests():
             self._link_request(
@@ -328,19 +325,39 @@ class Hub(Opening):
         """Asks peers the questions of a start (S13.6). The driver calls it after other events."""
         self.start_asking.ask(self._connections.values())
 
-    def next_message(self, number: int, now_ms: int) -> Optional[m.Message]:
-        self.obey(now_ms)
-        return super().next_message(number, now_ms)
+    def next_message(self, number: int) -> Optional[m.Message]:
+        message = super().next_message(number)
+        if message is not None:
+            # The sender may have used up the rows that it had read.
+            connection = self._connections[number]
+            if connection.sender is not None and self.sending.get(connection.peer) is connection:
+                self._collect_requests(number, connection.sender)
+        return message
+
+    @property
+    def has_work(self) -> bool:
+        """Whether tasks are known that wait for `take_work`."""
+        work = self._work
+        return bool(work.requests or work.dials or work.closes or work.notes)
+
+    def find_work(self) -> bool:
+        """Asks all senders for their questions to the log; returns whether any task waits."""
+        for connection in self.sending.values():
+            if connection.sender is not None:
+                self._collect_requests(connection.number, connection.sender)
+        return self.has_work
 
     def take_work(self) -> HubWork:
         """Returns the tasks that arose since the last call."""
+        self.find_work()
         work, self._work = self._work, HubWork()
-        for connection in self.sending.values():
-            sender = connection.sender
-            while sender is not None and (request := sender.request()) is not None:
-                work.requests.append((connection.number, request))
-                self.counts["log_reads"] += isinstance(request, ReadLog)
         return work
+
+    def _collect_requests(self, number: int, sender: Sender) -> None:
+        """Adds the questions of a sender to the log to the work."""
+        while (request := sender.request()) is not None:
+            self._work.requests.append((number, request))
+            self.counts["log_reads"] += isinstance(request, ReadLog)
 
     def answered(self, number: int, request: Request, result: Any, now_ms: int) -> None:
         """Takes the result of a request; the class of the request defines the result."""

@@ -44,7 +44,9 @@ class LogReader:
 
     def next_row(self) -> Optional[Row]:
         """Returns the next row without moving; None when no row is in memory."""
-        if not self._rows and self.is_located and self._asking is None:
+        if self._rows:
+            return self._rows[0]
+        if self.is_located and self._asking is None and self.cursor < self._tail.position:
             found = self._tail.rows_after(self.cursor, self._batch_bytes)
             if found is not None:
                 self._rows.extend(found)

@@ -206,7 +206,7 @@ class Switchboard:
 
     # -- output for the driver
 
-    def next_message(self, number: int, now_ms: int) -> Optional[m.Message]:
+    def next_message(self, number: int) -> Optional[m.Message]:
         """Returns the next message to send on this connection; None when no message waits.
 
         The driver asks again after every step and after each message sent.
@@ -218,7 +218,7 @@ class Switchboard:
             return connection.next_message()
         except PeerError as error:
             # This region's log does not fit the vector that the peer reported.
-            self._failed(connection, error, now_ms)
+            self._failed(connection, error, self._steady.told_ms)
             return connection.next_message()
 
     def sent(self, size: int) -> None:

@@ -186,6 +186,10 @@ class Engine:
         """The ids of the sessions to disconnect."""
         return self.state.outbox.take_sessions_to_close()
 
+    def has_link_requests(self) -> bool:
+        """Whether `take_link_requests` has requests. Cheap, because it runs for each message."""
+        return bool(self.state.outbox.link_requests)
+
     def take_link_requests(self) -> list[LinkRequest]:
         """The requests of CRDT.LINK since the last call."""
         return self.state.outbox.take_link_requests()
@@ -198,13 +202,16 @@ class Engine:
         """Whether a client sent SHUTDOWN."""
         return self.state.outbox.shutdown_requested
 
-    def needs_turn(self) -> bool:
-        """Whether a step is due before the next tick. Cheap, because it runs after each batch."""
+    def has_urgent_output(self) -> bool:
+        """Whether to take an output before the next tick. Cheap: it runs after each event."""
+        return self.state.outbox.is_urgent()
+
+    def commit_is_urgent(self) -> bool:
+        """Whether to begin a commit before the next tick. Cheap: it runs after each event."""
         state = self.state
         schedule = state.schedule
         return bool(
-            state.outbox.is_urgent()
-            or state.cached.is_always
+            (state.cached.is_always and not state.journal.is_empty())
             or schedule.commit_wanted
             or schedule.sync_requested
             or state.disk.meta_changes

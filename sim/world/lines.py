@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, Optional, Protocol
+from typing import Final, Optional, Protocol
 
 from anabranch.region.client_connection import OPEN, ClientConnection
 from anabranch.region.driver import Driver
@@ -36,6 +36,9 @@ _BLOCKING: Final = (
     b"CRDT.VECTOR",
     b"CRDT.DIGEST",
 )
+
+# The headers of short words; a header is made for each word of each command.
+_LENGTHS: Final = [b"$%d" % length for length in range(64)]
 
 
 class Line:
@@ -301,7 +304,10 @@ class Lines:
 
 def encoded(argv: Words) -> bytes:
     """A command as RESP bytes."""
-    parts: list[Any] = [b"*%d\r\n" % len(argv)]
+    parts = [b"*%d" % len(argv)]
     for word in argv:
-        parts.append(b"$%d\r\n%b\r\n" % (len(word), word))
-    return b"".join(parts)
+        length = len(word)
+        parts.append(_LENGTHS[length] if length < len(_LENGTHS) else b"$%d" % length)
+        parts.append(word)
+    parts.append(b"")
+    return b"\r\n".join(parts)

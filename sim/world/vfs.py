@@ -22,6 +22,8 @@ PAGE_BYTES: Final = 1024
 Tables soon have several pages, and a commit has several frames that may be lost or torn.
 """
 _POWERSAFE_OVERWRITE: Final = 0x1000
+# A simulation runs in one thread, so connections need no mutex.
+_OPEN_FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
 
 # Directory at the beginning of a file name → disk. All disks share one VFS.
 _DISKS: Final[dict[str, Disk]] = {}
@@ -197,7 +199,9 @@ class Opener:
 
     async def connect(self, path: Path, reads_only: bool) -> SqlConnection:
         if self._connection is None:
-            plain = apsw.Connection(f"{self.disk.name}/{path.name}", vfs="anabranch-simulation")
+            plain = apsw.Connection(
+                f"{self.disk.name}/{path.name}", flags=_OPEN_FLAGS, vfs="anabranch-simulation"
+            )
             plain.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
             # Only a new file adopts the page size.
             plain.execute(f"PRAGMA page_size={PAGE_BYTES}").fetchall()

@@ -2,8 +2,37 @@
 
 from __future__ import annotations
 
-from anabranch.sync.messages import VectorAcknowledgement
-from tests.sync.fakes import World, mesh
+import pytest
+
+from anabranch.region.engine.lifecycle import SERVING
+from anabranch.sync.messages import Message, VectorAcknowledgement
+from tests.review.drivers import Net, Place, SetClock
+
+
+def mesh(*names: str) -> tuple[Net, list[Place]]:
+    """Regions that all receive from each other, and that serve."""
+    clock = SetClock(1_000_000)
+    members = {name: number for number, name in enumerate(names, 1)}
+    places = [
+        Place(
+            name,
+            members,
+            [peer for peer in names if peer != name],
+            clock,
+            crdt_heartbeat_interval_ms=50,
+        )
+        for name in names
+    ]
+    net = Net(clock, *places)
+    net.run(500)
+    assert all(place.engine.state.lifecycle.state == SERVING for place in places)
+    return net, places
+
+
+def number_of_link(place: Place, peer: int) -> int:
+    connection = place.driver.hub.links[peer].connection
+    assert connection is not None
+    return connection.number
 
 
 def test_nothing_said_after_down_calls_the_peer_direct() -> None:
@@ -13,44 +42,71 @@ def test_nothing_said_after_down_calls_the_peer_direct() -> None:
     made before DOWN, and must not go out as it is. ap would send eu's blocks as headers, and us
     would wait for their bodies in vain.
     """
-    world = World(mesh(1, 2, 3))
-    world.run(500)
-    hub, engine = world.hubs[1], world.engines[1]
-    link = hub.links[3]
-    assert link.connection is not None
-    receiver = link.connection.receiver
-    assert receiver is not None
-    receiver.acknowledge(engine.disk_vector, frozenset({2, 3}), None)
-    engine.link(2, "DOWN")
-    message = hub.next_message(link.connection.number, world.now_ms)
+    _, (us, _, _) = mesh("us", "eu", "ap")
+    connection = us.driver.hub.links[3].connection
+    assert connection is not None and connection.receiver is not None
+    connection.receiver.acknowledge(us.engine.disk_vector, frozenset({2, 3}), None)
+    us.run("CRDT.LINK", "eu", "DOWN")
+    message = us.driver.next_message(connection.number)
     assert isinstance(message, VectorAcknowledgement)
     assert message.direct == frozenset({3})
+
+
+@pytest.mark.parametrize("event", ["message", "merge", "tick"])
+def test_nothing_is_taken_in_after_down(event: str) -> None:
+    """Once DOWN has replied, a message of the peer is dropped, and so are blocks at hand."""
+    net, (us, eu) = mesh("us", "eu")
+    us.merges = False
+    eu.run("XADD", "x", "*", "f", "v")
+    net.run(500)
+    eu.run("XADD", "x", "*", "f", "w")
+    message = next_from(eu, 1)
+    number = number_of_link(us, 2)
+    us.run("CRDT.LINK", "eu", "DOWN")
+    if event == "message":
+        us.driver.received(number, message)
+    elif event == "merge":
+        us.merge()
+    else:
+        us.driver.tick()
+    assert us.driver.hub.links[2].connection is None
+    assert us.engine.vector == {}
+
+
+def next_from(place: Place, peer: int) -> Message:
+    """The next message of a region to a peer that receives from it."""
+    connection = place.driver.hub.sending[peer]
+    for _ in range(100):
+        place.driver.tick()
+        place.step()
+        message = place.driver.next_message(connection.number)
+        if message is not None:
+            return message
+        place.clock.now += 5
+    raise AssertionError("it sends nothing")
 
 
 def test_down_and_up_between_two_ticks_loses_nothing() -> None:
     """After UP, blocks that DOWN dropped are asked for again, without a gap (S2.2).
 
-    DOWN, a merge that drops the blocks at hand, and UP happen before the hub's next tick. If the
+    DOWN, a merge that drops the blocks at hand, and UP happen before the driver's next tick. If the
     connection were still the former one, its next block would not follow: a gap, counted as the
     peer's fault.
     """
-    world = World(mesh(1, 2))
-    world.run(500)
-    hub, engine = world.hubs[1], world.engines[1]
-    connection = hub.links[2].connection
-    assert connection is not None
-    assert connection.receiver is not None
-    world.engines[2].write("a")
-    while not connection.receiver.ready:
-        world.now_ms += 5
-        world.hubs[2].tick(world.now_ms)
-        world.work(2)
-        for pipe in world.pipes:
-            world.carry(pipe)
-    engine.link(2, "DOWN")
-    hub.merge_some(1 << 20, world.now_ms)
-    engine.link(2, "UP")
-    world.engines[2].write("b")
-    world.settle()
-    assert engine.held == world.engines[2].held
-    assert not world.notes
+    net, (us, eu) = mesh("us", "eu")
+    us.merges = False
+    us.notes.clear()
+    eu.run("XADD", "x", "*", "f", "v")
+    net.run(500)
+    connection = us.driver.hub.links[2].connection
+    assert connection is not None and connection.receiver is not None
+    assert connection.receiver.ready
+    us.run("CRDT.LINK", "eu", "DOWN")
+    us.merge()
+    us.run("CRDT.LINK", "eu", "UP")
+    us.merges = True
+    eu.run("XADD", "x", "*", "f", "w")
+    net.run(3000)
+    assert us.engine.vector == eu.engine.vector == {2: 2}
+    assert not [note.text for note in us.notes + eu.notes if "gap" in note.text]
+    assert us.driver.hub.counts["gaps"] == eu.driver.hub.counts["gaps"] == 0

@@ -441,7 +441,7 @@ class FakeDriver:
         self.hub.closed(connection, text, self.clock())
 
     def next_message(self, connection: int) -> Optional[Message]:
-        return self.hub.next_message(connection, self.clock())
+        return self.hub.next_message(connection)
 
     def is_over(self, connection: int) -> bool:
         return self.hub.finished(connection)
@@ -637,7 +637,7 @@ class World:
             hub = self.hubs[source]
             # The transport has room for a few messages; a region that reads nothing fills it.
             while len(pipe.flight[target]) < 4 and pipe in self.pipes:
-                message = hub.next_message(pipe.numbers[source], self.now_ms)
+                message = hub.next_message(pipe.numbers[source])
                 if message is None:
                     if hub.finished(pipe.numbers[source]):
                         pipe.ended.add(source)

@@ -65,7 +65,7 @@ def drive(one: Hub, engine: FakeEngine, number: int, message: Any, now_ms: int) 
     for asker, request in one.take_work().requests:
         one.answered(asker, request, engine.log.answer(request), now_ms)
     for connection in (number, 1, 2):
-        while one.next_message(connection, now_ms) is not None:
+        while one.next_message(connection) is not None:
             pass
     one.take_work()
 

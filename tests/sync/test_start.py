@@ -203,7 +203,7 @@ class Answerer:
 
     def read(self, connection: int) -> list[Any]:
         messages = []
-        while (message := self.hub.next_message(connection, 0)) is not None:
+        while (message := self.hub.next_message(connection)) is not None:
             messages.append(message)
         return messages
 
