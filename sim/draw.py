@@ -129,6 +129,8 @@ def _with_restores(plan: Plan) -> Plan:
     """The plan in a mesh, with as many forgotten restores as faults; about half come in groups."""
     draw = Random((plan.seed << 16) + 2)
     found: list[Fault] = []
+    if draw.random() < 0.5:
+        found += _overlapping_starts(draw, plan)
     while len(found) < max(2, len(plan.faults())):
         together = draw.choice([1, 1, 2, len(plan.regions)])
         at_ms, duration_ms = draw.randrange(plan.load_ms), draw.randint(20, 1000)
@@ -146,6 +148,39 @@ def _with_restores(plan: Plan) -> Plan:
             )
     steps = sorted((*plan.steps, *found), key=lambda step: step.at_ms)
     return replace(plan, links=_mesh(plan.regions), steps=tuple(steps))
+
+
+# Two overlapping starts, in beats: fault, between whom ("first" and "second" are put back, "other"
+# is every further region), begin, end. The second region is put back while the first one asks, and
+# what both lost reaches the others after they answered: only a second asking finds it (S13.6).
+_OVERLAP: Final = (
+    (FORGOTTEN_RESTORE, ("first", "second"), 0.0, 5.0),
+    (FORGOTTEN_RESTORE, ("second", "first"), 1.0, 10.0),
+    ("cut", ("first", "other"), 2.0, 5.5),
+    ("cut", ("second", "other"), 2.0, 7.0),
+    ("cut", ("first", "second"), 4.5, 10.5),
+    ("cut", ("first", "other"), 7.0, 15.0),
+    ("cut", ("second", "other"), 9.0, 15.0),
+)
+
+
+def _overlapping_starts(draw: Random, plan: Plan) -> list[Fault]:
+    """Faults after `_OVERLAP`, each at about its time."""
+    first, second, *others = draw.sample(plan.regions, len(plan.regions))
+    beat_ms = draw.choice([15, 30, 60])
+    # Every fault begins before the end of the load: the run heals then.
+    begin_ms = draw.randrange(max(1, plan.load_ms - 10 * beat_ms))
+    found: list[Fault] = []
+    for kind, (one, other), begin, end in _OVERLAP:
+        begin += draw.uniform(-0.3, 0.3)
+        end += draw.uniform(-0.3, 0.3)
+        at_ms = min(begin_ms + max(0, round(begin * beat_ms)), plan.load_ms - 1)
+        for region in others if other == "other" else [second if other == "second" else first]:
+            pair = (second if one == "second" else first, region)
+            found.append(
+                Fault(at_ms, kind, pair, round((end - begin) * beat_ms), draw.getrandbits(32))
+            )
+    return found
 
 
 def _mesh(regions: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
