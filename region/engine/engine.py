@@ -482,6 +482,7 @@ class Engine:
         if peer in self.members:
             state.look_for_loss(answer.vector)
             state.look_for_forgotten(answer.collected)
+            state.hear_life(peer, answer.life)
             state.lifecycle.start_answered(peer, answer, state.members.others())
             self._note_lifecycle()
 

@@ -48,7 +48,7 @@ def hear_lives(state: EngineState, lives: dict[int, int]) -> None:
         if region_id == state.members.region_id:
             state.lifecycle.hear_own_life(life, True)
         elif region_id in state.members.by_id:
-            state.lifecycle.hear_life(region_id, life)
+            state.hear_life(region_id, life)
 
 
 def _hear_of_region(state: EngineState, heard: Heard) -> None:
@@ -56,7 +56,7 @@ def _hear_of_region(state: EngineState, heard: Heard) -> None:
     if heard.region_id == state.members.region_id:
         lifecycle.hear_own_life(heard.life, lifecycle.may_have_said(heard, state.disk.vector))
         return
-    lifecycle.hear_life(heard.region_id, heard.life)
+    state.hear_life(heard.region_id, heard.life)
     state.stability.hear(heard)
     if not _is_outdated(state, heard):
         state.look_for_loss(heard.vector)
@@ -81,7 +81,7 @@ def _hear_question(state: EngineState, question: RecoveryQuestion) -> None:
     if question.asker == state.members.region_id:
         lifecycle.hear_own_life(question.life, lifecycle.may_have_asked(question))
         return
-    lifecycle.hear_life(question.asker, question.life)
+    state.hear_life(question.asker, question.life)
     if not _is_over(state, question) and lifecycle.hear_question(question):
         _promise_answer(state, question)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from anabranch.crdt.gossip import Heard
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector, includes
@@ -104,6 +105,16 @@ class EngineState:
         if self.lifecycle.state != SERVING or not self.knows_what_lost_left():
             return {}
         return self.stability.stable(self.members.others(), self.disk.vector)
+
+    def hear_life(self, region_id: int, life: int) -> None:
+        """Notes a life of another member, whatever message names it (S1.3, S13.6).
+
+        It replaces all statements of lower lives (S6.2), and gossip passes it on. So a region whose
+        files and clock were set back hears of every life that a peer knows of it.
+        """
+        if life > self.lifecycle.lives.get(region_id, 0):
+            self.lifecycle.hear_life(region_id, life)
+            self.stability.hear(Heard(region_id, life, False, {}, 0))
 
     def look_for_loss(self, held: Vector) -> None:
         """Enters recovery if `held`, the vector of a peer, shows that this region lost effects.

@@ -185,3 +185,33 @@ def test_a_member_answers_with_all_that_it_has_applied_once_that_is_on_its_disk(
     assert us.region_id not in eu.engine.state.lifecycle.answers
     eu.commit()
     assert eu.engine.state.lifecycle.answers[us.region_id][eu.region_id].vector == {us.region_id: 1}
+
+
+def test_a_life_heard_in_a_handshake_is_passed_on() -> None:
+    """S1.3: a region hears of every life that a peer knows of it, and takes a higher one.
+
+    eu is put back to a backup, and its clock is set back. us knows a later life of eu from a
+    handshake only: eu died before it said anything in that life. us once passed on what eu says in
+    its present life, and not the life that it knew. ap, which knew that life too, dropped every
+    link with eu at the handshake, so eu never heard of it (seed 106541).
+    """
+    us, eu = cluster(2)
+    us.engine.hear_lives({2: eu.engine.life + 1000}, us.now_ms)
+    tell(eu, us)
+    tell(us, eu)
+    assert eu.engine.life == us.engine.newest_life(2) + 1
+
+
+def test_a_statement_of_a_former_life_does_not_count() -> None:
+    """S6.2: a higher life replaces all statements of a lower one, also if it is known by name only.
+
+    us starts anew and knows no statement of eu. In a handshake eu names its life, which began with
+    a restore. Then ap passes on a statement of eu's former life, which claims effects that the
+    restore took.
+    """
+    us, _, _ = cluster(3)
+    us.engine.hear_lives({2: 1000}, us.now_ms)
+    former = Heard(2, 999, True, {2: 5}, 999)
+    us.engine.hear(Gossip([former], [], []), us.now_ms)
+    newest = us.engine.state.stability.newest(2)
+    assert newest is not None and newest.life == 1000 and newest.vector == {}
