@@ -122,16 +122,20 @@ def draw_plan(
         clock_offsets_ms={one: draw.randint(-2000, 2000) if apart else 0 for one in ids},
         traits=frozenset({"encoded"} if draw.random() < 0.15 else ()),
     )
-    return _with_restores(plan) if restores else plan
+    if not restores:
+        return plan
+    return _with_restores(plan, faults is None or "cut" in faults)
 
 
-def _with_restores(plan: Plan) -> Plan:
-    """The plan in a mesh, with as many forgotten restores as faults; about half come in groups."""
+def _with_restores(plan: Plan, may_cut: bool) -> Plan:
+    """The plan in a mesh, with as many forgotten restores as faults; about half come in groups.
+
+    `may_cut`: half of the plans also have two starts that overlap, for which links are cut.
+    """
     draw = Random((plan.seed << 16) + 2)
-    found: list[Fault] = []
-    if draw.random() < 0.5:
-        found += _overlapping_starts(draw, plan)
-    while len(found) < max(2, len(plan.faults())):
+    found = _overlapping_starts(draw, plan) if draw.random() < 0.5 and may_cut else []
+    cuts = sum(fault.kind != FORGOTTEN_RESTORE for fault in found)
+    while len(found) < cuts + max(2, len(plan.faults()) + cuts):
         together = draw.choice([1, 1, 2, len(plan.regions)])
         at_ms, duration_ms = draw.randrange(plan.load_ms), draw.randint(20, 1000)
         for region in draw.sample(plan.regions, together):

@@ -6,8 +6,8 @@ every other member how many of its effects that member holds. It waits for all a
 the region enters recovery: it asks all members for their vectors, and leaves when it holds
 everything in the answers to one asking.
 
-An asking of the start names the lives of other members that are known when it begins. If the region
-hears of an unknown life before the asking is over, it begins another asking.
+An asking names the lives of other members that are known when it begins. If the region hears of an
+unknown life before the start or the recovery is over, it begins another asking.
 """
 
 from __future__ import annotations
@@ -108,10 +108,17 @@ class Lifecycle:
     # -- lives
 
     def hear_life(self, region_id: int, life: int) -> None:
-        """Notes a life of another member. If it was unknown, a start asks again (S13.6)."""
+        """Notes a life of another member. If it was unknown, a start or a recovery asks again.
+
+        A member that has begun another life may have been put back to a backup that nobody told it
+        of. Its answers then lack effects that its former life may have passed on, to members that
+        had answered before (S13.6). That holds for a recovery, too.
+        """
         if life > self.lives.get(region_id, 0):
             self.lives[region_id] = life
             self._ask_start_anew()
+            if self.state == RECOVERY:
+                self.ask()
 
     def hear_own_life(self, life: int, is_own: bool) -> bool:
         """Takes a life number that a peer reports of this region (S1.3).

@@ -115,6 +115,8 @@ class TapeChecker(Checker):
         self.facts = EffectsByDot()
         self.tapes: dict[int, Tape] = {}
         self.now_ms = 0
+        # By region: the counter of its own effects on its disk, as reported.
+        self._on_disk: dict[int, int] = {}
         # Starts that found effects on disk which are reported next.
         self._beginning: dict[int, Began] = {}
 
@@ -166,6 +168,7 @@ class TapeChecker(Checker):
 
     def committed(self, event: Committed) -> None:
         self.facts.take(event)
+        self._on_disk[event.region] = event.vector.get(event.region, 0)
         tape = self._tape(event.region)
         certain = max(tape.settle(sum(event.vector.values())), tape.mark)
         self._tell(event.region, tape.take(certain))
@@ -185,10 +188,12 @@ class TapeChecker(Checker):
         the effects of that commit are reported.
         """
         self.now_ms = event.at_ms
-        if self.facts.known(event.region) < event.vector.get(event.region, 0):
+        counter = event.vector.get(event.region, 0)
+        if counter > self._on_disk.get(event.region, 0):
             self._beginning[event.region] = event
         else:
             self.begin(event)
+        self._on_disk[event.region] = counter
 
     def _tape(self, region: int) -> Tape:
         if self._beginning:

@@ -98,10 +98,24 @@ def owned(words: Words, reply: Reply, facts: list[Fact], begin: int, later: Said
     elif name == b"XADD" and begin < end < len(facts) and _has_trim(words):
         return _after_trim(words[1], facts, end, later)
     elif name[:6] == b"RENAME" and begin < end < len(facts):
-        effect = facts[end][3]
-        # The deadline of the source is copied, too.
-        end += isinstance(effect, SetDeadline) and effect.key == words[2]
+        return _after_copied_deadline(words[2], facts, end, later)
     return end
+
+
+def _after_copied_deadline(key: bytes, facts: list[Fact], end: int, later: Said) -> int:
+    """The index after the deadline that a RENAME copied to `key`, if the source had one.
+
+    Otherwise the next deadline of the key belongs to a command after the RENAME.
+    """
+    effect = facts[end][3]
+    if not isinstance(effect, SetDeadline) or effect.key != key:
+        return end
+    found = sum(isinstance(one[3], SetDeadline) and one[3].key == key for one in facts[end:])
+    others = sum(
+        _LAST.get(name_of(words)) is SetDeadline and words[1] == key and reply == 1
+        for words, reply in later
+    )
+    return end + (found > others)
 
 
 def _through(

@@ -38,7 +38,9 @@ class Oracle:
         self.down: dict[int, bool] = dict.fromkeys(setup.regions, True)
         # (region_id, first counter of a block) → the chain value after that block (S13.5).
         self._chains: dict[tuple[int, int], bytes] = {}
-        # Starts that found more own effects on disk than the reported commits hold.
+        # By region: the counter of its own effects on its disk, as reported.
+        self._on_disk: dict[int, int] = dict.fromkeys(setup.regions, 0)
+        # Starts that found more own effects on disk than that.
         self._found: dict[int, Began] = {}
         self.followers = {region: Follower(self.record, self, region) for region in setup.regions}
 
@@ -90,6 +92,7 @@ class Oracle:
         """A commit is on disk: from now on its effects are known."""
         self.fresh = []
         follower = self.followers[event.region]
+        self._on_disk[event.region] = event.vector.get(event.region, 0)
         for block in event.blocks:
             region = block.origin
             if self._chains.get(
@@ -156,11 +159,14 @@ class Oracle:
         self.stale[region] = {}
         self.down[region] = False
         self.now[region] = event.vector
-        if event.vector.get(region, 0) > self.record.log.last(region):
-            # The commit that the former process did not report is reported next.
+        counter = event.vector.get(region, 0)
+        if counter > self._on_disk[region]:
+            # The commit that the former process did not report is reported next. Its counters may
+            # be known already, from effects that a restored backup lost.
             self._found[region] = event
         else:
             self.followers[region].begin(event)
+        self._on_disk[region] = counter
 
     # -- judgement
 

@@ -117,6 +117,7 @@ class SimulatedProcess(Endpoint):
         engine = self.driver.engine
         blocks: list[Block] = []
         found = engine.disk_vector.get(self.region_id, 0)
+        is_news = self.told < found
         while self.told < found:
             block = run(self._database.block_with(self.region_id, self.told + 1))
             if block is None:
@@ -124,7 +125,7 @@ class SimulatedProcess(Endpoint):
             blocks.append(block)
             self.told = block.last
         self.told = found
-        if blocks:
+        if is_news:
             self._tell_committed(dict(engine.disk_vector), blocks)
 
     def end(self) -> None:

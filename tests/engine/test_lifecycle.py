@@ -241,11 +241,12 @@ def test_a_recovery_goes_on_after_a_restart() -> None:
 def test_a_question_names_the_lives_known_when_its_asking_began() -> None:
     """S13.7: every copy of one asking is the same, on whatever way it is passed on."""
     region = recovering()
-    region.lifecycle.hear_life(2, 7)
     life = region.lifecycle.life
-    assert region.lifecycle.question().lives == {1: life}
-    region.lifecycle.ask()
-    assert region.lifecycle.question().lives == {1: life, 2: 7}
+    first = region.lifecycle.question()
+    region.lifecycle.hear_life(2, 7)
+    second = region.lifecycle.question()
+    assert (first.number, first.lives) == (1, {1: life})
+    assert (second.number, second.lives) == (2, {1: life, 2: 7})
 
 
 # -- leaving a recovery
@@ -409,6 +410,8 @@ def test_what_is_said_of_a_recovery() -> None:
         == "READONLY region us is in recovery, waiting for eu, ap"
     )  # type: ignore[union-attr]
     tell(us, eu)
+    tell(eu, us)  # It names a life of eu that us did not know, so us asks anew.
+    tell(us, eu)
     tell(eu, us)
     assert (
         us("XADD", "s", "*", "a", "1").message
@@ -437,3 +440,25 @@ def test_a_recovery_in_a_life_that_others_heard_count() -> None:
             tell(one, other)
     us.at(2000)
     assert lifecycle.life == life + 1 and lifecycle.state == SERVING
+
+
+def test_an_unheard_life_asks_anew_in_recovery_too() -> None:
+    """S13.7, S13.6: an answer of a life that was not heard of before the asking does not count.
+
+    The member may have been put back to a backup since it began that life. Another member, which
+    has answered, may have had effects from its former life after its answer.
+    """
+    region = recovering()
+    for other in OTHERS:
+        region.lifecycle.hear_life(other, 7)
+    asking = region.lifecycle.asking
+    answer(region, 2, {})
+    region.lifecycle.hear_life(3, 9)
+    assert region.lifecycle.asking == asking + 1
+    assert region.lifecycle.question().lives == {1: region.lifecycle.life, 2: 7, 3: 9}
+    answer(region, 3, {})
+    region.at(1600, {})
+    assert region.lifecycle.state == RECOVERY, "2 was asked anew, too"
+    answer(region, 2, {})
+    region.at(1700, {})
+    assert region.lifecycle.state == SERVING
