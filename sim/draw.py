@@ -171,6 +171,7 @@ _OVERLAP: Final = (
 def _overlapping_starts(draw: Random, plan: Plan) -> list[Fault]:
     """Faults after `_OVERLAP`, each at about its time."""
     first, second, *others = draw.sample(plan.regions, len(plan.regions))
+    named = {"first": [first], "second": [second], "other": others}
     beat_ms = draw.choice([15, 30, 60])
     # Every fault begins before the end of the load: the run heals then.
     begin_ms = draw.randrange(max(1, plan.load_ms - 10 * beat_ms))
@@ -179,11 +180,10 @@ def _overlapping_starts(draw: Random, plan: Plan) -> list[Fault]:
         begin += draw.uniform(-0.3, 0.3)
         end += draw.uniform(-0.3, 0.3)
         at_ms = min(begin_ms + max(0, round(begin * beat_ms)), plan.load_ms - 1)
-        for region in others if other == "other" else [second if other == "second" else first]:
-            pair = (second if one == "second" else first, region)
-            found.append(
-                Fault(at_ms, kind, pair, round((end - begin) * beat_ms), draw.getrandbits(32))
-            )
+        duration_ms = round((end - begin) * beat_ms)
+        for region in named[other]:
+            pair = (*named[one], region)
+            found.append(Fault(at_ms, kind, pair, duration_ms, draw.getrandbits(32)))
     return found
 
 
