@@ -284,7 +284,7 @@ class Driver:
         """Whether to call `step` before the next tick. Cheap, because it runs after every event."""
         if self._step_wanted or self.engine.has_urgent_output():
             return True
-        return self._disk.is_free and self.engine.commit_is_urgent()
+        return self._disk.is_free and self.engine.wants_commit(self._clock.now_ms())
 
     def step(self) -> Work:
         """The work to perform now."""

@@ -132,9 +132,10 @@ def _with_restores(plan: Plan, may_cut: bool) -> Plan:
 
     `may_cut`: half of the plans also have two starts that overlap, for which links are cut.
     """
-    draw = Random((plan.seed << 16) + 2)
-    found = _overlapping_starts(draw, plan) if draw.random() < 0.5 and may_cut else []
+    apart = Random((plan.seed << 16) + 3)
+    found = _overlapping_starts(apart, plan) if may_cut and apart.random() < 0.5 else []
     cuts = sum(fault.kind != FORGOTTEN_RESTORE for fault in found)
+    draw = Random((plan.seed << 16) + 2)
     while len(found) < cuts + max(2, len(plan.faults()) + cuts):
         together = draw.choice([1, 1, 2, len(plan.regions)])
         at_ms, duration_ms = draw.randrange(plan.load_ms), draw.randint(20, 1000)

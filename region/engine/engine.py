@@ -206,19 +206,6 @@ class Engine:
         """Whether to take an output before the next tick. Cheap: it runs after each event."""
         return self.state.outbox.is_urgent()
 
-    def commit_is_urgent(self) -> bool:
-        """Whether to begin a commit before the next tick. Cheap: it runs after each event."""
-        state = self.state
-        schedule = state.schedule
-        return bool(
-            (state.cached.is_always and not state.journal.is_empty())
-            or schedule.commit_wanted
-            or schedule.sync_requested
-            or state.disk.meta_changes
-            or (state.peers.receiver_count and rounds.is_round_due(state))
-            or state.journal.pending_bytes() >= state.journal.block_max_bytes
-        )
-
     # -- after every step
 
     def _settle(self) -> None:
@@ -335,7 +322,7 @@ class Engine:
         )
 
     def wants_commit(self, now_ms: int) -> bool:
-        """Whether to begin a commit now; never while one is under way."""
+        """Whether to begin a commit now; never while one is under way. Cheap."""
         self.state.clock.read(now_ms)
         return self.state.disk.in_flight is None and rounds.wants_commit(self.state)
 

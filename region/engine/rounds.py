@@ -87,8 +87,8 @@ def wants_commit(state: EngineState) -> bool:
     ):
         return True
     return (
-        state.settings.text("appendfsync") == "everysec"
-        and state.clock.steady_ms >= state.schedule.oldest_unsaved_ms + 1000
+        state.clock.steady_ms >= state.schedule.oldest_unsaved_ms + 1000
+        and state.settings.text("appendfsync") == "everysec"
     )
 
 

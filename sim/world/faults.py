@@ -366,7 +366,6 @@ def _pause(world: World, fault: Fault, draw: Random) -> None:
         if region.is_running(start):
             region.pause(False)
             world.network.resume()
-            region.stepped()
 
     _ends(world, fault, end)
 

@@ -187,14 +187,14 @@ class SimulatedProcess(Endpoint):
         if not self._step_planned and self.is_running and self.driver.is_step_due():
             self._plan_step()
 
-    def has_room(self) -> None:
-        """A connection can send messages again, or the process goes on after a pause."""
-        self._plan_step()
+    def resumed(self) -> None:
+        """The process goes on after a pause."""
+        if not self._step_planned:
+            self._plan_step()
 
     def _plan_step(self) -> None:
-        if not self._step_planned and self.is_running:
-            self._step_planned = True
-            self._environment.scheduler.after(0, self._step)
+        self._step_planned = True
+        self._environment.scheduler.after(0, self._step)
 
     def _step(self) -> None:
         self._step_planned = False
@@ -357,6 +357,10 @@ class SimulatedProcess(Endpoint):
     def disconnected(self, connection: int, text: str) -> None:
         self.driver.disconnected(connection, text)
         self.stepped()
+
+    def has_room(self) -> None:
+        if not self.is_paused:
+            self._network.pump(self)
 
     def next_message(self, connection: int) -> Optional[Message]:
         message = self.driver.next_message(connection)

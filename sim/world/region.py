@@ -136,9 +136,9 @@ class SimulatedRegion:
         return self.running and self.starts == start
 
     def stepped(self) -> None:
-        """Engine or driver were called: a step follows."""
+        """The engine was called: plans a step if one is due by the next tick."""
         if self.process is not None:
-            self.process.has_room()
+            self.process.stepped()
 
     # -- start and stop
 
@@ -273,6 +273,8 @@ class SimulatedRegion:
         """Pauses the process, or lets it go on."""
         assert self.process is not None
         self.process.is_paused = paused
+        if not paused:
+            self.process.resumed()
 
     def writes_take(self, write_ms: tuple[int, int]) -> None:
         """Sets the least and the most that a transaction takes, in ms."""
