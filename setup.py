@@ -39,6 +39,7 @@ COMPILED = [
     "anabranch/crdt/**/*.py",
     "anabranch/region/engine/**/*.py",
     "anabranch/region/resp/**/*.py",
+    "anabranch/region/storage/*.py",
     *(f"anabranch/region/{name}.py" for name in _DRIVER),
     "anabranch/sync/*.py",
     "anabranch/sim/history.py",
