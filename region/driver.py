@@ -39,7 +39,7 @@ from anabranch.region.effect_log import EffectLog
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.settings import Settings
-from anabranch.region.storage.checkpoint import Checkpointer
+from anabranch.region.storage.checkpoint import STEP_BYTES, Checkpointer
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.work import DiskTransaction, LogRead, Note, Work
 from anabranch.sync.hub import Hub
@@ -53,7 +53,8 @@ class TurnLimits:
     """Limits of a turn, and the delay before a failed write is retried.
 
     The simulator uses smaller values. `merge_bytes` bounds the bytes merged in a turn,
-    `turn_pieces` the encoded pieces of replies in a turn of one client.
+    `turn_pieces` the encoded pieces of replies in a turn of one client, `capture_bytes` the state
+    of keys captured in one step of a checkpoint.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class TurnLimits:
         merge_rest_max_us: int = 50_000,
         retry_ms: int = 200,
         turn_pieces: int = TURN_PIECES,
+        capture_bytes: int = STEP_BYTES,
     ) -> None:
         self.merge_bytes: Final = merge_bytes
         # A turn of merging shorter than this needs no rest after it.
@@ -70,6 +72,7 @@ class TurnLimits:
         self.merge_rest_max_us: Final = merge_rest_max_us
         self.retry_ms: Final = retry_ms
         self.turn_pieces: Final = turn_pieces
+        self.capture_bytes: Final = capture_bytes
 
 
 class Driver:

@@ -144,10 +144,12 @@ async def start(
     )
     engine = make_engine(state)
     engine.checkpointed(stored.replay_from)
+    limits = limits or TurnLimits()
+    slice_max_bytes = settings.integer("crdt-slice-max-bytes")
     checkpointer = Checkpointer(
-        stored.numbers, stored.gone, stored.cut, settings.integer("crdt-slice-max-bytes")
+        stored.numbers, stored.gone, stored.cut, slice_max_bytes, limits.capture_bytes
     )
     tail_bytes = settings.integer("crdt-log-tail-max-bytes")
     log = EffectLog(stored.position, stored.log_floor, stored.log_size, settings, tail_bytes)
     peers = _peers(config, members).values()
-    return Driver(engine, checkpointer, log, peers, clock, limits or TurnLimits())
+    return Driver(engine, checkpointer, log, peers, clock, limits)

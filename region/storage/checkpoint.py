@@ -28,7 +28,7 @@ from anabranch.region.storage.schema import Statement, meta
 
 _PART_BYTES: Final = 256 << 10
 # Bytes and nodes captured in one step of the engine, so that a step stays short.
-_STEP_BYTES: Final = 1 << 20
+STEP_BYTES: Final = 1 << 20
 _STEP_NODES: Final = 20000
 REGION_STATE_VERSION: Final = 1
 # The number of a key that is gone.
@@ -118,7 +118,12 @@ class Checkpointer:
     """
 
     def __init__(
-        self, numbers: dict[bytes, int], gone: dict[bytes, int], cut: int, slice_max_bytes: int
+        self,
+        numbers: dict[bytes, int],
+        gone: dict[bytes, int],
+        cut: int,
+        slice_max_bytes: int,
+        step_max_bytes: int = STEP_BYTES,
     ) -> None:
         # Key → number under which its rows are stored.
         self.numbers = numbers
@@ -126,7 +131,7 @@ class Checkpointer:
         self.gone = gone
         self.cut = cut
         self.slice_max_bytes = slice_max_bytes
-        self.step_max_bytes = _STEP_BYTES
+        self.step_max_bytes: Final = step_max_bytes
         self._part_max_bytes = min(_PART_BYTES, slice_max_bytes)
         self._next_number = max(numbers.values(), default=0) + 1
         self._state: Optional[RegionState] = None

@@ -164,7 +164,10 @@ class SimulatedRegion:
         process.told = told
         process.write_ms = self.write_ms
         limits = TurnLimits(
-            merge_bytes=MERGE_BYTES, retry_ms=RETRY_MS, turn_pieces=self.draw.choice([1, 1 << 20])
+            merge_bytes=MERGE_BYTES,
+            retry_ms=RETRY_MS,
+            turn_pieces=self.draw.choice([1, 1 << 20]),
+            capture_bytes=self.draw.choice([1, 1 << 20]),
         )
         try:
             process.start(config, limits)
