@@ -14,6 +14,7 @@ from anabranch.crdt.effects import (
     Delete,
     DestroyGroup,
     Effect,
+    Flush,
     RemoveEntries,
     SetDeadline,
     SetId,
@@ -781,6 +782,27 @@ def test_xread_shows_what_lies_above_the_id_and_counts_what_comes_below() -> Non
     assert judge.models[2].late_arrivals == 1
     assert [violation.region for violation in judge.violations] == [2]  # INFO shows 0
     assert "the region counts 0" in judge.violations[0].text
+
+
+def test_a_read_that_a_command_of_the_same_step_makes_the_region_forget() -> None:
+    """Seed 505398: an XREAD, the XADD that woke it and a FLUSHALL waited for the end of a start.
+
+    The region forgot the read with the key; the judge counted what came below its ID later.
+    """
+    for is_flushed in (True, False):
+        story = begun()
+        story.run(2, "XADD jobs 35-1 t 5", b"35-1", adds=[("35-1", 5)])
+        effects: list[Effect] = [Flush({1: 4})] if is_flushed else []
+        waiting = story.number = story.number + 1
+        story.holds = True
+        story._move(1, "waited", story._issue(1, effects, [("40-1", 4)]))
+        story.run(1, "XREAD BLOCK 9 STREAMS jobs 30-2", read(D), waited=True, number=waiting)
+        story.commit(1)
+        story.merge(1)
+        story.commit(1)
+        judge = story.judge
+        assert isinstance(judge, GroupReads) and judge.models[1].late_arrivals == 1
+        assert any("the region counts 0" in text for text in story.end()) != is_flushed
 
 
 @pytest.mark.parametrize(
