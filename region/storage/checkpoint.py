@@ -131,7 +131,7 @@ class Checkpointer:
         self.gone = gone
         self.cut = cut
         self.slice_max_bytes = slice_max_bytes
-        self.step_max_bytes: Final = step_max_bytes
+        self.step_max_bytes = step_max_bytes
         self._part_max_bytes = min(_PART_BYTES, slice_max_bytes)
         self._next_number = max(numbers.values(), default=0) + 1
         self._state: Optional[RegionState] = None
