@@ -132,6 +132,7 @@ def _with_restores(plan: Plan, may_cut: bool) -> Plan:
 
     `may_cut`: half of the plans also have two starts that overlap, for which links are cut.
     """
+    # A generator of its own: plans without overlapping starts do not depend on their draws.
     apart = Random((plan.seed << 16) + 3)
     found = _overlapping_starts(apart, plan) if may_cut and apart.random() < 0.5 else []
     cuts = sum(fault.kind != FORGOTTEN_RESTORE for fault in found)

@@ -125,9 +125,8 @@ def conclude(world: World) -> None:
     for judge in world.judges:
         judge.finish(end)
     running = [region for region in world.remaining() if region.running]
-    chosen, is_later = divmod(world.plan.seed, _REREAD_ONE_OF)
-    if running and not is_later:
-        region = running[chosen % len(running)]
+    if running and world.plan.seed % _REREAD_ONE_OF == 0:
+        region = running[world.plan.seed // _REREAD_ONE_OF % len(running)]
         text = difference(region.engine, region.disk)
         if text:
             world.fault_found(f"region {region.region_id}: {text}")

@@ -322,7 +322,10 @@ class Engine:
         )
 
     def wants_commit(self, now_ms: int) -> bool:
-        """Whether to begin a commit now; never while one is under way. Cheap."""
+        """Whether to begin a commit now; never while one is under way.
+
+        Cheap: the driver asks after each event.
+        """
         self.state.clock.read(now_ms)
         return self.state.disk.in_flight is None and rounds.wants_commit(self.state)
 

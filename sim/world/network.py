@@ -24,7 +24,7 @@ _END: Final = None
 
 
 class Endpoint:
-    """A process as the network sees it. The driver takes a step after each call."""
+    """A process as the network sees it. It takes a step after a call if its driver has one due."""
 
     region_id: int
     is_running: bool

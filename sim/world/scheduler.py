@@ -24,14 +24,13 @@ class Scheduler:
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
-        self.events = 0
         # The times that have events, as a heap, and the events of each in the order of creation. A
         # heap of the events would compare far more often: many events have the same time.
         self._times: Final[list[int]] = []
         self._by_time: Final[dict[int, list[Event]]] = {}
-        # Events known from the start, the last one first: (at_ms, action, argument). At their time
-        # they run after the events made before them, and before all others.
-        self._known: list[tuple[int, Callable[[Any], None], Any]] = []
+        # (at_ms, event) of the events known from the start, the last one first. At their time they
+        # run after the events made before them, and before all others.
+        self._known: list[tuple[int, Event]] = []
         self._made_before_known = 0
         self._made = 0
 
@@ -54,8 +53,10 @@ class Scheduler:
 
         They never enter the heap. Call this once.
         """
-        self._known = list(events)[::-1]
         self._made_before_known = self._made
+        self._known = [
+            (at_ms, (self._made, action, (argument,))) for at_ms, action, argument in events
+        ][::-1]
 
     def mark(self) -> int:
         """A mark after all events made so far; see `run_before`."""
@@ -92,11 +93,9 @@ class Scheduler:
 
     def _run_known(self) -> None:
         """Runs the next known event."""
-        at_ms, action, argument = self._known.pop()
+        at_ms, event = self._known.pop()
         self._run_made_before(self._made_before_known, at_ms)
-        self.now_ms = at_ms
-        self.events += 1
-        action(argument)
+        self._run_event(at_ms, event)
 
     def _run_made_before(self, mark: int, at_ms: int) -> None:
         """Runs the events at `at_ms` that were made before the mark."""
@@ -107,5 +106,4 @@ class Scheduler:
     def _run_event(self, at_ms: int, event: Event) -> None:
         _, action, arguments = event
         self.now_ms = at_ms
-        self.events += 1
         action(*arguments)
