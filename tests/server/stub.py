@@ -85,7 +85,7 @@ class StubEngine:
 
 
 class StubRegion:
-    """A region that counts steps. `answer`, `commit` and `close_session` act as a driver's step."""
+    """A region that counts steps. `answer`, `commit` and others act as a driver's step."""
 
     def __init__(self, values: dict[str, Value] | None = None) -> None:
         self.engine = StubEngine()
@@ -125,6 +125,10 @@ class StubRegion:
         closed = self.clients.close_session(session_id)
         self.perform()
         return closed
+
+    def finish_all(self) -> None:
+        self.clients.finish_all()
+        self.perform()
 
     async def tick(self) -> None:
         """Ticks every 10 ms until it is cancelled."""

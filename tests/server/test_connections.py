@@ -116,9 +116,11 @@ def test_closing_the_server_flushes_and_takes_no_more(play: Play) -> None:
         client = await connect(region)
         client.send(b"BIG 3000000\r\n")
         await until(lambda: region.engine.executed == 1)
-        closing = asyncio.ensure_future(region.server.close(30))
+        region.finish_all()
+        closing = asyncio.ensure_future(region.server.close(300))
         await client.expect(b"$3000000\r\n" + b"x" * 3_000_000 + b"\r\n")
         await client.expect_end()
+        # A connection that stayed open would make the server wait longer than a story may take.
         await closing
         try:
             await connect(region)
