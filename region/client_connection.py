@@ -171,7 +171,7 @@ class ClientConnection:
 
     def reject(self, text: bytes) -> None:
         """Sends the client an error and closes the connection."""
-        self._say(b"-ERR " + text + b"\r\n")
+        self._write(b"-ERR " + text + b"\r\n")
         self.close()
 
     # -- reports of the transport
@@ -343,9 +343,9 @@ class ClientConnection:
             self._held_bytes += len(data)
             self._measured(self._held_bytes)
         else:
-            self._say(data)
+            self._write(data)
 
-    def _say(self, data: bytes) -> None:
+    def _write(self, data: bytes) -> None:
         if self.ending == OPEN:
             self._output.append(data)
 
@@ -353,7 +353,7 @@ class ClientConnection:
         """Sends a held reply whose commit is now on disk."""
         self._held_replies -= 1
         self._held_bytes -= len(data)
-        self._say(data)
+        self._write(data)
         if self._held_replies == 0:
             self._go_on()
 

@@ -41,7 +41,7 @@ class Hub(Opening):
         self._announcer = Announcer(settings, 0)
         self._snapshot_number = 0
         # A join brought blocks that waiting headers may stand for.
-        self._poked = False
+        self._merge_again = False
         self._merge_turn = 0
 
     def _detach(self, connection: PeerConnection) -> None:
@@ -108,7 +108,7 @@ class Hub(Opening):
         elif isinstance(event, m.SnapshotRequest):
             self.snapshots.ask(connection, event.number)
             self.snapshots.serve(self.engine)
-            self._say_what_is_on_disk()
+            self._send_committed()
         else:
             self._came(connection, event, now_ms)
 
@@ -118,7 +118,7 @@ class Hub(Opening):
             self.engine.hear_lives(event.lives, now_ms)
             self._peer_lives(connection, event.lives.get(connection.peer, 0), now_ms)
             self.start_asking.asked(connection, event, now_ms)
-            self._say_what_is_on_disk()
+            self._send_committed()
         elif isinstance(event, StartAnswer):
             self.engine.start_answered(connection.peer, event, now_ms)
             self._peer_lives(connection, event.life, now_ms)
@@ -154,16 +154,16 @@ class Hub(Opening):
 
     # -- announcing the state on disk
 
-    def _say_what_is_on_disk(self) -> None:
+    def _send_committed(self) -> None:
         """Sends every announcement and answer that waited for a commit now on disk (S2.4)."""
         position = self.engine.committed_position
         finished = self._announcer.finished(position)
         if finished is not None:
-            self._say(*finished)
+            self._send_announcement(*finished)
         self.start_asking.committed(position)
         self.snapshots.committed(position)
 
-    def _say(self, attestation: Attestation, beat: bool) -> None:
+    def _send_announcement(self, attestation: Attestation, beat: bool) -> None:
         gossip = own_gossip(self.engine, attestation) if beat else None
         self._acknowledge(gossip)
         if gossip is not None:
@@ -177,7 +177,7 @@ class Hub(Opening):
     @property
     def wants_merge(self) -> bool:
         """Whether `merge_some` has work."""
-        return self._poked or any(
+        return self._merge_again or any(
             link.connection is not None
             and link.connection.receiver is not None
             and link.connection.receiver.ready
@@ -189,7 +189,7 @@ class Hub(Opening):
 
         Returns True when it merged blocks, so that the caller has to call it again.
         """
-        self._poked = False
+        self._merge_again = False
         links = list(self.links.values())
         self._merge_turn += 1
         merged = False
@@ -220,7 +220,7 @@ class Hub(Opening):
     def _announce(self, now_ms: int) -> None:
         if self._connections:
             self._announcer.begin(self.engine, now_ms, self._steady.at(now_ms))
-            self._say_what_is_on_disk()
+            self._send_committed()
 
     def _join(self, connection: PeerConnection, staged: Staged, now_ms: int) -> None:
         """Joins a staged snapshot in one step (S11.2), unless this region holds all of it by now.
@@ -240,13 +240,13 @@ class Hub(Opening):
             )
         self._puller.joined(self._steady.at(now_ms))
         self._announcer.dirty = True
-        self._poked = True
+        self._merge_again = True
 
     # -- time and commits
 
     def committed(self, now_ms: int) -> None:
         """Notes that a commit is on disk. The caller has told the tail of the log before."""
-        self._say_what_is_on_disk()
+        self._send_committed()
         self._announce(now_ms)
 
     def tick(self, now_ms: int) -> None:
@@ -264,7 +264,7 @@ class Hub(Opening):
         self._silence(now_ms, steady_ms)
         self._pull(now_ms, steady_ms)
         self.snapshots.serve(self.engine)
-        self._say_what_is_on_disk()
+        self._send_committed()
         self._announce(now_ms)
 
     def _silence(self, now_ms: int, steady_ms: int) -> None:

@@ -143,7 +143,7 @@ def _ring(number: int, frame: Optional[FrameType]) -> None:
     raise _Hang
 
 
-def _say(**values: Any) -> None:
+def _report(**values: Any) -> None:
     print(json.dumps(values), flush=True)
 
 
@@ -152,7 +152,7 @@ def _run_one(seed: int, ops: int, flavour: str, limit_s: float) -> bool:
     from anabranch.sim.draw import draw_plan
     from anabranch.sim.run import run_plan
 
-    _say(seed=seed)
+    _report(seed=seed)
     signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
     try:
         regions = regions_of(seed, flavour)
@@ -160,18 +160,18 @@ def _run_one(seed: int, ops: int, flavour: str, limit_s: float) -> bool:
             draw_plan(seed, regions, ops, restores=flavour == RESTORES)
         ).violations
     except _Hang:
-        _say(seed=seed, checker="hang", text=f"no end after {limit_s} s")
+        _report(seed=seed, checker="hang", text=f"no end after {limit_s} s")
         return False
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(last.filename).name}:{last.lineno}"
-        _say(seed=seed, checker="crash", text=f"{type(error).__name__}: {error} ({place})"[:500])
+        _report(seed=seed, checker="crash", text=f"{type(error).__name__}: {error} ({place})"[:500])
         return False
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     if violations:
         first = violations[0]
-        _say(seed=seed, checker=first.checker, text=str(first)[:500], at_ms=first.at_ms)
+        _report(seed=seed, checker=first.checker, text=str(first)[:500], at_ms=first.at_ms)
     return not violations
 
 
