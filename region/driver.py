@@ -39,7 +39,7 @@ from anabranch.region.effect_log import EffectLog
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.settings import Settings
-from anabranch.region.storage.checkpoint import STEP_BYTES, Checkpointer
+from anabranch.region.storage.checkpoint import CAPTURE_BYTES, Checkpointer
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.work import DiskTransaction, LogRead, Note, Work
 from anabranch.sync.hub import Hub
@@ -64,7 +64,7 @@ class TurnLimits:
         merge_rest_max_us: int = 50_000,
         retry_ms: int = 200,
         turn_pieces: int = TURN_PIECES,
-        capture_bytes: int = STEP_BYTES,
+        capture_bytes: int = CAPTURE_BYTES,
     ) -> None:
         self.merge_bytes: Final = merge_bytes
         # A turn of merging shorter than this needs no rest after it.

@@ -107,18 +107,20 @@ class Lifecycle:
 
     # -- lives
 
-    def hear_life(self, region_id: int, life: int) -> None:
+    def hear_life(self, region_id: int, life: int) -> bool:
         """Notes a life of another member. If it was unknown, a start or a recovery asks again.
 
         A member that has begun another life may have been put back to a backup that nobody told it
         of. Its answers then lack effects that its former life may have passed on, to members that
-        had answered before (S13.6). That holds for a recovery, too.
+        had answered before (S13.6). That holds for a recovery, too. Returns whether the life was new.
         """
-        if life > self.lives.get(region_id, 0):
-            self.lives[region_id] = life
-            self._ask_start_anew()
-            if self.state == RECOVERY:
-                self.ask()
+        if life <= self.lives.get(region_id, 0):
+            return False
+        self.lives[region_id] = life
+        self._ask_start_anew()
+        if self.state == RECOVERY:
+            self.ask()
+        return True
 
     def hear_own_life(self, life: int, is_own: bool) -> bool:
         """Takes a life number that a peer reports of this region (S1.3).

@@ -112,8 +112,7 @@ class EngineState:
         It replaces all statements of lower lives (S6.2), and gossip passes it on. So a region whose
         files and clock were set back hears of every life that a peer knows of it.
         """
-        if life > self.lifecycle.lives.get(region_id, 0):
-            self.lifecycle.hear_life(region_id, life)
+        if self.lifecycle.hear_life(region_id, life):
             self.stability.hear(Heard(region_id, life, False, {}, 0))
 
     def look_for_loss(self, held: Vector) -> None:

@@ -28,8 +28,8 @@ from anabranch.region.storage.schema import Statement, meta
 
 _PART_BYTES: Final = 256 << 10
 # Bytes and nodes captured in one step of the engine, so that a step stays short.
-STEP_BYTES: Final = 1 << 20
-_STEP_NODES: Final = 20000
+CAPTURE_BYTES: Final = 1 << 20
+_CAPTURE_NODES: Final = 20000
 REGION_STATE_VERSION: Final = 1
 # The number of a key that is gone.
 GONE: Final = 0
@@ -123,7 +123,7 @@ class Checkpointer:
         gone: dict[bytes, int],
         cut: int,
         slice_max_bytes: int,
-        step_max_bytes: int = STEP_BYTES,
+        capture_bytes: int = CAPTURE_BYTES,
     ) -> None:
         # Key → number under which its rows are stored.
         self.numbers = numbers
@@ -131,7 +131,7 @@ class Checkpointer:
         self.gone = gone
         self.cut = cut
         self.slice_max_bytes = slice_max_bytes
-        self.step_max_bytes = step_max_bytes
+        self.capture_bytes = capture_bytes
         self._part_max_bytes = min(_PART_BYTES, slice_max_bytes)
         self._next_number = max(numbers.values(), default=0) + 1
         self._state: Optional[RegionState] = None
@@ -176,7 +176,7 @@ class Checkpointer:
         cuts = self.pending
         self.pending_position = position
         size = nodes = 0
-        while self._todo and size < self.step_max_bytes and nodes < _STEP_NODES:
+        while self._todo and size < self.capture_bytes and nodes < _CAPTURE_NODES:
             key = self._todo.pop()
             keyspace.dirty.pop(key, None)
             cut = self._capture(key, keyspace.get(key), position)

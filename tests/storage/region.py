@@ -132,7 +132,7 @@ class Region:
         self.checkpointer = found.checkpointer
         # In most histories a step captures one key; in some a step captures several keys.
         if self.cluster.rng.random() < 0.8:
-            self.checkpointer.step_max_bytes = 1
+            self.checkpointer.capture_bytes = 1
         self.transaction: Optional[DiskTransaction] = None
         self.failures = 0
         # The newest commit, and the state when it was taken.

@@ -118,7 +118,7 @@ def test_a_cut_number_is_not_used_twice() -> None:
         region.say("XADD", "k1", "*", "f", b"v%d" % number)
         region.say("XADD", "k2", "*", "f", b"v%d" % number)
     region.commit_all()
-    region.checkpointer.step_max_bytes = 1
+    region.checkpointer.capture_bytes = 1
     statements_of(region, "INTO key_state")
     region.crash()
     for number in range(3):
@@ -271,7 +271,7 @@ def test_a_join_between_the_slices() -> None:
         2, regions=2, values={"crdt-slice-max-bytes": 40, "crdt-log-max-bytes": 1 << 20}
     )
     us, eu = cluster.regions
-    us.checkpointer.step_max_bytes = 1
+    us.checkpointer.capture_bytes = 1
     for key in ("k1", "k2"):
         for number in range(3):
             us.say("XADD", key, "*", "f", b"v%d" % number)
