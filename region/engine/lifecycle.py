@@ -108,11 +108,12 @@ class Lifecycle:
     # -- lives
 
     def hear_life(self, region_id: int, life: int) -> bool:
-        """Notes a life of another member. If it was unknown, a start or a recovery asks again.
+        """Notes a life of another member, and returns whether it was unknown until now.
 
+        An unknown life makes a start or a recovery ask again.
         A member that has begun another life may have been put back to a backup that nobody told it
         of. Its answers then lack effects that its former life may have passed on, to members that
-        had answered before (S13.6). That holds for a recovery, too. Returns whether the life was new.
+        had answered before (S13.6). That holds for a recovery, too.
         """
         if life <= self.lives.get(region_id, 0):
             return False
