@@ -76,7 +76,7 @@ class Keyspace:
         self._scan_order: Optional[SortedSet[tuple[int, bytes]]] = None
         # Digest cache: the sum of the shares of all keys not in `_undigested`.
         self._digest_total = 0
-        self._undigested: set[bytes] = set()
+        self._undigested: dict[bytes, None] = {}
 
     def get(self, key: bytes) -> Optional[Stream]:
         return self.keys.get(key)
@@ -87,7 +87,7 @@ class Keyspace:
             stream = self.keys[key] = Stream(key, self.limits, self.pair_limits)
             # The key is added even if it is dirty: an earlier stream of this name may have made it
             # dirty and then been dropped.
-            self._undigested.add(key)
+            self._undigested[key] = None
             if self._scan_order is not None:
                 self._scan_order.add((xxh3_64_intdigest(key), key))
         return stream
@@ -114,7 +114,7 @@ class Keyspace:
         if stream.share is not None:
             self._digest_total -= stream.share
             stream.share = None
-        self._undigested.add(key)
+        self._undigested[key] = None
 
     def touch_local(self, stream: Stream) -> None:
         """Notes that the local group state of a key changed, for the checkpoint.
@@ -137,25 +137,32 @@ class Keyspace:
 
     def mark_undigested(self, key: bytes) -> None:
         """Notes that a key was loaded and that the region's digest does not include it yet."""
-        self._undigested.add(key)
+        self._undigested[key] = None
 
     # -- digest
 
     def hash_some(self, entries_max: int) -> bool:
         """Hashes about `entries_max` changed entries for the next digest.
 
-        Returns True when all entries are hashed, so that only the summing up is left.
+        Returns True when nothing changed is left to hash. Every call continues where the former
+        one stopped, so a region that has loaded many keys gets its digest after some calls.
         """
-        for key in self._undigested:
+        while self._undigested:
+            if entries_max <= 0:
+                return False
+            key, _ = self._undigested.popitem()
             stream = self.keys.get(key)
-            if stream is None:
+            if stream is None or stream.share is not None:
                 continue
-            entries_max -= 1
+            entries_max -= 1 + len(stream.groups)
             for log in stream.logs.values():
                 if log.unhashed:
                     entries_max -= log.hash_some(entries_max)
-            if entries_max <= 0:
-                return False
+                    if log.unhashed:
+                        self._undigested[key] = None
+                        return False
+            stream.share = digest.of_stream(stream)
+            self._digest_total += stream.share
         return True
 
     def digest(self) -> bytes:
@@ -163,12 +170,7 @@ class Keyspace:
 
         The digest of an empty keyspace is zero.
         """
-        for key in self._undigested:
-            stream = self.keys.get(key)
-            if stream is not None and stream.share is None:
-                stream.share = digest.of_stream(stream)
-                self._digest_total += stream.share
-        self._undigested.clear()
+        self.hash_some(1 << 62)
         return (self._digest_total & digest.MASK).to_bytes(16, "big")
 
     def digest_of(self, key: bytes) -> bytes:

@@ -5,6 +5,8 @@ Regions of different releases compare digests, so every byte that enters the has
 
 from __future__ import annotations
 
+from random import Random
+
 from xxhash import xxh3_128_intdigest
 
 from anabranch.crdt.digest import of_stream
@@ -121,3 +123,50 @@ def test_keys_add_up_and_nothing_is_zero() -> None:
         twin.issue(twin.engine().delete(key))
     assert twin.keyspace.digest() == bytes(16)
     assert all(of_stream(stream) == 0 for stream in twin.keyspace.keys.values())
+
+
+def test_many_changed_keys_are_hashed_over_several_calls() -> None:
+    """Each call once began with the first key again, so 2,000 keys were never all hashed.
+
+    A region that had loaded so many keys sent no digest and compared none.
+    """
+    twin = Twin(1)
+    keys = [b"k%d" % number for number in range(25)]
+    for key in keys:
+        for ms in (5, 6, 7):
+            twin.issue(twin.engine().add(key, entry_id=make(ms, 1), fields=(b"a", b"b")))
+    keyspace = twin.keyspace
+    calls = 1
+    while not keyspace.hash_some(10):
+        calls += 1
+        assert calls < 50
+    assert 5 <= calls <= 12, "25 keys of 3 entries are about 100 units of work"
+    assert keyspace.hash_some(0), "what is hashed stays hashed"
+    assert keyspace.digest() == total_of(twin)
+    twin.issue(twin.engine().add(keys[3], entry_id=make(8, 1), fields=(b"a", b"b")))
+    assert not keyspace.hash_some(0)
+    assert keyspace.hash_some(10) and keyspace.digest() == total_of(twin)
+
+
+def test_the_digest_is_the_sum_of_its_keys_however_the_work_is_cut() -> None:
+    draw = Random(5)
+    twin = Twin(1)
+    for turn in range(400):
+        key = b"k%d" % draw.randrange(8)
+        command = draw.randrange(6)
+        if command == 0:
+            twin.issue(twin.engine().delete(key))
+        elif command == 1:
+            twin.keyspace.hash_some(draw.randrange(6))
+        elif command == 2:
+            assert twin.keyspace.digest() == total_of(twin)
+        else:
+            twin.issue(twin.engine().add(key, entry_id=make(turn + 1, 1), fields=(b"a", b"b")))
+    assert twin.keyspace.digest() == total_of(twin)
+
+
+def total_of(twin: Twin) -> bytes:
+    """The sum of the digests of all keys, each computed anew."""
+    keyspace = twin.keyspace
+    total = sum(int.from_bytes(keyspace.digest_of(key), "big") for key in keyspace.keys)
+    return (total % 2**128).to_bytes(16, "big")
