@@ -46,8 +46,6 @@ class Switchboard:
         self.start_asking = StartAsking(engine)
         self.counts = dict.fromkeys(
             [
-                "gaps",
-                "forks",
                 "refusals",
                 "log_reads",
                 "bodies_sent",
@@ -177,8 +175,7 @@ class Switchboard:
         self, connection: PeerConnection, reason: str, text: str, now_ms: int
     ) -> None:
         self.counts["refusals"] += 1
-        self.counts["forks"] += reason == "forked"
-        self.counts["gaps"] += reason == "gap"
+        self.engine.link_refused(reason)
         direction = "receiving from" if connection.receiver is not None else "sending to"
         self._work.notes.append(f"{direction} {self._name(connection.peer)}: {reason}: {text}")
         if connection.receiver is not None:

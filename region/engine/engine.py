@@ -508,6 +508,11 @@ class Engine:
         status.state = state
         status.detail = detail
 
+    def link_refused(self, reason: str) -> None:
+        """A link was closed for `reason`, by this region or by the peer; counts the alarms."""
+        self.state.replication.gaps += reason == "gap"
+        self.state.replication.forks += reason == "forked"
+
     def compare_digest(self, peer: int, vector: Vector, digest: bytes) -> None:
         """Compares the digest of a heartbeat if the vectors are equal (S13.9).
 

@@ -42,13 +42,11 @@ def _check(state: EngineState, block: Block, applied: int) -> None:
         # whether its start is over or not.
         state.look_for_loss({block.origin: block.last})
     if block.first != applied + 1 or block.last < block.first:
-        state.replication.gaps += 1
         raise SyncGap(
             f"block {block.first}–{block.last} of region {block.origin} "
             f"does not follow counter {applied}"
         )
     if chain_after(state.keyspace.chain(block.origin), block.body) != block.chain:
-        state.replication.forks += 1
         raise ChainForked(
             f"the chain of region {block.origin} forks at counter {block.first}: "
             "two different contents carry the same counters"
@@ -96,7 +94,6 @@ def join_snapshot(state: EngineState, chunks: list[bytes], source: int) -> None:
         if counter == state.keyspace.vector.get(region_id, 0) and other.chain(
             region_id
         ) != state.keyspace.chain(region_id):
-            state.replication.forks += 1
             raise ChainForked(
                 f"the chain of region {region_id} forks: "
                 f"the snapshot has another value at counter {counter}"

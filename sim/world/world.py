@@ -287,8 +287,8 @@ class World:
     def gaps(self) -> int:
         """How often either end of a link closed it because blocks were missing (S2.2)."""
         running = [region for region in self.regions.values() if region.running]
-        now = sum(region.driver.hub.counts["gaps"] for region in running)
-        return self.counters["sync:gaps"] + now
+        now = sum(region.driver.engine.state.replication.gaps for region in running)
+        return self.counters["figure:gaps"] + now
 
     def remaining(self) -> list[SimulatedRegion]:
         """The regions that are not gone for good."""

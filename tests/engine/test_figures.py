@@ -200,6 +200,8 @@ def test_protocol_errors_are_counted() -> None:
     forged = Block(2, 1, 1, blocks[0].body, bytes(16))
     with pytest.raises(ChainForked):
         us.engine.merge([forged], 2, us.now_ms)
+    for reason in ("gap", "forked", "cluster"):
+        us.engine.link_refused(reason)
     assert (metric(us, "crdt_gaps"), metric(us, "crdt_forks")) == (1, 1)
     us.engine.merge(blocks, 2, us.now_ms)
     us.commit()

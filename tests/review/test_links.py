@@ -109,4 +109,4 @@ def test_down_and_up_between_two_ticks_loses_nothing() -> None:
     net.run(3000)
     assert us.engine.vector == eu.engine.vector == {2: 2}
     assert not [note.text for note in us.notes + eu.notes if "gap" in note.text]
-    assert us.driver.hub.counts["gaps"] == eu.driver.hub.counts["gaps"] == 0
+    assert us.engine.state.replication.gaps == eu.engine.state.replication.gaps == 0

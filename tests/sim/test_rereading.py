@@ -68,6 +68,6 @@ def test_effects_that_are_not_in_the_files_are_a_violation(world: World) -> None
 
 def test_links_on_which_blocks_were_missing_are_counted(world: World) -> None:
     assert world.gaps() == 0
-    world.regions[2].driver.hub.counts["gaps"] += 1
-    world.counters["sync:gaps"] += 1
+    world.regions[2].driver.engine.state.replication.gaps += 1
+    world.counters["figure:gaps"] += 1
     assert world.gaps() == 2

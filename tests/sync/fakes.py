@@ -195,6 +195,7 @@ class FakeEngine:
         self.lives: dict[int, int] = {}
         self.start_answers: list[tuple[int, StartAnswer]] = []
         self.states: dict[int, tuple[str, str]] = {}
+        self.refusals: list[str] = []
         self.receivers: set[int] = set()
         self.peers_hold: dict[int, dict[int, int]] = {}
         self.peer_acks: dict[int, dict[int, int]] = {}
@@ -310,6 +311,9 @@ class FakeEngine:
 
     def link_state(self, peer: int, state: str, detail: str) -> None:
         self.states[peer] = (state, detail)
+
+    def link_refused(self, reason: str) -> None:
+        self.refusals.append(reason)
 
     def take_link_requests(self) -> list[FakeLinkRequest]:
         requests, self.requests = self.requests, []
