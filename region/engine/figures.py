@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from anabranch.crdt.stream import NEVER
-from anabranch.crdt.vector import Vector
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
 from anabranch.region.engine.state import EngineState
 
@@ -66,13 +65,8 @@ def has_many_retired(state: EngineState) -> bool:
 
 def lag_of(state: EngineState, peer: int) -> int:
     """The number of this region's effects that a peer is not known to have on its disk."""
-    known: Vector = state.peers.by_id[peer].acknowledged
-    heard = state.stability.newest(peer)
-    newest = max(
-        known.get(state.members.region_id, 0),
-        0 if heard is None else heard.vector.get(state.members.region_id, 0),
-    )
-    return max(state.disk.vector.get(state.members.region_id, 0) - newest, 0)
+    own = state.disk.vector.get(state.members.region_id, 0)
+    return max(own - state.counter_held_by(peer), 0)
 
 
 def behind(state: EngineState, peer: int) -> int:

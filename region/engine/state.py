@@ -106,6 +106,17 @@ class EngineState:
             return {}
         return self.stability.stable(self.members.others(), self.disk.vector)
 
+    def counter_held_by(self, peer: int) -> int:
+        """The highest counter of this region's effects known to be on a peer's disk.
+
+        A vector that reached this region by gossip counts as well as an acknowledgement on the open
+        connection, which is empty after each new handshake.
+        """
+        own = self.members.region_id
+        heard = self.stability.newest(peer)
+        gossiped = 0 if heard is None else heard.vector.get(own, 0)
+        return max(self.peers.by_id[peer].acknowledged.get(own, 0), gossiped)
+
     def hear_life(self, region_id: int, life: int) -> None:
         """Notes a life of another member, whatever message names it (S1.3, S13.6).
 

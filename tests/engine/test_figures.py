@@ -54,6 +54,18 @@ def test_links_and_lags() -> None:
     assert (fields["crdt_receivers"], fields["crdt_links_up"]) == ("1", "0")
 
 
+def test_a_new_connection_does_not_make_a_peer_lag() -> None:
+    """CRDT.PEERS once said that a peer lagged by all effects until its first acknowledgement."""
+    us, eu = cluster(2)
+    us.ok("XADD", "s", "*", "f", "1")
+    sync(us, eu)
+    tell(eu, us)
+    us.engine.receiver_opened(2)
+    reply: Any = us("CRDT.PEERS")
+    assert dict(zip(reply[0].flat[::2], reply[0].flat[1::2], strict=True))[b"lag"] == 0
+    assert metric(us, "peer_lag_effects", peer="eu") == 0
+
+
 def test_peers_are_listed() -> None:
     us, eu, _ap = cluster(3)
     us.ok("XADD", "s", "*", "f", "1")

@@ -20,6 +20,7 @@ from anabranch.region.engine.commands.arguments import (
     timeout_ms,
 )
 from anabranch.region.engine.explain import explain
+from anabranch.region.engine.figures import lag_of
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.outbox import LinkRequest
 from anabranch.region.engine.replies import OK, REPLY_LATER, CommandError, MapReply, Reply
@@ -70,7 +71,6 @@ def digest(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 def peers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.PEERS: one map per peer, with its link and the effects that it is known to have."""
     reply: list[Reply] = []
-    own = state.disk.vector.get(state.members.region_id, 0)
     for peer in sorted(state.peers.by_id):
         link = state.peers.by_id[peer]
         heard = state.stability.newest(peer)
@@ -96,7 +96,7 @@ def peers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
                     b"acknowledged",
                     flat_vector(known),
                     b"lag",
-                    max(own - known.get(state.members.region_id, 0), 0),
+                    lag_of(state, peer),
                 ]
             )
         )
@@ -179,16 +179,7 @@ def wait(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 def receivers_with(state: EngineState, counter: int) -> int:
     """The number of peers known to have this region's effects up to `counter` on their disks."""
-    have = 0
-    for peer in state.members.others():
-        heard = state.stability.newest(peer)
-        acknowledged = state.peers.by_id[peer].acknowledged.get(state.members.region_id, 0)
-        if (
-            max(acknowledged, 0 if heard is None else heard.vector.get(state.members.region_id, 0))
-            >= counter
-        ):
-            have += 1
-    return have
+    return sum(state.counter_held_by(peer) >= counter for peer in state.members.others())
 
 
 def log(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
