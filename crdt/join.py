@@ -276,6 +276,7 @@ def _join_pairs(
                     now_ms,
                 )
             )
+            ours.iids_added += 1
             keyspace.changes.pairs.append((ours.key, pair.pid, pair.iid))
     for pid in theirs.pairs.producers:
         retire_pairs(keyspace, ours, pid)

@@ -59,7 +59,9 @@ class Removals:
         elif isinstance(effect, fx.Flush):
             self.kept.append(Removal(b"", "FLUSHALL", origin, counter, effect.vector, [], b""))
         elif isinstance(effect, fx.RemoveObserved):
-            self.kept.append(Removal(effect.key, "expiry", origin, counter, effect.vector, [], b""))
+            # Expiry keeps the deadlines; the removal of what is left of a key takes them (S10).
+            kind = "removal of leftovers" if effect.with_deadlines else "expiry"
+            self.kept.append(Removal(effect.key, kind, origin, counter, effect.vector, [], b""))
         elif isinstance(effect, fx.DestroyGroup):
             self.kept.append(
                 Removal(effect.key, "XGROUP DESTROY", origin, counter, {}, [], effect.group)

@@ -195,8 +195,10 @@ def test_joined_entries_count_as_added() -> None:
     for ms in (1, 2, 3):
         one.issue(one.engine().add(K, entry_id=make(ms, 0)))
     two.issue(two.engine().add(K, entry_id=make(1, 5)))
+    one.issue(one.engine().add(K, entry_id=make(4, 0), pid=b"p", iid=b"i"))
     two.join(one)
-    assert two.keyspace.keys[K].entries_added == 4
+    stream = two.keyspace.keys[K]
+    assert (stream.entries_added, stream.iids_added) == (5, 1)
 
 
 def test_a_key_is_dirty_from_the_first_change_on() -> None:

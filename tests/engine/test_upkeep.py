@@ -177,3 +177,14 @@ def test_what_waits_for_the_disk_is_counted() -> None:
     for _ in range(3):
         journal.push_clock()
     assert journal.pending_bytes() >= before + 3 * 16
+
+
+def test_the_removal_of_leftovers_is_not_called_an_expiry() -> None:
+    """S10.5: an XADD to a deleted key with a deadline first removes that deadline."""
+    (us,) = cluster(1)
+    us.ok("XADD", "s", "*", "f", "1")
+    us.ok("PEXPIRE", "s", "60000")
+    us.ok("DEL", "s")
+    us.ok("XADD", "s", "*", "f", "2")
+    kinds = [removal.kind for removal in us.engine.state.writer.removals.of(b"s")]
+    assert kinds == ["DEL", "removal of leftovers"]

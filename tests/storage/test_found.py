@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from anabranch.crdt.ids import make
 from anabranch.crdt.state import SnapshotCut
+from anabranch.region.engine.replies import OK
 from anabranch.sim.world.vfs import run
 from tests.storage import dump
 from tests.storage.direct import position_for
@@ -357,3 +359,23 @@ def test_a_truncation_that_ends_while_a_peer_is_located() -> None:
         assert region.driver.log.size.rows == 0
 
     assert position_for(region.database, region.driver.log.tail, {}, truncate) is None
+
+
+def test_statistics_that_a_client_sets_survive_a_stop() -> None:
+    """XSETID ENTRIESADDED and the count of retried adds did not make their key dirty.
+
+    So a checkpoint passed over the key, and an orderly stop lost the numbers.
+    """
+    region = one_region()
+    # These statistics are in no commit, so the state at a commit does not foretell them.
+    region.cluster.looks = 0.0
+    first = region.say("XADD", "k1", "IDMP", "p", "i", "*", "f", "v")
+    region.checkpoint()
+    assert region.say("XSETID", "k1", first, "ENTRIESADDED", 100, "MAXDELETEDID", "4-0") == OK
+    region.checkpoint()
+    region.say("XADD", "k1", "IDMP", "p", "i", "*", "f", "v")
+    region.checkpoint()
+    region.begin()
+    stream = region.engine.keyspace.keys[b"k1"]
+    assert (stream.entries_added, stream.max_deleted_id) == (100, make(4, 0))
+    assert stream.iids_duplicates == 1

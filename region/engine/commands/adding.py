@@ -174,6 +174,7 @@ def _add_idempotent(
         pair = stream.pairs.answer(request.pid, iid, state.clock.now_ms, duration_s * 1000)
         if pair is not None:
             stream.iids_duplicates += 1
+            state.keyspace.touch_local(stream)
             return ids.format_id(pair.entry_id)
     state.writer.require_issue()
     last_id = 0 if stream is None else stream.last_id()
@@ -267,6 +268,7 @@ def xsetid(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         stream.entries_added = entries_added
     if max_deleted >= 0:
         stream.max_deleted_id = max_deleted
+    state.keyspace.touch_local(stream)
     return OK
 
 
