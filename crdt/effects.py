@@ -17,7 +17,7 @@ from anabranch.crdt.encoding import (
     put_varint,
     put_vector,
 )
-from anabranch.crdt.node import check_entries
+from anabranch.crdt.node import check_entries, check_fields
 from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.spans import SpansByRegion, put_spans_by_region, read_spans_by_region
 from anabranch.crdt.vector import Dot, Vector
@@ -328,6 +328,8 @@ def read_effect(reader: Reader, counter: int) -> Effect:
         entry_id = reader.id_()
         names = reader.bytes_()
         values = reader.bytes_()
+        if not check_fields(names, values):
+            raise Malformed("the field names or values of an idempotent add are malformed")
         pid = reader.bytes_()
         iid = reader.bytes_()
         recorded_ms = reader.varint()

@@ -348,11 +348,34 @@ def decode_fields(names: bytes, values: bytes) -> list[bytes]:
     return result
 
 
+def values_end(data: bytes, offset: int, count: int) -> int:
+    """Returns the offset at which `count` values that begin at `offset` end.
+
+    The end may lie beyond `data`. Raises IndexError if a length does.
+    """
+    for _ in range(count):
+        length = data[offset]
+        offset += 1
+        if length > 127:
+            length, offset = _varint_at(data, offset - 1)
+        offset += length
+    return offset
+
+
+def check_fields(names: bytes, values: bytes) -> bool:
+    """Whether `names` holds exactly its field names, and `values` as many values."""
+    try:
+        count = _varint_at(names, 0)[0]
+        return names_end(names) == len(names) and values_end(values, 0, count) == len(values)
+    except IndexError:
+        return False
+
+
 def check_entries(names: bytes, data: bytes, base_counter: int) -> tuple[int, int, int, int, int]:
     """Reads a run of entries to its end and checks it.
 
     Returns (count, deleted, last ms, last seq, last counter). Raises ValueError if the run is
-    malformed or its IDs do not ascend.
+    malformed, if its IDs do not ascend, or if an entry has other field names than `names`.
     """
     count = 0
     deleted = 0
@@ -360,6 +383,7 @@ def check_entries(names: bytes, data: bytes, base_counter: int) -> tuple[int, in
     try:
         if names_end(names) != len(names):
             raise ValueError("field names are malformed")
+        fields = _varint_at(names, 0)[0]
         previous = -1
         while scan.step():
             entry_id = scan.id()
@@ -370,6 +394,10 @@ def check_entries(names: bytes, data: bytes, base_counter: int) -> tuple[int, in
                 or scan.seq > MAX_HALF
             ):
                 raise ValueError("entries are malformed or not ascending")
+            if not scan.flags & SAME_NAMES:
+                raise ValueError("an entry of a run has other field names than the run")
+            if values_end(data, scan.payload_start, fields) != scan.next:
+                raise ValueError("an entry's values do not fit its length")
             previous = entry_id
             count += 1
             if scan.flags & DELETED:

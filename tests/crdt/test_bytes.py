@@ -40,7 +40,7 @@ from anabranch.crdt.local import (
     read_records,
 )
 from anabranch.crdt.merge import forward
-from anabranch.crdt.node import decode_fields, encode_names, encode_values
+from anabranch.crdt.node import SAME_NAMES, decode_fields, encode_names, encode_values, put_entry
 from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.spans import Spans, put_spans_by_region
@@ -341,6 +341,39 @@ def test_malformed_effects_are_refused() -> None:
             assert refuses_or_reads(read, bytes(out)) > 100, number
         else:
             assert refuses_or_reads(read, bytes(out)) > 20, number
+
+
+@pytest.mark.parametrize(
+    ("names", "values"),
+    [
+        (b"", b""),
+        (b"\x05", b""),
+        (b"\x01\x01f", b""),
+        (b"\x01\x01f", b"\x02v"),
+        (b"\x01\x01f", b"\x01v\x01w"),
+        (b"\x01\x01fx", b"\x01v"),
+        (b"\x01\x01f", b"\xff\xff"),
+    ],
+)
+def test_fields_that_could_not_be_read_are_refused(names: bytes, values: bytes) -> None:
+    """Such an add was once applied, and every read of its key failed from then on."""
+    add = fx.AddIdempotent(b"k", 1 << 64, names, values, b"p", b"i", 1, {})
+    out = bytearray()
+    fx.put_effect(out, add)
+    with pytest.raises(Malformed):
+        fx.read_effect(Reader(bytes(out)), 5)
+    run = bytearray()
+    put_entry(run, SAME_NAMES, 1, 0, 1, values)
+    with pytest.raises(ValueError):
+        fx.AddRun(b"k", names, bytes(run), 4)
+
+
+def test_a_run_has_one_set_of_field_names() -> None:
+    """`RegionLog` appends each entry of a run with the names of the run (S12.3)."""
+    run = bytearray()
+    put_entry(run, 0, 1, 0, 1, b"\x01\x01g\x01v")
+    with pytest.raises(ValueError, match="other field names"):
+        fx.AddRun(b"k", b"\x01\x01f", bytes(run), 4)
 
 
 def test_malformed_blocks_are_refused_and_what_is_read_can_be_applied() -> None:
