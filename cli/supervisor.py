@@ -36,9 +36,9 @@ class Process:
         self.reported = False
 
     def start(self) -> None:
-        """Starts the process in a new session, so that Ctrl-C reaches it only through this one.
+        """Starts the process in a new session, so that Ctrl-C reaches only this process.
 
-        The process ends when this one is killed.
+        If this process is killed, the kernel sends the other one SIGTERM.
         """
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(

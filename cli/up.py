@@ -22,7 +22,8 @@ from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.ports import why_not
 from anabranch.cli.serve import locked
 from anabranch.cli.supervisor import Process, Supervisor
-from anabranch.region.config import MEMBERS_MAX, REGION_ID_MAX, Address, ConfigError, parse_members
+from anabranch.crdt.ids import REGION_ID_MAX
+from anabranch.region.config import MEMBERS_MAX, Address, ConfigError, parse_members
 
 HOST = "127.0.0.1"
 CLUSTER = "local"

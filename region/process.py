@@ -12,7 +12,6 @@ import gc
 import logging
 import time
 from collections.abc import Coroutine
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Optional
 
 from anabranch import build
@@ -22,9 +21,9 @@ from anabranch.region.config import RegionConfig
 from anabranch.region.database import Database
 from anabranch.region.driver import Driver
 from anabranch.region.engine.errors import StorageError
-from anabranch.region.engine.figures import figures, health
+from anabranch.region.engine.figures import Figure, figures, health
 from anabranch.region.engine.settings import Settings
-from anabranch.region.http import Figure, Health, HttpServer
+from anabranch.region.http import Health, HttpServer
 from anabranch.region.server import Server
 from anabranch.region.system_clock import SystemClock
 from anabranch.region.work import DiskTransaction, LogRead, Work
@@ -77,7 +76,7 @@ class Region:
         await self.server.start(config.resp.host, config.resp.port)
         self._facts["tcp_port"] = str(self.server.port)
         self._facts["anabranch_build"] = build.kind()
-        self._facts["anabranch_version"] = _version()
+        self._facts["anabranch_version"] = build.version()
         try:
             await self.sync.start()
         except RuntimeError as error:
@@ -238,13 +237,6 @@ class Region:
     def health(self) -> Health:
         """The state and details for /health."""
         return health(self.driver.engine.state)
-
-
-def _version() -> str:
-    try:
-        return version("anabranch")
-    except PackageNotFoundError:
-        return "0.0.0"
 
 
 async def run(config: RegionConfig) -> None:
