@@ -257,7 +257,7 @@ class ClientConnection:
         if self._execute(session, out):
             self.wants_turn = True
         if out:
-            self._send(session, out[0] if len(out) == 1 else b"".join(out))
+            self._send(out[0] if len(out) == 1 else b"".join(out))
         self._settle()
 
     def _execute(self, session: Session, out: list[bytes]) -> bool:
@@ -322,7 +322,7 @@ class ClientConnection:
             out: list[bytes] = []
             encode(reply, session.protocol, out)
             self._reflects = True
-            self._send(session, b"".join(out))
+            self._send(b"".join(out))
         if session.closing:
             self._finishing = True
         self._go_on()
@@ -334,7 +334,7 @@ class ClientConnection:
 
     # -- sending
 
-    def _send(self, session: Session, data: bytes) -> None:
+    def _send(self, data: bytes) -> None:
         """Sends replies, or holds them until the state that they reflect is on disk."""
         position = self._engine.reply_position() if self._reflects else 0
         if must_wait(position, self._engine.committed_position, self._held_replies):

@@ -79,7 +79,6 @@ class DiskSchedule:
             self._failed = transaction
             self._retry_ms = steady_ms + self._retry_after_ms
         self.drop_checkpoint(steady_ms)
-        self._gave_up = self._is_stopping
 
     def drop_checkpoint(self, steady_ms: int) -> None:
         """Gives up the checkpoint under way; a later one continues with what it captured."""

@@ -141,8 +141,8 @@ class Driver:
             self._state_told = lifecycle
             if lifecycle == RECOVERY:
                 text = (
-                    f"region {self.engine.name} is in recovery: members hold more of its effects "
-                    "than it has itself; it issues none until it has them"
+                    f"region {self.engine.name} is in recovery (S13.7): it issues no effects until "
+                    "it holds all effects that the other members report"
                 )
                 self._notes.append(Note(logging.WARNING, text))
             else:

@@ -40,7 +40,7 @@ class Hub(Opening):
         super().__init__(engine, settings, peers, tail, now_ms)
         self._announcer = Announcer(settings, 0)
         self._snapshot_number = 0
-        # A join brought blocks that waiting headers may stand for.
+        # A join applied effects: headers at which other links stopped may be covered now.
         self._merge_again = False
         self._merge_turn = 0
 
@@ -68,7 +68,7 @@ class Hub(Opening):
             else:
                 assert connection.sender is not None
                 for said in connection.sender.received(message):
-                    self._came_up(connection, connection.sender, said, now_ms)
+                    self._came_up(connection, said, now_ms)
         except PeerError as error:
             self._failed(connection, error, now_ms)
 
@@ -79,7 +79,7 @@ class Hub(Opening):
         if isinstance(event, m.Heartbeat):
             self._hear(connection, event.gossip, now_ms)
             if event.digest:
-                self.engine.compare_digest(peer, event.vector, event.digest)
+                self.engine.compare_digest(event.vector, event.digest)
             self._puller.heard(peer, event.vector, self.engine.vector, steady_ms)
         elif isinstance(event, m.Welcome):
             self._welcomed(connection, receiver, event, now_ms)
@@ -96,9 +96,7 @@ class Hub(Opening):
         else:
             self._came(connection, event, now_ms)
 
-    def _came_up(
-        self, connection: PeerConnection, sender: Sender, event: object, now_ms: int
-    ) -> None:
+    def _came_up(self, connection: PeerConnection, event: object, now_ms: int) -> None:
         if isinstance(event, m.VectorAcknowledgement):
             self.engine.acknowledged(connection.peer, event.vector, now_ms)
             if event.gossip is not None:

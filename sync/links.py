@@ -75,7 +75,6 @@ class Link:
         self.pause_max_ms = pause_max_ms
         self.wanted = True
         self.state = "connecting"
-        self.detail = ""
         self.dialling = False
         self.connection: Optional[PeerConnection] = None
         self.delay_ms = 0

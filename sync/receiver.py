@@ -23,9 +23,6 @@ from anabranch.crdt.vector import Dot, Vector, raise_to
 from anabranch.sync import messages as m
 from anabranch.sync.handshake import LinkLimits
 
-# Most dots in one BodyRequest.
-BODIES_ASKED_MAX = 256
-
 
 class Staged:
     """A whole snapshot, ready to be joined in one step (S11.2)."""
@@ -331,7 +328,7 @@ class Receiver:
 
     @property
     def ready(self) -> bool:
-        """Whether items of this link can be handed out, leaving blocks of other links aside."""
+        """Whether `take` can go on: it has not stopped at a header, or the body has come."""
         return (
             self.open
             and bool(self._unread)
@@ -378,7 +375,7 @@ class Receiver:
             ):
                 continue
             size += item.body_bytes
-            if dots and (size > self.limits.batch_bytes or len(dots) == BODIES_ASKED_MAX):
+            if dots and (size > self.limits.batch_bytes or len(dots) == m.DOTS_MAX):
                 break
             dots.append(dot)
         return dots

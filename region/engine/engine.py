@@ -100,7 +100,7 @@ class Engine:
 
     @property
     def collected(self) -> Vector:
-        """The stable vector with which this region last collected (S6.2)."""
+        """All that was stable when this region collected, or joined from snapshots (S6.2)."""
         return self.state.keyspace.collected
 
     @property
@@ -508,7 +508,7 @@ class Engine:
         status.state = state
         status.detail = detail
 
-    def compare_digest(self, peer: int, vector: Vector, digest: bytes) -> None:
+    def compare_digest(self, vector: Vector, digest: bytes) -> None:
         """Compares the digest of a heartbeat if the vectors are equal (S13.9).
 
         Unequal digests raise the alarm crdt_divergence.

@@ -12,11 +12,11 @@ from typing import Optional
 from anabranch.crdt.acknowledge import announceable
 from anabranch.crdt.effects import Acknowledge
 from anabranch.crdt.vector import Vector, includes
-from anabranch.region.engine.commands.replication import receivers_with
+from anabranch.region.engine.commands.replication import members_holding
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.state import EngineState
-from anabranch.region.engine.waiting import ReceiversWaiter, RoundWaiter, VectorWaiter, Waiter
+from anabranch.region.engine.waiting import HoldersWaiter, RoundWaiter, VectorWaiter, Waiter
 
 
 class Attestation:
@@ -154,16 +154,16 @@ def judge_waiters(state: EngineState) -> None:
         is_late = bool(waiter.deadline_ms) and state.clock.steady_ms >= waiter.deadline_ms
         if not done and not is_late:
             kept.append(waiter)
-        elif isinstance(waiter, ReceiversWaiter):
-            state.outbox.answer(waiter.session, receivers_with(state, waiter.counter))
+        elif isinstance(waiter, HoldersWaiter):
+            state.outbox.answer(waiter.session, members_holding(state, waiter.counter))
         else:
             state.outbox.answer(waiter.session, int(done))
     state.waiting.waiters = kept
 
 
 def _is_done(state: EngineState, waiter: Waiter) -> bool:
-    if isinstance(waiter, ReceiversWaiter):
-        return receivers_with(state, waiter.counter) >= waiter.count
+    if isinstance(waiter, HoldersWaiter):
+        return members_holding(state, waiter.counter) >= waiter.count
     if isinstance(waiter, VectorWaiter):
         return includes(state.disk.vector, waiter.vector)
     assert isinstance(waiter, RoundWaiter)

@@ -127,10 +127,10 @@ class EngineState:
     def look_for_forgotten(self, collected: Vector) -> None:
         """Enters recovery if this region lacks effects that were once on its own disk.
 
-        `collected` is the stable vector with which a member collected, so it was on every member's
-        disk, this region's included. If the region lacks part of it, its files were restored from
-        a backup. It must not issue effects that have not seen all of it, because that member has
-        dropped the tombstones that such effects would have to meet (S6.1).
+        `collected` joins the stable vectors with which members collected, so all of it was once on
+        every member's disk, this region's included. If the region lacks part of it, its files were
+        restored from a backup. It must not issue effects that have not seen all of it, because a
+        member has dropped the tombstones that such effects would have to meet (S6.1).
         """
         if not includes(self.keyspace.vector, collected):
             self.lifecycle.enter_recovery()

@@ -122,9 +122,7 @@ class Writer:
 
     def add(self, stream: Stream, entry_id: int, names: bytes, values: bytes) -> None:
         """Issues a plain add, the hot path. As for `issue`, call `require_issue` first."""
-        schedule = self._schedule
-        if schedule.oldest_unsaved_ms == 0:
-            schedule.oldest_unsaved_ms = self._clock.steady_ms
+        self._schedule.note_unsaved(self._clock.steady_ms)
         self._journal.add(stream, entry_id, names, values)
 
     def record(self, record: LocalRecord) -> None:

@@ -40,6 +40,8 @@ def test_links_and_lags() -> None:
     carry(us, eu)
     tell(eu, us)
     tell(us, ap)
+    reply: Any = us("CRDT.PEERS")
+    assert [one.flat[5] for one in reply] == [b"none", b"none"]
     us.engine.link_state(2, "up", "")
     us.engine.receiver_opened(3)
     assert [metric(us, "peer_lag_effects", peer=peer) for peer in ("eu", "ap")] == [0, 2]
@@ -203,9 +205,9 @@ def test_protocol_errors_are_counted() -> None:
     assert (metric(us, "crdt_gaps"), metric(us, "crdt_forks")) == (1, 1)
     us.engine.merge(blocks, 2, us.now_ms)
     us.commit()
-    us.engine.compare_digest(2, dict(us.engine.vector), bytes(16))
+    us.engine.compare_digest(dict(us.engine.vector), bytes(16))
     assert metric(us, "crdt_divergence") == 1
-    us.engine.compare_digest(2, {2: 1}, bytes(16))
-    us.engine.compare_digest(2, dict(us.engine.vector), b"")
-    us.engine.compare_digest(2, dict(us.engine.vector), us.engine.keyspace.digest())
+    us.engine.compare_digest({2: 1}, bytes(16))
+    us.engine.compare_digest(dict(us.engine.vector), b"")
+    us.engine.compare_digest(dict(us.engine.vector), us.engine.keyspace.digest())
     assert metric(us, "crdt_divergence") == 1

@@ -199,7 +199,7 @@ class FakeEngine:
         self.peers_hold: dict[int, dict[int, int]] = {}
         self.peer_acks: dict[int, dict[int, int]] = {}
         self.heard: dict[int, Heard] = {}
-        self.compared: list[tuple[int, bool]] = []
+        self.compared: list[bool] = []
         self.requests: list[FakeLinkRequest] = []
         self.down: set[int] = set()
         self.merged: list[tuple[int, int, int]] = []  # (source, origin, last)
@@ -315,9 +315,9 @@ class FakeEngine:
         requests, self.requests = self.requests, []
         return requests
 
-    def compare_digest(self, peer: int, vector: dict[int, int], digest: bytes) -> None:
+    def compare_digest(self, vector: dict[int, int], digest: bytes) -> None:
         if vector == self.vector:
-            self.compared.append((peer, digest == self.digest()))
+            self.compared.append(digest == self.digest())
 
     def snapshot_cut(self) -> FakeCut:
         return FakeCut(self)

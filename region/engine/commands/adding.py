@@ -14,7 +14,7 @@ from anabranch.region.engine.commands.arguments import (
     SYNTAX_ERROR,
     entry_id,
     integer,
-    wrong_arity_error,
+    wrong_arity,
 )
 from anabranch.region.engine.commands.trimming import (
     DEFAULT_TRIM_LIMIT_NODES,
@@ -87,7 +87,7 @@ def _parse_add(argv: list[bytes], default_limit: int) -> AddRequest:
                 break
             index = after
     if index >= len(argv):
-        raise wrong_arity_error("xadd")
+        raise wrong_arity("xadd")
     try:
         request.id = ids.parse_request(argv[index])
     except ids.IdError as error:
@@ -100,7 +100,7 @@ def _parse_add(argv: list[bytes], default_limit: int) -> AddRequest:
     request.fields_at = index + 1
     fields = len(argv) - request.fields_at
     if fields < 2 or fields % 2:
-        raise wrong_arity_error("xadd")
+        raise wrong_arity("xadd")
     return request
 
 
@@ -130,24 +130,12 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
                 raise CommandError(ids.ERR_ZERO)
             return None
         if request.is_idmp:
-            return _add_idempotent(state, session, request, stream, argv)
+            return _add_idempotent(state, request, stream, argv)
     state.writer.require_issue()
-    last_id = 0 if stream is None else stream.last_id()
-    try:
-        new_id = ids.choose(
-            ids.ANY if request is None else request.id,
-            state.cached.id_mode,
-            state.members.region_id,
-            last_id,
-            state.clock.now_ms,
-        )
-    except ids.IdError as error:
-        raise CommandError(str(error)) from None
+    new_id = _choose_id(state, stream, ids.ANY if request is None else request.id)
     if stream is None:
         stream = state.writer.for_creation(key)
-    if state.schedule.oldest_unsaved_ms == 0:
-        state.schedule.oldest_unsaved_ms = state.clock.steady_ms
-    state.journal.add(
+    state.writer.add(
         stream, new_id, encode_names(argv[fields_at::2]), encode_values(argv[fields_at + 1 :: 2])
     )
     if request is not None and request.trim.strategy:
@@ -155,12 +143,22 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     return b"%d-%d" % (new_id >> 64, new_id & ids.MAX_HALF)
 
 
+def _choose_id(state: EngineState, stream: Optional[Stream], wanted: ids.IdRequest) -> int:
+    """The ID of a new entry (S4), above the last ID of the key. Raises `CommandError`."""
+    try:
+        return ids.choose(
+            wanted,
+            state.cached.id_mode,
+            state.members.region_id,
+            0 if stream is None else stream.last_id(),
+            state.clock.now_ms,
+        )
+    except ids.IdError as error:
+        raise CommandError(str(error)) from None
+
+
 def _add_idempotent(
-    state: EngineState,
-    session: Session,
-    request: AddRequest,
-    stream: Optional[Stream],
-    argv: list[bytes],
+    state: EngineState, request: AddRequest, stream: Optional[Stream], argv: list[bytes]
 ) -> Reply:
     """XADD … IDMP | IDMPAUTO (S9).
 
@@ -176,13 +174,7 @@ def _add_idempotent(
             stream.iids_duplicates += 1
             return ids.format_id(pair.entry_id)
     state.writer.require_issue()
-    last_id = 0 if stream is None else stream.last_id()
-    try:
-        new_id = ids.choose(
-            request.id, state.cached.id_mode, state.members.region_id, last_id, state.clock.now_ms
-        )
-    except ids.IdError as error:
-        raise CommandError(str(error)) from None
+    new_id = _choose_id(state, stream, request.id)
     if stream is None:
         stream = state.writer.for_creation(argv[1])
     vector = dict(state.keyspace.vector)
