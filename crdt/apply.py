@@ -280,7 +280,7 @@ def apply_remove_observed(keyspace: Keyspace, stream: Stream, effect: fx.RemoveO
 def _drop_creates(keyspace: Keyspace, stream: Stream, name: bytes, dots: list[Dot]) -> None:
     if stream.drop_creates(name, dots):
         keyspace.acknowledgeable.pop((stream.key, name), None)
-        keyspace.changes.gone_groups.append((stream.key, name))
+        keyspace.changes.dropped_groups.append((stream.key, name))
 
 
 def _drop_all_groups(keyspace: Keyspace, stream: Stream) -> None:

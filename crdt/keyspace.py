@@ -34,7 +34,7 @@ class Changes:
         # Keys with any change that a client could notice.
         self.changed_keys: dict[bytes, None] = {}
         # (key, group) of groups whose local state was dropped (S6.5).
-        self.gone_groups: list[tuple[bytes, bytes]] = []
+        self.dropped_groups: list[tuple[bytes, bytes]] = []
         # (key, pid, iid) of new pairs of any region, which may be in conflict (S9.2).
         self.pairs: list[tuple[bytes, bytes, bytes]] = []
         # Keys whose deadlines changed.

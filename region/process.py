@@ -84,7 +84,7 @@ class Region:
         if config.http is not None:
             self._http = HttpServer(self.metrics, self.health)
             await self._http.start(config.http.host, config.http.port)
-        self._tell_facts()
+        self._update_facts()
         self._tick()
         engine = self.driver.engine
         _log.info(
@@ -184,7 +184,7 @@ class Region:
         self._ticker = self._loop.call_later(_TICK_S, self._tick)
         try:
             if self._loop.time() >= self._facts_due_s:
-                self._tell_facts()
+                self._update_facts()
             self.driver.tick()
         except Exception as error:
             self.fail(error)
@@ -222,16 +222,16 @@ class Region:
 
     # -- figures
 
-    def _tell_facts(self) -> None:
+    def _update_facts(self) -> None:
         """Gives the engine the facts that only the process knows, for INFO and /metrics."""
         self._facts_due_s = self._loop.time() + _FACTS_S
         self._facts.update(process_facts.changing())
         self._facts.update({name: str(value) for name, value in self.driver.figures().items()})
-        self.driver.engine.tell_process_facts(self._facts)
+        self.driver.engine.set_process_facts(self._facts)
 
     def metrics(self) -> list[Figure]:
         """The figures for /metrics."""
-        self._tell_facts()
+        self._update_facts()
         return figures(self.driver.engine.state)
 
     def health(self) -> Health:

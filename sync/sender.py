@@ -146,7 +146,7 @@ class Sender:
         self._bodies.drop()
         self._out.append(refusal)
 
-    def say(self, message: Union[StartQuestion, StartAnswer]) -> None:
+    def queue(self, message: Union[StartQuestion, StartAnswer]) -> None:
         """Queues a question or an answer of a start (S13.6)."""
         self._out.append(message)
 

@@ -140,7 +140,7 @@ class Lifecycle:
             self.ask()
         return True
 
-    def may_have_said(self, heard: Heard, disk_vector: Vector) -> bool:
+    def may_have_reported(self, heard: Heard, disk_vector: Vector) -> bool:
         """Whether this process may have made the statement `heard` about itself.
 
         Its own statements are covered by its disk, and count only once it serves.

@@ -134,7 +134,7 @@ def announce(state: EngineState) -> None:
     state.keyspace.acknowledgeable = {}
 
 
-def anything_announceable(state: EngineState) -> bool:
+def has_announceable(state: EngineState) -> bool:
     for key, name in state.keyspace.acknowledgeable:
         stream = state.existing(key)
         group = None if stream is None else stream.groups.get(name)
@@ -146,7 +146,7 @@ def anything_announceable(state: EngineState) -> bool:
 # -- waiting commands
 
 
-def judge_waiters(state: EngineState) -> None:
+def answer_waiters(state: EngineState) -> None:
     """Answers the waiting commands whose condition holds or whose time is over."""
     kept: list[Waiter] = []
     for waiter in state.waiting.waiters:
@@ -177,7 +177,7 @@ def _is_round_over(state: EngineState, waiter: RoundWaiter) -> bool:
     receivers = state.peers.receivers()
     if not receivers or not all(includes(one.acknowledged, waiter.vector) for one in receivers):
         return False
-    if state.writer.may_issue() and anything_announceable(state):
+    if state.writer.may_issue() and has_announceable(state):
         waiter.begin_anew()
         state.schedule.sync_requested = True
         return False

@@ -187,7 +187,7 @@ def test_states_and_vectors() -> None:
     us.now_ms += 5000
     us("PING")
     assert metric(us, "uptime_seconds") == 5.0
-    us.engine.tell_process_facts({"used_memory_rss": "4096", "rejected_connections": "odd"})
+    us.engine.set_process_facts({"used_memory_rss": "4096", "rejected_connections": "odd"})
     assert (metric(us, "memory_bytes"), metric(us, "rejected_connections_total")) == (4096, 0)
 
 

@@ -368,17 +368,17 @@ class StartingEngine(FakeEngine):
 
     def start_answered(self, peer: int, answer: StartAnswer, now_ms: int) -> None:
         super().start_answered(peer, answer, now_ms)
-        self._look_for_loss(answer.vector)
+        self._check_held_by_peer(answer.vector)
         others = [one for one in self.members if one != self.region_id]
         self.lifecycle.start_answered(peer, answer, others)
 
     def peer_holds(self, peer: int, vector: dict[int, int], now_ms: int) -> None:
         super().peer_holds(peer, vector, now_ms)
-        self._look_for_loss(vector)
+        self._check_held_by_peer(vector)
 
     def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
         for block in blocks:
-            self._look_for_loss({block.origin: block.last})
+            self._check_held_by_peer({block.origin: block.last})
         super().merge(blocks, source, now_ms)
 
     def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
@@ -387,7 +387,7 @@ class StartingEngine(FakeEngine):
         if self.vector.get(self.region_id, 0) > before:
             self._enter_recovery()
 
-    def _look_for_loss(self, held: dict[int, int]) -> None:
+    def _check_held_by_peer(self, held: dict[int, int]) -> None:
         if held.get(self.region_id, 0) > self.vector.get(self.region_id, 0):
             self._enter_recovery()
 
@@ -413,7 +413,7 @@ class FakeDriver:
             pass
         self.engine.commit()
         hub.committed(now_ms)
-        hub.obey(now_ms)
+        hub.apply_link_requests(now_ms)
         hub.ask_for_start()
         work = hub.take_work()
         for number, request in work.requests:

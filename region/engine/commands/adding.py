@@ -132,29 +132,27 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         if request.is_idmp:
             return _add_idempotent(state, request, stream, argv)
     state.writer.require_issue()
-    new_id = _choose_id(state, stream, ids.ANY if request is None else request.id)
+    last_id = 0 if stream is None else stream.last_id()
+    try:
+        new_id = ids.choose(
+            ids.ANY if request is None else request.id,
+            state.cached.id_mode,
+            state.members.region_id,
+            last_id,
+            state.clock.now_ms,
+        )
+    except ids.IdError as error:
+        raise CommandError(str(error)) from None
     if stream is None:
         stream = state.writer.for_creation(key)
-    state.writer.add(
+    if state.schedule.oldest_unsaved_ms == 0:
+        state.schedule.oldest_unsaved_ms = state.clock.steady_ms
+    state.journal.add(
         stream, new_id, encode_names(argv[fields_at::2]), encode_values(argv[fields_at + 1 :: 2])
     )
     if request is not None and request.trim.strategy:
         trim(state, stream, request.trim)
     return b"%d-%d" % (new_id >> 64, new_id & ids.MAX_HALF)
-
-
-def _choose_id(state: EngineState, stream: Optional[Stream], wanted: ids.IdRequest) -> int:
-    """The ID of a new entry (S4), above the last ID of the key. Raises `CommandError`."""
-    try:
-        return ids.choose(
-            wanted,
-            state.cached.id_mode,
-            state.members.region_id,
-            0 if stream is None else stream.last_id(),
-            state.clock.now_ms,
-        )
-    except ids.IdError as error:
-        raise CommandError(str(error)) from None
 
 
 def _add_idempotent(
@@ -174,7 +172,13 @@ def _add_idempotent(
             stream.iids_duplicates += 1
             return ids.format_id(pair.entry_id)
     state.writer.require_issue()
-    new_id = _choose_id(state, stream, request.id)
+    last_id = 0 if stream is None else stream.last_id()
+    try:
+        new_id = ids.choose(
+            request.id, state.cached.id_mode, state.members.region_id, last_id, state.clock.now_ms
+        )
+    except ids.IdError as error:
+        raise CommandError(str(error)) from None
     if stream is None:
         stream = state.writer.for_creation(argv[1])
     vector = dict(state.keyspace.vector)

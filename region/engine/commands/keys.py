@@ -144,7 +144,7 @@ def _rename(state: EngineState, source_key: bytes, target_key: bytes) -> None:
     previous_id = -1
     for entry in entries:
         if entry.entry_id != previous_id:
-            state.writer.add(
+            state.journal.add(
                 target,
                 entry.entry_id,
                 encode_names(entry.fields[::2]),
