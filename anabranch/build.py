@@ -31,6 +31,17 @@ def _source_finder(path: str) -> FileFinder:
     raise ImportError("not a directory of a compiled package", path=path)
 
 
+def version() -> str:
+    """The installed version; "(not installed)" in a source tree."""
+    # Imported here: the import takes long, and few commands need it.
+    from importlib import metadata
+
+    try:
+        return metadata.version("anabranch")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
 def pure_asked_for() -> bool:
     """Whether the environment asks for the interpreted modules."""
     return os.environ.get("ANABRANCH_PURE", "") not in ("", "0")

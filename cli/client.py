@@ -16,7 +16,7 @@ class PeerFacts:
     def __init__(self, fields: dict[str, Any]) -> None:
         self.name = str(fields.get("name", "?"))
         self.region_id = int(fields.get("region_id", 0))
-        # "up", "down", "connecting", "refused", "forked", …, and the reason.
+        # "up", "down", "connecting", "refused", "forked" or "none", and the reason.
         self.link = str(fields.get("link", "?"))
         self.detail = str(fields.get("detail", ""))
         self.acknowledged = flat_vector(fields.get("acknowledged", []))

@@ -93,11 +93,14 @@ class Teller:
         if group["acked"]:
             return "acknowledged, and announced to the other regions"
         if group["given"]:
-            return "delivered and acknowledged here, and not yet announced to the other regions"
+            return (
+                "delivered here and no longer pending: acknowledged and not yet announced to the"
+                " other regions, or dropped with its consumer"
+            )
         return (
             "not delivered here yet"
             if group["above-floor"]
-            else "never delivered: it is not above the group's start"
+            else "never delivered: it is not above the group's floor here"
         )
 
     def _group(self, group: Facts) -> str:
@@ -117,9 +120,13 @@ class Teller:
 
     def _tombstone(self, name: str, flat: list[Any]) -> str:
         what = "every group" if name.startswith("*") else f"group {name}"
+        destroys = " and ".join(
+            self.effect([region_id, counter]) for region_id, counter in flat_vector(flat).items()
+        )
         return (
-            f"{what} was destroyed by {self.vector(flat)}:"
-            " only a create that had seen this destroy survives it"
+            f"{what} was destroyed by {destroys}:"
+            " a create survives only if its region had applied "
+            + ("these" if len(flat) > 2 else "this")
         )
 
     def _deadline(self, dot: list[Any], at_ms: int | str, wins: int) -> str:

@@ -5,6 +5,7 @@ A link has one direction; these commands change both directions unless ``--one-w
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
@@ -12,6 +13,7 @@ import typer
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import UsageError
+from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS
 
 OneArgument = Annotated[str, typer.Argument(metavar="US", help="A region.", show_default=False)]
 OtherArgument = Annotated[
@@ -26,11 +28,11 @@ def _both(
     action: str,
     delay_ms: list[int],
     one_way: bool,
-    cluster: object,
-    at: object,
+    cluster: Path | None,
+    at: list[str] | None,
     password: str | None,
 ) -> list[str]:
-    places = find(cluster, at, password)  # type: ignore[arg-type]
+    places = find(cluster, at, password)
     here, there = named(places, one), named(places, other)
     if here is there:
         raise UsageError(f"a link has two ends; both are {here.name}")
@@ -95,7 +97,7 @@ def delay(
         typer.Argument(
             metavar="MS",
             min=0,
-            max=600_000,
+            max=LINK_DELAY_MAX_MS,
             help="Delay in milliseconds; 0 ends it.",
             show_default=False,
         ),

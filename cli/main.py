@@ -61,18 +61,8 @@ scenario_app.command("run")(scenario.run)
 
 def _version(asked: bool) -> None:
     if asked:
-        print(f"anabranch {version()}, {build.describe()}")
+        print(f"anabranch {build.version()}, {build.describe()}")
         raise typer.Exit
-
-
-def version() -> str:
-    """The installed version; "(not installed)" in a source tree."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("anabranch")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 @app.callback()

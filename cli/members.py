@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError
 
@@ -28,11 +28,15 @@ def lost(
     The regions stop waiting for it, and it must never come back with its old data.
     """
     places = find(cluster, at, password)
-    told = [place for place in places if place.name != name]
-    if len(told) == len(places) and not at:
-        raise CliError(
-            f"no region '{name}' here; there are {', '.join(place.name for place in places)}"
-        )
+    try:
+        gone = named(places, name)
+        name = gone.name
+    except CliError:
+        # With --at, the other regions may be all that there are addresses of.
+        if not at:
+            raise
+        gone = None
+    told = [place for place in places if place is not gone]
     if not yes:
         typer.confirm(
             f"{name} must never come back with its old data. Is it gone for good?", abort=True

@@ -10,7 +10,7 @@ from pathlib import Path
 from anabranch.region.config import Address
 
 
-def why_not(address: Address) -> str:
+def listen_error(address: Address) -> str:
     """Empty if a socket can listen on this address, otherwise the reason.
 
     The reason names the process that holds the port, if that process is visible.

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Optional
 import typer
 
 from anabranch.cli.errors import CliError, UsageError
-from anabranch.cli.ports import why_not
+from anabranch.cli.ports import listen_error
 from anabranch.region.config import ALIASES, IDENTITY, ConfigError, RegionConfig, load
 from anabranch.region.engine import settings
 
@@ -155,7 +155,7 @@ def _check_ports(config: RegionConfig) -> None:
         ("--sync", config.sync),
         ("--http", config.http),
     ):
-        reason = why_not(address) if address is not None and address.port else ""
+        reason = listen_error(address) if address is not None and address.port else ""
         if reason:
             raise CliError(
                 f"{flag} {address}: {reason}; free it, or give {config.name} another {flag}"

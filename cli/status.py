@@ -55,9 +55,24 @@ def ask(place: RegionAddress, client: RegionClient) -> RegionFacts:
     return facts
 
 
+def is_called_lost(region: RegionFacts, regions: list[RegionFacts]) -> bool:
+    """Whether every region that answers, and at least one, calls this one lost (S13.8)."""
+    lost = [
+        {peer.region_id for peer in other.peers if peer.lost}
+        for other in regions
+        if other is not region and not other.error
+    ]
+    return bool(lost) and all(region.place.region_id in called for called in lost)
+
+
 def problems(regions: list[RegionFacts]) -> list[str]:
-    """The problems, a line each; empty if there are none."""
-    found = [region.error for region in regions if region.error]
+    """The problems, a line each; empty if there are none.
+
+    A lost region is none, nor a link from it, nor a link that a region does not have.
+    """
+    found = [
+        region.error for region in regions if region.error and not is_called_lost(region, regions)
+    ]
     for region in regions:
         name = region.place.name
         if region.divergence:
@@ -75,7 +90,7 @@ def problems(regions: list[RegionFacts]) -> list[str]:
             f"{name} receives nothing from {peer.name}:"
             f" link {peer.link}{': ' + peer.detail if peer.detail else ''}"
             for peer in region.peers
-            if peer.link != "up"
+            if peer.link not in ("up", "none") and not peer.lost
         ]
     answering = [region for region in regions if not region.error]
     for one in answering:

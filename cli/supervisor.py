@@ -36,9 +36,9 @@ class Process:
         self.reported = False
 
     def start(self) -> None:
-        """Starts the process in a new session, so that Ctrl-C reaches it only through this one.
+        """Starts the process in a new session, so that Ctrl-C reaches only this process.
 
-        The process ends when this one is killed.
+        If this process is killed, the kernel sends the other one SIGTERM.
         """
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(
@@ -56,7 +56,7 @@ class Process:
         assert self.popen is not None
         return self.popen.poll()
 
-    def obituary(self) -> str:
+    def end_report(self) -> str:
         """How the process ended, with the last lines of its log."""
         code = self.ended()
         how = (
@@ -128,7 +128,7 @@ class Supervisor:
         while missing and not self.stopping:
             for process in self.processes:
                 if process.ended() is not None:
-                    print(f"anabranch: {process.obituary()}", file=sys.stderr)
+                    print(f"anabranch: {process.end_report()}", file=sys.stderr)
                     return False
                 if process.place.name in missing:
                     missing[process.place.name] = reason = holds(process)
@@ -175,7 +175,7 @@ class Supervisor:
                     process.reported = failed = True
                     command = " ".join(shlex.quote(part) for part in process.command)
                     print(
-                        f"anabranch: {process.obituary()}\nThe other regions go on."
+                        f"anabranch: {process.end_report()}\nThe other regions go on."
                         f" To start this one again:\n  {command}",
                         file=sys.stderr,
                         flush=True,

@@ -19,10 +19,11 @@ import typer
 from anabranch import build
 from anabranch.cli.addresses import DEFAULT_DATA, FILE_NAME, RegionAddress, read_file, write_file
 from anabranch.cli.errors import CliError, UsageError
-from anabranch.cli.ports import why_not
+from anabranch.cli.ports import listen_error
 from anabranch.cli.serve import locked
 from anabranch.cli.supervisor import Process, Supervisor
-from anabranch.region.config import MEMBERS_MAX, REGION_ID_MAX, Address, ConfigError, parse_members
+from anabranch.crdt.ids import REGION_ID_MAX
+from anabranch.region.config import MEMBERS_MAX, Address, ConfigError, parse_members
 
 HOST = "127.0.0.1"
 CLUSTER = "local"
@@ -89,7 +90,7 @@ def check_ports(places: list[RegionAddress]) -> None:
             ("--sync-port", place.sync),
             ("--http-port", place.http),
         ):
-            reason = why_not(Address(*_split(address)))
+            reason = listen_error(Address(*_split(address)))
             if reason:
                 taken.append(
                     f"  {place.name}: {reason}; end that process, or move anabranch with {flag}"

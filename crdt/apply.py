@@ -13,6 +13,7 @@ from anabranch.crdt import effects as fx
 from anabranch.crdt.block import Block, read_effects
 from anabranch.crdt.groups import Create, Group, is_buried
 from anabranch.crdt.idempotency import Pair
+from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.node import Scan
 from anabranch.crdt.stream import Stream
@@ -182,7 +183,7 @@ def apply_add_idempotent(
     if not is_own and entry_id <= stream.xread_high_id:
         keyspace.late_arrivals += 1
     stream.log(dot[0]).append(
-        entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF, dot[1], effect.names, effect.values
+        entry_id >> 64, entry_id & MAX_HALF, dot[1], effect.names, effect.values
     )
     stream.header[dot[0]] = (dot[1], entry_id)
     stream.entries_added += 1
@@ -279,7 +280,7 @@ def apply_remove_observed(keyspace: Keyspace, stream: Stream, effect: fx.RemoveO
 def _drop_creates(keyspace: Keyspace, stream: Stream, name: bytes, dots: list[Dot]) -> None:
     if stream.drop_creates(name, dots):
         keyspace.acknowledgeable.pop((stream.key, name), None)
-        keyspace.changes.gone_groups.append((stream.key, name))
+        keyspace.changes.dropped_groups.append((stream.key, name))
 
 
 def _drop_all_groups(keyspace: Keyspace, stream: Stream) -> None:

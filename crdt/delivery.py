@@ -17,7 +17,7 @@ from anabranch.crdt.vector import Vector, raise_to
 
 
 class Consumer:
-    """A named reader of a group, in this region alone (seed 5)."""
+    """A named reader of a group, in this region alone."""
 
     def __init__(self, name: bytes, now_ms: int) -> None:
         self.name = name

@@ -5,17 +5,14 @@ A sum does not depend on the order of the elements or on the layout of the nodes
 
 from __future__ import annotations
 
-from typing import Final
-
 from xxhash import xxh3_128_intdigest
 
 from anabranch.crdt.encoding import put_bytes, put_id, put_varint
 from anabranch.crdt.groups import Create, Group
+from anabranch.crdt.node import DIGEST_MASK
 from anabranch.crdt.place import put_place
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Dot
-
-MASK: Final = (1 << 128) - 1
 
 
 def of_stream(stream: Stream) -> int:
@@ -25,7 +22,7 @@ def of_stream(stream: Stream) -> int:
         return 0
     named = bytearray()
     put_bytes(named, stream.key)
-    named += (total & MASK).to_bytes(16, "big")
+    named += (total & DIGEST_MASK).to_bytes(16, "big")
     return xxh3_128_intdigest(named)
 
 

@@ -5,6 +5,7 @@ Numbers are LEB128 varints. A length precedes bytes. Vectors ascend by region_id
 
 from __future__ import annotations
 
+from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.vector import Dot, Vector
 
 
@@ -26,7 +27,7 @@ def put_bytes(out: bytearray, data: bytes) -> None:
 
 def put_id(out: bytearray, entry_id: int) -> None:
     put_varint(out, entry_id >> 64)
-    put_varint(out, entry_id & 0xFFFFFFFFFFFFFFFF)
+    put_varint(out, entry_id & MAX_HALF)
 
 
 def put_vector(out: bytearray, vector: Vector) -> None:
@@ -46,7 +47,7 @@ def put_dots(out: bytearray, dots: list[Dot]) -> None:
 class Reader:
     """Reads the bytes that the functions above write.
 
-    Raises Malformed when the bytes end early or when a number has more than 140 bits.
+    Raises Malformed when the bytes end early or when a number has more than 21 bytes.
     """
 
     def __init__(self, data: bytes, offset: int = 0) -> None:
@@ -64,7 +65,7 @@ class Reader:
         shift = 0
         while True:
             if offset >= end or shift > 140:
-                raise Malformed("a number ends early or is too long")
+                raise Malformed("a number ends early, or has more than 21 bytes")
             byte = data[offset]
             offset += 1
             result |= (byte & 127) << shift
@@ -87,7 +88,7 @@ class Reader:
     def id_(self) -> int:
         ms = self.varint()
         seq = self.varint()
-        if ms > 0xFFFFFFFFFFFFFFFF or seq > 0xFFFFFFFFFFFFFFFF:
+        if ms > MAX_HALF or seq > MAX_HALF:
             raise Malformed("an entry ID of more than 64+64 bits")
         return (ms << 64) | seq
 

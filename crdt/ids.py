@@ -10,6 +10,7 @@ from typing import Final, Optional
 
 MAX_HALF: Final = (1 << 64) - 1
 MAX_ID: Final = (1 << 128) - 1
+REGION_ID_MAX: Final = 999
 # Server-generated seqs are congruent to the region_id modulo this number (S4.1). So the highest
 # region_id is 999.
 SEQ_STRIDE: Final = 1000

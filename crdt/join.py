@@ -235,7 +235,7 @@ def _join_group(
     if before and not before & set(creates):
         group.delivery = Delivery()
         acked_before = {}
-        keyspace.changes.gone_groups.append((ours.key, name))
+        keyspace.changes.dropped_groups.append((ours.key, name))
     group.creates = creates
     group.delivery.cursors.clear()
     if not creates:

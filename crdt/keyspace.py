@@ -15,6 +15,7 @@ from xxhash import xxh3_64_intdigest
 from anabranch.crdt import digest
 from anabranch.crdt.block import NO_CHAIN
 from anabranch.crdt.idempotency import PairLimits
+from anabranch.crdt.node import DIGEST_MASK
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
@@ -33,8 +34,8 @@ class Changes:
         # Keys with any change that a client could notice.
         self.changed_keys: dict[bytes, None] = {}
         # (key, group) of groups whose local state was dropped (S6.5).
-        self.gone_groups: list[tuple[bytes, bytes]] = []
-        # (key, pid, iid) of merged pairs, which may be in conflict (S9.2).
+        self.dropped_groups: list[tuple[bytes, bytes]] = []
+        # (key, pid, iid) of new pairs of any region, which may be in conflict (S9.2).
         self.pairs: list[tuple[bytes, bytes, bytes]] = []
         # Keys whose deadlines changed.
         self.deadlines: dict[bytes, None] = {}
@@ -66,7 +67,7 @@ class Keyspace:
         self.acknowledgeable: dict[tuple[bytes, bytes], None] = {}
         # Key → position after which it changed since its last checkpoint.
         self.dirty: dict[bytes, int] = {}
-        # The flush state or the vector changed since the last checkpoint.
+        # The flush state changed, or a snapshot was joined, since the last checkpoint.
         self.is_dirty = False
         # Position of the last complete row of the effect log: present changes are in later rows.
         self.position = 0
@@ -85,8 +86,8 @@ class Keyspace:
         stream = self.keys.get(key)
         if stream is None:
             stream = self.keys[key] = Stream(key, self.limits, self.pair_limits)
-            # The key is added even if it is dirty: an earlier stream of this name may have made it
-            # dirty and then been dropped.
+            # The digest includes nothing of the new stream. The share of a dropped stream of the
+            # same name is no longer in it (`drop_if_empty`).
             self._undigested[key] = None
             if self._scan_order is not None:
                 self._scan_order.add((xxh3_64_intdigest(key), key))
@@ -171,7 +172,7 @@ class Keyspace:
         The digest of an empty keyspace is zero.
         """
         self.hash_some(1 << 62)
-        return (self._digest_total & digest.MASK).to_bytes(16, "big")
+        return (self._digest_total & DIGEST_MASK).to_bytes(16, "big")
 
     def digest_of(self, key: bytes) -> bytes:
         stream = self.keys.get(key)

@@ -1,4 +1,4 @@
-"""The logical stream: the k-way merge of the region logs by (entry ID, region_id) (S1, seed 5).
+"""The logical stream: the k-way merge of the region logs by (entry ID, region_id) (S1).
 
 A cluster has at most sixteen regions. So the merge finds the least cursor by looking at each one: a
 heap is not faster at this size.

@@ -1,6 +1,6 @@
-"""Pending entries lists (S1, seed 2): entries delivered to a group and not yet acknowledged.
+"""Pending entries lists (S1): entries delivered to a group and not yet acknowledged.
 
-Entries are keyed by dot and found by ID. A PEL has a part per region log (seed 5), ordered by
+Entries are keyed by dot and found by ID. A PEL has a part per region log, ordered by
 (entry ID, counter). Commands that take an ID act on every entry that bears it.
 """
 

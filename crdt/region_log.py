@@ -1,4 +1,4 @@
-"""The region log: the entries of one stream that one region added, in a rax (S1, seed 5).
+"""The region log: the entries of one stream that one region added, in a rax (S1).
 
 Entries are appended at the end and removed anywhere. Invariant: among the entries present, IDs and
 counters ascend together, so a prefix by ID is a prefix by counter and the reverse.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.node import DELETED, DIGEST_MASK, SAME_NAMES, PackedNode, Scan, names_end
 from anabranch.crdt.rax import Rax
 
@@ -408,7 +409,7 @@ class LogCursor:
         """Moves to the first entry with an ID ≥ `entry_id`."""
         self._enter(max(self.log.rax.index_by_id(entry_id), 0))
         ms = entry_id >> 64
-        seq = entry_id & 0xFFFFFFFFFFFFFFFF
+        seq = entry_id & MAX_HALF
         while self.valid and (self.ms < ms or (self.ms == ms and self.seq < seq)):
             self.step()
 

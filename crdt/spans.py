@@ -64,7 +64,10 @@ class Spans:
         return self.ends[index] if index < len(self.ends) and self.starts[index] < counter else 0
 
     def truncate(self, counter: int, counter_id: int) -> None:
-        """Removes the counters above `counter`, whose entry ID is `counter_id`."""
+        """Removes the counters above `counter`.
+
+        `counter_id` is the entry ID of `counter`; a span that is cut there ends with it.
+        """
         index = bisect_left(self.ends, counter)
         if index < len(self.ends) and self.starts[index] < counter:
             if self.ends[index] > counter:

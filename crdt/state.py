@@ -25,6 +25,7 @@ from anabranch.crdt.stream import Stream
 
 # Version 1 does not say which pairs are retired.
 STATE_VERSION: Final = 2
+# Version 1 has no `Keyspace.collected`.
 SNAPSHOT_VERSION: Final = 2
 
 

@@ -101,6 +101,10 @@ class Stream:
             self.deadlines and self.is_hidden(clock_ms)
         )
 
+    def has_collectable(self) -> bool:
+        """Whether state is held that is dropped once it is stable (S6.2, S9.2)."""
+        return bool(self.tombstones or self.tombstone_of_all or self.clears or self.pairs)
+
     def has_leftovers(self) -> bool:
         """Whether a write that creates the key must first remove state of the key (S10.5).
 

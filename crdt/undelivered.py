@@ -21,7 +21,6 @@ class UndeliveredCursor:
 
     def __init__(self, group: Group, log: RegionLog) -> None:
         self.log = log
-        self._delivery = group.delivery
         given = group.delivery.given.get(log.region_id)
         self._given = Spans() if given is None else given
         known = group.delivery.cursors.get(log.region_id, -1)

@@ -203,7 +203,7 @@ class ClientConnection:
 
     def lost(self) -> None:
         """The connection is gone."""
-        self._leave()
+        self._end_session()
         self._end()
 
     def output_is_full(self) -> None:
@@ -213,7 +213,7 @@ class ClientConnection:
     def output_has_room(self) -> None:
         """The transport has sent all but `OUTPUT_LOW_BYTES`."""
         self._output_full = False
-        self._go_on()
+        self._request_turn()
 
     def measure(self) -> None:
         """Makes the transport report how much output is unsent."""
@@ -257,7 +257,7 @@ class ClientConnection:
         if self._execute(session, out):
             self.wants_turn = True
         if out:
-            self._send(session, out[0] if len(out) == 1 else b"".join(out))
+            self._send(out[0] if len(out) == 1 else b"".join(out))
         self._settle()
 
     def _execute(self, session: Session, out: list[bytes]) -> bool:
@@ -322,19 +322,19 @@ class ClientConnection:
             out: list[bytes] = []
             encode(reply, session.protocol, out)
             self._reflects = True
-            self._send(session, b"".join(out))
+            self._send(b"".join(out))
         if session.closing:
             self._finishing = True
-        self._go_on()
+        self._request_turn()
 
-    def _go_on(self) -> None:
+    def _request_turn(self) -> None:
         """Requests a turn if commands may now be executed or the connection may now close."""
         if self._finishing or self._input_ended or self._parser.buffered() > 0:
             self.wants_turn = True
 
     # -- sending
 
-    def _send(self, session: Session, data: bytes) -> None:
+    def _send(self, data: bytes) -> None:
         """Sends replies, or holds them until the state that they reflect is on disk."""
         position = self._engine.reply_position() if self._reflects else 0
         if must_wait(position, self._engine.committed_position, self._held_replies):
@@ -355,7 +355,7 @@ class ClientConnection:
         self._held_bytes -= len(data)
         self._write(data)
         if self._held_replies == 0:
-            self._go_on()
+            self._request_turn()
 
     def _measured(self, size: int) -> None:
         """Notes `size` unsent bytes; above ``client-output-limit`` the client is disconnected."""
@@ -408,7 +408,7 @@ class ClientConnection:
     def close(self) -> None:
         """Closes once all output has been sent, or after `CLOSE_PATIENCE_MS`."""
         self._finishing = True
-        self._leave()
+        self._end_session()
         if self.ending == OPEN:
             self.ending = CLOSING
             self.patience_ends_ms = self._clock.steady_ms() + CLOSE_PATIENCE_MS
@@ -417,7 +417,7 @@ class ClientConnection:
     def abort(self) -> None:
         """Closes without sending anything more."""
         self._finishing = True
-        self._leave()
+        self._end_session()
         self._end()
 
     def _end(self) -> None:
@@ -425,7 +425,7 @@ class ClientConnection:
         self._output = []
         self._share.closing.pop(self, None)
 
-    def _leave(self) -> None:
+    def _end_session(self) -> None:
         """Ends the session in the engine, once."""
         session, self.session = self.session, None
         if session is not None:

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from anabranch.crdt.ids import REGION_ID_MAX
 from anabranch.region.engine.settings import BY_NAME, Settings
 
 MEMBERS_MAX: Final = 16
-REGION_ID_MAX: Final = 999
 ENVIRONMENT_PREFIX: Final = "ANABRANCH_"
 
 # Short names of settings.

@@ -79,7 +79,6 @@ class DiskSchedule:
             self._failed = transaction
             self._retry_ms = steady_ms + self._retry_after_ms
         self.drop_checkpoint(steady_ms)
-        self._gave_up = self._is_stopping
 
     def drop_checkpoint(self, steady_ms: int) -> None:
         """Gives up the checkpoint under way; a later one continues with what it captured."""
@@ -119,8 +118,8 @@ class DiskSchedule:
             failed, self._failed = self._failed, None
             return failed
         if self._is_stopping:
-            self._look_at_end()
-        self._look_at_checkpoint()
+            self._advance_stop()
+        self._advance_checkpoint()
         if not (self._checkpoint_is_next and isinstance(self._step, Write)):
             commit = self._take_commit(now_ms)
             if commit is not None:
@@ -141,7 +140,7 @@ class DiskSchedule:
         self._is_reading = True
         return self._step
 
-    def _look_at_checkpoint(self) -> None:
+    def _advance_checkpoint(self) -> None:
         """Continues the checkpoint if the commit it awaits is on disk; otherwise requests it."""
         while isinstance(self._step, UntilCommitted):
             if self._engine.committed_position < self._step.position:
@@ -167,7 +166,7 @@ class DiskSchedule:
 
     # -- the end
 
-    def _look_at_end(self) -> None:
+    def _advance_stop(self) -> None:
         """Requests a commit of everything, then begins a last checkpoint of all changes."""
         if not self._engine.is_all_in_commits():
             self._engine.want_commit()

@@ -102,8 +102,8 @@ class Driver:
         self._merge_again = False
         self._merge_rest_us = 0
         self._notes: list[Note] = []
-        self._divergences_told = 0
-        self._state_told = ""
+        self._divergences_logged = 0
+        self._state_logged = ""
         self._is_stopping = False
 
     @property
@@ -117,32 +117,32 @@ class Driver:
         """Does the periodic work of all parts. Call it every few milliseconds."""
         now_ms = self._clock.now_ms()
         self.engine.tick(now_ms)
-        self._obey()
+        self._apply_link_requests()
         if not self._is_stopping:
             self.hub.tick(now_ms)
         self.clients.tick()
         self._disk.tick(self._clock.steady_ms())
-        self._look_at_state()
+        self._log_state_changes()
         self._step_wanted = True
 
-    def _look_at_state(self) -> None:
+    def _log_state_changes(self) -> None:
         """Logs new divergences and changes of the region's lifecycle state."""
         state = self.engine.state
         divergences = state.replication.divergences
-        if divergences > self._divergences_told:
+        if divergences > self._divergences_logged:
             text = (
                 "DIVERGENCE: a peer with an equal vector has another digest; "
                 "keep the files of both and see CRDT.EXPLAIN"
             )
             self._notes.append(Note(logging.ERROR, text))
-        self._divergences_told = divergences
+        self._divergences_logged = divergences
         lifecycle = state.lifecycle.state
-        if lifecycle != self._state_told:
-            self._state_told = lifecycle
+        if lifecycle != self._state_logged:
+            self._state_logged = lifecycle
             if lifecycle == RECOVERY:
                 text = (
-                    f"region {self.engine.name} is in recovery: members hold more of its effects "
-                    "than it has itself; it issues none until it has them"
+                    f"region {self.engine.name} is in recovery (S13.7): it issues no effects until "
+                    "it holds all effects that the other members report"
                 )
                 self._notes.append(Note(logging.WARNING, text))
             else:
@@ -150,13 +150,13 @@ class Driver:
 
     # -- peers
 
-    def _obey(self) -> None:
+    def _apply_link_requests(self) -> None:
         """Carries out CRDT.LINK requests: DOWN is in force from its reply on.
 
         Call it before the hub takes in a message, merges or hands out a message.
         """
         if self.engine.has_link_requests():
-            self.hub.obey(self._clock.now_ms())
+            self.hub.apply_link_requests(self._clock.now_ms())
 
     def dialled(self, peer: int) -> Optional[int]:
         """A dial succeeded. Returns the connection's number; None if it is no longer wanted."""
@@ -176,7 +176,7 @@ class Driver:
     def received(self, connection: int, message: Message) -> None:
         """A message of a peer has arrived. Call it in the order of arrival."""
         self._step_wanted = True
-        self._obey()
+        self._apply_link_requests()
         self.hub.received(connection, message, self._clock.now_ms())
 
     def malformed(self, connection: int, error: PeerError) -> None:
@@ -194,7 +194,7 @@ class Driver:
 
         Call it when the transport has room, and again after every step.
         """
-        self._obey()
+        self._apply_link_requests()
         message = self.hub.next_message(connection)
         if message is not None and self.hub.has_work:
             self._step_wanted = True
@@ -218,7 +218,7 @@ class Driver:
         self._merge_rest_us = 0
         if self._is_stopping:
             return
-        self._obey()
+        self._apply_link_requests()
         began_us = self._clock.steady_us()
         self._merge_again = self.hub.merge_some(self._limits.merge_bytes, self._clock.now_ms())
         if self._merge_again:
@@ -307,14 +307,14 @@ class Driver:
         if self._is_stopping:
             work.has_stopped = self._disk.has_stopped()
         else:
-            self._look_at_hub(work)
+            self._add_hub_work(work)
         work.clients = self.clients.take_touched()
         work.notes, self._notes = self._notes, []
         work.gives_back_memory = self._disk.take_burst() >= _BURST_BYTES
         return work
 
-    def _look_at_hub(self, work: Work) -> None:
-        self._obey()
+    def _add_hub_work(self, work: Work) -> None:
+        self._apply_link_requests()
         hub = self.hub
         hub.ask_for_start()
         if hub.find_work():

@@ -20,7 +20,11 @@ from anabranch.sync.log_tail import LogTail
 
 
 class EffectLog:
-    """`size` is the size of the whole log. `tail` holds its newest rows, for peers that keep up."""
+    """The effect log of one region.
+
+    `size` is the size of the whole log, without the chunks of joined snapshots. `tail` holds its
+    newest rows, for peers that keep up.
+    """
 
     def __init__(
         self, position: int, floor: Vector, size: LogSize, settings: Settings, tail_bytes_max: int

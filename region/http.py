@@ -17,12 +17,12 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from anabranch.region.engine.figures import Figure
+
 HEAD_BYTES_MAX: Final = 8 << 10
 REQUEST_PATIENCE_S: Final = 5.0
 CONNECTIONS_MAX: Final = 64
 
-# One metric: name, help, type ("gauge" or "counter"), and its samples as (labels, value).
-Figure: TypeAlias = tuple[str, str, str, list[tuple[dict[str, str], float]]]
 # State of the region, and the further fields of /health (values that JSON can represent).
 Health: TypeAlias = tuple[str, dict[str, Any]]
 

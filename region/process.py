@@ -12,7 +12,6 @@ import gc
 import logging
 import time
 from collections.abc import Coroutine
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Optional
 
 from anabranch import build
@@ -22,9 +21,9 @@ from anabranch.region.config import RegionConfig
 from anabranch.region.database import Database
 from anabranch.region.driver import Driver
 from anabranch.region.engine.errors import StorageError
-from anabranch.region.engine.figures import figures, health
+from anabranch.region.engine.figures import Figure, figures, health
 from anabranch.region.engine.settings import Settings
-from anabranch.region.http import Figure, Health, HttpServer
+from anabranch.region.http import Health, HttpServer
 from anabranch.region.server import Server
 from anabranch.region.system_clock import SystemClock
 from anabranch.region.work import DiskTransaction, LogRead, Work
@@ -77,7 +76,7 @@ class Region:
         await self.server.start(config.resp.host, config.resp.port)
         self._facts["tcp_port"] = str(self.server.port)
         self._facts["anabranch_build"] = build.kind()
-        self._facts["anabranch_version"] = _version()
+        self._facts["anabranch_version"] = build.version()
         try:
             await self.sync.start()
         except RuntimeError as error:
@@ -85,7 +84,7 @@ class Region:
         if config.http is not None:
             self._http = HttpServer(self.metrics, self.health)
             await self._http.start(config.http.host, config.http.port)
-        self._tell_facts()
+        self._update_facts()
         self._tick()
         engine = self.driver.engine
         _log.info(
@@ -185,7 +184,7 @@ class Region:
         self._ticker = self._loop.call_later(_TICK_S, self._tick)
         try:
             if self._loop.time() >= self._facts_due_s:
-                self._tell_facts()
+                self._update_facts()
             self.driver.tick()
         except Exception as error:
             self.fail(error)
@@ -223,28 +222,21 @@ class Region:
 
     # -- figures
 
-    def _tell_facts(self) -> None:
+    def _update_facts(self) -> None:
         """Gives the engine the facts that only the process knows, for INFO and /metrics."""
         self._facts_due_s = self._loop.time() + _FACTS_S
         self._facts.update(process_facts.changing())
         self._facts.update({name: str(value) for name, value in self.driver.figures().items()})
-        self.driver.engine.tell_process_facts(self._facts)
+        self.driver.engine.set_process_facts(self._facts)
 
     def metrics(self) -> list[Figure]:
         """The figures for /metrics."""
-        self._tell_facts()
+        self._update_facts()
         return figures(self.driver.engine.state)
 
     def health(self) -> Health:
         """The state and details for /health."""
         return health(self.driver.engine.state)
-
-
-def _version() -> str:
-    try:
-        return version("anabranch")
-    except PackageNotFoundError:
-        return "0.0.0"
 
 
 async def run(config: RegionConfig) -> None:

@@ -20,7 +20,7 @@ _KEEPALIVE_MS: Final = 5000
 _KEEPALIVE_TIMEOUT_MS: Final = 5000
 _DIAL_TIMEOUT_S: Final = 5.0
 # Time for which a closing side waits until its last messages are read.
-_FAREWELL_S: Final = 1.0
+_CLOSE_TIMEOUT_S: Final = 1.0
 
 _OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -83,7 +83,7 @@ class DialledStream:
     async def finish(self) -> None:
         try:
             await self._call.done_writing()
-            await asyncio.wait_for(self._call.code(), _FAREWELL_S)
+            await asyncio.wait_for(self._call.code(), _CLOSE_TIMEOUT_S)
         except (grpc.RpcError, asyncio.InvalidStateError, TimeoutError):
             # The stream is about to be closed, so a failure changes nothing.
             pass
@@ -172,5 +172,5 @@ class Listener:
 
     async def stop(self) -> None:
         if self._server is not None:
-            await self._server.stop(grace=_FAREWELL_S)
+            await self._server.stop(grace=_CLOSE_TIMEOUT_S)
             self._server = None

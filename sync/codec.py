@@ -20,7 +20,6 @@ from anabranch.sync import messages as m
 from anabranch.sync.fields import MESSAGE_BYTES_MAX
 from anabranch.sync.wire import sync_pb2 as wire
 
-DOTS_MAX: Final = 256
 ITEMS_MAX: Final = 1 << 18
 
 
@@ -124,7 +123,7 @@ def _get_regions(region_ids: Iterable[int]) -> frozenset[int]:
 
 
 def _get_dots(dots: Any) -> list[Dot]:
-    if not 1 <= len(dots) <= DOTS_MAX:
+    if not 1 <= len(dots) <= m.DOTS_MAX:
         raise PeerError(f"malformed: a request of {len(dots)} bodies")
     return [(fields.region(dot.region_id), fields.counter(dot.counter)) for dot in dots]
 

@@ -21,12 +21,12 @@ from anabranch.crdt.gossip import (
     StartAnswer,
     StartQuestion,
 )
+from anabranch.crdt.ids import REGION_ID_MAX
 from anabranch.crdt.vector import Vector
 from anabranch.sync import messages as m
 from anabranch.sync.wire import sync_pb2 as wire
 
 MESSAGE_BYTES_MAX: Final = 32 << 20
-REGION_ID_MAX: Final = 999
 COUNTER_MAX: Final = (1 << 63) - 1
 TEXT_MAX: Final = 1024
 GOSSIP_MAX: Final = 4096
@@ -99,7 +99,7 @@ def get_chains(source: Iterable[wire.Chain], vector: Vector) -> dict[int, bytes]
     chains: dict[int, bytes] = {}
     for one in source:
         if vector.get(region(one.region_id)) != one.counter or one.region_id in chains:
-            raise PeerError("malformed: a chain value that does not stand at the vector")
+            raise PeerError("malformed: a chain value of a counter that is not the vector's")
         chains[one.region_id] = chain(one.chain)
     return chains
 

@@ -40,7 +40,7 @@ class Hub(Opening):
         super().__init__(engine, settings, peers, tail, now_ms)
         self._announcer = Announcer(settings, 0)
         self._snapshot_number = 0
-        # A join brought blocks that waiting headers may stand for.
+        # A join applied effects: headers at which other links stopped may be covered now.
         self._merge_again = False
         self._merge_turn = 0
 
@@ -64,22 +64,22 @@ class Hub(Opening):
         try:
             if connection.receiver is not None:
                 for event in connection.receiver.received(message):
-                    self._came_down(connection, connection.receiver, event, now_ms)
+                    self._handle_down(connection, connection.receiver, event, now_ms)
             else:
                 assert connection.sender is not None
                 for said in connection.sender.received(message):
-                    self._came_up(connection, connection.sender, said, now_ms)
+                    self._handle_up(connection, said, now_ms)
         except PeerError as error:
             self._failed(connection, error, now_ms)
 
-    def _came_down(
+    def _handle_down(
         self, connection: PeerConnection, receiver: Receiver, event: object, now_ms: int
     ) -> None:
         peer, steady_ms = connection.peer, self._steady.at(now_ms)
         if isinstance(event, m.Heartbeat):
             self._hear(connection, event.gossip, now_ms)
             if event.digest:
-                self.engine.compare_digest(peer, event.vector, event.digest)
+                self.engine.compare_digest(event.vector, event.digest)
             self._puller.heard(peer, event.vector, self.engine.vector, steady_ms)
         elif isinstance(event, m.Welcome):
             self._welcomed(connection, receiver, event, now_ms)
@@ -94,11 +94,9 @@ class Hub(Opening):
         elif isinstance(event, Staged):
             self._join(connection, event, now_ms)
         else:
-            self._came(connection, event, now_ms)
+            self._handle_common(connection, event, now_ms)
 
-    def _came_up(
-        self, connection: PeerConnection, sender: Sender, event: object, now_ms: int
-    ) -> None:
+    def _handle_up(self, connection: PeerConnection, event: object, now_ms: int) -> None:
         if isinstance(event, m.VectorAcknowledgement):
             self.engine.acknowledged(connection.peer, event.vector, now_ms)
             if event.gossip is not None:
@@ -110,9 +108,9 @@ class Hub(Opening):
             self.snapshots.serve(self.engine)
             self._send_committed()
         else:
-            self._came(connection, event, now_ms)
+            self._handle_common(connection, event, now_ms)
 
-    def _came(self, connection: PeerConnection, event: object, now_ms: int) -> None:
+    def _handle_common(self, connection: PeerConnection, event: object, now_ms: int) -> None:
         """Handles the messages that go in both directions."""
         if isinstance(event, StartQuestion):
             self.engine.hear_lives(event.lives, now_ms)
@@ -261,13 +259,13 @@ class Hub(Opening):
             if link.dial_due(steady_ms):
                 link.dialling = True
                 self._work.dials.append(link.peer)
-        self._silence(now_ms, steady_ms)
+        self._close_silent(now_ms, steady_ms)
         self._pull(now_ms, steady_ms)
         self.snapshots.serve(self.engine)
         self._send_committed()
         self._announce(now_ms)
 
-    def _silence(self, now_ms: int, steady_ms: int) -> None:
+    def _close_silent(self, now_ms: int, steady_ms: int) -> None:
         silence_ms = max(
             self.settings.integer("crdt-link-silence-ms"),
             _SILENCE_HEARTBEATS * self.settings.integer("crdt-heartbeat-interval-ms"),
@@ -289,7 +287,7 @@ class Hub(Opening):
             self._snapshot_number += 1
             connection.receiver.ask_snapshot(self._snapshot_number)
 
-    def obey(self, now_ms: int) -> None:
+    def apply_link_requests(self, now_ms: int) -> None:
         """Carries out CRDT.LINK requests.
 
         The driver calls this before a message is taken in or sent, so DOWN is in force from its

@@ -48,11 +48,11 @@ class PeerConnection:
         assert session is not None
         return session.open
 
-    def say(self, message: Union[StartQuestion, StartAnswer]) -> None:
+    def queue(self, message: Union[StartQuestion, StartAnswer]) -> None:
         """Queues a message of a kind that goes in both directions."""
         session = self.receiver or self.sender
         assert session is not None
-        session.say(message)
+        session.queue(message)
 
     def next_message(self) -> Optional[Message]:
         """Returns the next message to send; None when no message waits."""
@@ -75,7 +75,6 @@ class Link:
         self.pause_max_ms = pause_max_ms
         self.wanted = True
         self.state = "connecting"
-        self.detail = ""
         self.dialling = False
         self.connection: Optional[PeerConnection] = None
         self.delay_ms = 0

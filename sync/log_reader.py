@@ -61,7 +61,7 @@ class LogReader:
     def request(
         self, lacking: Vector, sent: Vector, wants_rows: bool
     ) -> Optional[Union[Locate, ReadLog]]:
-        """Returns the next question, or the open one; None when there is none.
+        """Returns the next question; None while one is open or none is needed.
 
         `lacking`: a position is looked up after which every block that this vector lacks follows.
         `sent`: the vector that the peer was sent. `wants_rows`: the window has room for more rows.

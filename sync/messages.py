@@ -32,6 +32,9 @@ REASONS: Final = (
 # Bytes that an item counts against the window in addition to its body: this bounds headers, too.
 ITEM_CHARGE: Final = 128
 
+# Most dots in one BodyRequest.
+DOTS_MAX: Final = 256
+
 
 class LinkRefused(PeerError):
     """The link to a peer must close; `reason` is one of `REASONS`."""

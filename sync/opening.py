@@ -79,7 +79,7 @@ class Opening(Switchboard):
         self._hear_life(hello.region_id, hello.life, now_ms)
         self._check_chains(connection, hello.vector, hello.chains, now_ms)
 
-    def _say_welcome(self, connection: PeerConnection) -> None:
+    def _send_welcome(self, connection: PeerConnection) -> None:
         assert connection.sender is not None
         own, engine = Identity.of(self.engine), self.engine
         welcome = m.Welcome(
@@ -121,7 +121,7 @@ class Opening(Switchboard):
         link = self.links[connection.peer]
         self._detach(connection)
         connection.finishing = True
-        receiver.part(self.engine.disk_vector, self.engine.gossip())
+        receiver.close_with_gossip(self.engine.disk_vector, self.engine.gossip())
         link.back_off(self._steady.at(now_ms))
         self._state(link, "connecting", f"{self._name(connection.peer)} has begun another life")
 
@@ -158,7 +158,7 @@ class Opening(Switchboard):
             self._state(link, "up")
             self._direct_changed()
         else:
-            self._say_welcome(connection)
+            self._send_welcome(connection)
 
     # -- receiving directly
 

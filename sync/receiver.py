@@ -23,9 +23,6 @@ from anabranch.crdt.vector import Dot, Vector, raise_to
 from anabranch.sync import messages as m
 from anabranch.sync.handshake import LinkLimits
 
-# Most dots in one BodyRequest.
-BODIES_ASKED_MAX = 256
-
 
 class Staged:
     """A whole snapshot, ready to be joined in one step (S11.2)."""
@@ -132,7 +129,7 @@ class Receiver:
         self._acknowledge = None
         self._out.append(refusal)
 
-    def part(self, vector: Vector, gossip: Gossip) -> None:
+    def close_with_gossip(self, vector: Vector, gossip: Gossip) -> None:
         """Queues the last message, an acknowledgement that carries gossip, and closes the link."""
         self.open = False
         self._out.append(m.VectorAcknowledgement(dict(vector), frozenset(), gossip))
@@ -148,7 +145,7 @@ class Receiver:
         raise_to(self._applied, vector)
         self._acknowledge = m.VectorAcknowledgement(dict(vector), direct, gossip)
 
-    def say(self, message: Union[StartQuestion, StartAnswer]) -> None:
+    def queue(self, message: Union[StartQuestion, StartAnswer]) -> None:
         """Queues a question or an answer of a start (S13.6)."""
         self._out.append(message)
 
@@ -331,7 +328,7 @@ class Receiver:
 
     @property
     def ready(self) -> bool:
-        """Whether items of this link can be handed out, leaving blocks of other links aside."""
+        """Whether `take` can go on: it has not stopped at a header, or the body has come."""
         return (
             self.open
             and bool(self._unread)
@@ -351,13 +348,13 @@ class Receiver:
             and now_ms - self._stuck_since_ms < self.limits.body_patience_ms
         ):
             return
-        dots = self._worth_asking(self._stuck_at[0])
+        dots = self._bodies_to_request(self._stuck_at[0])
         if not dots:
             return
         self._asked.update(dict.fromkeys(dots))
         self._out.append(m.BodyRequest(dots))
 
-    def _worth_asking(self, late_origin: int) -> list[Dot]:
+    def _bodies_to_request(self, late_origin: int) -> list[Dot]:
         """Returns the dots of the bodies to request, all in one round trip.
 
         These are the header where reading stopped, later headers of its origin, and headers of
@@ -378,7 +375,7 @@ class Receiver:
             ):
                 continue
             size += item.body_bytes
-            if dots and (size > self.limits.batch_bytes or len(dots) == BODIES_ASKED_MAX):
+            if dots and (size > self.limits.batch_bytes or len(dots) == m.DOTS_MAX):
                 break
             dots.append(dot)
         return dots

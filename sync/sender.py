@@ -24,7 +24,6 @@ from anabranch.crdt.gossip import StartAnswer, StartQuestion
 from anabranch.crdt.vector import Vector, includes, raise_to
 from anabranch.sync import messages as m
 from anabranch.sync.bodies import Bodies, parts_of
-from anabranch.sync.codec import DOTS_MAX
 from anabranch.sync.handshake import LinkLimits
 from anabranch.sync.interfaces import Row
 from anabranch.sync.log_reader import LogReader
@@ -103,7 +102,7 @@ class Sender:
             self._acknowledge(message)
             return [message]
         if isinstance(message, m.BodyRequest):
-            self._bodies.ask(message.dots, 2 * DOTS_MAX)
+            self._bodies.ask(message.dots, 2 * m.DOTS_MAX)
             return []
         if isinstance(message, (m.SnapshotRequest, StartQuestion, StartAnswer)):
             return [message]
@@ -147,7 +146,7 @@ class Sender:
         self._bodies.drop()
         self._out.append(refusal)
 
-    def say(self, message: Union[StartQuestion, StartAnswer]) -> None:
+    def queue(self, message: Union[StartQuestion, StartAnswer]) -> None:
         """Queues a question or an answer of a start (S13.6)."""
         self._out.append(message)
 
@@ -284,13 +283,14 @@ class Sender:
         if block.first > sent + 1:
             raise m.LinkRefused(
                 "gap",
-                f"the log continues region {block.origin} at {block.first}, after {sent} (S2.2)",
+                f"this log holds effects of region {block.origin} from {block.first} on, but the "
+                f"peer was sent them only up to {sent} (S2.2)",
             )
         if block.first <= sent:
             raise m.LinkRefused(
                 "forked",
-                f"the peer stopped at {sent} of region {block.origin}, within a block from "
-                f"{block.first} (S13.5)",
+                f"the peer holds effects of region {block.origin} up to {sent}, inside a block "
+                f"that begins at {block.first} (S13.5)",
             )
         if block.origin != self.own and (
             block.origin in self._direct or (self._peer_has_own and block.origin == self._peer)

@@ -13,10 +13,9 @@ from anabranch.sync.links import PeerConnection
 
 
 class SnapshotServer:
-    """Serves the snapshot requests of all peers. `sent`: the number of snapshots begun."""
+    """Serves the snapshot requests of all peers."""
 
     def __init__(self) -> None:
-        self.sent = 0
         # The connections that wait, each with the number of its request.
         self._asked: deque[tuple[PeerConnection, int]] = deque()
         # A cut that waits for its commit.
@@ -59,4 +58,3 @@ class SnapshotServer:
         connection.sender.send_snapshot(
             number, cut.vector, cut.chains, cut.chunks(connection.sender.limits.batch_bytes)
         )
-        self.sent += 1

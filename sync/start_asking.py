@@ -31,7 +31,7 @@ class StartAsking:
         for connection in connections:
             if connection.is_open and connection.asked < question.number:
                 connection.asked = question.number
-                connection.say(question)
+                connection.queue(question)
 
     def asked(self, connection: PeerConnection, question: StartQuestion, now_ms: int) -> None:
         """Prepares the answer to a peer's question.
@@ -57,7 +57,7 @@ class StartAsking:
             if connection.finishing:
                 continue
             if needed <= position and connection.is_open:
-                connection.say(answer)
+                connection.queue(answer)
             else:
                 self._promised.append(waiting)
 

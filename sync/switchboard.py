@@ -228,7 +228,7 @@ class Switchboard:
         return connection is None or connection.finishing
 
     def _state(self, link: Link, state: str, detail: str = "") -> None:
-        link.state, link.detail = state, detail
+        link.state = state
         self.engine.link_state(link.peer, state, detail)
 
     def _name(self, peer: int) -> str:

@@ -15,6 +15,10 @@ class EngineClock:
         # The last reading, which may be below `now_ms`.
         self.read_ms = now_ms
 
+    def deadline_ms(self, timeout_ms: int) -> int:
+        """The steady time at which a wait of `timeout_ms` ends; 0, never, for a time-out of 0."""
+        return self.steady_ms + timeout_ms if timeout_ms else 0
+
     def read(self, now_ms: int) -> None:
         """Takes the reading of a step."""
         if now_ms > self.read_ms:

@@ -13,6 +13,7 @@ from anabranch.region.engine.replies import (
     Reply,
     ReplyLater,
     SimpleString,
+    wrong_arity_text,
 )
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
@@ -65,8 +66,8 @@ def admit(
     session.last_command = command.shown
     length = len(argv)
     if length < -command.arity or (command.arity > 0 and length != command.arity):
-        text = f"ERR wrong number of arguments for '{command.name}' command"
-        return _refuse(state, session, ErrorReply(text), command)
+        error = ErrorReply(wrong_arity_text(command.name))
+        return _refuse(state, session, error, command)
     if command.needs_password and not session.authenticated:
         return _refuse(state, session, ErrorReply(NOAUTH_ERROR), command)
     if session.transaction.queued is not None and command.in_multi != RUNS:

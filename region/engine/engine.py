@@ -100,7 +100,7 @@ class Engine:
 
     @property
     def collected(self) -> Vector:
-        """The stable vector with which this region last collected (S6.2)."""
+        """All that was stable when this region collected, or joined from snapshots (S6.2)."""
         return self.state.keyspace.collected
 
     @property
@@ -223,10 +223,10 @@ class Engine:
                     self.upkeep.forget(key)
             changes.changed_keys.clear()
         if state.waiting.reads.by_key:
-            gone = [key for key, _ in changes.gone_groups]
+            gone = [key for key, _ in changes.dropped_groups]
             self._wake([*changes.added_keys, *gone, *changes.deadlines])
         changes.added_keys.clear()
-        changes.gone_groups.clear()
+        changes.dropped_groups.clear()
         changes.deadlines.clear()
 
     def _wake(self, keys: list[bytes]) -> None:
@@ -301,7 +301,7 @@ class Engine:
             self.upkeep.work(state)
         state.journal.end_unit()
         if state.waiting.waiters:
-            rounds.judge_waiters(state)
+            rounds.answer_waiters(state)
         self._settle()
         if hidden and state.waiting.reads.by_key:
             self._wake(hidden)
@@ -352,7 +352,7 @@ class Engine:
         gossiping.answer_from_disk(state)
         state.outbox.release(state.disk.position)
         if state.waiting.waiters:
-            rounds.judge_waiters(state)
+            rounds.answer_waiters(state)
 
     def commit_failed(self, error: str) -> None:
         """The commit under way failed.
@@ -372,7 +372,7 @@ class Engine:
         self.state.disk.checkpoint_position = position
         self.state.disk.checkpoint_ms = self.state.clock.now_ms
 
-    def tell_process_facts(self, facts: dict[str, str]) -> None:
+    def set_process_facts(self, facts: dict[str, str]) -> None:
         """Takes the facts that only the process knows, by INFO field name."""
         self.state.process_facts = facts
 
@@ -455,7 +455,7 @@ class Engine:
         """Takes the vector that a peer with matching chains reports in a handshake (S13.7)."""
         self.state.clock.read(now_ms)
         if peer in self.members:
-            self.state.look_for_loss(vector)
+            self.state.check_held_by_peer(vector)
             self._note_lifecycle()
 
     def start_question(self) -> Optional[StartQuestion]:
@@ -470,8 +470,8 @@ class Engine:
         state = self.state
         state.clock.read(now_ms)
         if peer in self.members:
-            state.look_for_loss(answer.vector)
-            state.look_for_forgotten(answer.collected)
+            state.check_held_by_peer(answer.vector)
+            state.check_collected_by_peer(answer.collected)
             state.hear_life(peer, answer.life)
             state.lifecycle.start_answered(peer, answer, state.members.others())
             self._note_lifecycle()
@@ -500,7 +500,7 @@ class Engine:
         self.state.clock.read(now_ms)
         self.state.peers.by_id[peer].acknowledged = vector
         if self.state.waiting.waiters:
-            rounds.judge_waiters(self.state)
+            rounds.answer_waiters(self.state)
 
     def link_state(self, peer: int, state: str, detail: str) -> None:
         """Sets the state that CRDT.PEERS shows for the link that receives from `peer`."""
@@ -513,7 +513,7 @@ class Engine:
         self.state.replication.gaps += reason == "gap"
         self.state.replication.forks += reason == "forked"
 
-    def compare_digest(self, peer: int, vector: Vector, digest: bytes) -> None:
+    def compare_digest(self, vector: Vector, digest: bytes) -> None:
         """Compares the digest of a heartbeat if the vectors are equal (S13.9).
 
         Unequal digests raise the alarm crdt_divergence.

@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from anabranch.crdt import ids, merge
 from anabranch.crdt.stream import NEVER, Stream
-from anabranch.crdt.vector import Vector
-from anabranch.region.engine.replies import MapReply, Reply
+from anabranch.region.engine.replies import MapReply, Reply, flat_vector
 from anabranch.region.engine.state import EngineState
-
-
-def _vector(vector: Vector) -> list[Reply]:
-    flat: list[Reply] = []
-    for region_id in sorted(vector):
-        flat += [region_id, vector[region_id]]
-    return flat
 
 
 def _dot(region_id: int, counter: int) -> list[Reply]:
@@ -40,7 +32,7 @@ def explain(state: EngineState, key: bytes, wanted: int) -> Reply:
         b"last-id",
         ids.format_id(stream.last_id()),
         b"vector",
-        _vector(state.keyspace.vector),
+        flat_vector(state.keyspace.vector),
         b"header",
         [
             [region_id, counter, ids.format_id(entry_id)]
@@ -72,7 +64,7 @@ def explain(state: EngineState, key: bytes, wanted: int) -> Reply:
                     b"group",
                     removal.group,
                     b"had-seen",
-                    _vector(removal.taken),
+                    flat_vector(removal.taken),
                     b"dots",
                     [_dot(*dot) for dot in removal.dots],
                 ]
@@ -92,7 +84,7 @@ def _groups(stream: Stream) -> list[Reply]:
             start: Reply = (
                 ids.format_id(create.start.entry_id)
                 if create.start.is_id
-                else _vector(create.start.counters)
+                else flat_vector(create.start.counters)
             )
             acked: list[Reply] = []
             for region_id in sorted(create.acked):
@@ -109,12 +101,12 @@ def _groups(stream: Stream) -> list[Reply]:
 
 def _tombstones(state: EngineState, stream: Stream) -> list[Reply]:
     reply: list[Reply] = [
-        [name, _vector(stream.tombstones[name])] for name in sorted(stream.tombstones)
+        [name, flat_vector(stream.tombstones[name])] for name in sorted(stream.tombstones)
     ]
     if stream.tombstone_of_all:
-        reply.append([b"*", _vector(stream.tombstone_of_all)])
+        reply.append([b"*", flat_vector(stream.tombstone_of_all)])
     if state.keyspace.flush_tombstone:
-        reply.append([b"* (FLUSHALL)", _vector(state.keyspace.flush_tombstone)])
+        reply.append([b"* (FLUSHALL)", flat_vector(state.keyspace.flush_tombstone)])
     return reply
 
 

@@ -123,8 +123,3 @@ class Glob:
         while at_token < token_count and tokens[at_token] == _RUN:
             at_token += 1
         return at_token == token_count
-
-
-def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
-    """Whether `pattern` matches `text`. For many texts, make a `Glob` once."""
-    return Glob(pattern, ignore_case).matches(text)

@@ -54,12 +54,12 @@ def hear_lives(state: EngineState, lives: dict[int, int]) -> None:
 def _hear_of_region(state: EngineState, heard: Heard) -> None:
     lifecycle = state.lifecycle
     if heard.region_id == state.members.region_id:
-        lifecycle.hear_own_life(heard.life, lifecycle.may_have_said(heard, state.disk.vector))
+        lifecycle.hear_own_life(heard.life, lifecycle.may_have_reported(heard, state.disk.vector))
         return
     state.hear_life(heard.region_id, heard.life)
     state.stability.hear(heard)
     if not _is_outdated(state, heard):
-        state.look_for_loss(heard.vector)
+        state.check_held_by_peer(heard.vector)
     if heard.counts:
         lifecycle.forget_asker(heard.region_id, heard.life)
 

@@ -9,6 +9,7 @@ from xxhash import xxh3_128_intdigest
 from anabranch.crdt.effects import RemoveEntries
 from anabranch.crdt.encoding import put_varint
 from anabranch.crdt.idempotency import is_conflict
+from anabranch.crdt.node import DIGEST_MASK
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.state import EngineState
@@ -27,7 +28,7 @@ def automatic_iid(fields: list[bytes]) -> bytes:
         pair += fields[index]
         pair += fields[index + 1]
         total += xxh3_128_intdigest(pair)
-    return (total & ((1 << 128) - 1)).to_bytes(16, "big")
+    return (total & DIGEST_MASK).to_bytes(16, "big")
 
 
 def configuration(state: EngineState, stream: Optional[Stream]) -> tuple[int, int]:

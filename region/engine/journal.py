@@ -11,6 +11,7 @@ from typing import Final, Optional
 from anabranch.crdt import apply
 from anabranch.crdt.block import Block, BlockWriter, chain_after
 from anabranch.crdt.effects import Effect, dots_of
+from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import LocalRecord, apply_local
 from anabranch.crdt.stream import Stream
@@ -60,7 +61,7 @@ class Journal:
         keyspace = self.keyspace
         counter = writer.last + 1
         ms = entry_id >> 64
-        seq = entry_id & 0xFFFFFFFFFFFFFFFF
+        seq = entry_id & MAX_HALF
         if apply.add(keyspace, stream, ms, seq, counter, names, values):
             writer.end_run()
         writer.add(stream.key, ms, seq, names, values)

@@ -111,9 +111,9 @@ class Lifecycle:
         """Notes a life of another member, and returns whether it was unknown until now.
 
         An unknown life makes a start or a recovery ask again.
-        A member that has begun another life may have been put back to a backup that nobody told it
-        of. Its answers then lack effects that its former life may have passed on, to members that
-        had answered before (S13.6). That holds for a recovery, too.
+        A new life may have begun after the member's files were restored from a backup, without
+        `--restored`. Its answers may then lack effects that its former life sent to members that
+        had already answered (S13.6). The same holds in a recovery.
         """
         if life <= self.lives.get(region_id, 0):
             return False
@@ -140,7 +140,7 @@ class Lifecycle:
             self.ask()
         return True
 
-    def may_have_said(self, heard: Heard, disk_vector: Vector) -> bool:
+    def may_have_reported(self, heard: Heard, disk_vector: Vector) -> bool:
         """Whether this process may have made the statement `heard` about itself.
 
         Its own statements are covered by its disk, and count only once it serves.
@@ -208,7 +208,8 @@ class Lifecycle:
     def waited_for(self, others: list[int], disk_vector: Vector) -> list[int]:
         """The members that recovery waits for.
 
-        These are the members that have not answered, else those that hold more than this region.
+        These are the members that have not answered, else those that hold more than this region,
+        else all: another asking is needed, since a member answered in a recovery unknown before.
         """
         silent = [other for other in others if other not in self._answers]
         if silent:

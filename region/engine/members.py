@@ -49,7 +49,3 @@ class Members:
         """The member's name, or the id as text if it is no member."""
         member = self.by_id.get(region_id)
         return str(region_id) if member is None else member.name
-
-    def table(self) -> dict[int, str]:
-        """region_id → name of every member."""
-        return {member.region_id: member.name for member in self.by_id.values()}

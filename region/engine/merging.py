@@ -40,7 +40,7 @@ def _check(state: EngineState, block: Block, applied: int) -> None:
     if block.origin == state.members.region_id:
         # The peer holds an effect of this region that the region lacks: the region lost effects,
         # whether its start is over or not.
-        state.look_for_loss({block.origin: block.last})
+        state.check_held_by_peer({block.origin: block.last})
     if block.first != applied + 1 or block.last < block.first:
         raise SyncGap(
             f"block {block.first}–{block.last} of region {block.origin} "
@@ -98,7 +98,7 @@ def join_snapshot(state: EngineState, chunks: list[bytes], source: int) -> None:
                 f"the chain of region {region_id} forks: "
                 f"the snapshot has another value at counter {counter}"
             )
-    state.look_for_loss(other.vector)
+    state.check_held_by_peer(other.vector)
     state.journal.cut_block()
     join(state.keyspace, other, state.clock.now_ms)
     state.journal.push_snapshot(source, chunks, other.vector)

@@ -7,6 +7,9 @@ from typing import Final
 from anabranch.region.engine.replies import NO_REPLY, Reply
 from anabranch.region.engine.session import Session
 
+# Longest delay that CRDT.LINK … DELAY accepts.
+LINK_DELAY_MAX_MS: Final = 3_600_000
+
 
 class LateReply:
     """The reply of a command that had waited."""

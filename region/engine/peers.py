@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from anabranch.crdt.vector import Vector
 
@@ -11,9 +10,9 @@ from anabranch.crdt.vector import Vector
 class PeerStatus:
     """The link that receives from one peer, and the link by which that peer receives from here."""
 
-    def __init__(self, peer: int) -> None:
-        self.peer: Final = peer
-        self.state = "connecting"
+    def __init__(self) -> None:
+        # "none" until the hub sets it: this region does not dial every member.
+        self.state = "none"
         self.detail = ""
         # Set by CRDT.LINK … DOWN: messages of the peer are not applied.
         self.is_down = False
@@ -27,7 +26,7 @@ class Peers:
     """The status of every other member."""
 
     def __init__(self, others: Iterable[int]) -> None:
-        self.by_id: dict[int, PeerStatus] = {peer: PeerStatus(peer) for peer in others}
+        self.by_id: dict[int, PeerStatus] = {peer: PeerStatus() for peer in others}
         self.receiver_count = 0
 
     def receivers(self) -> list[PeerStatus]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final, Union
 
+from anabranch.crdt.vector import Vector
+
 
 class SimpleString:
     """A RESP simple string such as ``+OK``."""
@@ -88,6 +90,20 @@ PONG: Final = SimpleString(b"PONG")
 NULL_ARRAY: Final = NullArray()
 REPLY_LATER: Final = ReplyLater()
 NO_REPLY: Final = NoReply()
+
+
+def flat_vector(vector: Vector) -> list[Reply]:
+    """A vector as a flat reply: region_id, counter, …, by ascending region_id."""
+    flat: list[Reply] = []
+    for region_id in sorted(vector):
+        if vector[region_id]:
+            flat += [region_id, vector[region_id]]
+    return flat
+
+
+def wrong_arity_text(name: str) -> str:
+    """Redis's error text for a wrong number of arguments; `name` is in lower case."""
+    return f"ERR wrong number of arguments for '{name}' command"
 
 
 class CommandError(Exception):

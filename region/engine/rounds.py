@@ -12,11 +12,11 @@ from typing import Optional
 from anabranch.crdt.acknowledge import announceable
 from anabranch.crdt.effects import Acknowledge
 from anabranch.crdt.vector import Vector, includes
-from anabranch.region.engine.commands.replication import receivers_with
+from anabranch.region.engine.commands.replication import members_holding
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.state import EngineState
-from anabranch.region.engine.waiting import ReceiversWaiter, RoundWaiter, VectorWaiter, Waiter
+from anabranch.region.engine.waiting import HoldersWaiter, RoundWaiter, VectorWaiter, Waiter
 
 
 class Attestation:
@@ -134,7 +134,7 @@ def announce(state: EngineState) -> None:
     state.keyspace.acknowledgeable = {}
 
 
-def anything_announceable(state: EngineState) -> bool:
+def has_announceable(state: EngineState) -> bool:
     for key, name in state.keyspace.acknowledgeable:
         stream = state.existing(key)
         group = None if stream is None else stream.groups.get(name)
@@ -146,7 +146,7 @@ def anything_announceable(state: EngineState) -> bool:
 # -- waiting commands
 
 
-def judge_waiters(state: EngineState) -> None:
+def answer_waiters(state: EngineState) -> None:
     """Answers the waiting commands whose condition holds or whose time is over."""
     kept: list[Waiter] = []
     for waiter in state.waiting.waiters:
@@ -154,16 +154,16 @@ def judge_waiters(state: EngineState) -> None:
         is_late = bool(waiter.deadline_ms) and state.clock.steady_ms >= waiter.deadline_ms
         if not done and not is_late:
             kept.append(waiter)
-        elif isinstance(waiter, ReceiversWaiter):
-            state.outbox.answer(waiter.session, receivers_with(state, waiter.counter))
+        elif isinstance(waiter, HoldersWaiter):
+            state.outbox.answer(waiter.session, members_holding(state, waiter.counter))
         else:
             state.outbox.answer(waiter.session, int(done))
     state.waiting.waiters = kept
 
 
 def _is_done(state: EngineState, waiter: Waiter) -> bool:
-    if isinstance(waiter, ReceiversWaiter):
-        return receivers_with(state, waiter.counter) >= waiter.count
+    if isinstance(waiter, HoldersWaiter):
+        return members_holding(state, waiter.counter) >= waiter.count
     if isinstance(waiter, VectorWaiter):
         return includes(state.disk.vector, waiter.vector)
     assert isinstance(waiter, RoundWaiter)
@@ -177,7 +177,7 @@ def _is_round_over(state: EngineState, waiter: RoundWaiter) -> bool:
     receivers = state.peers.receivers()
     if not receivers or not all(includes(one.acknowledged, waiter.vector) for one in receivers):
         return False
-    if state.writer.may_issue() and anything_announceable(state):
+    if state.writer.may_issue() and has_announceable(state):
         waiter.begin_anew()
         state.schedule.sync_requested = True
         return False

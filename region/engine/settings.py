@@ -48,7 +48,7 @@ class Setting:
             if self.choices is not None and text.lower() not in self.choices:
                 raise ValueError(f"{self.name} must be one of: {', '.join(self.choices)}")
             return text.lower() if self.choices is not None else text
-        number = _parse_size(text) if self.is_bytes else _parse_integer(text)
+        number = self.number(text)
         if number is None:
             raise ValueError(
                 f"{self.name} must be "
@@ -60,8 +60,14 @@ class Setting:
             )
         return number
 
+    def number(self, text: str) -> Optional[int]:
+        """The integer or size that `text` writes, whatever the bounds; None if it writes none."""
+        return _parse_size(text) if self.is_bytes else _parse_integer(text)
 
+
+# The units that a size may end with; they are those of Redis.
 _UNITS = {
+    "": 1,
     "b": 1,
     "k": 1000,
     "kb": 1 << 10,
@@ -72,18 +78,23 @@ _UNITS = {
 }
 
 
+# Digits of the longest number that is parsed; no setting may have a value with so many.
+_DIGITS_MAX = 100
+
+
 def _parse_integer(text: str) -> Optional[int]:
-    try:
-        return int(text)
-    except ValueError:
+    """Digits, with a minus sign or none. `int` would also take spaces, underscores and a plus."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX):
         return None
+    return int(text)
 
 
 def _parse_size(text: str) -> Optional[int]:
     digits = text.lower().rstrip("bkmg")
-    number = _parse_integer(digits)
-    unit = _UNITS.get(text.lower()[len(digits) :], 1 if digits == text.lower() else 0)
-    return None if number is None or unit == 0 else number * unit
+    unit = _UNITS.get(text.lower()[len(digits) :])
+    number = None if digits.startswith("-") else _parse_integer(digits)
+    return None if number is None or unit is None else number * unit
 
 
 ALL: list[Setting] = [

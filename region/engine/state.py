@@ -126,7 +126,7 @@ class EngineState:
         if self.lifecycle.hear_life(region_id, life):
             self.stability.hear(Heard(region_id, life, False, {}, 0))
 
-    def look_for_loss(self, held: Vector) -> None:
+    def check_held_by_peer(self, held: Vector) -> None:
         """Enters recovery if `held`, the vector of a peer, shows that this region lost effects.
 
         That is so if the peer holds more of this region's effects than the region itself (S13.7).
@@ -135,13 +135,13 @@ class EngineState:
         if held.get(own, 0) > self.keyspace.vector.get(own, 0):
             self.lifecycle.enter_recovery()
 
-    def look_for_forgotten(self, collected: Vector) -> None:
+    def check_collected_by_peer(self, collected: Vector) -> None:
         """Enters recovery if this region lacks effects that were once on its own disk.
 
-        `collected` is the stable vector with which a member collected, so it was on every member's
-        disk, this region's included. If the region lacks part of it, its files were restored from
-        a backup. It must not issue effects that have not seen all of it, because that member has
-        dropped the tombstones that such effects would have to meet (S6.1).
+        `collected` joins the stable vectors with which members collected, so all of it was once on
+        every member's disk, this region's included. If the region lacks part of it, its files were
+        restored from a backup. It must not issue effects that have not seen all of it, because a
+        member has dropped the tombstones that such effects would have to meet (S6.1).
         """
         if not includes(self.keyspace.vector, collected):
             self.lifecycle.enter_recovery()

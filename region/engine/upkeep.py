@@ -43,7 +43,7 @@ class Upkeep:
             key in self.hidden and stream.is_hidden(state.clock.now_ms)
         ):
             self._note_deadline(stream)
-        if stream.tombstones or stream.tombstone_of_all or stream.clears or stream.pairs:
+        if stream.has_collectable():
             self.collectable[key] = None
         if (stream.deadlines or stream.configurations) and (
             stream.is_hidden(state.clock.now_ms) or not stream.is_present()
@@ -181,7 +181,7 @@ class Upkeep:
                 stable, state.clock.now_ms, configuration(state, stream)[0] * 1000
             ):
                 state.keyspace.touch_local(stream)
-            if stream.tombstones or stream.tombstone_of_all or stream.clears or stream.pairs:
+            if stream.has_collectable():
                 self.collectable[key] = None
             state.keyspace.drop_if_empty(stream)
 

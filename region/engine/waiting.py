@@ -70,8 +70,8 @@ class Waiter:
         self.deadline_ms = deadline_ms
 
 
-class ReceiversWaiter(Waiter):
-    """WAIT: waits until `count` receivers hold this region's effects up to `counter`."""
+class HoldersWaiter(Waiter):
+    """WAIT: waits until `count` other members hold this region's effects up to `counter`."""
 
     def __init__(self, session: Session, deadline_ms: int, count: int, counter: int) -> None:
         super().__init__(session, deadline_ms)

@@ -1,4 +1,6 @@
-"""The only way for commands to change state: effects and local records.
+"""The changes that commands make: effects and local records.
+
+XADD and RENAME issue their adds by `Journal.add`, after `require_issue`: adds are the hot path.
 
 A write is refused, before it has changed anything, while this region may not issue effects (S13.6,
 S13.7), while its disk fails (S13.4), and while too many bytes wait for the disk (S14).
@@ -119,13 +121,6 @@ class Writer:
         counter = self._journal.issue(effect)
         self.removals.note(effect, self._members.region_id, counter)
         return counter
-
-    def add(self, stream: Stream, entry_id: int, names: bytes, values: bytes) -> None:
-        """Issues a plain add, the hot path. As for `issue`, call `require_issue` first."""
-        schedule = self._schedule
-        if schedule.oldest_unsaved_ms == 0:
-            schedule.oldest_unsaved_ms = self._clock.steady_ms
-        self._journal.add(stream, entry_id, names, values)
 
     def record(self, record: LocalRecord) -> None:
         """Applies a local record and adds it to the journal."""

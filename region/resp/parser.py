@@ -65,8 +65,8 @@ class RequestParser:
         self.offset = 0
         # Bytes fed that follow `data`, in order.
         self.pending = bytearray()
-        # What a stalled parser waits for: this many bytes in `pending`, or, if -1, a `terminator`,
-        # which `pending` does not contain before the offset `searched`.
+        # The number of bytes that `pending` must hold before the parser goes on. -1: it must hold a
+        # `terminator`, and has none before the offset `searched`.
         self.needed = 0
         self.terminator = _CARRIAGE_RETURN
         self.searched = 0

@@ -62,7 +62,7 @@ def test_explain_tells_the_facts() -> None:
             {"name": "g", "create": [1, 3], "start": "0-0", "acked": [[1, 0, 2]]},
             {"name": "h", "create": [2, 4], "start": [1, 2], "acked": []},
         ],
-        "group-tombstones": [["old", [2, 3]], ["*", [1, 1]]],
+        "group-tombstones": [["old", [1, 5, 2, 3]], ["*", [1, 1]]],
         "removals": [
             {"command": "XDEL", "dot": [2, 2], "group": "", "had-seen": [], "dots": [[1, 1]]},
             {"command": "DEL", "dot": [2, 3], "group": "", "had-seen": [1, 1, 2, 2], "dots": []},
@@ -96,21 +96,24 @@ def test_explain_tells_the_facts() -> None:
         "entry 5-1 is there: effect 5 of us added it",
         "  group a: delivered here to Alice, and not yet acknowledged",
         "  group b: acknowledged, and announced to the other regions",
-        "  group c: delivered and acknowledged here, and not yet announced to the other regions",
+        (
+            "  group c: delivered here and no longer pending: acknowledged and not yet announced "
+            "to the other regions, or dropped with its consumer"
+        ),
         "  group d: not delivered here yet",
-        "  group e: never delivered: it is not above the group's start",
+        "  group e: never delivered: it is not above the group's floor here",
         "group g: created by effect 3 of us, starts after 0-0; acknowledged: us 1–2",
         (
             "group h: created by effect 4 of eu, starts after the entries that its creator "
             "had seen: us up to 2; acknowledged: nothing"
         ),
         (
-            "group old was destroyed by eu up to 3: "
-            "only a create that had seen this destroy survives it"
+            "group old was destroyed by effect 5 of us and effect 3 of eu: "
+            "a create survives only if its region had applied these"
         ),
         (
-            "every group was destroyed by us up to 1: "
-            "only a create that had seen this destroy survives it"
+            "every group was destroyed by effect 1 of us: "
+            "a create survives only if its region had applied this"
         ),
         "expires at 1790000000000 ms, set by effect 9 of us (a longer deadline wins)",
         "never expires, set by effect 4 of eu",
@@ -182,6 +185,37 @@ def test_status_finds_what_is_wrong() -> None:
     ]
     eu.vector = {1: 5}
     assert "us and eu have equal vectors and unequal digests" in status.problems([us, eu])
+
+
+def peer(name: str, region_id: int, link: str, lost: int = 0) -> PeerFacts:
+    """One row of CRDT.PEERS."""
+    return PeerFacts({"name": name, "region_id": region_id, "link": link, "lost": lost})
+
+
+def test_a_link_that_a_region_does_not_have_is_no_problem() -> None:
+    us, eu, ap = (facts(name, n, {}, "aa") for n, name in enumerate(("us", "eu", "ap"), 1))
+    us.peers = [peer("eu", 2, "up"), peer("ap", 3, "none")]
+    eu.peers = [peer("us", 1, "up"), peer("ap", 3, "up")]
+    ap.peers = [peer("us", 1, "none"), peer("eu", 2, "up")]
+    assert status.problems([us, eu, ap]) == []
+    ap.peers[1] = peer("eu", 2, "connecting")
+    assert status.problems([us, eu, ap]) == ["ap receives nothing from eu: link connecting"]
+
+
+def test_a_region_that_all_others_call_lost_is_no_problem() -> None:
+    us, eu, ap = (facts(name, n, {}, "aa") for n, name in enumerate(("us", "eu", "ap"), 1))
+    ap.error = "ap at 127.0.0.1:3 is unreachable: connection refused"
+    us.peers = [peer("eu", 2, "up"), peer("ap", 3, "connecting", 1)]
+    eu.peers = [peer("us", 1, "up"), peer("ap", 3, "connecting", 1)]
+    assert status.problems([us, eu, ap]) == []
+    eu.peers[1] = peer("ap", 3, "connecting")
+    assert status.problems([us, eu, ap]) == [
+        ap.error,
+        "eu receives nothing from ap: link connecting",
+    ]
+    eu.error, eu.peers = "eu at 127.0.0.1:2 is unreachable: connection refused", []
+    assert status.problems([us, eu, ap]) == [eu.error]
+    assert status.problems([ap]) == [ap.error]
 
 
 def test_an_unreachable_region_is_named() -> None:

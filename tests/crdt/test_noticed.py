@@ -118,7 +118,7 @@ def test_a_create_that_is_buried_wakes_nobody() -> None:
     one.keyspace.changes.added_keys.clear()
     one.receive(sent[0])
     assert set(one.keyspace.changes.added_keys) == set()
-    assert one.keyspace.changes.gone_groups == [(K, G)]
+    assert one.keyspace.changes.dropped_groups == [(K, G)]
 
 
 def test_pairs_and_deadlines_are_told() -> None:

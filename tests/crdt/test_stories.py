@@ -285,7 +285,7 @@ def test_local_state_goes_with_the_last_create_of_before() -> None:
     one.check()
     assert pending(one) == []
     assert one.keyspace.keys[K].groups[G].delivery.consumers == {}
-    assert one.keyspace.changes.gone_groups == [(K, G)]
+    assert one.keyspace.changes.dropped_groups == [(K, G)]
     assert read(one) == [1, 2]
 
 

@@ -40,6 +40,8 @@ def test_links_and_lags() -> None:
     carry(us, eu)
     tell(eu, us)
     tell(us, ap)
+    reply: Any = us("CRDT.PEERS")
+    assert [one.flat[5] for one in reply] == [b"none", b"none"]
     us.engine.link_state(2, "up", "")
     us.engine.receiver_opened(3)
     assert [metric(us, "peer_lag_effects", peer=peer) for peer in ("eu", "ap")] == [0, 2]
@@ -197,7 +199,7 @@ def test_states_and_vectors() -> None:
     us.now_ms += 5000
     us("PING")
     assert metric(us, "uptime_seconds") == 5.0
-    us.engine.tell_process_facts({"used_memory_rss": "4096", "rejected_connections": "odd"})
+    us.engine.set_process_facts({"used_memory_rss": "4096", "rejected_connections": "odd"})
     assert (metric(us, "memory_bytes"), metric(us, "rejected_connections_total")) == (4096, 0)
 
 
@@ -217,9 +219,9 @@ def test_protocol_errors_are_counted() -> None:
     assert (metric(us, "crdt_gaps"), metric(us, "crdt_forks")) == (1, 1)
     us.engine.merge(blocks, 2, us.now_ms)
     us.commit()
-    us.engine.compare_digest(2, dict(us.engine.vector), bytes(16))
+    us.engine.compare_digest(dict(us.engine.vector), bytes(16))
     assert metric(us, "crdt_divergence") == 1
-    us.engine.compare_digest(2, {2: 1}, bytes(16))
-    us.engine.compare_digest(2, dict(us.engine.vector), b"")
-    us.engine.compare_digest(2, dict(us.engine.vector), us.engine.keyspace.digest())
+    us.engine.compare_digest({2: 1}, bytes(16))
+    us.engine.compare_digest(dict(us.engine.vector), b"")
+    us.engine.compare_digest(dict(us.engine.vector), us.engine.keyspace.digest())
     assert metric(us, "crdt_divergence") == 1

@@ -135,7 +135,7 @@ def test_blocked_clients(client: Client) -> None:
 
 
 def test_facts_of_the_process(client: Client) -> None:
-    client.engine.tell_process_facts(
+    client.engine.set_process_facts(
         {
             "anabranch_version": "1.2.3",
             "anabranch_build": "compiled",

@@ -323,8 +323,8 @@ def test_its_own_number_with_what_it_never_said() -> None:
         Heard(1, life, False, {1: 6}, 1000),
         Heard(1, life, False, {1: 5, 3: 1}, 1000),
     ]
-    assert not any(lifecycle.may_have_said(heard, disk) for heard in never_said)
-    assert lifecycle.may_have_said(Heard(1, life, False, {1: 5, 2: 2}, 1000), disk)
+    assert not any(lifecycle.may_have_reported(heard, disk) for heard in never_said)
+    assert lifecycle.may_have_reported(Heard(1, life, False, {1: 5, 2: 2}, 1000), disk)
     never_asked = [question(1, life, 2, life), question(1, life, 1, life - 1)]
     assert not any(lifecycle.may_have_asked(question) for question in never_asked)
     assert lifecycle.may_have_asked(question(1, life, 1, life))
@@ -334,9 +334,9 @@ def test_its_own_number_with_what_it_never_said() -> None:
     starting = Region(patience_ms=0)
     starting.at(1000, disk)
     serving = starting.lifecycle
-    assert serving.may_have_said(Heard(1, serving.life, True, {1: 5}, 1000), disk)
+    assert serving.may_have_reported(Heard(1, serving.life, True, {1: 5}, 1000), disk)
     assert serving.may_have_asked(question(1, 1000, 1, 1000))
-    assert not serving.may_have_said(Heard(1, serving.life, True, {1: 6}, 1000), disk)
+    assert not serving.may_have_reported(Heard(1, serving.life, True, {1: 6}, 1000), disk)
 
 
 def test_an_answer_given_in_recovery_must_be_of_one_known_before_the_asking() -> None:

@@ -58,6 +58,23 @@ def test_numbers(name: str) -> None:
             settings.set(name, "2kb")
 
 
+@pytest.mark.parametrize("wrong", ["", "-", "1_000", " 5", "5 ", "+5", "٥", "5.0", "9" * 5000])
+@pytest.mark.parametrize("name", ["maxclients", "crdt-log-max-bytes"])
+def test_a_number_is_digits_only(name: str, wrong: str) -> None:
+    settings = Settings()
+    with pytest.raises(ValueError, match="must be an integer|must be a memory size"):
+        settings.set(name, wrong)
+
+
+@pytest.mark.parametrize("wrong", ["kb", "5bb", "5tb", "1_000kb", " 5kb", "5 kb", "-5kb"])
+def test_a_size_is_digits_and_a_unit(wrong: str) -> None:
+    settings = Settings()
+    with pytest.raises(ValueError, match="must be a memory size"):
+        settings.set("crdt-log-max-bytes", wrong)
+    settings.set("crdt-log-max-bytes", "5KB")
+    assert settings.integer("crdt-log-max-bytes") == 5 << 10
+
+
 @pytest.mark.parametrize(
     "name", [name for name, (_, takes, _) in ROWS.items() if takes.startswith("`")]
 )

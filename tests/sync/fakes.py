@@ -200,7 +200,7 @@ class FakeEngine:
         self.peers_hold: dict[int, dict[int, int]] = {}
         self.peer_acks: dict[int, dict[int, int]] = {}
         self.heard: dict[int, Heard] = {}
-        self.compared: list[tuple[int, bool]] = []
+        self.compared: list[bool] = []
         self.requests: list[FakeLinkRequest] = []
         self.down: set[int] = set()
         self.merged: list[tuple[int, int, int]] = []  # (source, origin, last)
@@ -319,9 +319,9 @@ class FakeEngine:
         requests, self.requests = self.requests, []
         return requests
 
-    def compare_digest(self, peer: int, vector: dict[int, int], digest: bytes) -> None:
+    def compare_digest(self, vector: dict[int, int], digest: bytes) -> None:
         if vector == self.vector:
-            self.compared.append((peer, digest == self.digest()))
+            self.compared.append(digest == self.digest())
 
     def snapshot_cut(self) -> FakeCut:
         return FakeCut(self)
@@ -372,17 +372,17 @@ class StartingEngine(FakeEngine):
 
     def start_answered(self, peer: int, answer: StartAnswer, now_ms: int) -> None:
         super().start_answered(peer, answer, now_ms)
-        self._look_for_loss(answer.vector)
+        self._check_held_by_peer(answer.vector)
         others = [one for one in self.members if one != self.region_id]
         self.lifecycle.start_answered(peer, answer, others)
 
     def peer_holds(self, peer: int, vector: dict[int, int], now_ms: int) -> None:
         super().peer_holds(peer, vector, now_ms)
-        self._look_for_loss(vector)
+        self._check_held_by_peer(vector)
 
     def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
         for block in blocks:
-            self._look_for_loss({block.origin: block.last})
+            self._check_held_by_peer({block.origin: block.last})
         super().merge(blocks, source, now_ms)
 
     def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
@@ -391,7 +391,7 @@ class StartingEngine(FakeEngine):
         if self.vector.get(self.region_id, 0) > before:
             self._enter_recovery()
 
-    def _look_for_loss(self, held: dict[int, int]) -> None:
+    def _check_held_by_peer(self, held: dict[int, int]) -> None:
         if held.get(self.region_id, 0) > self.vector.get(self.region_id, 0):
             self._enter_recovery()
 
@@ -417,7 +417,7 @@ class FakeDriver:
             pass
         self.engine.commit()
         hub.committed(now_ms)
-        hub.obey(now_ms)
+        hub.apply_link_requests(now_ms)
         hub.ask_for_start()
         work = hub.take_work()
         for number, request in work.requests:

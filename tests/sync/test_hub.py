@@ -76,7 +76,7 @@ def test_faults_then_healing_converge(name: str, seed: int) -> None:
         world.engines[one].link(other, "DELAY", 0)
     world.settle()
     world.run(500)
-    assert all(equal for engine in world.engines.values() for _, equal in engine.compared)
+    assert all(equal for engine in world.engines.values() for equal in engine.compared)
     assert not world.notes or all("joined" in note for note in world.notes)
 
 

@@ -14,7 +14,7 @@ from anabranch.region.engine.commands.arguments import (
     SYNTAX_ERROR,
     entry_id,
     integer,
-    wrong_arity_error,
+    wrong_arity,
 )
 from anabranch.region.engine.commands.trimming import (
     DEFAULT_TRIM_LIMIT_NODES,
@@ -87,7 +87,7 @@ def _parse_add(argv: list[bytes], default_limit: int) -> AddRequest:
                 break
             index = after
     if index >= len(argv):
-        raise wrong_arity_error("xadd")
+        raise wrong_arity("xadd")
     try:
         request.id = ids.parse_request(argv[index])
     except ids.IdError as error:
@@ -100,7 +100,7 @@ def _parse_add(argv: list[bytes], default_limit: int) -> AddRequest:
     request.fields_at = index + 1
     fields = len(argv) - request.fields_at
     if fields < 2 or fields % 2:
-        raise wrong_arity_error("xadd")
+        raise wrong_arity("xadd")
     return request
 
 
@@ -130,7 +130,7 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
                 raise CommandError(ids.ERR_ZERO)
             return None
         if request.is_idmp:
-            return _add_idempotent(state, session, request, stream, argv)
+            return _add_idempotent(state, request, stream, argv)
     state.writer.require_issue()
     last_id = 0 if stream is None else stream.last_id()
     try:
@@ -156,11 +156,7 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def _add_idempotent(
-    state: EngineState,
-    session: Session,
-    request: AddRequest,
-    stream: Optional[Stream],
-    argv: list[bytes],
+    state: EngineState, request: AddRequest, stream: Optional[Stream], argv: list[bytes]
 ) -> Reply:
     """XADD … IDMP | IDMPAUTO (S9).
 

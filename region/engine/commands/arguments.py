@@ -9,7 +9,7 @@ from typing import Final
 
 from anabranch.crdt import ids
 from anabranch.crdt.merge import Entry
-from anabranch.region.engine.replies import CommandError, ErrorReply, Reply, SimpleString
+from anabranch.region.engine.replies import CommandError, Reply, SimpleString, wrong_arity_text
 
 SYNTAX_ERROR: Final = "ERR syntax error"
 NOT_AN_INTEGER: Final = "ERR value is not an integer or out of range"
@@ -86,20 +86,22 @@ def entry_reply(entry: Entry) -> Reply:
     return [ids.format_id(entry.entry_id), fields]
 
 
-def wrong_arity(name: str) -> ErrorReply:
-    """Redis's reply to a wrong number of arguments; `name` is in lower case."""
-    return ErrorReply(f"ERR wrong number of arguments for '{name}' command")
-
-
-def wrong_arity_error(name: str) -> CommandError:
-    """The error of `wrong_arity` as an exception to raise."""
-    return CommandError(wrong_arity(name).message)
+def wrong_arity(name: str) -> CommandError:
+    """Redis's error for a wrong number of arguments; `name` is in lower case."""
+    return CommandError(wrong_arity_text(name))
 
 
 def no_group(key: bytes, group: bytes, where: str = "") -> CommandError:
     """Redis's NOGROUP error; `where` is appended to its text."""
     return CommandError(
         f"NOGROUP No such key '{shown(key)}' or consumer group '{shown(group)}'{where}"
+    )
+
+
+def no_group_of_key(key: bytes, group: bytes) -> CommandError:
+    """Redis's NOGROUP error of the commands that ask about a group of a key that exists."""
+    return CommandError(
+        f"NOGROUP No such consumer group '{shown(group)}' for key name '{shown(key)}'"
     )
 
 

@@ -15,9 +15,6 @@ from anabranch.region.engine.settings import BY_NAME, Setting
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
-# The units that a size may end with; they are those of Redis.
-_UNITS: Final = frozenset({"", "b", "k", "kb", "m", "mb", "g", "gb"})
-
 
 def get(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CONFIG GET pattern …: each setting once, even if several patterns match its name."""
@@ -55,7 +52,7 @@ def set_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         reason = (
             "duplicate parameter"
             if change.setting.name in seen
-            else _refusal(state, change.setting, change.text)
+            else _refusal(change.setting, change.text)
         )
         if reason is not None:
             raise CommandError(
@@ -69,7 +66,7 @@ def set_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     return OK
 
 
-def _refusal(state: EngineState, setting: Setting, text: str) -> Optional[str]:
+def _refusal(setting: Setting, text: str) -> Optional[str]:
     """Why a setting cannot have that value, in Redis's words; None if it can.
 
     An immutable setting accepts its default value.
@@ -78,10 +75,12 @@ def _refusal(state: EngineState, setting: Setting, text: str) -> Optional[str]:
         return (
             None if text.lower() == str(setting.default).lower() else "can't set immutable config"
         )
-    if isinstance(setting.default, int) and not setting.is_bytes and not _is_integer(text):
-        return "argument couldn't be parsed into an integer"
-    if setting.is_bytes and not _is_size(text):
-        return "argument must be a memory value"
+    if isinstance(setting.default, int) and setting.number(text) is None:
+        return (
+            "argument must be a memory value"
+            if setting.is_bytes
+            else "argument couldn't be parsed into an integer"
+        )
     try:
         setting.parse(text)
     except ValueError:
@@ -91,18 +90,8 @@ def _refusal(state: EngineState, setting: Setting, text: str) -> Optional[str]:
     return None
 
 
-def _is_integer(text: str) -> bool:
-    digits = text[1:] if text.startswith("-") else text
-    return digits.isascii() and digits.isdigit()
-
-
-def _is_size(text: str) -> bool:
-    digits = text.lower().rstrip("bkmg")
-    return digits.isascii() and digits.isdigit() and text.lower()[len(digits) :] in _UNITS
-
-
 def resetstat(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CONFIG RESETSTAT: resets the counters of INFO to 0."""
+    """CONFIG RESETSTAT: resets the counters of commands, errors, merges and conflicts to 0."""
     state.statistics.reset()
     state.replication.reset()
     state.keyspace.pair_limits.forgotten_early = 0
@@ -128,7 +117,7 @@ def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             "SET <setting> <value> [<setting> <value> ...]",
             "    Change settings until the region ends: all, or none.",
             "RESETSTAT",
-            "    Reset the counters of INFO to 0.",
+            "    Reset the counters of commands, errors, merges and conflicts to 0.",
             "REWRITE",
             "    Refused: a region does not write its configuration file.",
         ],
@@ -179,7 +168,7 @@ COMMANDS: Final = [
                 2,
                 _ADMIN,
                 resetstat,
-                "Resets the counters of INFO to 0.",
+                "Resets the counters of commands, errors, merges and conflicts to 0.",
                 reply="simple string",
                 group="server",
                 since="2.0.0",

@@ -29,7 +29,7 @@ _RESET_REPLY: Final = SimpleString(b"RESET")
 def ping(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """PING [message]: PONG, or the message."""
     if len(argv) > 2:
-        raise CommandError(wrong_arity("ping").message)
+        raise wrong_arity("ping")
     return PONG if len(argv) == 1 else argv[1]
 
 

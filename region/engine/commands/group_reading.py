@@ -65,7 +65,7 @@ def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply
     if results:
         return keyed_reply(session, results)
     if request.block_ms >= 0 and not state.waiting.is_executing:
-        deadline_ms = state.clock.steady_ms + request.block_ms if request.block_ms else 0
+        deadline_ms = state.clock.deadline_ms(request.block_ms)
         state.waiting.block(session, request.keys, argv, deadline_ms)
         return REPLY_LATER
     return NULL_ARRAY

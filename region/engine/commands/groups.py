@@ -18,8 +18,8 @@ from anabranch.region.engine.commands.arguments import (
     entry_id,
     help_reply,
     integer,
+    no_group_of_key,
     option_error,
-    shown,
 )
 from anabranch.region.engine.replies import OK, CommandError, Reply
 from anabranch.region.engine.session import Session
@@ -47,9 +47,7 @@ def _stream(state: EngineState, key: bytes) -> Stream:
 def _group(stream: Stream, name: bytes) -> Group:
     group = stream.groups.get(name)
     if group is None:
-        raise CommandError(
-            f"NOGROUP No such consumer group '{shown(name)}' for key name '{shown(stream.key)}'"
-        )
+        raise no_group_of_key(stream.key, name)
     return group
 
 

@@ -42,15 +42,7 @@ _ON_REQUEST: Final = frozenset({"commandstats"})
 _TITLES: Final = {"cpu": "CPU", "crdt": "CRDT"}
 
 # Facts of the process, in the order in which INFO shows them.
-_SERVER_FACTS: Final = (
-    "os",
-    "process_id",
-    "run_id",
-    "tcp_port",
-    "python_version",
-    "executable",
-    "config_file",
-)
+_SERVER_FACTS: Final = ("os", "process_id", "tcp_port", "python_version", "executable")
 _CPU_FACTS: Final = (
     "used_cpu_sys",
     "used_cpu_user",
@@ -187,8 +179,8 @@ def _memory(state: EngineState) -> Lines:
         ("maxmemory", "0"),
         ("maxmemory_human", "0B"),
         ("maxmemory_policy", "noeviction"),
-        ("mem_fragmentation_ratio", facts.get("mem_fragmentation_ratio", "1.00")),
-        ("mem_allocator", facts.get("mem_allocator", "libc")),
+        ("mem_fragmentation_ratio", "1.00"),
+        ("mem_allocator", "libc"),
     ]
 
 
@@ -217,7 +209,7 @@ def _stats(state: EngineState) -> Lines:
     lines: Lines = [
         ("total_connections_received", str(statistics.connections)),
         ("total_commands_processed", str(statistics.commands)),
-        ("instantaneous_ops_per_sec", facts.get("instantaneous_ops_per_sec", "0")),
+        ("instantaneous_ops_per_sec", "0"),
     ]
     lines += [(field, facts.get(field, "0")) for field in _NET_FACTS]
     return [
@@ -230,7 +222,7 @@ def _stats(state: EngineState) -> Lines:
         ("pubsub_channels", "0"),
         ("pubsub_patterns", "0"),
         ("latest_fork_usec", "0"),
-        ("unexpected_error_replies", facts.get("unexpected_error_replies", "0")),
+        ("unexpected_error_replies", "0"),
         ("total_error_replies", str(statistics.error_replies)),
     ]
 
@@ -249,7 +241,7 @@ def _replication(state: EngineState) -> Lines:
 
 
 def _command_statistics(state: EngineState) -> Lines:
-    """Calls by command, with times of 0: the engine reads the time once per step (STYLE 3)."""
+    """Calls by command, with times of 0: the engine reads the time once per step."""
     statistics = state.statistics
     names = sorted({*statistics.calls, *statistics.rejected, *statistics.failed})
     lines: Lines = []

@@ -8,8 +8,8 @@ from anabranch.crdt import ids, merge
 from anabranch.crdt.effects import Delete, Flush, SetDeadline, SetId
 from anabranch.crdt.node import encode_names, encode_values
 from anabranch.crdt.stream import Stream
-from anabranch.region.engine import glob
 from anabranch.region.engine.commands.arguments import NO_SUCH_KEY, SYNTAX_ERROR, integer
+from anabranch.region.engine.glob import Glob
 from anabranch.region.engine.replies import OK, CommandError, Reply, SimpleString
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
@@ -39,12 +39,12 @@ def type_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 def keys(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """KEYS pattern: the keys that match a glob pattern."""
-    pattern = argv[1]
+    pattern = Glob(argv[1])
     clock_ms = state.clock.now_ms
     return [
         key
         for key, stream in state.keyspace.keys.items()
-        if stream.exists_at(clock_ms) and (pattern == b"*" or glob.matches(pattern, key))
+        if stream.exists_at(clock_ms) and pattern.matches(key)
     ]
 
 
@@ -57,7 +57,7 @@ def scan(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     if not argv[1].isdigit() or len(argv[1]) > 20:
         raise CommandError("ERR invalid cursor")
     cursor = int(argv[1])
-    pattern = b"*"
+    pattern = Glob(b"*")
     count = 10
     wanted_type = b"stream"
     index = 2
@@ -66,7 +66,7 @@ def scan(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         if index + 1 >= len(argv):
             raise CommandError(SYNTAX_ERROR)
         if option == b"MATCH":
-            pattern = argv[index + 1]
+            pattern = Glob(argv[index + 1])
         elif option == b"COUNT":
             count = integer(argv[index + 1])
             if count < 1:
@@ -84,11 +84,7 @@ def scan(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             next_cursor = key_hash
             break
         last_hash = key_hash
-        if (
-            wanted_type == b"stream"
-            and state.existing(key) is not None
-            and (pattern == b"*" or glob.matches(pattern, key))
-        ):
+        if wanted_type == b"stream" and state.existing(key) is not None and pattern.matches(key):
             found.append(key)
     return [b"%d" % next_cursor, found]
 
@@ -161,7 +157,7 @@ def _rename(state: EngineState, source_key: bytes, target_key: bytes) -> None:
 
 
 def rename(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """RENAME key newkey: groups and idempotency state are dropped (seed 5)."""
+    """RENAME key newkey: groups and idempotency state are dropped (S10.1)."""
     if state.existing(argv[1]) is None:
         raise CommandError(NO_SUCH_KEY)
     if argv[1] != argv[2]:

@@ -5,6 +5,7 @@ Two entries can have the same ID. A command that takes an ID acts on every entry
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Optional
 
 from anabranch.crdt import ids, merge
@@ -105,15 +106,14 @@ def _summary(group: Group) -> Reply:
     return [pel.length, ids.format_id(bounds[0]), ids.format_id(bounds[1]), consumers]
 
 
-def _details(state: EngineState, entries: object, count: int, idle_ms: int) -> Reply:
+def _details(state: EngineState, entries: Iterable[Pending], count: int, idle_ms: int) -> Reply:
     """[ID, consumer, idle ms, deliveries] of the first `count` entries idle at least `idle_ms`.
 
     Entries beyond `count` that have the last entry's ID are included (S7.1).
     """
     reply: list[Reply] = []
     last_id = -1
-    for pending in entries:  # type: ignore[attr-defined]
-        assert isinstance(pending, Pending)
+    for pending in entries:
         idle = max(state.clock.now_ms - pending.delivered_ms, 0)
         if idle < idle_ms:
             continue
@@ -199,7 +199,7 @@ def xclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     claimed: list[Claim] = []
     gone: list[EntryRef] = []
     for one in dict.fromkeys(wanted):
-        for pending in _claimable(state, stream, group, one, request.force):
+        for pending in _claimable(stream, group, one, request.force):
             if _is_gone(stream, pending):
                 gone.append(entry_of(pending))
             elif (
@@ -220,9 +220,7 @@ def raise_floor(state: EngineState, stream: Stream, group: Group, last_id: int) 
         state.writer.record(FloorRaised(head_of(state, stream, group), last_id))
 
 
-def _claimable(
-    state: EngineState, stream: Stream, group: Group, one: int, force: bool
-) -> list[Pending]:
+def _claimable(stream: Stream, group: Group, one: int, force: bool) -> list[Pending]:
     """The pending entries with the ID `one`.
 
     With `force`, entries with that ID that are in the stream and not pending are included, as if

@@ -22,21 +22,19 @@ from anabranch.region.engine.commands.arguments import (
 from anabranch.region.engine.explain import explain
 from anabranch.region.engine.figures import lag_of
 from anabranch.region.engine.members import Member
-from anabranch.region.engine.outbox import LinkRequest
-from anabranch.region.engine.replies import OK, REPLY_LATER, CommandError, MapReply, Reply
+from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS, LinkRequest
+from anabranch.region.engine.replies import (
+    OK,
+    REPLY_LATER,
+    CommandError,
+    MapReply,
+    Reply,
+    flat_vector,
+)
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import IS_REFUSED, Command
-from anabranch.region.engine.waiting import ReceiversWaiter, RoundWaiter, VectorWaiter
-
-
-def flat_vector(vector: Vector) -> list[Reply]:
-    """A vector as a flat reply: region_id, counter, …, by ascending region_id."""
-    flat: list[Reply] = []
-    for region_id in sorted(vector):
-        if vector[region_id]:
-            flat += [region_id, vector[region_id]]
-    return flat
+from anabranch.region.engine.waiting import HoldersWaiter, RoundWaiter, VectorWaiter
 
 
 def _member(state: EngineState, text: bytes) -> Member:
@@ -117,8 +115,8 @@ def link_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         link.is_down = action == "DOWN"
     elif action == "DELAY" and len(argv) == 4:
         delay_ms = integer(argv[3])
-        if not 0 <= delay_ms <= 3600000:
-            raise CommandError("ERR the delay must be between 0 and 3600000 ms")
+        if not 0 <= delay_ms <= LINK_DELAY_MAX_MS:
+            raise CommandError(f"ERR the delay must be between 0 and {LINK_DELAY_MAX_MS} ms")
         link.delay_ms = delay_ms
     else:
         raise CommandError(SYNTAX_ERROR)
@@ -126,20 +124,16 @@ def link_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     return OK
 
 
-def _deadline(state: EngineState, timeout_ms: int) -> int:
-    """The steady time in ms at which a wait ends; 0: never."""
-    return state.clock.steady_ms + timeout_ms if timeout_ms else 0
-
-
 def sync(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.SYNC timeout-ms: begins a sync round and waits for it.
 
     The reply is 1 when all receivers have acknowledged this region's vector and no announceable
-    acknowledgement waits, 0 on time-out.
+    acknowledgement waits, 0 on time-out. While no peer receives from here, no round begins, so the
+    command waits for its time-out.
     """
     timeout = timeout_ms(argv[1])
     state.schedule.sync_requested = True
-    state.waiting.add(RoundWaiter(session, _deadline(state, timeout)))
+    state.waiting.add(RoundWaiter(session, state.clock.deadline_ms(timeout)))
     return REPLY_LATER
 
 
@@ -157,7 +151,7 @@ def wait_for_vector(state: EngineState, session: Session, argv: list[bytes]) -> 
     if includes(state.disk.vector, wanted):
         return 1
     state.schedule.commit_wanted = True
-    state.waiting.add(VectorWaiter(session, _deadline(state, timeout), wanted))
+    state.waiting.add(VectorWaiter(session, state.clock.deadline_ms(timeout), wanted))
     return REPLY_LATER
 
 
@@ -168,17 +162,17 @@ def wait(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """
     count = integer(argv[1])
     timeout = timeout_ms(argv[2])
-    have = receivers_with(state, session.write_counter)
+    have = members_holding(state, session.write_counter)
     if have >= count or state.waiting.is_executing:
         return have
     state.schedule.sync_requested = True
-    waiter = ReceiversWaiter(session, _deadline(state, timeout), count, session.write_counter)
+    waiter = HoldersWaiter(session, state.clock.deadline_ms(timeout), count, session.write_counter)
     state.waiting.add(waiter)
     return REPLY_LATER
 
 
-def receivers_with(state: EngineState, counter: int) -> int:
-    """The number of peers known to have this region's effects up to `counter` on their disks."""
+def members_holding(state: EngineState, counter: int) -> int:
+    """The number of other members known to have this region's effects up to `counter` on disk."""
     return sum(state.counter_held_by(peer) >= counter for peer in state.members.others())
 
 

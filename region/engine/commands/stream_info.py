@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Optional
 
 from anabranch.crdt import ids, merge, undelivered
@@ -15,8 +16,8 @@ from anabranch.region.engine.commands.arguments import (
     entry_reply,
     help_reply,
     integer,
+    no_group_of_key,
     option_error,
-    shown,
 )
 from anabranch.region.engine.idempotency import configuration
 from anabranch.region.engine.replies import CommandError, MapReply, Reply
@@ -108,12 +109,11 @@ def _pending(pending: Pending, with_consumer: bool) -> Reply:
     return [*reply, pending.delivered_ms, pending.deliveries]
 
 
-def _first_pending(entries: object, count: int, with_consumer: bool) -> Reply:
+def _first_pending(entries: Iterable[Pending], count: int, with_consumer: bool) -> Reply:
     reply: list[Reply] = []
-    for pending in entries:  # type: ignore[attr-defined]
+    for pending in entries:
         if count and len(reply) >= count:
             break
-        assert isinstance(pending, Pending)
         reply.append(_pending(pending, with_consumer))
     return reply
 
@@ -189,9 +189,7 @@ def consumers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     stream = _stream(state, argv[2])
     group = stream.groups.get(argv[3])
     if group is None:
-        raise CommandError(
-            f"NOGROUP No such consumer group '{shown(argv[3])}' for key name '{shown(argv[2])}'"
-        )
+        raise no_group_of_key(argv[2], argv[3])
     reply: list[Reply] = []
     for name in sorted(group.delivery.consumers):
         consumer = group.delivery.consumers[name]

@@ -1,4 +1,4 @@
-"""XCFGSET, and XIDMP, the spelling of seed 4 (S9.4)."""
+"""XCFGSET, and XIDMP, another spelling of it (S9.4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anabranch.region.engine.commands.arguments import (
     SYNTAX_ERROR,
     help_reply,
     integer,
-    wrong_arity_error,
+    wrong_arity,
 )
 from anabranch.region.engine.idempotency import configuration
 from anabranch.region.engine.replies import OK, CommandError, Reply
@@ -66,7 +66,7 @@ def xcfgset(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def xidmp(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XIDMP CFGSET | CFGGET key [DURATION d] [MAXSIZE m]: the spelling of seed 4."""
+    """XIDMP CFGSET | CFGGET key [DURATION d] [MAXSIZE m]: another spelling of XCFGSET."""
     subcommand = argv[1].upper()
     if subcommand == b"HELP":
         return help_reply(
@@ -74,7 +74,7 @@ def xidmp(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             ["CFGSET <key> [DURATION <s>] [MAXSIZE <n>]", "CFGGET <key> [DURATION] [MAXSIZE]"],
         )
     if len(argv) < 3:
-        raise wrong_arity_error("xidmp|" + subcommand.decode("latin-1").lower())
+        raise wrong_arity("xidmp|" + subcommand.decode("latin-1").lower())
     if subcommand == b"CFGSET":
         names = {b"DURATION": b"IDMP-DURATION", b"MAXSIZE": b"IDMP-MAXSIZE"}
         return xcfgset(
