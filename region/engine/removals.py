@@ -60,7 +60,7 @@ class Removals:
             self.kept.append(Removal(b"", "FLUSHALL", origin, counter, effect.vector, [], b""))
         elif isinstance(effect, fx.RemoveObserved):
             # Expiry keeps the deadlines; the removal of what is left of a key takes them (S10).
-            kind = "removal of leftovers" if effect.with_deadlines else "expiry"
+            kind = "leftovers of an expired or deleted key" if effect.with_deadlines else "expiry"
             self.kept.append(Removal(effect.key, kind, origin, counter, effect.vector, [], b""))
         elif isinstance(effect, fx.DestroyGroup):
             self.kept.append(

@@ -187,4 +187,4 @@ def test_the_removal_of_leftovers_is_not_called_an_expiry() -> None:
     us.ok("DEL", "s")
     us.ok("XADD", "s", "*", "f", "2")
     kinds = [removal.kind for removal in us.engine.state.writer.removals.of(b"s")]
-    assert kinds == ["DEL", "removal of leftovers"]
+    assert kinds == ["DEL", "leftovers of an expired or deleted key"]
