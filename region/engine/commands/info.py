@@ -49,7 +49,16 @@ _CPU_FACTS: Final = (
     "used_cpu_sys_children",
     "used_cpu_user_children",
 )
-_NET_FACTS: Final = ("total_net_input_bytes", "total_net_output_bytes", "rejected_connections")
+CLIENT_FACTS: Final = (
+    "total_net_input_bytes",
+    "total_net_output_bytes",
+    "rejected_connections",
+    "client_query_buffer_limit_disconnections",
+    "client_output_buffer_limit_disconnections",
+    "idle_client_disconnections",
+    "protocol_errors",
+    "internal_errors",
+)
 # A fact with this prefix is a figure of the database or of sync, and is shown in # CRDT.
 _CRDT_FACTS: Final = "crdt_"
 
@@ -211,7 +220,7 @@ def _stats(state: EngineState) -> Lines:
         ("total_commands_processed", str(statistics.commands)),
         ("instantaneous_ops_per_sec", "0"),
     ]
-    lines += [(field, facts.get(field, "0")) for field in _NET_FACTS]
+    lines += [(field, facts.get(field, "0")) for field in CLIENT_FACTS]
     return [
         *lines,
         ("sync_full", str(state.replication.snapshots_cut)),
