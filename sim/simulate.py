@@ -163,8 +163,8 @@ def _write_story(seed: int, kind: str, story: Story, directory: Path, console: C
     directory.mkdir(parents=True, exist_ok=True)
     path.write_text(story.text, encoding="utf-8")
     size = (
-        f"reduced to {story.commands} of {story.commands_before} commands,"
-        f" {story.faults} of {story.faults_before} faults"
+        f"reduced from {story.acts_before} acts and {story.faults_before} faults"
+        f" to {story.commands} commands and {story.faults} faults"
     )
     console.print(Text(f"seed {seed} ({kind}): {size}; {story.remark}"), soft_wrap=True)
     console.print(Text(f"  anabranch scenario run {path}"), soft_wrap=True)

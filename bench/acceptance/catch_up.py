@@ -20,6 +20,7 @@ from anabranch.bench.acceptance.harness import (
     percentile,
     redis_benchmark,
     require_agreement,
+    start_all,
 )
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess, vector_of
 from anabranch.sim.scenario.wire import Wire, WireError
@@ -47,7 +48,7 @@ def catch_up(
     )
     flags = {"crdt-log-max-bytes": SHORT_LOG} if by_snapshot else {}
     with ProcessCluster(flags=flags) as cluster:
-        cluster.start_all()
+        start_all(figures, cluster)
         cluster.terminate("ap")
         loads = [
             redis_benchmark(
@@ -162,15 +163,15 @@ def _bytes_sent(cluster: ProcessCluster, before: int = 0) -> int:
     return total - before
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m anabranch.bench.acceptance.catch_up", description=__doc__
+        prog="anabranch bench acceptance.catch_up", description=__doc__
     )
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=500, help="adds a second while catching up")
     parser.add_argument("--by", choices=("log", "snapshot"), action="append", help="only this way")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     ways = given.by or ["log", "snapshot"]
     return max(
         catch_up(given.entries, way == "snapshot", given.rate, WAIT_MAX_MS, WAIT_99_MS).finish()

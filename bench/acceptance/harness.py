@@ -99,6 +99,17 @@ def info_of(region: RegionProcess) -> dict[str, str]:
     return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
 
 
+def show_build(figures: Figures, region: RegionProcess) -> None:
+    """Shows which build the regions run: compiled or interpreted."""
+    figures.show("build", info_of(region).get("anabranch_build", "unknown"))
+
+
+def start_all(figures: Figures, cluster: ProcessCluster) -> None:
+    """Starts all regions, and shows their build."""
+    cluster.start_all()
+    show_build(figures, next(iter(cluster.regions.values())))
+
+
 def digest_of(region: RegionProcess) -> str:
     """`CRDT.DIGEST` of a region."""
     with region.wire(300.0) as wire:
@@ -314,31 +325,27 @@ class Writers:
                 self.refused += refused
 
 
-def redis_benchmark(
-    region: RegionProcess, requests: int, clients: int, pipeline: int, *argv: str
-) -> subprocess.Popen[bytes]:
-    """Starts redis-benchmark against a region; its output can be read from ``stdout``."""
+def benchmark_command(port: int, requests: int, clients: int, pipeline: int) -> list[str]:
+    """The beginning of a command line of redis-benchmark; ClusterError if it is not installed."""
     program = shutil.which("redis-benchmark")
     if program is None:
         raise ClusterError(
             "redis-benchmark is not installed: it comes with the package redis-tools"
         )
-    line = [
-        program,
-        "-h",
-        HOST,
-        "-p",
-        str(region.resp_port),
-        "-n",
-        str(requests),
-        "-c",
-        str(clients),
-        "-P",
-        str(pipeline),
-        "-q",
-    ]
+    line = [program, "-h", HOST, "-p", str(port), "-n", str(requests)]
+    return [*line, "-c", str(clients), "-P", str(pipeline)]
+
+
+def redis_benchmark(
+    region: RegionProcess, requests: int, clients: int, pipeline: int, *argv: str
+) -> subprocess.Popen[bytes]:
+    """Starts redis-benchmark against a region; its output can be read from ``stdout``."""
+    line = benchmark_command(region.resp_port, requests, clients, pipeline)
     return subprocess.Popen(
-        [*line, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [*line, "-q", *argv],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
 
 

@@ -20,6 +20,7 @@ from anabranch.bench.acceptance.harness import (
     entries_of,
     info_of,
     require_agreement,
+    start_all,
 )
 from anabranch.sim.scenario.processes import ProcessCluster
 from anabranch.sim.scenario.wire import Wire, WireError
@@ -84,7 +85,7 @@ def retry(
     title = f"{rate:g} idempotent adds a second, each retried, under cuts of {cut_s:g} s"
     figures = Figures(title, quiet)
     with ProcessCluster() as cluster:
-        cluster.start_all()
+        start_all(figures, cluster)
         adds = round(seconds * rate / producers)
         threads = [
             Producer(cluster, f"p{number}", adds, rate / producers, seed + number)
@@ -112,17 +113,17 @@ def retry(
     return figures
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.acceptance.idempotent_retries", description=__doc__
+        prog="anabranch bench acceptance.idempotent_retries", description=__doc__
     )
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=100.0, help="adds a second, all together")
     parser.add_argument("--producers", type=int, default=2)
     parser.add_argument("--cut", type=float, default=5.0, help="seconds that a cut lasts")
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     return retry(given.seconds, given.rate, given.producers, given.cut, given.seed).finish()
 
 

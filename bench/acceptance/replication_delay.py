@@ -14,7 +14,7 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
-from anabranch.bench.acceptance.harness import Figures, info_of, percentile
+from anabranch.bench.acceptance.harness import Figures, info_of, percentile, start_all
 from anabranch.sim.scenario.processes import HOST, ProcessCluster
 from anabranch.sim.scenario.wire import Wire
 
@@ -38,7 +38,7 @@ def measure(
         f"delay of an add at a peer: idle, and under {load_per_s:,} adds a second", quiet
     )
     with ProcessCluster() as cluster:
-        cluster.start_all()
+        start_all(figures, cluster)
         writer, reader = cluster["us"].resp_port, cluster["eu"].resp_port
         idle = probe(writer, reader, probes)
         figures.show("idle probes", len(idle))
@@ -132,15 +132,15 @@ def paced_load(port: int, per_s: int, duration_s: float) -> None:
             time.sleep(max(0.0, ahead_s))
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m anabranch.bench.acceptance.replication_delay", description=__doc__
+        prog="anabranch bench acceptance.replication_delay", description=__doc__
     )
     parser.add_argument("--probes", type=int, default=400)
     parser.add_argument("--load", type=int, default=2000, help="adds a second")
     parser.add_argument("--seconds", type=float, default=15.0, help="how long the load runs")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     return measure(given.probes, given.load, given.seconds, IDLE_LIMIT_MS, LOADED_LIMIT_MS).finish()
 
 

@@ -17,7 +17,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from anabranch.bench.acceptance.harness import Figures, digest_of, info_of, require_agreement
+from anabranch.bench.acceptance.harness import (
+    Figures,
+    digest_of,
+    info_of,
+    require_agreement,
+    start_all,
+)
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.expectation import ErrorText
 from anabranch.sim.scenario.processes import ProcessCluster, RegionProcess, vector_of
@@ -113,7 +119,7 @@ def restore(lost: int, frozen_peer: bool, quiet: bool = False) -> Figures:
     )
     figures = Figures(f"restored from a copy without the last {lost:,} effects, {peers}", quiet)
     with ProcessCluster() as cluster:
-        cluster.start_all()
+        start_all(figures, cluster)
         _add(cluster[US], "before", lost)
         cluster.level()
         backup = cluster.directory / "backup"
@@ -218,13 +224,13 @@ def _wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m anabranch.bench.acceptance.restored_backup", description=__doc__
+        prog="anabranch bench acceptance.restored_backup", description=__doc__
     )
     parser.add_argument("--lost", type=int, default=1000, help="effects after the copy")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     return max(restore(given.lost, frozen).finish() for frozen in (False, True))
 
 

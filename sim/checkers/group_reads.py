@@ -24,13 +24,7 @@ from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply, Reply, VerbatimText
 from anabranch.sim.checkers import delivery_steps as steps
-from anabranch.sim.checkers.delivery_arguments import (
-    ReadRequest,
-    fields_of_map,
-    is_null,
-    keyed,
-    readable,
-)
+from anabranch.sim.checkers.delivery_arguments import ReadRequest, fields_of_map, is_null, readable
 from anabranch.sim.checkers.delivery_effects import Fact
 from anabranch.sim.checkers.delivery_model import Group, Local, Name, RegionModel, text_of
 from anabranch.sim.checkers.delivery_tape import READS, Doubt, Item, Step, TapeChecker
@@ -40,6 +34,7 @@ from anabranch.sim.history import Began, End, Moved, Operation, Setup, Shown, Ve
 from anabranch.sim.oracle.arguments import entry_id, name_of
 from anabranch.sim.oracle.log import Add
 from anabranch.sim.oracle.state import NEVER, KeyState
+from anabranch.sim.replies import entries_by_key
 
 ROUND_MS: Final = 90
 """Within this time a region with receivers begins a round: simulated intervals are ≤ 20 ms."""
@@ -336,7 +331,9 @@ class GroupReads(TapeChecker):
         if isinstance(reply, ErrorReply):
             was_gone = relaxed and any(name in model.turned for name in names)
             return "" if was_gone else f"every group is live, but the reply is {reply.message}"
-        return self._read_all(model, operation, request, groups, keyed(reply), relaxed, trying)
+        return self._read_all(
+            model, operation, request, groups, entries_by_key(reply), relaxed, trying
+        )
 
     def _read_all(
         self,

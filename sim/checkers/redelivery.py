@@ -15,11 +15,12 @@ from typing import Final, Optional
 
 from anabranch.crdt.effects import Delete, DestroyGroup, Flush, RemoveObserved
 from anabranch.region.engine.replies import ErrorReply, Reply
-from anabranch.sim.checkers.delivery_arguments import ReadRequest, keyed, readable
+from anabranch.sim.checkers.delivery_arguments import ReadRequest, readable
 from anabranch.sim.checkers.delivery_tape import Item, Step, TapeChecker
 from anabranch.sim.history import Operation, Setup, Vector, Words
 from anabranch.sim.oracle.arguments import entry_id, name_of
 from anabranch.sim.oracle.log import Add
+from anabranch.sim.replies import entries_by_key
 
 Name = tuple[bytes, bytes]
 Token = bytes
@@ -171,7 +172,7 @@ class Redelivery(TapeChecker):
     def _read(self, operation: Operation, words: Words, reply: Reply) -> None:
         request = ReadRequest(words)
         groups = self.seen.setdefault(operation.region, {})
-        for key, entries in keyed(reply):
+        for key, entries in entries_by_key(reply):
             seen = groups.setdefault((key, request.group), Seen())
             self._shown(operation, words, key, seen, entries)
             if request.ids[request.keys.index(key)] != b">":

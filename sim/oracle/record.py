@@ -7,9 +7,7 @@ from typing import Final
 
 from anabranch.sim.history import Checker, Setup
 from anabranch.sim.oracle.log import Add, EffectLog
-
-# Names that CRDT.LOG accepts for regions; the history has only region_ids.
-NAMES: Final = (b"us", b"eu", b"ap", b"sa", b"af", b"oc", b"me", b"in")
+from anabranch.sim.plan import REGION_NAMES
 
 
 class Record:
@@ -26,7 +24,8 @@ class Record:
         # How many backups were restored so far, and in which regions.
         self.restores = 0
         self.restored: dict[int, None] = {}
-        self.names: Final = {name: number for number, name in enumerate(NAMES, 1)}
+        # Name → region_id: CRDT.LOG accepts names, and the history has only region_ids.
+        self.names: Final = {name.encode(): number for number, name in enumerate(REGION_NAMES, 1)}
         self.least_retired_max: Final = _least(setup, "crdt-idmp-retired-max")
         self.least_maxsize: Final = _least(setup, "stream-idmp-maxsize")
 

@@ -30,11 +30,11 @@ from anabranch.region.resp.encoder import format_double
 from anabranch.sim.checkers import ALL
 from anabranch.sim.history import Began, Checker, Operation, Violation, Words
 from anabranch.sim.load.client import Client
-from anabranch.sim.plan import ClientPlan, Fault, Plan
+from anabranch.sim.plan import ClientPlan, Fault, Link, Plan
 from anabranch.sim.run import conclude
 from anabranch.sim.scenario.cluster import ClusterError, Ticket
 from anabranch.sim.scenario.expectation import ErrorText
-from anabranch.sim.scenario.model import CLIENT_MAX, Link, Scenario
+from anabranch.sim.scenario.model import CLIENT_MAX, Scenario
 from anabranch.sim.scenario.runner import Mismatch, run_scenario
 from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.world import faults

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.sim.plan import Fault
+from anabranch.sim.plan import OF_TWO, Fault
 from anabranch.sim.scenario.cells import Arrow, Command, Directive, Pause, tokens_of, words_of
 from anabranch.sim.scenario.expectation import Between, ErrorPrefix, Items, Nil, Word
-from anabranch.sim.scenario.fault_cells import OF_TWO, fault_of, written
+from anabranch.sim.scenario.fault_cells import fault_of, written
 from anabranch.sim.scenario.model import (
     Call,
     Cut,
