@@ -7,7 +7,7 @@ the judges' last look.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Optional
 
@@ -52,11 +52,9 @@ def bound_ms(plan: Plan) -> int:
     return _BOUND_MS + _BOUND_MS_PER_COMMAND * len(plan.intents())
 
 
-def run_seed(
-    seed: int, regions: int = 3, ops: int = 300, allowed: Optional[Collection[str]] = None
-) -> Result:
+def run_seed(seed: int, regions: int, ops: int) -> Result:
     """Draws the seed's plan and runs it with all judges."""
-    return run_plan(draw_plan(seed, regions, ops, allowed))
+    return run_plan(draw_plan(seed, regions, ops))
 
 
 def run_plan(

@@ -10,7 +10,6 @@ judges the same rule by definition.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final, Optional
 
 from anabranch.crdt.effects import Delete, DestroyGroup, Flush, RemoveObserved
@@ -43,7 +42,7 @@ class Seen:
 
 
 class Redelivery(TapeChecker):
-    """The judge. `counts`: how many acknowledgements are judged."""
+    """The judge."""
 
     name = "redelivery"
 
@@ -51,7 +50,6 @@ class Redelivery(TapeChecker):
         super().__init__(setup)
         self.seen: dict[int, dict[Name, Seen]] = {}
         self.vectors: dict[int, Vector] = {}
-        self.counts: Counter[str] = Counter()
 
     # -- the tape
 
@@ -223,7 +221,6 @@ class Redelivery(TapeChecker):
                 # `>` still delivers an entry that only XCLAIM FORCE made pending (S7.4).
                 if token in seen.given.get(text, ()):
                     seen.acknowledged.setdefault(text, {})[token] = None
-                    self.counts["acknowledged"] += 1
 
     def _claim_by_force(self, seen: Seen, reply: Reply) -> None:
         """XCLAIM FORCE made these entries pending again, by request (S7.4)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Final
 
 from anabranch.sim.history import Checker, Setup
@@ -11,7 +10,7 @@ from anabranch.sim.plan import REGION_NAMES
 
 
 class Record:
-    """One run. `counts`: exceptions to the rules and undecided questions, by name, for tables."""
+    """One run."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup: Final = setup
@@ -20,7 +19,6 @@ class Record:
         self.judges: dict[str, Checker] = {}
         # Number of an operation → the adds that it issued.
         self.added: dict[int, list[Add]] = {}
-        self.counts: Final[defaultdict[str, int]] = defaultdict(int)
         # How many backups were restored so far, and in which regions.
         self.restores = 0
         self.restored: dict[int, None] = {}

@@ -51,7 +51,6 @@ BLOCKED_PROOF_MS: Final = 150
 # The administrator of a region has this number plus the region_id; the regions' own clients have
 # lower numbers.
 _ADMINISTRATORS: Final = CLIENT_MAX + 101
-_STEP_MS: Final = 5
 
 Tell = Optional[Callable[[tuple[Any, ...]], None]]
 
