@@ -227,9 +227,9 @@ def _answers_ping(wire: Wire) -> bool:
         return False
 
 
-def attack(mutations: int, seed: int, growth_max: float | None, quiet: bool = False) -> Figures:
+def attack(mutations: int, seed: int, growth_max: float | None) -> Figures:
     """Runs `mutations` connections. `growth_max`: limit of the growth of memory; None: no limit."""
-    figures = Figures(f"{mutations:,} malformed pipelines, seed {seed}", quiet)
+    figures = Figures(f"{mutations:,} malformed pipelines, seed {seed}")
     chance = random.Random(seed)
     ends: Counter[str] = Counter()
     resident: list[int] = []

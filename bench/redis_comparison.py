@@ -89,14 +89,13 @@ def await_saved(region: RegionProcess) -> None:
     )
 
 
-def _await(condition: Callable[[], bool], what: str, pause_s: float = 0.02) -> float:
-    """Waits for `condition`; returns the seconds that it took."""
+def _await(condition: Callable[[], bool], what: str) -> None:
+    """Waits for `condition`."""
     begun = time.monotonic()
     while not condition():
         if time.monotonic() - begun > PATIENCE_S:
             raise ClusterError(f"{what}: not within {PATIENCE_S:.0f} s")
-        time.sleep(pause_s)
-    return time.monotonic() - begun
+        time.sleep(0.02)
 
 
 def _answer(port: int, *argv: str) -> object:

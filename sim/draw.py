@@ -77,7 +77,7 @@ FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {
 }
 
 
-# A backup is put back and the region is not told; only the argument `restores` draws it.
+# A restore without `--restored`; only the argument `restores` draws it.
 FORGOTTEN_RESTORE: Final = "forgotten restore"
 
 
@@ -156,9 +156,10 @@ def _with_restores(plan: Plan, may_cut: bool) -> Plan:
     return replace(plan, links=shape_of("mesh", plan.regions), steps=tuple(steps))
 
 
-# Two overlapping starts, in beats: fault, between whom ("first" and "second" are put back, "other"
-# is every further region), begin, end. The second region is put back while the first one asks, and
-# what both lost reaches the others after they answered: only a second asking finds it (S13.6).
+# Two overlapping starts. A row has a fault, its two regions, its begin and its end, in beats. The
+# regions "first" and "second" are restored from backups; "other" is every further region. The second
+# is restored while the first one asks. The effects that both lost reach the others after the others
+# have answered, so only a second asking finds these effects (S13.6).
 _OVERLAP: Final = (
     (FORGOTTEN_RESTORE, ("first", "second"), 0.0, 5.0),
     (FORGOTTEN_RESTORE, ("second", "first"), 1.0, 10.0),

@@ -133,7 +133,7 @@ def write_stories(failed: list[Result], asked: Asked, console: Console) -> None:
     first: dict[str, int] = {}
     for result in sorted(failed, key=lambda one: one.seed):
         kind = failure(result.violations[0])
-        if kind not in ("crash", "hang"):  # such a seed would crash or hang this process, too
+        if kind not in ("crash", "hang"):  # it would also crash or hang the process that reduces it
             first.setdefault(kind, result.seed)
     for kind in list(first)[STORIES_MAX:]:
         del first[kind]

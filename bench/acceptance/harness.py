@@ -15,6 +15,7 @@ from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.scenario.wire import Wire, WireError
 
 PAGE_ENTRIES = 1000
+AGREEMENT_PATIENCE_S = 300.0
 ALARM_WORDS = ("divergence", "fork")
 """INFO fields whose names contain one of these words count events that must never happen."""
 
@@ -25,9 +26,8 @@ Entry = tuple[bytes, list[bytes]]
 class Figures:
     """Prints figures as they come, and collects the requirements that are not met."""
 
-    def __init__(self, title: str, quiet: bool = False) -> None:
+    def __init__(self, title: str) -> None:
         self.failures: list[str] = []
-        self._quiet = quiet
         self._begun = time.monotonic()
         self._print(f"== {title}")
 
@@ -66,8 +66,7 @@ class Figures:
         return 1 if self.failures else 0
 
     def _print(self, line: str) -> None:
-        if not self._quiet:
-            print(line, flush=True)
+        print(line, flush=True)
 
 
 def _figure(value: object) -> str:
@@ -146,10 +145,10 @@ def parsed_id(entry_id: bytes) -> tuple[int, int]:
     return int(ms), int(seq)
 
 
-def require_agreement(figures: Figures, cluster: ProcessCluster, patience_s: float = 300.0) -> None:
+def require_agreement(figures: Figures, cluster: ProcessCluster) -> None:
     """Waits until all regions are level; requires equal digests and no alarm."""
     begun = time.monotonic()
-    vector = cluster.level(patience_s)
+    vector = cluster.level(AGREEMENT_PATIENCE_S)
     figures.show("level after", time.monotonic() - begun, "s")
     digests = {name: digest_of(region) for name, region in cluster.regions.items()}
     figures.require(
@@ -265,8 +264,10 @@ class Writers:
     """
 
     KEY = "load"
+    # Of the writers in each region: how many commands each has in flight.
+    PIPELINES = (1, 16)
 
-    def __init__(self, cluster: ProcessCluster, pipeline: Sequence[int] = (1, 16)) -> None:
+    def __init__(self, cluster: ProcessCluster) -> None:
         self.acknowledged: list[bytes] = []
         self.written = 0
         self.refused: list[str] = []
@@ -281,7 +282,7 @@ class Writers:
                 daemon=True,
             )
             for name, region in cluster.regions.items()
-            for n, depth in enumerate(pipeline)
+            for n, depth in enumerate(self.PIPELINES)
         ]
 
     def __enter__(self) -> Writers:

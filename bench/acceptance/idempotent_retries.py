@@ -26,8 +26,8 @@ from anabranch.sim.scenario.processes import ProcessCluster
 from anabranch.sim.scenario.wire import Wire, WireError
 
 KEY = "s"
-# The longest time between an add and its retry, and most adds of a producer that await theirs. A
-# retry after more than maxsize newer pairs would be a new add (S9.3).
+# A producer retries an add after at most RETRY_S_MAX. At most AWAITING_MAX of its adds await their
+# retry. A retry after more than maxsize newer pairs would be a new add (S9.3).
 RETRY_S_MAX = 0.05
 AWAITING_MAX = 10
 
@@ -79,11 +79,11 @@ class Producer(threading.Thread):
 
 
 def retry(
-    seconds: float, rate: float, producers: int, cut_s: float, seed: int, quiet: bool = False
+    seconds: float, rate: float, producers: int, cut_s: float, seed: int
 ) -> Figures:
     """Adds `rate` a second for `seconds`, each in two regions; requires that none stands twice."""
     title = f"{rate:g} idempotent adds a second, each retried, under cuts of {cut_s:g} s"
-    figures = Figures(title, quiet)
+    figures = Figures(title)
     with ProcessCluster() as cluster:
         start_all(figures, cluster)
         adds = round(seconds * rate / producers)

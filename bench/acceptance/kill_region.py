@@ -29,15 +29,13 @@ def kill(
     kills: int,
     seed: int,
     load_s: tuple[float, float] = (0.3, 1.5),
-    quiet: bool = False,
 ) -> Figures:
     """Kills and restarts a random region `kills` times, while the load goes on.
 
     `load_s`: the least and the most seconds before each kill.
     """
     figures = Figures(
-        f"{kills} × SIGKILL of a random region under load, appendfsync {appendfsync} (seed {seed})",
-        quiet,
+        f"{kills} × SIGKILL of a random region under load, appendfsync {appendfsync} (seed {seed})"
     )
     chance = random.Random(seed)
     with ProcessCluster(flags={"appendfsync": appendfsync}) as cluster:

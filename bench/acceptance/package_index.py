@@ -100,13 +100,13 @@ class Producer(threading.Thread):
 
 
 def stream(
-    records: list[Record], seed: int, batch: int, pause_s: float, quiet: bool = False
+    records: list[Record], seed: int, batch: int, pause_s: float
 ) -> Figures:
     """Runs the whole test on a new cluster.
 
     `pause_s` slows the producers down, so that even a small index meets some cuts.
     """
-    figures = Figures(f"{len(records):,} records through three regions", quiet)
+    figures = Figures(f"{len(records):,} records through three regions")
     wanted = Counter(records)
     figures.show(
         "bytes", sum(len(name) + len(value) for record in records for name, value in record)

@@ -1,7 +1,7 @@
 """The time until an entry added in one region can be read in another: idle, and under load.
 
-It runs from the moment before XADD is sent to the moment when a blocked XREAD at the peer has its
-reply, all on one machine and one clock. Writer, reader and load are separate processes, so that
+The time begins before XADD is sent, and ends when a blocked XREAD at the peer has its reply. All
+processes run on one machine and read one clock. Writer, reader and load are separate processes, so that
 they do not wait for each other's interpreter.
 """
 
@@ -31,11 +31,10 @@ def measure(
     load_s: float,
     idle_limit_ms: float | None,
     loaded_limit_ms: float | None,
-    quiet: bool = False,
 ) -> Figures:
     """Runs both measurements on a new cluster. A limit of None: no requirement."""
     figures = Figures(
-        f"delay of an add at a peer: idle, and under {load_per_s:,} adds a second", quiet
+        f"delay of an add at a peer: idle, and under {load_per_s:,} adds a second"
     )
     with ProcessCluster() as cluster:
         start_all(figures, cluster)

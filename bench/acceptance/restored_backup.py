@@ -110,14 +110,14 @@ class Client(threading.Thread):
         self.join(PATIENCE_S)
 
 
-def restore(lost: int, frozen_peer: bool, quiet: bool = False) -> Figures:
+def restore(lost: int, frozen_peer: bool) -> Figures:
     """Runs the test with `lost` effects after the copy; `frozen_peer`: ap is stopped meanwhile."""
     peers = (
         f"{EU} and {AP} reachable"
         if not frozen_peer
         else f"{EU} reachable, {AP} frozen for a while"
     )
-    figures = Figures(f"restored from a copy without the last {lost:,} effects, {peers}", quiet)
+    figures = Figures(f"restored from a copy without the last {lost:,} effects, {peers}")
     with ProcessCluster() as cluster:
         start_all(figures, cluster)
         _add(cluster[US], "before", lost)

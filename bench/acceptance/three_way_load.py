@@ -23,10 +23,10 @@ from anabranch.sim.scenario.processes import ProcessCluster
 KEY = "s"
 
 
-def load(adds: int, clients: int, pipeline: int, seed: int, quiet: bool = False) -> Figures:
+def load(adds: int, clients: int, pipeline: int, seed: int) -> Figures:
     """Adds `adds` entries in each of three regions; requires equal digests and distinct IDs."""
     figures = Figures(
-        f"{adds:,} adds in each of three regions at once, links cut and healed", quiet
+        f"{adds:,} adds in each of three regions at once, links cut and healed"
     )
     with ProcessCluster() as cluster:
         start_all(figures, cluster)

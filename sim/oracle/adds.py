@@ -282,7 +282,7 @@ def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional
         and follower.op is not None
         and (len(follower.op.queued) > 1 or follower.op.waited)
     ):
-        raise Unsure("whose trim in a transaction, or of those that waited for a start")
+        raise Unsure("the trim may belong to several commands of a transaction or of a start")
     gone = [add for dot, add in state.adds.items() if covers(effect.prefix, *dot)]
     _prefix_must_be(follower, state, effect, gone)
     if effect.drops_references != (request.references == b"DELREF"):

@@ -9,7 +9,7 @@ from anabranch.sim.plan import REGION_NAMES, Link, shape_of
 from anabranch.sim.scenario.model import ID_MODES, MEMBERS_MAX, Surroundings
 
 LINE = re.compile(
-    r"(id-mode|regions|names|links|dials|judges|until|seed|clients|delay|tick|loss|traits"
+    r"(id-mode|regions|names|title|links|dials|judges|until|seed|clients|delay|tick|loss|traits"
     r"|set\s+[\w -]+|clock\s+[\w-]+)\s*:\s*(.+)"
 )
 """A line outside the front matter that belongs to the header."""

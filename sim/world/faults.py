@@ -330,7 +330,7 @@ def _old_backup(world: World, fault: Fault, draw: Random) -> None:
 
 @_kind(FORGOTTEN_RESTORE)
 def _forgotten_restore(world: World, fault: Fault, draw: Random) -> None:
-    """A backup is put back and the region is not told."""
+    """A backup is restored without `--restored`."""
     _restore(world, fault, draw, False)
 
 

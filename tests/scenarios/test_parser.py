@@ -373,3 +373,8 @@ def test_errors_of_stories_name_the_line(text: str, line: int, part: str) -> Non
     with pytest.raises(ScenarioError) as caught:
         parse(text, "file.md")
     assert caught.value.line == line and part in caught.value.text, str(caught.value)
+
+
+def test_a_title_may_stand_above_the_table() -> None:
+    text = "title: Two adds\n\n| Time | us |\n| --- | --- |\n| _t1_ | `XLEN x` |\n"
+    assert parse(text).title == "Two adds"

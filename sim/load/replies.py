@@ -1,0 +1,42 @@
+"""Readers of replies. Replies are values of the engine, with the maps of RESP3 sessions."""
+
+from __future__ import annotations
+
+from anabranch.region.engine.replies import MapReply, Reply
+
+
+def entry_ids(reply: Reply, limit: int) -> list[bytes]:
+    """The IDs of the last `limit` entries of a list. An item is [ID, fields] or an ID alone."""
+    if not isinstance(reply, list):
+        return []
+    found: list[bytes] = []
+    for entry in reply[-limit:]:
+        one = entry[0] if isinstance(entry, list) and entry else entry
+        if isinstance(one, bytes):
+            found.append(one)
+    return found
+
+
+def entries_by_key(reply: Reply) -> list[tuple[bytes, Reply]]:
+    """(key, entries) of each stream in a reply of XREAD or XREADGROUP."""
+    found: list[tuple[bytes, Reply]] = []
+    if isinstance(reply, MapReply):
+        flat = reply.flat
+        for index in range(0, len(flat) - 1, 2):
+            key = flat[index]
+            if isinstance(key, bytes):
+                found.append((key, flat[index + 1]))
+    elif isinstance(reply, list):
+        for pair in reply:
+            if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], bytes):
+                found.append((pair[0], pair[1]))
+    return found
+
+
+def field_of(reply: Reply, name: bytes) -> Reply:
+    """The value under a name of a map reply; None without that name."""
+    flat = reply.flat if isinstance(reply, MapReply) else reply if isinstance(reply, list) else []
+    for index in range(0, len(flat) - 1, 2):
+        if flat[index] == name:
+            return flat[index + 1]
+    return None
