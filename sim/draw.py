@@ -157,9 +157,9 @@ def _with_restores(plan: Plan, may_cut: bool) -> Plan:
 
 
 # Two overlapping starts. A row has a fault, its two regions, its begin and its end, in beats. The
-# regions "first" and "second" are restored from backups; "other" is every further region. The second
-# is restored while the first one asks. The effects that both lost reach the others after the others
-# have answered, so only a second asking finds these effects (S13.6).
+# regions "first" and "second" are restored from backups; "other" is every further region. The
+# second is restored while the first one asks. The effects that both lost reach the others after the
+# others have answered, so only a second asking finds these effects (S13.6).
 _OVERLAP: Final = (
     (FORGOTTEN_RESTORE, ("first", "second"), 0.0, 5.0),
     (FORGOTTEN_RESTORE, ("second", "first"), 1.0, 10.0),

@@ -35,11 +35,7 @@ CATCH_UP_PATIENCE_S = 1800.0
 
 
 def catch_up(
-    entries: int,
-    by_snapshot: bool,
-    per_s: int,
-    max_ms: float | None,
-    most_ms: float | None,
+    entries: int, by_snapshot: bool, per_s: int, max_ms: float | None, most_ms: float | None
 ) -> Figures:
     """Region ap misses `entries` adds, then starts under `per_s` adds a second; None: no limit."""
     figures = Figures(

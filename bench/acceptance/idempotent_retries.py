@@ -78,9 +78,7 @@ class Producer(threading.Thread):
         self.acknowledged.add(value.encode())
 
 
-def retry(
-    seconds: float, rate: float, producers: int, cut_s: float, seed: int
-) -> Figures:
+def retry(seconds: float, rate: float, producers: int, cut_s: float, seed: int) -> Figures:
     """Adds `rate` a second for `seconds`, each in two regions; requires that none stands twice."""
     title = f"{rate:g} idempotent adds a second, each retried, under cuts of {cut_s:g} s"
     figures = Figures(title)

@@ -25,10 +25,7 @@ SETTINGS = ("always", "everysec", "no")
 
 
 def kill(
-    appendfsync: str,
-    kills: int,
-    seed: int,
-    load_s: tuple[float, float] = (0.3, 1.5),
+    appendfsync: str, kills: int, seed: int, load_s: tuple[float, float] = (0.3, 1.5)
 ) -> Figures:
     """Kills and restarts a random region `kills` times, while the load goes on.
 

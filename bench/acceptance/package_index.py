@@ -99,9 +99,7 @@ class Producer(threading.Thread):
             self.error = error
 
 
-def stream(
-    records: list[Record], seed: int, batch: int, pause_s: float
-) -> Figures:
+def stream(records: list[Record], seed: int, batch: int, pause_s: float) -> Figures:
     """Runs the whole test on a new cluster.
 
     `pause_s` slows the producers down, so that even a small index meets some cuts.

@@ -1,8 +1,8 @@
 """The time until an entry added in one region can be read in another: idle, and under load.
 
 The time begins before XADD is sent, and ends when a blocked XREAD at the peer has its reply. All
-processes run on one machine and read one clock. Writer, reader and load are separate processes, so that
-they do not wait for each other's interpreter.
+processes run on one machine and read one clock. Writer, reader and load are separate processes, so
+that they do not wait for each other's interpreter.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ def measure(
     loaded_limit_ms: float | None,
 ) -> Figures:
     """Runs both measurements on a new cluster. A limit of None: no requirement."""
-    figures = Figures(
-        f"delay of an add at a peer: idle, and under {load_per_s:,} adds a second"
-    )
+    figures = Figures(f"delay of an add at a peer: idle, and under {load_per_s:,} adds a second")
     with ProcessCluster() as cluster:
         start_all(figures, cluster)
         writer, reader = cluster["us"].resp_port, cluster["eu"].resp_port

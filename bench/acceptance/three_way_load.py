@@ -25,9 +25,7 @@ KEY = "s"
 
 def load(adds: int, clients: int, pipeline: int, seed: int) -> Figures:
     """Adds `adds` entries in each of three regions; requires equal digests and distinct IDs."""
-    figures = Figures(
-        f"{adds:,} adds in each of three regions at once, links cut and healed"
-    )
+    figures = Figures(f"{adds:,} adds in each of three regions at once, links cut and healed")
     with ProcessCluster() as cluster:
         start_all(figures, cluster)
         begun = time.monotonic()
