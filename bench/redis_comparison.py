@@ -20,7 +20,13 @@ from operator import eq
 from pathlib import Path
 from statistics import median
 
-from anabranch.bench.acceptance.harness import Figures, benchmark_command, info_of, show_build
+from anabranch.bench.acceptance.harness import (
+    Figures,
+    benchmark_command,
+    info_of,
+    show_build,
+    wait_for,
+)
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess, free_ports
 from anabranch.sim.scenario.wire import Wire, WireError
@@ -57,7 +63,7 @@ class RedisServer:
         self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
     def __enter__(self) -> RedisServer:
-        _await(self._answers, "redis-server answering PING")
+        wait_for(self._answers, "redis-server answering PING")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,19 +89,10 @@ def resident_bytes(process_id: int) -> int:
 
 def await_saved(region: RegionProcess) -> None:
     """Waits until the checkpoint is complete (``rdb_changes_since_last_save`` is 0)."""
-    _await(
+    wait_for(
         lambda: info_of(region).get("rdb_changes_since_last_save", "0").strip() == "0",
         "a complete checkpoint",
     )
-
-
-def _await(condition: Callable[[], bool], what: str) -> None:
-    """Waits for `condition`."""
-    begun = time.monotonic()
-    while not condition():
-        if time.monotonic() - begun > PATIENCE_S:
-            raise ClusterError(f"{what}: not within {PATIENCE_S:.0f} s")
-        time.sleep(0.02)
 
 
 def _answer(port: int, *argv: str) -> object:

@@ -21,7 +21,7 @@ from anabranch.sim.world.draining import drain
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.rereading import difference
-from anabranch.sim.world.tap import JudgeFailed, cause_of
+from anabranch.sim.world.tap import JudgeFailed, described
 from anabranch.sim.world.world import World
 
 _BOUND_MS: Final = 20_000
@@ -80,9 +80,7 @@ def run_world(world: World) -> Result:
         world.scheduler.run_until(EPOCH_MS + world.plan.load_ms)
         conclude(world)
     except (Exception, JudgeFailed) as raised:
-        error = cause_of(raised)
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        world.fault_found(f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
+        world.fault_found(described(raised))
         world.note(0, "exception", traceback.format_exc())
     violations = world.found + [
         violation for judge in world.judges for violation in judge.violations

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
@@ -16,6 +16,7 @@ from anabranch.sim.scenario.wire import Wire, WireError
 
 PAGE_ENTRIES = 1000
 AGREEMENT_PATIENCE_S = 300.0
+WAIT_PATIENCE_S = 120.0
 ALARM_WORDS = ("divergence", "fork")
 """INFO fields whose names contain one of these words count events that must never happen."""
 
@@ -96,6 +97,15 @@ def info_of(region: RegionProcess) -> dict[str, str]:
         raise ClusterError(f"INFO answered {reply!r}")
     lines = reply.decode().splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    """Waits until `condition` holds; ClusterError after two minutes."""
+    deadline = time.monotonic() + WAIT_PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ClusterError(f"{what} did not come within {WAIT_PATIENCE_S} s")
+        time.sleep(0.01)
 
 
 def show_build(figures: Figures, region: RegionProcess) -> None:

@@ -15,7 +15,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 
 from anabranch.bench.acceptance.harness import (
     Figures,
@@ -23,6 +22,7 @@ from anabranch.bench.acceptance.harness import (
     info_of,
     require_agreement,
     start_all,
+    wait_for,
 )
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.expectation import ErrorText
@@ -140,9 +140,9 @@ def restore(lost: int, frozen_peer: bool) -> Figures:
             cluster.start(US, wait=False)
             client.start()
             if frozen is not None:
-                _wait_for(lambda: bool(client.refusals), "a refusal while a peer is frozen")
+                wait_for(lambda: bool(client.refusals), "a refusal while a peer is frozen")
                 # The client reads after its refusal: the answer may still be on its way.
-                _wait_for(lambda: client.reads_while_refused > 0, "a read while a peer is frozen")
+                wait_for(lambda: client.reads_while_refused > 0, "a read while a peer is frozen")
                 figures.require(
                     "while a peer is frozen, nothing is issued",
                     _own(cluster[EU]) <= known,
@@ -152,7 +152,7 @@ def restore(lost: int, frozen_peer: bool) -> Figures:
         finally:
             if frozen is not None:
                 os.kill(frozen.pid, signal.SIGCONT)
-        _wait_for(lambda: client.added >= 100, "100 adds after the recovery")
+        wait_for(lambda: client.added >= 100, "100 adds after the recovery")
         client.stop()
         _require_recovered(figures, cluster, client, written, known)
         require_agreement(figures, cluster)
@@ -214,14 +214,6 @@ def _add(region: RegionProcess, value: str, count: int) -> None:
             reply = wire.call("XADD", KEY, "*", value, number)
             if not isinstance(reply, bytes):
                 raise ClusterError(f"XADD answered {reply!r}")
-
-
-def _wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise ClusterError(f"{what} did not come within {PATIENCE_S} s")
-        time.sleep(0.01)
 
 
 def main(arguments: list[str] | None = None) -> int:

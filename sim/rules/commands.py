@@ -7,7 +7,7 @@ from typing import Final
 
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
-from anabranch.sim.history import Ask, Operation, Vector, Words
+from anabranch.sim.history import BLOCKING, Ask, Operation, Vector, Words
 from anabranch.sim.oracle.arguments import STRIDE, NotUnderstood, add_request
 from anabranch.sim.oracle.log import Add, Logged
 from anabranch.sim.replies import entries_by_key
@@ -18,16 +18,6 @@ from anabranch.sim.rules.conflicts import Count, Rename
 Group = tuple[int, bytes, bytes]
 """(region_id, key, group name): one group's local state in one region."""
 
-BLOCKING: Final = (
-    b"XREAD",
-    b"XREADGROUP",
-    b"WAIT",
-    b"CRDT.WAIT",
-    b"CRDT.SYNC",
-    b"CRDT.VECTOR",
-    b"CRDT.DIGEST",
-    b"CRDT.MEMBER",
-)
 _OF_DISK: Final = (b"CRDT.VECTOR", b"CRDT.DIGEST")
 _ERRORS: Final = (
     ("ERR full stream IDs", "rule:S4.2"),

@@ -8,7 +8,6 @@ simulated run that was written as a file is repeated exactly.
 
 from __future__ import annotations
 
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -40,7 +39,7 @@ from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.world import faults
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
-from anabranch.sim.world.tap import JudgeFailed, cause_of
+from anabranch.sim.world.tap import JudgeFailed, described
 from anabranch.sim.world.world import World
 
 SYNC_PATIENCE_MS: Final = 2000
@@ -392,9 +391,7 @@ def run_virtually(
     try:
         mismatches = run_scenario(scenario, cluster)
     except (Exception, JudgeFailed) as raised:
-        error = cause_of(raised)
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+        text = described(raised)
         violation = Violation("world", cluster.world.scheduler.now_ms, 0, text)
         return [Mismatch(scenario.path, 0, "while it ran", "world", "", "no exception", text)], [
             *cluster.world.found,
