@@ -21,8 +21,14 @@ Words = tuple[bytes, ...]
 
 # Commands that may wait for another reason than the start.
 BLOCKING: Final = (
-    *(b"XREAD", b"XREADGROUP", b"WAIT", b"CRDT.WAIT", b"CRDT.SYNC"),
-    *(b"CRDT.VECTOR", b"CRDT.DIGEST", b"CRDT.MEMBER"),
+    b"XREAD",
+    b"XREADGROUP",
+    b"WAIT",
+    b"CRDT.WAIT",
+    b"CRDT.SYNC",
+    b"CRDT.VECTOR",
+    b"CRDT.DIGEST",
+    b"CRDT.MEMBER",
 )
 
 
