@@ -1,5 +1,5 @@
-# `make help` lists the targets. A fresh machine needs python3 (3.11 or later) with venv, make, and
-# a C compiler for the compiled build.
+# `make help` lists the targets. A fresh machine needs python3 (3.11 or later) with venv, and make.
+# The compiled build also needs a C compiler and the headers of Python (python3-dev on Debian).
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -8,7 +8,8 @@ RUN    := $(BIN)/python -P
 PYTEST := ANABRANCH_TEST_INSTALLED=1 $(RUN) -m pytest
 PACKAGES := crdt region sync cli sim bench
 SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
-	\( -name '*.py' -o -name '*.proto' -o -name '*.sql' \) ! -name '*_pb2*' 2>/dev/null) setup.py
+	\( -name '*.py' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
+	! -name '*_pb2*' 2>/dev/null) setup.py pyproject.toml MANIFEST.in README.md
 
 # A Python program that prints all dependencies in pyproject.toml, without anabranch itself.
 REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
@@ -22,7 +23,9 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 
 # A `##` comment in a target's line is its text in `make help`. ARGS passes flags on, for example
 # `make up ARGS="--ephemeral"`, `make test ARGS="-k name"`, `make test-sim ARGS="--seeds 5000"`.
-help: ## list the targets; ARGS="..." passes flags on to up, test*, and bench
+# test-mutants runs two programs: RUN_ARGS has the flags of the first, MECHANICAL_ARGS those of the
+# second, for example `make test-mutants RUN_ARGS="--only 85" MECHANICAL_ARGS="--tests-only"`.
+help: ## list the targets; ARGS="..." passes flags on to up, bench, and test* except test-mutants
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 up: $(VENV)/.installed ## install, and start three regions on this machine
@@ -43,13 +46,14 @@ test-long: $(VENV)/.installed redis-server ## run all tests, also those that tak
 test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical bugs are found
 	@mkdir -p build
 	@failed=0; \
-	$(BIN)/python -m anabranch.sim.mutants run $(ARGS) || failed=1; \
+	$(BIN)/python -m anabranch.sim.mutants run $(RUN_ARGS) || failed=1; \
 	$(BIN)/python -m anabranch.sim.mutants mechanical \
-	  --sample 300 --seed 1 --out build/mutants.jsonl $(ARGS) || failed=1; \
+	  --sample 300 --seed 1 --out build/mutants.jsonl $(MECHANICAL_ARGS) || failed=1; \
 	exit $$failed
 
-# The name of the commit determines the 1,000 seeds.
-test-sim: $(VENV)/.installed ## simulate 1,000 seeds, and every seed that ever failed
+# The name of the commit determines the 1,000 seeds. A fifth as many also run with forgotten
+# restores, in meshes of three and of four regions.
+test-sim: $(VENV)/.installed ## simulate 1,000 seeds, some with restores, and all that ever failed
 	$(RUN) -m anabranch.sim.ci $(ARGS)
 
 lint: $(VENV)/.dev $(VENV)/.stubs ## run ruff, mypy --strict, import-linter and the rules of tests/house
@@ -78,8 +82,10 @@ clean: ## remove the venv, builds and caches, but no data directories
 $(VENV)/.dev: pyproject.toml
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" \
 	  || { echo "$(PYTHON) is too old: give PYTHON=python3.11 or later"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
-	  || { echo "no venv could be made: install the package python3-venv"; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 \
+	  || { $(PYTHON) -m venv --clear $(VENV) && $(BIN)/python -m pip --version >/dev/null; } \
+	  || { rm -rf $(VENV); echo "no venv with pip could be made: on Debian, install python3-venv"; \
+	    exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --upgrade "setuptools>=77" wheel
 	$(BIN)/python -c "$(REQUIREMENTS)" > $(VENV)/requirements.txt
@@ -100,7 +106,7 @@ $(VENV)/.stubs: $(VENV)/.dev $(wildcard sync/generate.py proto/*.proto proto/*/*
 	@touch $@
 
 # Tests compare with a real redis-server. As root, apt installs it. Without it, the tests that need
-# it report that.
+# it fail.
 redis-server:
 	@command -v redis-server >/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -109,6 +115,6 @@ redis-server:
 	      && DEBIAN_FRONTEND=noninteractive \
 	        apt-get -qq install -y redis-server redis-tools >/dev/null; \
 	  else \
-	    echo "redis-server is not installed: tests that compare with it will say so." \
+	    echo "redis-server is not installed: tests that compare with it will fail." \
 	      "Install the package redis-server."; \
 	  fi; }

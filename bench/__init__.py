@@ -1,4 +1,4 @@
-"""Benchmarks and acceptance programs.
+"""Benchmarks and acceptance programs: `anabranch bench NAME` runs one in a checkout.
 
 Reading order:
 

@@ -20,7 +20,13 @@ from operator import eq
 from pathlib import Path
 from statistics import median
 
-from anabranch.bench.acceptance.harness import Figures, info_of
+from anabranch.bench.acceptance.harness import (
+    Figures,
+    benchmark_command,
+    info_of,
+    show_build,
+    wait_for,
+)
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess, free_ports
 from anabranch.sim.scenario.wire import Wire, WireError
@@ -57,7 +63,7 @@ class RedisServer:
         self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
     def __enter__(self) -> RedisServer:
-        _await(self._answers, "redis-server answering PING")
+        wait_for(self._answers, "redis-server answering PING")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,20 +89,10 @@ def resident_bytes(process_id: int) -> int:
 
 def await_saved(region: RegionProcess) -> None:
     """Waits until the checkpoint is complete (``rdb_changes_since_last_save`` is 0)."""
-    _await(
+    wait_for(
         lambda: info_of(region).get("rdb_changes_since_last_save", "0").strip() == "0",
         "a complete checkpoint",
     )
-
-
-def _await(condition: Callable[[], bool], what: str, pause_s: float = 0.02) -> float:
-    """Waits for `condition`; returns the seconds that it took."""
-    begun = time.monotonic()
-    while not condition():
-        if time.monotonic() - begun > PATIENCE_S:
-            raise ClusterError(f"{what}: not within {PATIENCE_S:.0f} s")
-        time.sleep(pause_s)
-    return time.monotonic() - begun
 
 
 def _answer(port: int, *argv: str) -> object:
@@ -127,27 +123,9 @@ def _await_answer(region: RegionProcess, right: Callable[[object], bool], *argv:
 
 def rate(port: int, clients: int, pipeline: int, requests: int) -> float:
     """XADDs per second, as redis-benchmark measures them."""
-    program = shutil.which("redis-benchmark")
-    if program is None:
-        raise ClusterError(
-            "redis-benchmark is not installed: it comes with the package redis-tools"
-        )
-    line = [
-        program,
-        "-h",
-        HOST,
-        "-p",
-        str(port),
-        "-c",
-        str(clients),
-        "-P",
-        str(pipeline),
-        "-n",
-        str(requests),
-        "--csv",
-    ]
+    line = benchmark_command(port, requests, clients, pipeline)
     done = subprocess.run(
-        [*line, "XADD", KEY, "*", "f", VALUE],
+        [*line, "--csv", "XADD", KEY, "*", "f", VALUE],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -288,9 +266,7 @@ def _compare_restarts(figures: Figures, full: ProcessCluster, length: int) -> No
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m anabranch.bench.redis_comparison", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="anabranch bench redis_comparison", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="runs of each shape, of each server")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="multiplies the requests of each run"
@@ -305,7 +281,7 @@ def main(arguments: list[str] | None = None) -> int:
     if given.only != "memory":
         with ProcessCluster(["us"]) as cluster:
             region = cluster.start("us")
-            figures.show("build", info_of(region).get("anabranch_build", "unknown"))
+            show_build(figures, region)
             compare_rates(figures, region, given.rounds, given.scale)
     if given.only != "rates":
         compare_memory(figures, given.entries)

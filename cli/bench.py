@@ -12,12 +12,15 @@ import typer
 from anabranch import build
 from anabranch.cli.errors import CliError, UsageError
 
+_ACCEPTANCE = "acceptance."
+
 
 def bench(context: typer.Context) -> None:
     """Run benchmarks of this build, some of them beside redis-server.
 
-    NAME picks one benchmark, which takes its own options; without NAME, all run. Benchmarks are
-    part of the source tree, and are not installed.
+    NAME picks one benchmark, which takes its own options; without NAME, all run. acceptance.NAME
+    picks an acceptance program; these run only by name. Benchmarks are part of the source tree,
+    and are not installed.
     """
     tree = _source_tree(Path.cwd())
     if tree is None:
@@ -26,25 +29,29 @@ def bench(context: typer.Context) -> None:
             " or `make bench` there"
         )
     build.include_source_tree(tree)
-    package = importlib.import_module("anabranch.bench")
-    names = sorted(
-        found.name
-        for found in pkgutil.iter_modules(package.__path__)
-        if not found.name.startswith("_")
-    )
-    runnable = [name for name in names if hasattr(_module(name), "main")]
-    chosen, arguments = (
-        (context.args[:1], context.args[1:])
-        if context.args and not context.args[0].startswith("-")
-        else (runnable, context.args)
-    )
-    unknown = [name for name in chosen if name not in runnable]
-    if unknown:
-        raise UsageError(f"no benchmark '{unknown[0]}'; there are {', '.join(runnable) or 'none'}")
+    from anabranch.sim.scenario.cluster import ClusterError
+
+    benchmarks = _runnable("")
+    known = [*benchmarks, *_runnable(_ACCEPTANCE)]
+    chosen, arguments = context.args[:1], context.args[1:]
+    if chosen and chosen[0].startswith("-"):
+        raise UsageError(f"flags need a NAME: anabranch bench NAME {' '.join(context.args)}")
+    if chosen and chosen[0] not in known:
+        raise UsageError(f"no benchmark '{chosen[0]}'; there are {', '.join(known) or 'none'}")
     failed = False
-    for name in chosen:
-        failed = bool(_module(name).main(arguments)) or failed
+    for name in chosen or benchmarks:
+        try:
+            failed = bool(_module(name).main(arguments)) or failed
+        except ClusterError as error:
+            raise CliError(f"{name}: {error}") from error
     raise typer.Exit(1 if failed else 0)
+
+
+def _runnable(prefix: str) -> list[str]:
+    """The names of the modules below `anabranch.bench` and `prefix` that have a `main`."""
+    package = importlib.import_module(f"anabranch.bench.{prefix}".rstrip("."))
+    names = sorted(prefix + found.name for found in pkgutil.iter_modules(package.__path__))
+    return [name for name in names if hasattr(_module(name), "main")]
 
 
 def _source_tree(start: Path) -> Path | None:

@@ -124,7 +124,7 @@ def simulate(
     """
     need_simulator()
     from anabranch.sim import simulate as simulation
-    from anabranch.sim.hashes import hashes as hashes_of
+    from anabranch.sim.hashes import print_hashes
     from anabranch.sim.replay import show
     from anabranch.sim.seeds import SeedsError, in_range
     from anabranch.sim.sweep import Task
@@ -134,14 +134,12 @@ def simulate(
     if replay is not None:
         raise typer.Exit(1 if show(task.plan(replay), task.judged_by(), console).violations else 0)
     try:
-        first, end = in_range(hashes if hashes is not None else seeds)
+        if hashes is not None:
+            print_hashes(hashes, task)
+            return
+        first, end = in_range(seeds)
     except SeedsError as error:
         raise UsageError(str(error)) from error
-    if hashes is not None:
-        chosen = range(first, end if end is not None else first + 1)
-        for seed, trace_hash in hashes_of(chosen, task):
-            print(seed, trace_hash, flush=True)
-        return
     asked = simulation.Asked(task, jobs, limit, minutes, shrink, stories)
     if failed:
         raise typer.Exit(0 if simulation.run_failed(asked, console) else 1)

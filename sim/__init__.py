@@ -6,6 +6,7 @@ Reading order:
 
 - `plan`: a run as a value: regions, settings, clients and faults.
 - `draw`: the plan that a seed draws.
+- `replies`: readers of replies, for clients and judges.
 - `load`: the simulated clients.
 - `world`: real regions on simulated time, network and disks.
 - `history`: the events of a run that judges receive, and the base class of the judges.

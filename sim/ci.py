@@ -1,10 +1,10 @@
 """The simulator as CI runs it (`python -m anabranch.sim.ci`).
 
 It runs the seeds that failed once, seeds that the commit chooses (so every commit explores other
-seeds), a fifth as many with backups put back unsaid, in meshes of three and of four regions
-(S13.6), and some seeds in several processes. The latter (50 by default) must leave equal traces in
-each process: under different hash seeds, and in the interpreted and the compiled build if both are
-there.
+seeds), a fifth as many with backups restored without `--restored`, in meshes of three and of four
+regions (S13.6), and some seeds in several processes. The latter (50 by default) must leave equal
+traces in each process: under different hash seeds, and in the interpreted and the compiled build if
+both are there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from anabranch.sim import simulate
 from anabranch.sim.seeds import chosen_by
 from anabranch.sim.sweep import Task
 
-# The sizes of the clusters whose regions are put back to backups.
+# The sizes of the clusters whose regions are restored from backups.
 RESTORED_REGIONS: Final = (3, 4)
 
 
@@ -56,7 +56,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     passes = not simulate.run(seeds, len(seeds), plan, console).failed and passes
     some = seeds[: len(seeds) // 5]
     for regions in RESTORED_REGIONS:
-        console.print(f"with backups put back unsaid, {regions} regions:", highlight=False)
+        console.print(f"restores without --restored, {regions} regions:", highlight=False)
         plan = simulate.Asked(
             Task(regions=regions, restores=True), asked.jobs, stories=asked.stories
         )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final, Optional
 
-from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan, Step
+from anabranch.sim.plan import ClientPlan, Fault, Intent, Link, Plan, Step, shape_of
 
 KEYS: Final = (b"orders", b"jobs", b"events")
 
@@ -77,7 +77,7 @@ FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {
 }
 
 
-# A backup is put back and the region is not told; only the argument `restores` draws it.
+# A restore without `--restored`; only the argument `restores` draws it.
 FORGOTTEN_RESTORE: Final = "forgotten restore"
 
 
@@ -153,12 +153,13 @@ def _with_restores(plan: Plan, may_cut: bool) -> Plan:
                 )
             )
     steps = sorted((*plan.steps, *found), key=lambda step: step.at_ms)
-    return replace(plan, links=_mesh(plan.regions), steps=tuple(steps))
+    return replace(plan, links=shape_of("mesh", plan.regions), steps=tuple(steps))
 
 
-# Two overlapping starts, in beats: fault, between whom ("first" and "second" are put back, "other"
-# is every further region), begin, end. The second region is put back while the first one asks, and
-# what both lost reaches the others after they answered: only a second asking finds it (S13.6).
+# Two overlapping starts. A row has a fault, its two regions, its begin and its end, in beats. The
+# regions "first" and "second" are restored from backups; "other" is every further region. The
+# second is restored while the first one asks. The effects that both lost reach the others after the
+# others have answered, so only a second asking finds these effects (S13.6).
 _OVERLAP: Final = (
     (FORGOTTEN_RESTORE, ("first", "second"), 0.0, 5.0),
     (FORGOTTEN_RESTORE, ("second", "first"), 1.0, 10.0),
@@ -187,10 +188,6 @@ def _overlapping_starts(draw: Random, plan: Plan) -> list[Fault]:
             pair = (*named[one], region)
             found.append(Fault(at_ms, kind, pair, duration_ms, draw.getrandbits(32)))
     return found
-
-
-def _mesh(regions: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    return tuple((a, b) for a in regions for b in regions if a != b)
 
 
 def _clients(draw: Random, regions: tuple[int, ...], mirrors: bool) -> tuple[ClientPlan, ...]:
@@ -250,21 +247,13 @@ def _faults(
     return found
 
 
-def _links(draw: Random, regions: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Pairs (dialling, dialled): mostly a mesh, at times a line, a one-way ring or a star.
+def _links(draw: Random, regions: tuple[int, ...]) -> tuple[Link, ...]:
+    """Mostly a mesh, at times a line, a one-way ring or a star.
 
     In each of these shapes every effect reaches every region.
     """
     shape = draw.choice(["mesh", "mesh", "mesh", "line", "ring", "star"])
-    if shape == "line":
-        pairs = [(a, a + 1) for a in regions[:-1]] + [(a + 1, a) for a in regions[:-1]]
-    elif shape == "ring":
-        pairs = [(one, regions[place - 1]) for place, one in enumerate(regions)]
-    elif shape == "star":
-        pairs = [(1, a) for a in regions[1:]] + [(a, 1) for a in regions[1:]]
-    else:
-        return _mesh(regions)
-    return tuple(pairs)
+    return shape_of(shape, regions)
 
 
 def _settings(draw: Random, regions: tuple[int, ...], mirrors: bool) -> dict[int, dict[str, str]]:

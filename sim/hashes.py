@@ -9,7 +9,7 @@ import argparse
 import gc
 from collections.abc import Iterable, Iterator
 
-from anabranch.sim.seeds import in_range
+from anabranch.sim.seeds import SeedsError, in_range
 from anabranch.sim.sweep import Task
 
 
@@ -20,8 +20,17 @@ def hashes(seeds: Iterable[int], task: Task) -> Iterator[tuple[int, str]]:
         gc.collect()
 
 
+def print_hashes(seeds: str, task: Task) -> None:
+    """Prints a ``seed hash`` line for each of the seeds FIRST:END; SeedsError without an end."""
+    first, end = in_range(seeds)
+    if end is None:
+        raise SeedsError(f"trace hashes need seeds with an end, FIRST:END, not '{seeds}'")
+    for seed, trace_hash in hashes(range(first, end), task):
+        print(seed, trace_hash, flush=True)
+
+
 def main() -> None:
-    """Prints ``seed hash`` lines."""
+    """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m anabranch.sim.hashes", description="Trace hashes of seeds."
     )
@@ -29,10 +38,10 @@ def main() -> None:
     parser.add_argument("--regions", type=int, default=3)
     parser.add_argument("--ops", type=int, default=300)
     asked = parser.parse_args()
-    first, end = in_range(asked.seeds)
-    seeds = range(first, end if end is not None else first + 1)
-    for seed, trace_hash in hashes(seeds, Task(asked.regions, asked.ops)):
-        print(seed, trace_hash, flush=True)
+    try:
+        print_hashes(asked.seeds, Task(asked.regions, asked.ops))
+    except SeedsError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Optional
+from typing import ClassVar, Final, NamedTuple, Optional
 
 from mypy_extensions import mypyc_attr
 
@@ -18,6 +18,18 @@ from anabranch.region.engine.replies import Reply
 
 Vector = dict[int, int]
 Words = tuple[bytes, ...]
+
+# Commands that may wait for another reason than the start.
+BLOCKING: Final = (
+    b"XREAD",
+    b"XREADGROUP",
+    b"WAIT",
+    b"CRDT.WAIT",
+    b"CRDT.SYNC",
+    b"CRDT.VECTOR",
+    b"CRDT.DIGEST",
+    b"CRDT.MEMBER",
+)
 
 
 class Operation:

@@ -10,14 +10,43 @@ one step changes the other steps as little as possible.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Union
+from itertools import pairwise
+from typing import Final, Union
+
+REGION_NAMES: Final = (
+    *("us", "eu", "ap", "sa", "af", "oc", "me", "in"),
+    *("r9", "r10", "r11", "r12", "r13", "r14", "r15", "r16"),
+)
+"""The names of the regions 1, 2, 3, … of simulated clusters, and of scenarios by default."""
+OF_TWO: Final = frozenset(
+    {"cut", "one-way cut", "flapping", "slow link", "reset", "half-open", "link down"}
+)
+"""Kinds of faults that strike two regions."""
+Link = tuple[int, int]
+"""(region that dials, and so receives; region that is dialled, and so sends) as region_ids."""
+
+
+def shape_of(shape: str, regions: tuple[int, ...]) -> tuple[Link, ...]:
+    """The links of a network.
+
+    `shape`: mesh, line, ring (in one direction) or star (around the first region).
+    """
+    if shape == "line":
+        pairs = list(pairwise(regions))
+        return (*pairs, *((other, one) for one, other in pairs))
+    if shape == "ring":
+        return tuple((one, regions[place - 1]) for place, one in enumerate(regions))
+    if shape == "star":
+        first, *rest = regions
+        return (*((first, one) for one in rest), *((one, first) for one in rest))
+    return tuple((one, other) for one in regions for other in regions if one != other)
 
 
 @dataclass(frozen=True)
 class Intent:
     """A client acts at `at_ms`.
 
-    The act follows from the client's kind, from what the client knows then, and from `draw` (64
+    The act follows from the client's kind, from what the client knows then, and from `draw` (48
     bits).
     """
 

@@ -15,11 +15,10 @@ from rich.text import Text
 
 from anabranch.crdt.block import Block
 from anabranch.sim.history import Checker, Operation, Vector
-from anabranch.sim.plan import Plan
+from anabranch.sim.plan import OF_TWO, REGION_NAMES, Plan
 from anabranch.sim.run import Result, run_plan
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.trace import plain
-from anabranch.sim.world.world import NAMES
 from anabranch.sync.messages import (
     Batch,
     Body,
@@ -46,11 +45,8 @@ COLOURS: Final = (
 )
 SHOWN_MAX: Final = 300
 """Characters of a reply that are shown."""
-# Faults that strike two regions, and faults that strike all regions or none; any other fault
-# strikes the first region that it names.
-PAIRS: Final = frozenset(
-    {"cut", "one-way cut", "flapping", "slow link", "reset", "half-open", "link down"}
-)
+# Faults that strike all regions or none. Any other fault, if not in `OF_TWO`, strikes the first
+# region that it names.
 EVERYWHERE: Final = frozenset({"full partition", "ring", "blackout", "client crash"})
 
 Line = tuple[int, int, str]
@@ -147,7 +143,7 @@ def as_text(line: Line) -> Text:
 
 def name_of(region: int) -> str:
     """A region's name in the simulated cluster."""
-    return NAMES[region - 1]
+    return REGION_NAMES[region - 1]
 
 
 def relative(text: str) -> str:
@@ -310,7 +306,7 @@ def _words(what: str, details: list[Any]) -> str:
         return _traffic(what, details)
     if what == "fault":
         kind, regions, duration_ms = details
-        struck = regions if kind in PAIRS else [] if kind in EVERYWHERE else regions[:1]
+        struck = regions if kind in OF_TWO else [] if kind in EVERYWHERE else regions[:1]
         where = ": " + ", ".join(name_of(region) for region in struck) if struck else ""
         return f"FAULT {kind}{where}{f' for {duration_ms} ms' if duration_ms else ''}"
     if what == "frames":

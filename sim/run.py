@@ -7,7 +7,7 @@ the judges' last look.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Optional
 
@@ -21,7 +21,7 @@ from anabranch.sim.world.draining import drain
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.rereading import difference
-from anabranch.sim.world.tap import JudgeFailed, cause_of
+from anabranch.sim.world.tap import JudgeFailed, described
 from anabranch.sim.world.world import World
 
 _BOUND_MS: Final = 20_000
@@ -52,11 +52,9 @@ def bound_ms(plan: Plan) -> int:
     return _BOUND_MS + _BOUND_MS_PER_COMMAND * len(plan.intents())
 
 
-def run_seed(
-    seed: int, regions: int = 3, ops: int = 300, allowed: Optional[Collection[str]] = None
-) -> Result:
+def run_seed(seed: int, regions: int, ops: int) -> Result:
     """Draws the seed's plan and runs it with all judges."""
-    return run_plan(draw_plan(seed, regions, ops, allowed))
+    return run_plan(draw_plan(seed, regions, ops))
 
 
 def run_plan(
@@ -82,9 +80,7 @@ def run_world(world: World) -> Result:
         world.scheduler.run_until(EPOCH_MS + world.plan.load_ms)
         conclude(world)
     except (Exception, JudgeFailed) as raised:
-        error = cause_of(raised)
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        world.fault_found(f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
+        world.fault_found(described(raised))
         world.note(0, "exception", traceback.format_exc())
     violations = world.found + [
         violation for judge in world.judges for violation in judge.violations

@@ -133,7 +133,7 @@ def write_stories(failed: list[Result], asked: Asked, console: Console) -> None:
     first: dict[str, int] = {}
     for result in sorted(failed, key=lambda one: one.seed):
         kind = failure(result.violations[0])
-        if kind not in ("crash", "hang"):  # such a seed would crash or hang this process, too
+        if kind not in ("crash", "hang"):  # it would also crash or hang the process that reduces it
             first.setdefault(kind, result.seed)
     for kind in list(first)[STORIES_MAX:]:
         del first[kind]
@@ -163,8 +163,8 @@ def _write_story(seed: int, kind: str, story: Story, directory: Path, console: C
     directory.mkdir(parents=True, exist_ok=True)
     path.write_text(story.text, encoding="utf-8")
     size = (
-        f"reduced to {story.commands} of {story.commands_before} commands,"
-        f" {story.faults} of {story.faults_before} faults"
+        f"reduced from {story.acts_before} acts and {story.faults_before} faults"
+        f" to {story.commands} commands and {story.faults} faults"
     )
     console.print(Text(f"seed {seed} ({kind}): {size}; {story.remark}"), soft_wrap=True)
     console.print(Text(f"  anabranch scenario run {path}"), soft_wrap=True)

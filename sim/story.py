@@ -33,7 +33,7 @@ class Story:
     text: str = ""
     commands: int = 0
     faults: int = 0
-    commands_before: int = 0
+    acts_before: int = 0
     faults_before: int = 0
 
 

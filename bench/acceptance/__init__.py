@@ -1,9 +1,11 @@
 """The acceptance criteria of the first issue as programs.
 
-``python -m anabranch.bench.acceptance.NAME`` runs one of them. Each program starts
-regions on loopback with `anabranch serve`, prints its figures and requirements, ends the processes
-by their ids, and exits with 1 if a requirement is not met. Small versions of the programs, without
-time limits, run in `tests/acceptance`.
+``anabranch bench acceptance.NAME`` runs one of them in a checkout, with the build to which that
+``anabranch`` belongs. (``python -m anabranch.bench.acceptance.NAME`` in a checkout runs the
+interpreted modules of the source tree.) Each program starts regions on loopback with `anabranch
+serve`, prints their build, its figures and its requirements, ends the processes by their ids, and
+exits with 1 if a requirement is not met. Small versions of the programs, without time limits, run
+in `tests/acceptance`.
 
 Reading order:
 

@@ -20,6 +20,7 @@ from anabranch.bench.acceptance.harness import (
     percentile,
     redis_benchmark,
     require_agreement,
+    start_all,
 )
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess, vector_of
 from anabranch.sim.scenario.wire import Wire, WireError
@@ -29,25 +30,21 @@ SHORT_LOG = "4mb"
 WAIT_MAX_MS = 1000.0
 WAIT_99_MS = 50.0
 CONNECTIONS = 10
+CONNECT_PATIENCE_S = 60.0
+CATCH_UP_PATIENCE_S = 1800.0
 
 
 def catch_up(
-    entries: int,
-    by_snapshot: bool,
-    per_s: int,
-    max_ms: float | None,
-    most_ms: float | None,
-    quiet: bool = False,
+    entries: int, by_snapshot: bool, per_s: int, max_ms: float | None, most_ms: float | None
 ) -> Figures:
     """Region ap misses `entries` adds, then starts under `per_s` adds a second; None: no limit."""
     figures = Figures(
         f"catching up {entries:,} entries by {'snapshot' if by_snapshot else 'log'},"
-        f" {per_s} adds a second meanwhile",
-        quiet,
+        f" {per_s} adds a second meanwhile"
     )
     flags = {"crdt-log-max-bytes": SHORT_LOG} if by_snapshot else {}
     with ProcessCluster(flags=flags) as cluster:
-        cluster.start_all()
+        start_all(figures, cluster)
         cluster.terminate("ap")
         loads = [
             redis_benchmark(
@@ -64,7 +61,7 @@ def catch_up(
             target=write, args=(cluster["ap"].resp_port, per_s, theirs), daemon=True
         )
         writer.start()
-        ours.recv()  # the writer is ready, and will connect as soon as the region listens
+        ours.recv()  # The writer is ready. It connects once the region listens.
         begun = time.monotonic()
         cluster.start("ap")
         caught_s = _await_vector(cluster["ap"], goal, begun)
@@ -125,9 +122,9 @@ def write(port: int, per_s: int, results: Connection) -> None:
     results.send(waits_ms)
 
 
-def _connected(port: int, patience_s: float = 60.0) -> list[Wire]:
+def _connected(port: int) -> list[Wire]:
     """Connections to a region that may not listen yet."""
-    give_up = time.monotonic() + patience_s
+    give_up = time.monotonic() + CONNECT_PATIENCE_S
     while True:
         try:
             return [Wire(HOST, port) for _ in range(CONNECTIONS)]
@@ -137,17 +134,15 @@ def _connected(port: int, patience_s: float = 60.0) -> list[Wire]:
             time.sleep(0.005)
 
 
-def _await_vector(
-    region: RegionProcess, goal: dict[int, int], begun: float, patience_s: float = 1800.0
-) -> float:
+def _await_vector(region: RegionProcess, goal: dict[int, int], begun: float) -> float:
     """Seconds from `begun` until the region holds the vector `goal`."""
-    with region.wire(patience_s) as wire:
-        while time.monotonic() - begun < patience_s:
+    with region.wire(CATCH_UP_PATIENCE_S) as wire:
+        while time.monotonic() - begun < CATCH_UP_PATIENCE_S:
             vector = vector_of(wire)
             if all(vector.get(one, 0) >= counter for one, counter in goal.items()):
                 return time.monotonic() - begun
             time.sleep(0.05)
-    raise TimeoutError(f"not caught up after {patience_s} s: {vector} of {goal}")
+    raise TimeoutError(f"not caught up after {CATCH_UP_PATIENCE_S} s: {vector} of {goal}")
 
 
 def _bytes_sent(cluster: ProcessCluster, before: int = 0) -> int:
@@ -162,15 +157,15 @@ def _bytes_sent(cluster: ProcessCluster, before: int = 0) -> int:
     return total - before
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m anabranch.bench.acceptance.catch_up", description=__doc__
+        prog="anabranch bench acceptance.catch_up", description=__doc__
     )
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=500, help="adds a second while catching up")
     parser.add_argument("--by", choices=("log", "snapshot"), action="append", help="only this way")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     ways = given.by or ["log", "snapshot"]
     return max(
         catch_up(given.entries, way == "snapshot", given.rate, WAIT_MAX_MS, WAIT_99_MS).finish()

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
@@ -15,6 +15,8 @@ from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.scenario.wire import Wire, WireError
 
 PAGE_ENTRIES = 1000
+AGREEMENT_PATIENCE_S = 300.0
+WAIT_PATIENCE_S = 120.0
 ALARM_WORDS = ("divergence", "fork")
 """INFO fields whose names contain one of these words count events that must never happen."""
 
@@ -25,9 +27,8 @@ Entry = tuple[bytes, list[bytes]]
 class Figures:
     """Prints figures as they come, and collects the requirements that are not met."""
 
-    def __init__(self, title: str, quiet: bool = False) -> None:
+    def __init__(self, title: str) -> None:
         self.failures: list[str] = []
-        self._quiet = quiet
         self._begun = time.monotonic()
         self._print(f"== {title}")
 
@@ -66,8 +67,7 @@ class Figures:
         return 1 if self.failures else 0
 
     def _print(self, line: str) -> None:
-        if not self._quiet:
-            print(line, flush=True)
+        print(line, flush=True)
 
 
 def _figure(value: object) -> str:
@@ -97,6 +97,26 @@ def info_of(region: RegionProcess) -> dict[str, str]:
         raise ClusterError(f"INFO answered {reply!r}")
     lines = reply.decode().splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    """Waits until `condition` holds; ClusterError after two minutes."""
+    deadline = time.monotonic() + WAIT_PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ClusterError(f"{what} did not come within {WAIT_PATIENCE_S} s")
+        time.sleep(0.01)
+
+
+def show_build(figures: Figures, region: RegionProcess) -> None:
+    """Shows which build the regions run: compiled or interpreted."""
+    figures.show("build", info_of(region).get("anabranch_build", "unknown"))
+
+
+def start_all(figures: Figures, cluster: ProcessCluster) -> None:
+    """Starts all regions, and shows their build."""
+    cluster.start_all()
+    show_build(figures, next(iter(cluster.regions.values())))
 
 
 def digest_of(region: RegionProcess) -> str:
@@ -135,10 +155,10 @@ def parsed_id(entry_id: bytes) -> tuple[int, int]:
     return int(ms), int(seq)
 
 
-def require_agreement(figures: Figures, cluster: ProcessCluster, patience_s: float = 300.0) -> None:
+def require_agreement(figures: Figures, cluster: ProcessCluster) -> None:
     """Waits until all regions are level; requires equal digests and no alarm."""
     begun = time.monotonic()
-    vector = cluster.level(patience_s)
+    vector = cluster.level(AGREEMENT_PATIENCE_S)
     figures.show("level after", time.monotonic() - begun, "s")
     digests = {name: digest_of(region) for name, region in cluster.regions.items()}
     figures.require(
@@ -254,8 +274,10 @@ class Writers:
     """
 
     KEY = "load"
+    # Of the writers in each region: how many commands each has in flight.
+    PIPELINES = (1, 16)
 
-    def __init__(self, cluster: ProcessCluster, pipeline: Sequence[int] = (1, 16)) -> None:
+    def __init__(self, cluster: ProcessCluster) -> None:
         self.acknowledged: list[bytes] = []
         self.written = 0
         self.refused: list[str] = []
@@ -270,7 +292,7 @@ class Writers:
                 daemon=True,
             )
             for name, region in cluster.regions.items()
-            for n, depth in enumerate(pipeline)
+            for n, depth in enumerate(self.PIPELINES)
         ]
 
     def __enter__(self) -> Writers:
@@ -314,31 +336,27 @@ class Writers:
                 self.refused += refused
 
 
-def redis_benchmark(
-    region: RegionProcess, requests: int, clients: int, pipeline: int, *argv: str
-) -> subprocess.Popen[bytes]:
-    """Starts redis-benchmark against a region; its output can be read from ``stdout``."""
+def benchmark_command(port: int, requests: int, clients: int, pipeline: int) -> list[str]:
+    """The beginning of a command line of redis-benchmark; ClusterError if it is not installed."""
     program = shutil.which("redis-benchmark")
     if program is None:
         raise ClusterError(
             "redis-benchmark is not installed: it comes with the package redis-tools"
         )
-    line = [
-        program,
-        "-h",
-        HOST,
-        "-p",
-        str(region.resp_port),
-        "-n",
-        str(requests),
-        "-c",
-        str(clients),
-        "-P",
-        str(pipeline),
-        "-q",
-    ]
+    line = [program, "-h", HOST, "-p", str(port), "-n", str(requests)]
+    return [*line, "-c", str(clients), "-P", str(pipeline)]
+
+
+def redis_benchmark(
+    region: RegionProcess, requests: int, clients: int, pipeline: int, *argv: str
+) -> subprocess.Popen[bytes]:
+    """Starts redis-benchmark against a region; its output can be read from ``stdout``."""
+    line = benchmark_command(region.resp_port, requests, clients, pipeline)
     return subprocess.Popen(
-        [*line, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [*line, "-q", *argv],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
 
 

@@ -20,13 +20,14 @@ from anabranch.bench.acceptance.harness import (
     entries_of,
     info_of,
     require_agreement,
+    start_all,
 )
 from anabranch.sim.scenario.processes import ProcessCluster
 from anabranch.sim.scenario.wire import Wire, WireError
 
 KEY = "s"
-# The longest time between an add and its retry, and most adds of a producer that await theirs. A
-# retry after more than maxsize newer pairs would be a new add (S9.3).
+# A producer retries an add after at most RETRY_S_MAX. At most AWAITING_MAX of its adds await their
+# retry. A retry after more than maxsize newer pairs would be a new add (S9.3).
 RETRY_S_MAX = 0.05
 AWAITING_MAX = 10
 
@@ -77,14 +78,12 @@ class Producer(threading.Thread):
         self.acknowledged.add(value.encode())
 
 
-def retry(
-    seconds: float, rate: float, producers: int, cut_s: float, seed: int, quiet: bool = False
-) -> Figures:
+def retry(seconds: float, rate: float, producers: int, cut_s: float, seed: int) -> Figures:
     """Adds `rate` a second for `seconds`, each in two regions; requires that none stands twice."""
     title = f"{rate:g} idempotent adds a second, each retried, under cuts of {cut_s:g} s"
-    figures = Figures(title, quiet)
+    figures = Figures(title)
     with ProcessCluster() as cluster:
-        cluster.start_all()
+        start_all(figures, cluster)
         adds = round(seconds * rate / producers)
         threads = [
             Producer(cluster, f"p{number}", adds, rate / producers, seed + number)
@@ -112,17 +111,17 @@ def retry(
     return figures
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.acceptance.idempotent_retries", description=__doc__
+        prog="anabranch bench acceptance.idempotent_retries", description=__doc__
     )
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=100.0, help="adds a second, all together")
     parser.add_argument("--producers", type=int, default=2)
     parser.add_argument("--cut", type=float, default=5.0, help="seconds that a cut lasts")
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     return retry(given.seconds, given.rate, given.producers, given.cut, given.seed).finish()
 
 

@@ -12,30 +12,31 @@ import sys
 import time
 from collections import Counter
 
-from anabranch.bench.acceptance.harness import Figures, Writers, entries_of, require_agreement
+from anabranch.bench.acceptance.harness import (
+    Figures,
+    Writers,
+    entries_of,
+    require_agreement,
+    start_all,
+)
 from anabranch.sim.scenario.processes import ProcessCluster
 
 SETTINGS = ("always", "everysec", "no")
 
 
 def kill(
-    appendfsync: str,
-    kills: int,
-    seed: int,
-    load_s: tuple[float, float] = (0.3, 1.5),
-    quiet: bool = False,
+    appendfsync: str, kills: int, seed: int, load_s: tuple[float, float] = (0.3, 1.5)
 ) -> Figures:
     """Kills and restarts a random region `kills` times, while the load goes on.
 
     `load_s`: the least and the most seconds before each kill.
     """
     figures = Figures(
-        f"{kills} × SIGKILL of a random region under load, appendfsync {appendfsync} (seed {seed})",
-        quiet,
+        f"{kills} × SIGKILL of a random region under load, appendfsync {appendfsync} (seed {seed})"
     )
     chance = random.Random(seed)
     with ProcessCluster(flags={"appendfsync": appendfsync}) as cluster:
-        cluster.start_all()
+        start_all(figures, cluster)
         down_s = []
         with Writers(cluster) as writers:
             for _ in range(kills):
@@ -71,17 +72,17 @@ def kill(
     return figures
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m anabranch.bench.acceptance.kill_region", description=__doc__
+        prog="anabranch bench acceptance.kill_region", description=__doc__
     )
     parser.add_argument(
         "--appendfsync", choices=SETTINGS, action="append", help="only this setting"
     )
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=10)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     return max(
         kill(setting, given.kills, given.seed).finish() for setting in given.appendfsync or SETTINGS
     )

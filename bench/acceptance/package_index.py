@@ -19,7 +19,13 @@ from pathlib import Path
 
 import redis
 
-from anabranch.bench.acceptance.harness import Chaos, Figures, entries_of, require_agreement
+from anabranch.bench.acceptance.harness import (
+    Chaos,
+    Figures,
+    entries_of,
+    require_agreement,
+    start_all,
+)
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
 
@@ -93,14 +99,12 @@ class Producer(threading.Thread):
             self.error = error
 
 
-def stream(
-    records: list[Record], seed: int, batch: int, pause_s: float, quiet: bool = False
-) -> Figures:
+def stream(records: list[Record], seed: int, batch: int, pause_s: float) -> Figures:
     """Runs the whole test on a new cluster.
 
     `pause_s` slows the producers down, so that even a small index meets some cuts.
     """
-    figures = Figures(f"{len(records):,} records through three regions", quiet)
+    figures = Figures(f"{len(records):,} records through three regions")
     wanted = Counter(records)
     figures.show(
         "bytes", sum(len(name) + len(value) for record in records for name, value in record)
@@ -111,7 +115,7 @@ def stream(
     )
     figures.show("empty values", sum(not value for record in records for _, value in record))
     with ProcessCluster() as cluster:
-        cluster.start_all()
+        start_all(figures, cluster)
         producers = [
             Producer(region, records[n::3], batch, pause_s)
             for n, region in enumerate(cluster.regions.values())
@@ -193,14 +197,14 @@ def _difference(found: Counter[Record], wanted: Counter[Record]) -> str:
     return shown
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m anabranch.bench.acceptance.package_index", description=__doc__
+        prog="anabranch bench acceptance.package_index", description=__doc__
     )
     parser.add_argument("--file", type=Path, help="an index instead of the one that apt has here")
     parser.add_argument("--seed", type=int, default=10)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     dump = given.file.read_bytes() if given.file else available()
     return stream(records_of(dump), given.seed, batch=50, pause_s=0.0).finish()
 

@@ -1,8 +1,8 @@
 """The time until an entry added in one region can be read in another: idle, and under load.
 
-It runs from the moment before XADD is sent to the moment when a blocked XREAD at the peer has its
-reply, all on one machine and one clock. Writer, reader and load are separate processes, so that
-they do not wait for each other's interpreter.
+The time begins before XADD is sent, and ends when a blocked XREAD at the peer has its reply. All
+processes run on one machine and read one clock. Writer, reader and load are separate processes, so
+that they do not wait for each other's interpreter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
-from anabranch.bench.acceptance.harness import Figures, info_of, percentile
+from anabranch.bench.acceptance.harness import Figures, info_of, percentile, start_all
 from anabranch.sim.scenario.processes import HOST, ProcessCluster
 from anabranch.sim.scenario.wire import Wire
 
@@ -31,14 +31,11 @@ def measure(
     load_s: float,
     idle_limit_ms: float | None,
     loaded_limit_ms: float | None,
-    quiet: bool = False,
 ) -> Figures:
     """Runs both measurements on a new cluster. A limit of None: no requirement."""
-    figures = Figures(
-        f"delay of an add at a peer: idle, and under {load_per_s:,} adds a second", quiet
-    )
+    figures = Figures(f"delay of an add at a peer: idle, and under {load_per_s:,} adds a second")
     with ProcessCluster() as cluster:
-        cluster.start_all()
+        start_all(figures, cluster)
         writer, reader = cluster["us"].resp_port, cluster["eu"].resp_port
         idle = probe(writer, reader, probes)
         figures.show("idle probes", len(idle))
@@ -132,15 +129,15 @@ def paced_load(port: int, per_s: int, duration_s: float) -> None:
             time.sleep(max(0.0, ahead_s))
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m anabranch.bench.acceptance.replication_delay", description=__doc__
+        prog="anabranch bench acceptance.replication_delay", description=__doc__
     )
     parser.add_argument("--probes", type=int, default=400)
     parser.add_argument("--load", type=int, default=2000, help="adds a second")
     parser.add_argument("--seconds", type=float, default=15.0, help="how long the load runs")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     return measure(given.probes, given.load, given.seconds, IDLE_LIMIT_MS, LOADED_LIMIT_MS).finish()
 
 

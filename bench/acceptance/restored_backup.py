@@ -15,9 +15,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 
-from anabranch.bench.acceptance.harness import Figures, digest_of, info_of, require_agreement
+from anabranch.bench.acceptance.harness import (
+    Figures,
+    digest_of,
+    info_of,
+    require_agreement,
+    start_all,
+    wait_for,
+)
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.expectation import ErrorText
 from anabranch.sim.scenario.processes import ProcessCluster, RegionProcess, vector_of
@@ -104,16 +110,16 @@ class Client(threading.Thread):
         self.join(PATIENCE_S)
 
 
-def restore(lost: int, frozen_peer: bool, quiet: bool = False) -> Figures:
+def restore(lost: int, frozen_peer: bool) -> Figures:
     """Runs the test with `lost` effects after the copy; `frozen_peer`: ap is stopped meanwhile."""
     peers = (
         f"{EU} and {AP} reachable"
         if not frozen_peer
         else f"{EU} reachable, {AP} frozen for a while"
     )
-    figures = Figures(f"restored from a copy without the last {lost:,} effects, {peers}", quiet)
+    figures = Figures(f"restored from a copy without the last {lost:,} effects, {peers}")
     with ProcessCluster() as cluster:
-        cluster.start_all()
+        start_all(figures, cluster)
         _add(cluster[US], "before", lost)
         cluster.level()
         backup = cluster.directory / "backup"
@@ -134,9 +140,9 @@ def restore(lost: int, frozen_peer: bool, quiet: bool = False) -> Figures:
             cluster.start(US, wait=False)
             client.start()
             if frozen is not None:
-                _wait_for(lambda: bool(client.refusals), "a refusal while a peer is frozen")
+                wait_for(lambda: bool(client.refusals), "a refusal while a peer is frozen")
                 # The client reads after its refusal: the answer may still be on its way.
-                _wait_for(lambda: client.reads_while_refused > 0, "a read while a peer is frozen")
+                wait_for(lambda: client.reads_while_refused > 0, "a read while a peer is frozen")
                 figures.require(
                     "while a peer is frozen, nothing is issued",
                     _own(cluster[EU]) <= known,
@@ -146,7 +152,7 @@ def restore(lost: int, frozen_peer: bool, quiet: bool = False) -> Figures:
         finally:
             if frozen is not None:
                 os.kill(frozen.pid, signal.SIGCONT)
-        _wait_for(lambda: client.added >= 100, "100 adds after the recovery")
+        wait_for(lambda: client.added >= 100, "100 adds after the recovery")
         client.stop()
         _require_recovered(figures, cluster, client, written, known)
         require_agreement(figures, cluster)
@@ -210,21 +216,13 @@ def _add(region: RegionProcess, value: str, count: int) -> None:
                 raise ClusterError(f"XADD answered {reply!r}")
 
 
-def _wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise ClusterError(f"{what} did not come within {PATIENCE_S} s")
-        time.sleep(0.01)
-
-
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m anabranch.bench.acceptance.restored_backup", description=__doc__
+        prog="anabranch bench acceptance.restored_backup", description=__doc__
     )
     parser.add_argument("--lost", type=int, default=1000, help="effects after the copy")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     return max(restore(given.lost, frozen).finish() for frozen in (False, True))
 
 

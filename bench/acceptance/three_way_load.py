@@ -16,19 +16,18 @@ from anabranch.bench.acceptance.harness import (
     parsed_id,
     redis_benchmark,
     require_agreement,
+    start_all,
 )
 from anabranch.sim.scenario.processes import ProcessCluster
 
 KEY = "s"
 
 
-def load(adds: int, clients: int, pipeline: int, seed: int, quiet: bool = False) -> Figures:
+def load(adds: int, clients: int, pipeline: int, seed: int) -> Figures:
     """Adds `adds` entries in each of three regions; requires equal digests and distinct IDs."""
-    figures = Figures(
-        f"{adds:,} adds in each of three regions at once, links cut and healed", quiet
-    )
+    figures = Figures(f"{adds:,} adds in each of three regions at once, links cut and healed")
     with ProcessCluster() as cluster:
-        cluster.start_all()
+        start_all(figures, cluster)
         begun = time.monotonic()
         with Chaos(cluster, seed) as chaos:
             loads = {
@@ -63,16 +62,16 @@ def load(adds: int, clients: int, pipeline: int, seed: int, quiet: bool = False)
     return figures
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m anabranch.bench.acceptance.three_way_load", description=__doc__
+        prog="anabranch bench acceptance.three_way_load", description=__doc__
     )
     parser.add_argument("--adds", type=int, default=100_000, help="in each region")
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--pipeline", type=int, default=1)
     parser.add_argument("--seed", type=int, default=10)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     return load(given.adds, given.clients, given.pipeline, given.seed).finish()
 
 

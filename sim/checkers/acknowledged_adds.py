@@ -31,19 +31,12 @@ def _is_refusal(reply: Reply) -> bool:
 
 
 class AcknowledgedAdds(OracleJudge):
-    """`present`, `removed`, `taken_back` and `gone` count acknowledged adds by their outcome.
-
-    `gone`: only a region that is lost for good held the add. `taken_back`: a restored disk lost it.
-    """
+    """The judge."""
 
     name = "acknowledged_adds"
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.present = 0
-        self.removed = 0
-        self.taken_back = 0
-        self.gone = 0
         self._disk: dict[int, Vector] = {region: {} for region in self.setup.regions}
         # region_id → the vector that replies under `always` have promised to be on disk.
         self._promised: dict[int, Vector] = {region: {} for region in self.setup.regions}
@@ -128,9 +121,7 @@ class AcknowledgedAdds(OracleJudge):
         adds: list[Add] = []
         for operation in self._acknowledged:
             for add in self.oracle.record.added.get(operation.number, ()):
-                if self._is_lost(add, end):
-                    self.taken_back += 1
-                else:
+                if not self._is_lost(add, end):
                     adds.append(add)
         for region in sorted(end.shown):
             if can_look(self.oracle, region, end.shown[region].vector):
@@ -154,23 +145,18 @@ class AcknowledgedAdds(OracleJudge):
         shown: dict[bytes, list[object]] = {}
         for add in adds:
             if follower.state.vector.get(add.region, 0) < add.counter:
-                if add.region in self.oracle.gone:
-                    self.gone += 1
-                    continue
-                self.fail(
-                    end.at_ms, region, f"never received {_named(add)}, which was acknowledged"
-                )
+                if add.region not in self.oracle.gone:
+                    self.fail(
+                        end.at_ms, region, f"never received {_named(add)}, which was acknowledged"
+                    )
                 continue
             state = follower.existing(add.key)
             if state is None or (add.region, add.counter) not in state.adds:
-                self.removed += 1
                 continue
             if add.key not in shown:
                 reply = self.setup.ask(region, (b"XRANGE", add.key, b"-", b"+"))
                 shown[add.key] = list(reply) if isinstance(reply, list) else []
-            if add.shown in shown[add.key]:
-                self.present += 1
-            else:
+            if add.shown not in shown[add.key]:
                 self.fail(
                     end.at_ms,
                     region,

@@ -94,23 +94,6 @@ class AutoclaimRequest:
             index += 1
 
 
-def keyed(reply: Reply) -> list[tuple[bytes, list[Reply]]]:
-    """(key, entries) of each stream in a reply of XREAD or XREADGROUP; empty for a null reply."""
-    found: list[tuple[bytes, list[Reply]]] = []
-    if isinstance(reply, MapReply):
-        for index in range(0, len(reply.flat), 2):
-            key, entries = reply.flat[index], reply.flat[index + 1]
-            assert isinstance(key, bytes) and isinstance(entries, list)
-            found.append((key, entries))
-    elif isinstance(reply, list):
-        for pair in reply:
-            assert (
-                isinstance(pair, list) and isinstance(pair[0], bytes) and isinstance(pair[1], list)
-            )
-            found.append((pair[0], pair[1]))
-    return found
-
-
 def fields_of_map(reply: Reply) -> dict[bytes, Reply]:
     """A map reply of RESP2 or RESP3 as a dict."""
     flat = reply.flat if isinstance(reply, MapReply) else reply

@@ -25,7 +25,6 @@ from anabranch.sim.oracle.log import Add, Dot
 from anabranch.sim.oracle.state import Create, KeyState, State
 
 LOCALS_MAX: Final = 40
-_KILLERS: Final = (Delete, DestroyGroup, Flush, RemoveObserved)
 _REMOVERS: Final = (RemoveEntries, Trim, Delete, Flush, RemoveObserved)
 
 Name = tuple[bytes, bytes]

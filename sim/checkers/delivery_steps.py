@@ -398,7 +398,8 @@ def consumer_figures(local: Local, reply: Reply) -> str:
         else f"pending for consumers is shown as {shown_counts!r}, not {counts!r}"
     )
 
-    # -- announcements
+
+# -- announcements
 
 
 def announceable(key: KeyState, group: Group, local: Local) -> list[Add]:

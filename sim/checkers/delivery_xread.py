@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.checkers import delivery_steps as steps
-from anabranch.sim.checkers.delivery_arguments import ReadRequest, keyed, last_id
+from anabranch.sim.checkers.delivery_arguments import ReadRequest, last_id
 from anabranch.sim.checkers.delivery_model import RegionModel, text_of
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.oracle.arguments import MAX_ID, entry_id
 from anabranch.sim.oracle.state import KeyState
+from anabranch.sim.replies import entries_by_key
 
 
 def xread(
@@ -21,7 +22,7 @@ def xread(
     if isinstance(reply, ErrorReply):
         return ""
     request = ReadRequest(words)
-    parts = keyed(reply)
+    parts = entries_by_key(reply)
     for key, text in zip(request.keys, request.ids, strict=True):
         entries: list[Reply] = []
         if parts and parts[0][0] == key:

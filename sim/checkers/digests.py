@@ -8,13 +8,12 @@ Key = frozenset[tuple[int, int]]
 
 
 class Digests(Checker):
-    """Remembers the digest of each vector ever shown. `compared` counts the comparisons."""
+    """Remembers the digest of each vector ever shown."""
 
     name = "digests"
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.compared = 0
         # Vector → (digest, region and time in ms of its first showing).
         self._seen: dict[Key, tuple[bytes, int, int]] = {}
         self._issued: dict[int, int] = {}
@@ -43,7 +42,6 @@ class Digests(Checker):
             seen = self._seen.setdefault(key, (one.digest, region, one.at_ms))
             if seen[1:] == (region, one.at_ms):
                 continue
-            self.compared += 1
             if seen[0] != one.digest:
                 text = (
                     f"the vector {dict(sorted(one.vector.items()))} has the digest "

@@ -18,19 +18,12 @@ No judgement is made where the contract leaves the outcome open:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply, Reply, VerbatimText
 from anabranch.sim.checkers import delivery_steps as steps
-from anabranch.sim.checkers.delivery_arguments import (
-    ReadRequest,
-    fields_of_map,
-    is_null,
-    keyed,
-    readable,
-)
+from anabranch.sim.checkers.delivery_arguments import ReadRequest, fields_of_map, is_null, readable
 from anabranch.sim.checkers.delivery_effects import Fact
 from anabranch.sim.checkers.delivery_model import Group, Local, Name, RegionModel, text_of
 from anabranch.sim.checkers.delivery_tape import READS, Doubt, Item, Step, TapeChecker
@@ -40,20 +33,20 @@ from anabranch.sim.history import Began, End, Moved, Operation, Setup, Shown, Ve
 from anabranch.sim.oracle.arguments import entry_id, name_of
 from anabranch.sim.oracle.log import Add
 from anabranch.sim.oracle.state import NEVER, KeyState
+from anabranch.sim.replies import entries_by_key
 
 ROUND_MS: Final = 90
 """Within this time a region with receivers begins a round: simulated intervals are ≤ 20 ms."""
 
 
 class GroupReads(TapeChecker):
-    """The judge. `counts`: how often each kind of reply was judged, for the table of a sweep."""
+    """The judge."""
 
     name = "group_reads"
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.models: dict[int, RegionModel] = {}
-        self.counts: Counter[str] = Counter()
         # (region_id, group) whose last read was refused (S13.4, S14), so it was not drained.
         self._refused: set[tuple[int, Name]] = set()
         self._is_healed = False
@@ -114,7 +107,6 @@ class GroupReads(TapeChecker):
             group = model.group(name)
             if group is not None:
                 group.branch(states)
-                self.counts["states after crashes"] += len(group.locals)
 
     def restarted(self, region: int, past: list[Step]) -> None:
         """Follows the region's past again up to the backup; all of that was judged before."""
@@ -128,14 +120,12 @@ class GroupReads(TapeChecker):
                 self.doubted(region, step.items)
         self._told = told
         self._is_muted = False
-        self.counts["backups followed"] += 1
 
     def bewildered(self, region: int, vector: Vector) -> None:
         """The local records are unknown, so groups that are live now are not judged."""
         model = self.models[region] = RegionModel(region, self.facts)
         model.advance(vector, False, True)
         model.unsettle()
-        self.counts["regions not followed"] += 1
 
     def _fail(self, at_ms: int, region: int, text: str) -> None:
         if not self._is_muted:
@@ -227,7 +217,6 @@ class GroupReads(TapeChecker):
     def _unsettle(self, model: RegionModel, words: Words) -> None:
         """Marks the groups of a command's keys as unknown in their local state."""
         if name_of(words) in LOCAL and len(words) > 1:
-            self.counts["transactions not followed"] += 1
             request = ReadRequest(words).keys if words[0].upper() == b"XREADGROUP" else words[1:3]
             for key in request:
                 if key in model.state.keys:
@@ -245,7 +234,6 @@ class GroupReads(TapeChecker):
             wrong = _COMMANDS[name](self, model, operation, words, reply)
         else:
             return
-        self.counts[name.decode()] += 1
         if wrong:
             self._fail(
                 operation.at_ms,
@@ -277,7 +265,6 @@ class GroupReads(TapeChecker):
         Returns the first fault if it contradicts all of them, else "".
         """
         if group.is_unsure:
-            self.counts["not judged"] += 1
             return ""
         wrong = ""
         kept: list[Local] = []
@@ -336,7 +323,9 @@ class GroupReads(TapeChecker):
         if isinstance(reply, ErrorReply):
             was_gone = relaxed and any(name in model.turned for name in names)
             return "" if was_gone else f"every group is live, but the reply is {reply.message}"
-        return self._read_all(model, operation, request, groups, keyed(reply), relaxed, trying)
+        return self._read_all(
+            model, operation, request, groups, entries_by_key(reply), relaxed, trying
+        )
 
     def _read_all(
         self,
@@ -488,9 +477,7 @@ class GroupReads(TapeChecker):
     def _finish_group(self, end: End, model: RegionModel, name: Name) -> None:
         group = model.group(name)
         if group is None or group.is_unsure or (model.region, name) in self._refused:
-            self.counts["groups not judged at the end"] += 1
             return
-        self.counts["groups judged at the end"] += 1
         state = model.state.keys[name[0]]
         at = f"group {name[1].decode()} of {name[0].decode()}"
         left = [local.undelivered(state, group.creates) for local in group.locals]
@@ -518,7 +505,6 @@ class GroupReads(TapeChecker):
         text = reply.text if isinstance(reply, VerbatimText) else reply
         assert isinstance(text, bytes)
         shown = int(text.split(b"crdt_xread_late_arrivals:")[1].split(b"\r\n")[0])
-        self.counts["late arrivals"] += model.late_arrivals
         if shown != model.late_arrivals:
             self._fail(
                 end.at_ms,

@@ -9,7 +9,6 @@ is slow, the patience is longer than any simulated trouble.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply
@@ -31,13 +30,12 @@ _DISK: Final = (b"CRDT.VECTOR", b"CRDT.DIGEST", b"CRDT.MEMBER")
 
 
 class Liveness(Checker):
-    """The judge. `counts`: how many commands waited, by the thing that they waited for."""
+    """The judge."""
 
     name = "liveness"
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.counts: Counter[str] = Counter()
         self._now_ms = 0
         # region_id → (start, time in ms).
         self._starts: dict[int, tuple[int, int]] = {}
@@ -121,17 +119,13 @@ class Liveness(Checker):
         timeout = 0
         if name in _BLOCKING:
             upper = [word.upper() for word in words]
-            self.counts["waited for entries"] += 1
             if b"BLOCK" in upper[: upper.index(b"STREAMS")]:
                 timeout = number(words[upper.index(b"BLOCK") + 1])
         elif name in (b"WAIT", b"CRDT.WAIT", b"CRDT.SYNC"):
-            self.counts["waited for regions"] += 1
             timeout = number(words[2] if name == b"WAIT" else words[1])
         elif name in _DISK:
-            self.counts["waited for the disk"] += 1
             return operation.at_ms + DISK_MS
         else:
-            self.counts["waited for the start"] += 1
             return max(
                 operation.at_ms,
                 self._starts[operation.region][1] + self._patience_ms[operation.region],

@@ -10,16 +10,16 @@ judges the same rule by definition.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final, Optional
 
 from anabranch.crdt.effects import Delete, DestroyGroup, Flush, RemoveObserved
 from anabranch.region.engine.replies import ErrorReply, Reply
-from anabranch.sim.checkers.delivery_arguments import ReadRequest, keyed, readable
+from anabranch.sim.checkers.delivery_arguments import ReadRequest, readable
 from anabranch.sim.checkers.delivery_tape import Item, Step, TapeChecker
 from anabranch.sim.history import Operation, Setup, Vector, Words
 from anabranch.sim.oracle.arguments import entry_id, name_of
 from anabranch.sim.oracle.log import Add
+from anabranch.sim.replies import entries_by_key
 
 Name = tuple[bytes, bytes]
 Token = bytes
@@ -42,7 +42,7 @@ class Seen:
 
 
 class Redelivery(TapeChecker):
-    """The judge. `counts`: how many acknowledgements are judged."""
+    """The judge."""
 
     name = "redelivery"
 
@@ -50,7 +50,6 @@ class Redelivery(TapeChecker):
         super().__init__(setup)
         self.seen: dict[int, dict[Name, Seen]] = {}
         self.vectors: dict[int, Vector] = {}
-        self.counts: Counter[str] = Counter()
 
     # -- the tape
 
@@ -171,7 +170,7 @@ class Redelivery(TapeChecker):
     def _read(self, operation: Operation, words: Words, reply: Reply) -> None:
         request = ReadRequest(words)
         groups = self.seen.setdefault(operation.region, {})
-        for key, entries in keyed(reply):
+        for key, entries in entries_by_key(reply):
             seen = groups.setdefault((key, request.group), Seen())
             self._shown(operation, words, key, seen, entries)
             if request.ids[request.keys.index(key)] != b">":
@@ -222,7 +221,6 @@ class Redelivery(TapeChecker):
                 # `>` still delivers an entry that only XCLAIM FORCE made pending (S7.4).
                 if token in seen.given.get(text, ()):
                     seen.acknowledged.setdefault(text, {})[token] = None
-                    self.counts["acknowledged"] += 1
 
     def _claim_by_force(self, seen: Seen, reply: Reply) -> None:
         """XCLAIM FORCE made these entries pending again, by request (S7.4)."""

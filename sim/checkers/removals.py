@@ -18,17 +18,12 @@ LOOKS_EVERY: Final = 2
 
 
 class Removals(OracleJudge):
-    """Counts looks into a region: `looked` were made.
-
-    `passed_over` were left out, because the effects of the region were not all known yet.
-    """
+    """Looks into a region when all of its effects are known."""
 
     name = "removals"
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.looked = 0
-        self.passed_over = 0
         self._turn = 0
         self._times = 0
 
@@ -43,7 +38,6 @@ class Removals(OracleJudge):
         keys = self.setup.keys
         key = keys[self._turn // len(regions) % len(keys)]
         if can_look(self.oracle, region, shown[region].vector):
-            self.looked += 1
             look(
                 self.oracle,
                 region,
@@ -51,15 +45,10 @@ class Removals(OracleJudge):
                 shown[region].at_ms,
                 few_looks(key, self._turn // (len(regions) * len(keys))),
             )
-        else:
-            self.passed_over += 1
 
     def finish(self, end: End) -> None:
         """Looks at each key of each region."""
         for region in sorted(end.shown):
             for key in self.setup.keys:
                 if can_look(self.oracle, region, end.shown[region].vector):
-                    self.looked += 1
                     look(self.oracle, region, key, end.at_ms, looks(key))
-                else:
-                    self.passed_over += 1

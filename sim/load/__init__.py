@@ -8,7 +8,6 @@ Reading order:
 
 - `base`: the class `Client` with everything that all kinds share.
 - `arguments`: parts of commands that several kinds use.
-- `replies`: readers of replies.
 - `producers`: clients that add entries, with or without idempotency.
 - `consumers`: clients that read and acknowledge as consumers of groups.
 - `readers`: clients that follow streams with XREAD, and clients that only read.

@@ -13,7 +13,7 @@ from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.load.arguments import APPENDFSYNC, ID_MODES, consumer_of, group_of, unknown_id
 from anabranch.sim.load.base import Acts, Client, below, pick
-from anabranch.sim.load.replies import field_of
+from anabranch.sim.replies import field_of
 
 # -- keys
 

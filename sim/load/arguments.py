@@ -21,7 +21,6 @@ CONSUMERS: Final = (b"c0", b"c1", b"c2", b"c3")
 ID_MODES: Final = (b"strict", b"semi-strict", b"liberal")
 APPENDFSYNC: Final = (b"always", b"everysec", b"no")
 REFERENCES: Final = (b"KEEPREF", b"DELREF", b"ACKED", b"ACKED")
-NO_WORDS: Final[tuple[bytes, ...]] = ()
 
 
 def group_of(draw: Random) -> bytes:

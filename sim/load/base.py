@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final, Optional, TypeVar
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.load.arguments import SHAPES, Trims
-from anabranch.sim.load.replies import entries_by_key, entry_ids
 from anabranch.sim.plan import ClientPlan
+from anabranch.sim.replies import entries_by_key, entry_ids
 
 Modes = Callable[[int], str]
 Act = Callable[[Any, Random, int], list[Words]]

@@ -9,8 +9,8 @@ from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.load.arguments import CONSUMERS, GROUPS, unknown_id
 from anabranch.sim.load.base import Client, Modes, below, pick
-from anabranch.sim.load.replies import entries_by_key, entry_ids
 from anabranch.sim.plan import ClientPlan
+from anabranch.sim.replies import entries_by_key, entry_ids
 
 Held = tuple[bytes, bytes]
 """(key, entry ID)"""

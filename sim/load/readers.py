@@ -9,8 +9,8 @@ from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.load.arguments import consumer_of, group_of, unknown_id
 from anabranch.sim.load.base import LEARNT_IDS_MAX, Client, Modes, below, pick
-from anabranch.sim.load.replies import entries_by_key, entry_ids
 from anabranch.sim.plan import ClientPlan
+from anabranch.sim.replies import entries_by_key, entry_ids
 
 OTHER_TYPES: Final = (b"SET", b"GETSET", b"LPUSH", b"SADD", b"INCRBY")
 """Commands that the server does not have (S10.8)."""

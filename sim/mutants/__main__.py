@@ -46,9 +46,13 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m anabranch.sim.mutants", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m anabranch.sim.mutants", description=__doc__, allow_abbrev=False
+    )
     commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("run", help="the planted bugs, against the simulator")
+    command = commands.add_parser(
+        "run", help="the planted bugs, against the simulator", allow_abbrev=False
+    )
     command.add_argument(
         "--seeds", type=int, default=planted.SEEDS, help="how many seeds are tried for each bug"
     )
@@ -63,6 +67,7 @@ def main() -> int:
     command = commands.add_parser(
         "mechanical",
         help="small changes of crdt, region/engine and region/storage, against tests and simulator",
+        allow_abbrev=False,
     )
     command.add_argument("--sample", type=int, default=300)
     command.add_argument("--seed", type=int, default=1)

@@ -18,7 +18,7 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Optional
+from typing import Any, Final
 
 from anabranch.sim.mutants import equivalent, seeds
 from anabranch.sim.mutants.operators import Key, Mutant, mutants_of
@@ -253,9 +253,3 @@ def one_line(judged: Judged) -> str:
             f" ({judged.by} at seed {judged.seed})" if judged.seeds == "killed" else ""
         )
     return f"{judged.mutant.path}:{judged.mutant.line} {judged.mutant.operator}: {verdict}"
-
-
-def find(path: str, text: str) -> Optional[Mutant]:
-    """The first mutant of a module whose changed line is `text`, for an inspection by hand."""
-    source = (ROOT / path).read_text(encoding="utf-8")
-    return next((mutant for mutant in mutants_of(path, source) if mutant.after == text), None)

@@ -34,7 +34,6 @@ class Planted:
 
     name: str
     rule: str
-    layer: str
     story: str
     files: tuple[str, ...]
     lines: int
@@ -74,7 +73,6 @@ def read(path: Path) -> Planted:
     return Planted(
         path.stem,
         fields["Rule"],
-        fields["Layer"],
         fields["Story"],
         files,
         len(changed),

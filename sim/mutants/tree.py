@@ -42,19 +42,14 @@ def copy_tree(target: Path, extra: tuple[str, ...] = ()) -> Path:
     return target
 
 
-def environment(tree: Path, hash_seed: int = 0) -> dict[str, str]:
+def environment(tree: Path) -> dict[str, str]:
     """The environment variables of a Python process that runs that tree, interpreted."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "ANABRANCH", "COVERAGE", "PYTEST"))
     }
-    return {
-        **kept,
-        "PYTHONPATH": str(tree),
-        "ANABRANCH_PURE": "1",
-        "PYTHONHASHSEED": str(hash_seed),
-    }
+    return {**kept, "PYTHONPATH": str(tree), "ANABRANCH_PURE": "1", "PYTHONHASHSEED": "0"}
 
 
 def forget_compiled(source: Path) -> None:

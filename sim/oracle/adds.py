@@ -237,13 +237,11 @@ def _is_no_retry(follower: Follower, state: KeyState, request: AddRequest) -> No
     """Raises Wrong if a pair that the region holds should have answered instead of a new add."""
     duration_ms = configuration(follower, state)[0] * 1000
     for add in state.open_pairs(request.pid, request.iid):
-        if not _is_held(follower, add, duration_ms):
-            follower.record.counts["pairs added anew after their duration"] += 1
-        elif may_be_retired(follower, state, request.pid):
-            follower.record.counts["pairs added anew, possibly retired"] += 1
-        elif may_have_lost(follower, add):
-            follower.record.counts["pairs added anew after a restore"] += 1
-        else:
+        if (
+            _is_held(follower, add, duration_ms)
+            and not may_be_retired(follower, state, request.pid)
+            and not may_have_lost(follower, add)
+        ):
             raise Wrong(
                 f"a retry was added anew; {describe(add.shown)} is held for its pair",
                 "idempotent_once",
@@ -284,7 +282,7 @@ def trim(follower: Follower, key: bytes, request: TrimRequest, removed: Optional
         and follower.op is not None
         and (len(follower.op.queued) > 1 or follower.op.waited)
     ):
-        raise Unsure("whose trim in a transaction, or of those that waited for a start")
+        raise Unsure("the trim may belong to several commands of a transaction or of a start")
     gone = [add for dot, add in state.adds.items() if covers(effect.prefix, *dot)]
     _prefix_must_be(follower, state, effect, gone)
     if effect.drops_references != (request.references == b"DELREF"):

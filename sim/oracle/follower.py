@@ -131,9 +131,9 @@ class Follower:
             self._apply_foreign(region, event.vector[region], None)
         self._no_twins(event.at_ms)
 
-    def go_blind(self, why: str) -> None:
+    def go_blind(self) -> None:
+        """Stops judging: the region holds effects whose commit no judge has seen."""
         self.blind = True
-        self.record.counts[why] += 1
         self._queue.clear()
 
     # -- steps
@@ -203,8 +203,6 @@ class Follower:
                 self.region,
                 f"{trouble.text} (operation {op.number}: {readable(words)})",
             )
-        else:
-            self.record.counts[str(trouble)] += 1
         while self._behind():
             self._blindly()
 
@@ -264,7 +262,7 @@ class Follower:
     ) -> None:
         state = self.state
         if counter > self.log.last(region):
-            self.go_blind("effects that nobody saw committed")
+            self.go_blind()
             return
         known = self.log.effects[region]
         for number in range(state.vector.get(region, 0) + 1, counter + 1):
@@ -282,8 +280,8 @@ class Follower:
                 self._judgement.judge_own(self, others)
             except Wrong as wrong:
                 self.record.find(wrong.checker, at_ms, self.region, wrong.text)
-            except Unsure as unsure:
-                self.record.counts[str(unsure)] += 1
+            except Unsure:
+                pass
             self._blindly()
 
     def _blindly(self) -> None:
@@ -317,8 +315,6 @@ class Follower:
                     f"of region {one.region} and of region {other.region}"
                 )
                 self.record.find("unique_ids", at_ms, self.region, text)
-            else:
-                self.record.counts["IDs shared by rule"] += 1
 
     # -- for the judges of steps
 

@@ -104,7 +104,7 @@ class Oracle:
                 self._written_again(event, block.first)
             if block.first != self.record.log.last(region) + 1:
                 self.blind = True
-                follower.go_blind("effects that nobody saw committed")
+                follower.go_blind()
                 return
             self.fresh += self.record.log.append(block)
             follower.trusted = block.last
@@ -132,7 +132,6 @@ class Oracle:
                     first, self.stale[other].get(event.region, first)
                 )
         self.record.log.truncate(event.region, first - 1)
-        self.record.counts["effects lost with a restored disk"] += 1
 
     def stopped(self, event: Stopped) -> None:
         """A process has ended."""
@@ -211,7 +210,6 @@ class Oracle:
         """
         effect = follower.next()
         while own_effects.is_loser(follower, effect) and not self._may_delete(op, effect):
-            self.record.counts["conflicts resolved"] += 1
             follower.apply()
             effect = follower.next()
 

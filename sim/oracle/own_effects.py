@@ -75,7 +75,6 @@ def _loser(follower: Follower, effect: fx.RemoveEntries) -> None:
             f"removed entries of {readable(effect.key)} that lost no conflict: {effect.dots}",
             "idempotent_once",
         )
-    follower.record.counts["conflicts resolved"] += 1
 
 
 def _expiry(follower: Follower, effect: fx.RemoveObserved, others: dict[int, Vector]) -> None:

@@ -11,11 +11,12 @@ The region's group state is not visible from outside, so two estimates on the sa
 
 from __future__ import annotations
 
-from anabranch.region.engine.replies import ErrorReply, MapReply, Reply
+from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.oracle.arguments import Words
 from anabranch.sim.oracle.log import Add, Dot
 from anabranch.sim.oracle.state import KeyState
 from anabranch.sim.oracle.verdicts import Wrong, readable
+from anabranch.sim.replies import entries_by_key
 
 Group = tuple[bytes, bytes]  # (key, group name)
 
@@ -42,15 +43,9 @@ class Pending:
             return
         if name == b"XREADGROUP":
             place = next(index for index, word in enumerate(words) if word.upper() == b"GROUP")
-            pairs = reply.flat if isinstance(reply, MapReply) else reply
-            for pair in pairs if isinstance(pairs, list) else []:
-                assert (
-                    isinstance(pair, list)
-                    and isinstance(pair[0], bytes)
-                    and isinstance(pair[1], list)
-                )
-                seen = self.seen.setdefault((pair[0], words[place + 1]), set())
-                seen.update(item[0] for item in pair[1])  # type: ignore[index,misc]
+            for key, entries in entries_by_key(reply):
+                seen = self.seen.setdefault((key, words[place + 1]), set())
+                seen.update(item[0] for item in entries)  # type: ignore[index,misc]
         elif name == b"XGROUP" and words[1].upper() == b"SETID":
             self.moved[(words[2], words[3])] = None
         elif name == b"XCLAIM" and b"LASTID" in [word.upper() for word in words[5:]]:

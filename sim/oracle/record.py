@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Final
 
 from anabranch.sim.history import Checker, Setup
 from anabranch.sim.oracle.log import Add, EffectLog
-
-# Names that CRDT.LOG accepts for regions; the history has only region_ids.
-NAMES: Final = (b"us", b"eu", b"ap", b"sa", b"af", b"oc", b"me", b"in")
+from anabranch.sim.plan import REGION_NAMES
 
 
 class Record:
-    """One run. `counts`: exceptions to the rules and undecided questions, by name, for tables."""
+    """One run."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup: Final = setup
@@ -22,11 +19,11 @@ class Record:
         self.judges: dict[str, Checker] = {}
         # Number of an operation → the adds that it issued.
         self.added: dict[int, list[Add]] = {}
-        self.counts: Final[defaultdict[str, int]] = defaultdict(int)
         # How many backups were restored so far, and in which regions.
         self.restores = 0
         self.restored: dict[int, None] = {}
-        self.names: Final = {name: number for number, name in enumerate(NAMES, 1)}
+        # Name → region_id: CRDT.LOG accepts names, and the history has only region_ids.
+        self.names: Final = {name.encode(): number for number, name in enumerate(REGION_NAMES, 1)}
         self.least_retired_max: Final = _least(setup, "crdt-idmp-retired-max")
         self.least_maxsize: Final = _least(setup, "stream-idmp-maxsize")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, Optional
+from typing import Final
 
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
-from anabranch.sim.history import Ask, Operation, Vector, Words
+from anabranch.sim.history import BLOCKING, Ask, Operation, Vector, Words
 from anabranch.sim.oracle.arguments import STRIDE, NotUnderstood, add_request
 from anabranch.sim.oracle.log import Add, Logged
+from anabranch.sim.replies import entries_by_key
 from anabranch.sim.rules import causal_past as p
 from anabranch.sim.rules.causal_past import CausalPast
 from anabranch.sim.rules.conflicts import Count, Rename
@@ -17,16 +18,6 @@ from anabranch.sim.rules.conflicts import Count, Rename
 Group = tuple[int, bytes, bytes]
 """(region_id, key, group name): one group's local state in one region."""
 
-BLOCKING: Final = (
-    b"XREAD",
-    b"XREADGROUP",
-    b"WAIT",
-    b"CRDT.WAIT",
-    b"CRDT.SYNC",
-    b"CRDT.VECTOR",
-    b"CRDT.DIGEST",
-    b"CRDT.MEMBER",
-)
 _OF_DISK: Final = (b"CRDT.VECTOR", b"CRDT.DIGEST")
 _ERRORS: Final = (
     ("ERR full stream IDs", "rule:S4.2"),
@@ -354,19 +345,17 @@ def _id(text: bytes) -> int:
 
 def entries_of(reply: Reply) -> list[tuple[bytes, list[int]]]:
     """(key, entry IDs) of each stream in a reply of XREAD or XREADGROUP."""
-    flat: Optional[Iterable[Reply]] = reply if isinstance(reply, list) else None
-    if isinstance(reply, MapReply):
-        flat = [list(pair) for pair in zip(reply.flat[::2], reply.flat[1::2], strict=True)]
-    found: list[tuple[bytes, list[int]]] = []
-    for pair in flat or ():
-        assert isinstance(pair, list) and isinstance(pair[0], bytes) and isinstance(pair[1], list)
-        ids = [
-            _id(entry[0])
-            for entry in pair[1]
-            if isinstance(entry, list) and isinstance(entry[0], bytes)
-        ]
-        found.append((pair[0], ids))
-    return found
+    return [
+        (
+            key,
+            [
+                _id(entry[0])
+                for entry in entries
+                if isinstance(entry, list) and isinstance(entry[0], bytes)
+            ],
+        )
+        for key, entries in entries_by_key(reply)
+    ]
 
 
 def _destroys(past: CausalPast, key: bytes, group: bytes) -> list[tuple[int, int]]:

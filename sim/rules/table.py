@@ -37,7 +37,7 @@ RULES: Final[dict[str, str]] = {
     "S6.4": "after a create at $, an entry came with an ID not above those that the creator had",
     "S6.5": "a group that had delivered entries lost all creates that were live at the delivery",
     "S7.1": "a reply was longer than its COUNT, because entries shared an ID",
-    "S7.2": "an entry came with an ID below one that an XREAD had returned",
+    "S7.2": "an entry came with an ID not above one that an XREAD had returned",
     "S7.3": "a read with > returned a new entry with a lower ID than an earlier read",
     "S7.4": "after an XGROUP SETID entries were delivered anew",
     "S7.5": "a read of pending entries returned entries of two region logs",

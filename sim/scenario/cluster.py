@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from anabranch.sim.plan import Fault
-from anabranch.sim.scenario.model import Link, Scenario
+from anabranch.sim.plan import Fault, Link
+from anabranch.sim.scenario.model import Scenario
 from anabranch.sim.scenario.shape import Reply
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Optional
 
-from anabranch.sim.plan import Fault
+from anabranch.sim.plan import OF_TWO, Fault
 
 SHORT: Final = {
     "kill": "kill",
@@ -20,10 +20,6 @@ SHORT: Final = {
     "power cut": "power cut",
 }
 """The kinds that are written without ``Fault:``: word → kind."""
-OF_TWO: Final = frozenset(
-    {"cut", "one-way cut", "flapping", "slow link", "reset", "half-open", "link down"}
-)
-"""Kinds that strike two regions."""
 _WRITTEN: Final = re.compile(
     r"(?:fault:\s*(?P<kind>\S.*?)|(?P<short>kill|restart|pause|power cut))"
     r"(?:\s+to\s+(?P<to>[\w-]+))?(?:\s+(?P<number>\d+)\s*(?P<unit>ms|s))?"

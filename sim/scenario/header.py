@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import pairwise
 
-from anabranch.sim.scenario.model import DEFAULT_NAMES, ID_MODES, MEMBERS_MAX, Link, Surroundings
+from anabranch.sim.plan import REGION_NAMES, Link, shape_of
+from anabranch.sim.scenario.model import ID_MODES, MEMBERS_MAX, Surroundings
 
 LINE = re.compile(
-    r"(id-mode|regions|names|links|dials|judges|until|seed|clients|delay|tick|loss|traits"
+    r"(id-mode|regions|names|title|links|dials|judges|until|seed|clients|delay|tick|loss|traits"
     r"|set\s+[\w -]+|clock\s+[\w-]+)\s*:\s*(.+)"
 )
 """A line outside the front matter that belongs to the header."""
@@ -35,7 +35,7 @@ class ScenarioHeader:
 
     title: str = ""
     id_mode: str = "strict"
-    names: tuple[str, ...] = DEFAULT_NAMES
+    names: tuple[str, ...] = REGION_NAMES
     settings: list[tuple[str, str]] = field(default_factory=list)
     links_open: bool = False
     judged: bool = False
@@ -192,23 +192,6 @@ class ScenarioHeader:
         return Surroundings(
             self.seed, self.delay_ms, self.tick_ms, self.loss, self.traits, clocks, self.clients
         )
-
-
-def shape_of(shape: str, regions: tuple[int, ...]) -> tuple[Link, ...]:
-    """The links of a mesh, a line, a ring (in one direction) or a star (around the first region).
-
-    They equal the links that `sim.draw` makes.
-    """
-    if shape == "line":
-        pairs = list(pairwise(regions))
-        return tuple(pairs + [(b, a) for a, b in pairs])
-    if shape == "ring":
-        return tuple((one, regions[place - 1]) for place, one in enumerate(regions))
-    if shape == "star":
-        return tuple(
-            [(regions[0], a) for a in regions[1:]] + [(a, regions[0]) for a in regions[1:]]
-        )
-    return tuple((a, b) for a in regions for b in regions if a != b)
 
 
 def _matched(line: int, key: str, value: str, pattern: str, what: str) -> str:

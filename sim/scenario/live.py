@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from anabranch.sim.plan import Fault
+from anabranch.sim.plan import Fault, Link
 from anabranch.sim.scenario.cluster import ClusterError, Ticket
-from anabranch.sim.scenario.model import Call, Link, Scenario, Sync, connection
+from anabranch.sim.scenario.model import Call, Scenario, Sync, connection
 from anabranch.sim.scenario.outages import Outages, only_simulated
 from anabranch.sim.scenario.processes import ProcessCluster, vector_of
 from anabranch.sim.scenario.runner import ROUNDS_MAX
@@ -83,7 +83,7 @@ class LiveCluster:
         self._clients: dict[int, _Line] = {}
         self._admins: dict[int, Wire] = {}
         self._originals: dict[tuple[int, str], str] = {}
-        self._outages = Outages(processes, self._stopped, self._started)
+        self._outages = Outages(processes, self._stopped, self._started, self._closed_from)
         self._scenario: Scenario | None = None
         self._closed: dict[Link, None] = {}
         self._zero_s = 0.0
@@ -124,7 +124,6 @@ class LiveCluster:
         self._scenario = scenario
         for region in self.endpoints:
             self._set_up(region)
-        self._outages.start_alone = not scenario.links_open
         self.close_links(
             [
                 link
@@ -320,6 +319,10 @@ class LiveCluster:
         """See `ScenarioCluster`."""
         self._outages.pump()
         self._outages.strike(fault)
+
+    def _closed_from(self, region: int) -> list[int]:
+        """The regions whose links to this one are closed."""
+        return [sender for receiver, sender in self._closed if receiver == region]
 
     def _stopped(self, region: int) -> None:
         """Closes the connections to a process that has ended; replies that came before count."""

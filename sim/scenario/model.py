@@ -5,34 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Optional, Union
 
-from anabranch.sim.plan import Fault
+from anabranch.sim.plan import REGION_NAMES, Fault, Link
 from anabranch.sim.scenario.expectation import Expectation
 
-DEFAULT_NAMES = (
-    "us",
-    "eu",
-    "ap",
-    "sa",
-    "af",
-    "oc",
-    "me",
-    "in",
-    "r9",
-    "r10",
-    "r11",
-    "r12",
-    "r13",
-    "r14",
-    "r15",
-    "r16",
-)
 ID_MODES = ("strict", "semi-strict", "liberal")
-MEMBERS_MAX = len(DEFAULT_NAMES)
+MEMBERS_MAX = len(REGION_NAMES)
 CLIENT_MAX = 699
 """The highest label of a client."""
-
-Link = tuple[int, int]
-"""(receiver, sender) as region_ids: a link has one direction."""
 
 
 class ScenarioError(Exception):
@@ -185,7 +164,7 @@ class Scenario:
     id_mode: str = "strict"
     members: int = 0
     """The least number of regions that a live cluster must have; region_ids run 1, 2, 3 …"""
-    names: tuple[str, ...] = DEFAULT_NAMES
+    names: tuple[str, ...] = REGION_NAMES
     settings: tuple[tuple[str, str], ...] = ()
     """(name, value) pairs that hold in every region while the scenario runs."""
     words: frozenset[bytes] = field(default_factory=frozenset)

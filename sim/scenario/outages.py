@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from typing import Final, Optional
 
@@ -31,7 +31,9 @@ def only_simulated(scenario: Scenario) -> list[str]:
 class Outages:
     """Outages of regions that this runner started.
 
-    `stops` is called when a process has ended, `starts` when a region answers again.
+    `stops` is called when a process has ended, `starts` when a region answers again. A starting
+    region opens its links: it receives nothing from the regions that `closed_from` names before
+    `starts` has returned.
     """
 
     def __init__(
@@ -39,14 +41,14 @@ class Outages:
         processes: Optional[ProcessCluster],
         stops: Callable[[int], None],
         starts: Callable[[int], None],
+        closed_from: Callable[[int], Collection[int]],
     ) -> None:
         self._processes = processes
         self._stops = stops
         self._starts = starts
+        self._closed_from = closed_from
         self._due: list[tuple[float, Callable[[], None]]] = []
         self._out: dict[int, str] = {}  # region_id → "down" or "paused"
-        self.start_alone = False
-        """A starting region receives nothing from the others before `starts` has returned."""
 
     def is_reachable(self, region: int) -> bool:
         """Whether the region runs."""
@@ -117,11 +119,11 @@ class Outages:
     def _start(self, region: int) -> None:
         assert self._processes is not None
         with ExitStack() as resumed:
-            if self.start_alone:
-                for each in self._processes.regions.values():
-                    if each.running and self.is_reachable(each.region_id):
-                        self._processes.pause(each.name)
-                        resumed.callback(self._processes.resume, each.name)
+            for sender in self._closed_from(region):
+                each = self._processes[self._name(sender)]
+                if each.running and self.is_reachable(sender):
+                    self._processes.pause(each.name)
+                    resumed.callback(self._processes.resume, each.name)
             self._processes.start(self._name(region))
             self._out.pop(region, None)
             self._starts(region)

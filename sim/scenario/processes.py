@@ -74,19 +74,13 @@ class RegionProcess:
 class ProcessCluster:
     """Regions that all dial each other.
 
-    Without `directory`, files go into a temporary directory that `stop` removes.
+    Their files go into a temporary directory that `stop` removes.
     """
 
     def __init__(
-        self,
-        names: Sequence[str] = ("us", "eu", "ap"),
-        flags: Mapping[str, str] | None = None,
-        directory: Path | None = None,
+        self, names: Sequence[str] = ("us", "eu", "ap"), flags: Mapping[str, str] | None = None
     ) -> None:
-        self._own_directory = directory is None
-        self.directory = (
-            Path(tempfile.mkdtemp(prefix="anabranch-")) if directory is None else directory
-        )
+        self.directory = Path(tempfile.mkdtemp(prefix="anabranch-"))
         self.flags = dict(flags or {})
         ports = free_ports(3 * len(names))
         self.regions = {
@@ -133,7 +127,6 @@ class ProcessCluster:
         """Starts a region; by default returns once the region answers PING."""
         region = self.regions[name]
         assert not region.running, f"{name} runs already"
-        self.directory.mkdir(parents=True, exist_ok=True)
         with region.log.open("ab") as log:
             region.process = subprocess.Popen(
                 self.command(name, extra),
@@ -256,8 +249,7 @@ class ProcessCluster:
                 except subprocess.TimeoutExpired:
                     region.process.kill()
                     region.process.wait(STOP_PATIENCE_S)
-        if self._own_directory:
-            shutil.rmtree(self.directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def vector_of(wire: Wire) -> dict[int, int]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from anabranch.sim.plan import Link
 from anabranch.sim.scenario.cluster import ClusterError, ScenarioCluster, Ticket
 from anabranch.sim.scenario.expectation import (
     Bindings,
@@ -28,7 +29,6 @@ from anabranch.sim.scenario.model import (
     ExpectedReply,
     HangUp,
     Heal,
-    Link,
     Scenario,
     Step,
     Strike,

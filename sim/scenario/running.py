@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from anabranch.sim.plan import REGION_NAMES
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.expectation import ErrorText
 from anabranch.sim.scenario.live import (
@@ -21,7 +22,7 @@ from anabranch.sim.scenario.live import (
     deadline_keys,
     peers_of,
 )
-from anabranch.sim.scenario.model import DEFAULT_NAMES, Scenario, ScenarioError
+from anabranch.sim.scenario.model import Scenario, ScenarioError
 from anabranch.sim.scenario.parser import load
 from anabranch.sim.scenario.processes import HOST, ProcessCluster
 from anabranch.sim.scenario.runner import Mismatch, run_scenario
@@ -202,7 +203,7 @@ class _Own:
     """Processes started here; new ones where the old ones would disturb a scenario."""
 
     def __init__(self, members: int) -> None:
-        self._names = DEFAULT_NAMES[:members]
+        self._names = REGION_NAMES[:members]
         self._processes: ProcessCluster | None = None
         self._cluster: LiveCluster | None = None
 

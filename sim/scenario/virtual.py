@@ -8,7 +8,6 @@ simulated run that was written as a file is repeated exactly.
 
 from __future__ import annotations
 
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -30,17 +29,17 @@ from anabranch.region.resp.encoder import format_double
 from anabranch.sim.checkers import ALL
 from anabranch.sim.history import Began, Checker, Operation, Violation, Words
 from anabranch.sim.load.client import Client
-from anabranch.sim.plan import ClientPlan, Fault, Plan
+from anabranch.sim.plan import ClientPlan, Fault, Link, Plan
 from anabranch.sim.run import conclude
 from anabranch.sim.scenario.cluster import ClusterError, Ticket
 from anabranch.sim.scenario.expectation import ErrorText
-from anabranch.sim.scenario.model import CLIENT_MAX, Link, Scenario
+from anabranch.sim.scenario.model import CLIENT_MAX, Scenario
 from anabranch.sim.scenario.runner import Mismatch, run_scenario
 from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.world import faults
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
-from anabranch.sim.world.tap import JudgeFailed, cause_of
+from anabranch.sim.world.tap import JudgeFailed, described
 from anabranch.sim.world.world import World
 
 SYNC_PATIENCE_MS: Final = 2000
@@ -51,7 +50,6 @@ BLOCKED_PROOF_MS: Final = 150
 # The administrator of a region has this number plus the region_id; the regions' own clients have
 # lower numbers.
 _ADMINISTRATORS: Final = CLIENT_MAX + 101
-_STEP_MS: Final = 5
 
 Tell = Optional[Callable[[tuple[Any, ...]], None]]
 
@@ -393,9 +391,7 @@ def run_virtually(
     try:
         mismatches = run_scenario(scenario, cluster)
     except (Exception, JudgeFailed) as raised:
-        error = cause_of(raised)
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+        text = described(raised)
         violation = Violation("world", cluster.world.scheduler.now_ms, 0, text)
         return [Mismatch(scenario.path, 0, "while it ran", "world", "", "no exception", text)], [
             *cluster.world.found,

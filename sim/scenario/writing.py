@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from anabranch.sim.history import Words
-from anabranch.sim.plan import Fault, Plan
+from anabranch.sim.plan import REGION_NAMES, Fault, Plan, shape_of
 from anabranch.sim.scenario.fault_cells import written
-from anabranch.sim.scenario.header import SHAPES, shape_of
+from anabranch.sim.scenario.header import SHAPES
 from anabranch.sim.scenario.live import MODE_SETTING
-from anabranch.sim.scenario.model import DEFAULT_NAMES
 from anabranch.sim.scenario.recording import ANYTHING, Told
 
 _PLAIN: Final = frozenset(
@@ -45,7 +44,7 @@ def write_story(plan: Plan, told: Sequence[Told], title: str, prose: str = "") -
         else:
             rows.put(act.at_ms, act.region, _told(act, named), alone=False)
     until_ms = max([plan.load_ms, *(act.at_ms for act in acts)])
-    heads = ["Time", *(DEFAULT_NAMES[region - 1] for region in plan.regions)]
+    heads = ["Time", *(REGION_NAMES[region - 1] for region in plan.regions)]
     lines = ["---", *_header(plan, until_ms), "---", f"# {title}", ""]
     lines += [prose.strip(), ""] if prose.strip() else []
     lines += [_line(heads), _line(["---"] * len(heads)), *(_line(row) for row in rows.cells())]
@@ -84,7 +83,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _fault(fault: Fault) -> str:
-    return written(fault, DEFAULT_NAMES[fault.regions[1] - 1] if len(fault.regions) > 1 else "")
+    return written(fault, REGION_NAMES[fault.regions[1] - 1] if len(fault.regions) > 1 else "")
 
 
 def _told(told: Told, named: set[str]) -> str:
@@ -115,7 +114,7 @@ def _header(plan: Plan, until_ms: int) -> list[str]:
     lines = [
         "judges: all",
         f"seed: {plan.seed}",
-        f"regions: {', '.join(DEFAULT_NAMES[region - 1] for region in plan.regions)}",
+        f"regions: {', '.join(REGION_NAMES[region - 1] for region in plan.regions)}",
     ]
     lines += ["links: open", *_dials(plan)]
     lines += [
@@ -126,7 +125,7 @@ def _header(plan: Plan, until_ms: int) -> list[str]:
     lines += [f"loss: {plan.loss:f}".rstrip("0")] if plan.loss else []
     lines += [f"traits: {', '.join(sorted(plan.traits))}"] if plan.traits else []
     lines += [
-        f"clock {DEFAULT_NAMES[region - 1]}: {offset_ms} ms"
+        f"clock {REGION_NAMES[region - 1]}: {offset_ms} ms"
         for region, offset_ms in plan.clock_offsets_ms.items()
         if offset_ms
     ]
@@ -142,7 +141,7 @@ def _dials(plan: Plan) -> list[str]:
     return [
         "dials: "
         + ", ".join(
-            f"{DEFAULT_NAMES[one - 1]} from {DEFAULT_NAMES[other - 1]}" for one, other in plan.links
+            f"{REGION_NAMES[one - 1]} from {REGION_NAMES[other - 1]}" for one, other in plan.links
         )
     ]
 
@@ -159,7 +158,7 @@ def _settings(plan: Plan) -> list[str]:
             )
         else:
             lines += [
-                f"set {DEFAULT_NAMES[region - 1]} {name}: {value}"
+                f"set {REGION_NAMES[region - 1]} {name}: {value}"
                 for region, value in zip(plan.regions, values, strict=True)
                 if value is not None
             ]

@@ -47,17 +47,26 @@ def strike(world: World, fault: Fault) -> None:
     KINDS[fault.kind](world, fault, Random(fault.draw))
 
 
-def _ends(world: World, fault: Fault, end: Callable[[], None]) -> None:
+class _State:
+    """A fault that is a state. A fault that acts repeatedly acts only until `is_over`."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self.is_over = False
+        self._end = end
+
+    def end(self) -> None:
+        """Ends the fault; only the first call does anything."""
+        if not self.is_over:
+            self.is_over = True
+            self._end()
+
+
+def _ends(world: World, fault: Fault, end: Callable[[], None]) -> _State:
     """Calls `end` once: after the fault's duration, or when the run heals."""
-    over: list[bool] = []
-
-    def once() -> None:
-        if not over:
-            over.append(True)
-            end()
-
-    world.undo.append(once)
-    world.scheduler.after(fault.duration_ms, once)
+    state = _State(end)
+    world.undo.append(state.end)
+    world.scheduler.after(fault.duration_ms, state.end)
+    return state
 
 
 def heal(world: World) -> None:
@@ -156,13 +165,17 @@ def _ring(world: World, fault: Fault, draw: Random) -> None:
 @_kind("flapping")
 def _flap(world: World, fault: Fault, draw: Random) -> None:
     beats = draw.randint(3, 6)
+    state = _ends(world, fault, lambda: None)  # each cut ends by itself
+
+    def cut(part: Fault) -> None:
+        if not state.is_over:
+            KINDS["cut"](world, part, Random(part.draw))
+
     for beat in range(beats):
         part = Fault(
             0, "cut", fault.regions, fault.duration_ms // (2 * beats) + 1, draw.getrandbits(32)
         )
-        world.scheduler.after(
-            beat * fault.duration_ms // beats, KINDS["cut"], world, part, Random(part.draw)
-        )
+        world.scheduler.after(beat * fault.duration_ms // beats, cut, part)
 
 
 @_kind("slow link")
@@ -225,6 +238,7 @@ def _down(world: World, region: SimulatedRegion, fault: Fault) -> None:
 
 
 @_kind("kill")
+@_kind("long absence")
 def _kill(world: World, fault: Fault, draw: Random) -> None:
     region = world.regions[fault.regions[0]]
     if region.running:
@@ -276,14 +290,6 @@ def _clean_restart(world: World, fault: Fault, draw: Random) -> None:
         _down(world, region, fault)
 
 
-@_kind("long absence")
-def _absence(world: World, fault: Fault, draw: Random) -> None:
-    region = world.regions[fault.regions[0]]
-    if region.running:
-        region.stop("kill")
-        _down(world, region, fault)
-
-
 @_kind("gone for good")
 def _gone(world: World, fault: Fault, draw: Random) -> None:
     """A region is lost with all effects that only it held.
@@ -311,12 +317,12 @@ def _give_up(world: World, region: SimulatedRegion) -> None:
 
 @_kind("old backup")
 def _old_backup(world: World, fault: Fault, draw: Random) -> None:
-    """A backup is taken now and put back after the fault's duration, said or unsaid.
+    """A backup is taken now and restored after the fault's duration, with or without `--restored`.
 
     A forgotten restore is detected if the start hears of it from all other members, and waits long
     enough for that (S13.6). A start that waits less, or that never talks to some member, can fork;
     that is documented, and no invariant holds then. So the start after a forgotten restore has
-    enough patience, and in a network that is no mesh every restore is said.
+    enough patience, and in a network that is no mesh the region is always told.
     """
     is_mesh = len(world.plan.links) == len(world.regions) * (len(world.regions) - 1)
     _restore(world, fault, draw, draw.random() < 0.5 or not is_mesh)
@@ -324,7 +330,7 @@ def _old_backup(world: World, fault: Fault, draw: Random) -> None:
 
 @_kind(FORGOTTEN_RESTORE)
 def _forgotten_restore(world: World, fault: Fault, draw: Random) -> None:
-    """A backup is put back and the region is not told."""
+    """A backup is restored without `--restored`."""
     _restore(world, fault, draw, False)
 
 
@@ -419,17 +425,24 @@ def _clock_forward(world: World, fault: Fault, draw: Random) -> None:
 
 @_kind("strobing clock")
 def _strobe(world: World, fault: Fault, draw: Random) -> None:
-    region = world.regions[fault.regions[0]]
-    before_ms = region.clock.offset_ms
+    clock = world.regions[fault.regions[0]].clock
     apart_ms = draw.choice([3, 100, 400])
+    deviation_ms = 0
+
+    def deviate(by_ms: int) -> None:
+        # Other faults may move the clock meanwhile, so only the own deviation is replaced.
+        nonlocal deviation_ms
+        clock.offset_ms += by_ms - deviation_ms
+        deviation_ms = by_ms
+
+    state = _ends(world, fault, lambda: deviate(0))
+
+    def strobe() -> None:
+        if not state.is_over:
+            deviate(draw.randint(-apart_ms, apart_ms))
+
     for beat in range(0, fault.duration_ms, max(20, fault.duration_ms // 20)):
-        world.scheduler.after(
-            beat,
-            lambda: setattr(
-                region.clock, "offset_ms", before_ms + draw.randint(-apart_ms, apart_ms)
-            ),
-        )
-    _ends(world, fault, lambda: setattr(region.clock, "offset_ms", before_ms))
+        world.scheduler.after(beat, strobe)
 
 
 # -- clients

@@ -17,7 +17,7 @@ from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import ErrorReply, NoReply, Reply, ReplyLater, SimpleString
 from anabranch.region.engine.session import Session
 from anabranch.region.resp.encoder import encode
-from anabranch.sim.history import Operation, Vector, Words
+from anabranch.sim.history import BLOCKING, Operation, Vector, Words
 from anabranch.sim.load.client import Client
 from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.trace import plain
@@ -26,16 +26,6 @@ from anabranch.sim.world.trace import plain
 _FRAMES: Final = (b"MULTI", b"DISCARD")
 # Commands outside of transactions that end the WATCHes of the connection.
 _UNWATCHING: Final = (b"UNWATCH", b"RESET")
-# Commands that may wait for another reason than the start.
-_BLOCKING: Final = (
-    b"XREAD",
-    b"XREADGROUP",
-    b"WAIT",
-    b"CRDT.WAIT",
-    b"CRDT.SYNC",
-    b"CRDT.VECTOR",
-    b"CRDT.DIGEST",
-)
 
 # The headers of short words; a header is made for each word of each command.
 _LENGTHS: Final = [b"$%d" % length for length in range(64)]
@@ -207,7 +197,7 @@ class Lines:
         for one in late:
             line = self.by_session.get(one.session.session_id)
             if line is not None and line.running is not None:
-                if line.running.argv[0].upper() not in _BLOCKING:
+                if line.running.argv[0].upper() not in BLOCKING:
                     return True
         return False
 

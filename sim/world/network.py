@@ -98,7 +98,6 @@ class Network:
         self.slow_ms: dict[tuple[int, int], int] = {}  # added to the delay
         # The connections that are open at one end at least, oldest first.
         self.pipes: dict[Pipe, None] = {}
-        self.sent = 0
         self._environment: Final = environment
         self._draw: Final = draw
         # region_id → the region's newest process.
@@ -210,7 +209,6 @@ class Network:
                         self._send(pipe, end, _END)
                         endpoint.disconnected(number, "finished")
                     break
-                self.sent += 1
                 environment.counters[_KINDS[type(message)]] += 1
                 if environment.trace.is_told:
                     other = pipe.ends[1 - end].region_id

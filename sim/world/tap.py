@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Final, Optional, Protocol
 
 from anabranch.crdt.block import Block
@@ -50,6 +51,13 @@ class JudgeFailed(BaseException):
 def cause_of(error: BaseException) -> BaseException:
     """The exception of the watcher, if `error` is a `JudgeFailed`; else `error` itself."""
     return error.error if isinstance(error, JudgeFailed) else error
+
+
+def described(raised: BaseException) -> str:
+    """Type, text and place of an exception of the code under test, as a violation states them."""
+    error = cause_of(raised)
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
 
 
 class TappedEngine(Engine):

@@ -31,10 +31,8 @@ class Trace:
         self.is_told = tell is not None
         self._lines: list[tuple[Any, ...]] = []
         self._hash = xxh3_64()
-        self.count = 0
 
     def note(self, line: tuple[Any, ...]) -> None:
-        self.count += 1
         if self._tell is not None:
             self._tell(line)
         self._lines.append(line)

@@ -14,31 +14,13 @@ from anabranch.region.engine.replies import Reply, ReplyLater
 from anabranch.region.engine.settings import Settings
 from anabranch.sim.history import Checker, Operation, Setup, Shown, Vector, Words
 from anabranch.sim.load.client import Client, make
-from anabranch.sim.plan import Fault, Intent, Plan
+from anabranch.sim.plan import REGION_NAMES, Fault, Intent, Plan
 from anabranch.sim.world.environment import EPOCH_MS, Environment
 from anabranch.sim.world.lines import Line
 from anabranch.sim.world.network import Network
 from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.trace import Trace
 
-NAMES: Final = (
-    "us",
-    "eu",
-    "ap",
-    "sa",
-    "af",
-    "oc",
-    "me",
-    "in",
-    "r9",
-    "r10",
-    "r11",
-    "r12",
-    "r13",
-    "r14",
-    "r15",
-    "r16",
-)
 SHOW_EVERY_MS: Final = 97
 
 Strike = Callable[["World", Fault], None]
@@ -58,7 +40,7 @@ class World:
         """`keys`: keys that are used besides those of the clients. `tell` receives trace lines."""
         self.plan: Final = plan
         draw = Random(plan.seed ^ 0x5EED)
-        members = {NAMES[region_id - 1]: region_id for region_id in plan.regions}
+        members = {REGION_NAMES[region_id - 1]: region_id for region_id in plan.regions}
         self.environment: Final = Environment(plan.seed, plan.tick_ms, members, Trace(tell))
         self.scheduler: Final = self.environment.scheduler
         self.counters: Final = self.environment.counters
@@ -76,7 +58,7 @@ class World:
                 self.network,
                 self,
                 region_id,
-                NAMES[region_id - 1],
+                REGION_NAMES[region_id - 1],
                 plan.settings[region_id],
                 Random(draw.getrandbits(64)),
             )

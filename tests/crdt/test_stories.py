@@ -178,7 +178,7 @@ def test_flushall_takes_what_it_saw_and_every_group() -> None:
 
 
 def test_destroy_takes_a_create_it_had_not_seen() -> None:
-    """Seed 5, last delete-wins table: a destroy removes a create that it had not seen."""
+    """S6.1: a destroy removes a create that it had not seen."""
     one, two, three = regions(3)
     one.issue(one.engine().create(K, G, 0))
     sync(one, two)
@@ -189,7 +189,7 @@ def test_destroy_takes_a_create_it_had_not_seen() -> None:
 
 
 def test_delete_takes_groups_of_all_names() -> None:
-    """Seed 5, second delete-wins table: `EXISTS x` → 0."""
+    """S6.1, S3.1: afterwards `EXISTS x` → 0."""
     one, two = regions()
     one.issue(one.engine().create(K, b"group1", 0))
     sync(one, two)
@@ -331,8 +331,8 @@ def test_the_same_with_the_two_in_the_log_of_the_ten() -> None:
     assert read(one) == list(range(1, 11))
 
 
-def test_acknowledgements_of_the_seeds_table() -> None:
-    """Seed 5: ack 110, 130, 120 → one effect, none, one. Region 2 then delivers nothing (S8.1)."""
+def test_acknowledgements_are_announced_in_order() -> None:
+    """XACK of 110, 130, 120 → one effect, none, one. Region 2 then delivers nothing (S8.1)."""
     one, two = regions()
     add(one, 110, 120, 130)
     one.issue(one.engine().create(K, G, 0))

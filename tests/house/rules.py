@@ -204,5 +204,5 @@ def violations(root: Path = ROOT) -> list[str]:
 
 if __name__ == "__main__":
     lines = violations()
-    print("\n".join(lines) or "the house is in order")
+    print("\n".join(lines) or "no violations")
     sys.exit(1 if lines else 0)

@@ -35,6 +35,8 @@ ALLOWED = {
     "XACKDEL": "said to be missing",
     # Words of files.
     "ARGS": "a variable of the Makefile",
+    "RUN_ARGS": "a variable of the Makefile",
+    "MECHANICAL_ARGS": "a variable of the Makefile",
     "Time": "the title of a column of scenario files",
     "Explanation": "the title of a column of scenario files",
     "Why": "the title of a column of scenario files",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.sim.plan import Fault
+from anabranch.sim.plan import OF_TWO, Fault
 from anabranch.sim.scenario.cells import Arrow, Command, Directive, Pause, tokens_of, words_of
 from anabranch.sim.scenario.expectation import Between, ErrorPrefix, Items, Nil, Word
-from anabranch.sim.scenario.fault_cells import OF_TWO, fault_of, written
+from anabranch.sim.scenario.fault_cells import fault_of, written
 from anabranch.sim.scenario.model import (
     Call,
     Cut,
@@ -373,3 +373,8 @@ def test_errors_of_stories_name_the_line(text: str, line: int, part: str) -> Non
     with pytest.raises(ScenarioError) as caught:
         parse(text, "file.md")
     assert caught.value.line == line and part in caught.value.text, str(caught.value)
+
+
+def test_a_title_may_stand_above_the_table() -> None:
+    text = "title: Two adds\n\n| Time | us |\n| --- | --- |\n| _t1_ | `XLEN x` |\n"
+    assert parse(text).title == "Two adds"

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from anabranch.sim.plan import Fault
+from anabranch.sim.plan import Fault, Link
 from anabranch.sim.scenario.cluster import ClusterError, Ticket
 from anabranch.sim.scenario.expectation import Bindings, ErrorText, Row, matches
-from anabranch.sim.scenario.model import Link, Scenario
+from anabranch.sim.scenario.model import Scenario
 from anabranch.sim.scenario.parser import parse
 from anabranch.sim.scenario.runner import run_scenario
 from anabranch.sim.scenario.shape import Reply, shape

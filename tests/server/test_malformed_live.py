@@ -10,4 +10,4 @@ pytestmark = pytest.mark.live
 
 
 def test_malformed_requests_break_nothing() -> None:
-    assert attack(2000, seed=7, growth_max=None, quiet=True).failures == []
+    assert attack(2000, seed=7, growth_max=None).failures == []

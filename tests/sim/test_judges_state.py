@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.crdt import effects as fx
-from anabranch.region.engine.replies import ErrorReply, MapReply
+from anabranch.region.engine.replies import ErrorReply, MapReply, Reply
 from anabranch.sim.checkers.vectors import ASKS_EVERY
 from anabranch.sim.history import Moved, Operation, Words
 from anabranch.sim.oracle.state import NEVER
@@ -457,6 +457,31 @@ def test_what_info_says_of_disks(figures: bytes, is_right: bool) -> None:
         story.sync()
         story.answers[(1, (b"INFO", b"crdt"))] = figures
         assert story.finish() == []
+
+
+def test_a_region_above_the_eighth_that_is_lost() -> None:
+    """Names of all 16 regions are known: INFO says by name which regions are lost (S13.8)."""
+    for lost, right in (("", False), ("r9", True), ("r10", False)):
+        story = Story(regions=9)
+        story.add(1, "1000-1", "a")
+        story.commit(1)
+        for other in range(2, 9):
+            story.merge(1, other)
+            story.commit(other)
+        figures = f"crdt_stable_vector:1=1\r\ncrdt_members_lost:{lost}"
+        story.answers[(1, (b"INFO", b"crdt"))] = figures.encode()
+        for _ in range(9 * ASKS_EVERY):
+            story.show()
+        assert story.found() == ([] if right else ["vectors"]), story.texts()
+
+
+def test_the_log_of_a_region_above_the_eighth() -> None:
+    story = Story(regions=9)
+    story.add(9, "1000-9", "a")
+    entry_of_log = MapReply([b"id", b"1000-9", b"counter", 1, b"fields", [b"t", b"a"]])
+    story.command(9, "CRDT.LOG k r9", [entry_of_log])
+    story.commit(9)
+    assert story.found() == [], story.texts()
 
 
 def test_a_clock_that_runs_back() -> None:
@@ -1011,7 +1036,7 @@ def test_a_block_that_goes_on_after_a_merge() -> None:
     assert "effects issued at" in story.texts()
 
 
-def grouped() -> Story:
+def grouped(resp3: bool = False) -> Story:
     """A group to which the first of two entries was delivered."""
     story = Story()
     story.add(1, "1000-1", "a")
@@ -1019,13 +1044,19 @@ def grouped() -> Story:
     story.command(
         1, "XGROUP CREATE k g 0", OK, fx.CreateGroup(KEY, b"g", 0, False, story.vector(1))
     )
-    story.command(1, "XREADGROUP GROUP g c COUNT 1 STREAMS k >", [[KEY, [entry("1000-1", "a")]]])
+    entries: list[Reply] = [entry("1000-1", "a")]
+    story.command(
+        1,
+        "XREADGROUP GROUP g c COUNT 1 STREAMS k >",
+        MapReply([KEY, entries]) if resp3 else [[KEY, entries]],
+    )
     story.commit(1)
     return story
 
 
-def test_a_trim_with_acked_takes_what_is_acknowledged() -> None:
-    story = grouped()
+@pytest.mark.parametrize("resp3", [False, True])
+def test_a_trim_with_acked_takes_what_is_acknowledged(resp3: bool) -> None:
+    story = grouped(resp3)
     story.command(1, "XACK k g 1000-1", 1)
     story.command(1, "XTRIM k MAXLEN 0 ACKED", 1, fx.Trim(KEY, {1: 1}, False))
     story.sync()

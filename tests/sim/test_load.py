@@ -19,10 +19,10 @@ from anabranch.sim.load.client import KINDS, Client, make
 from anabranch.sim.load.consumers import HELD_MAX, GroupConsumer
 from anabranch.sim.load.producers import IdempotentProducer, TwinProducer
 from anabranch.sim.load.readers import OTHER_TYPES, StreamReader
-from anabranch.sim.load.replies import entries_by_key, entry_ids, field_of
 from anabranch.sim.load.synchronous import SynchronousWriter
 from anabranch.sim.load.transactions import WRONG, Transactor
 from anabranch.sim.plan import ClientPlan
+from anabranch.sim.replies import entries_by_key, entry_ids, field_of
 from tests.support.engines import single
 
 KEYS: Final = (b"a", b"b", b"c")

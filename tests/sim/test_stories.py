@@ -10,19 +10,16 @@ import pytest
 
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.history import Checker, End, Operation
-from anabranch.sim.plan import Plan
+from anabranch.sim.plan import OF_TWO, Plan
 from anabranch.sim.run import run_plan
 from anabranch.sim.scenario.cells import Command, tokens_of
 from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.fault_cells import OF_TWO
 from anabranch.sim.scenario.live import Endpoint, LiveCluster
-from anabranch.sim.scenario.model import DEFAULT_NAMES
 from anabranch.sim.scenario.parser import _split, parse
 from anabranch.sim.scenario.recording import Notes, Told
 from anabranch.sim.scenario.runner import Mismatch
 from anabranch.sim.scenario.virtual import run_virtually
 from anabranch.sim.scenario.writing import write_story
-from anabranch.sim.world import world as worlds
 from anabranch.sim.world.faults import KINDS
 
 Line = tuple[Any, ...]
@@ -140,10 +137,6 @@ def test_the_docs_name_every_fault_and_their_examples_run() -> None:
     assert len(examples) == 2
     for example in examples:
         assert run_virtually(parse(example)) == ([], [])
-
-
-def test_regions_are_called_as_in_the_world() -> None:
-    assert DEFAULT_NAMES == worlds.NAMES
 
 
 # -- faults

@@ -63,7 +63,7 @@ def test_a_seed_becomes_a_file_that_fails() -> None:
     story = Shrinking(TASK, 60.0)(seed)
     assert story.remark == "the file fails in the same way"
     assert (story.commands, story.faults) == (2, 1)
-    assert story.commands_before == len(TASK.plan(seed).intents())
+    assert story.acts_before == len(TASK.plan(seed).intents())
     assert f"# Seed {seed}: no_delete_after_kill" in story.text
     assert "a DEL after a kill" in story.text
     scenario = parse(story.text)
@@ -100,5 +100,5 @@ def test_a_sweep_writes_the_story_of_each_kind_of_failure_once(
     ]
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
-    assert "reduced to 2 of " in text
+    assert " to 2 commands and " in text
     assert "anabranch scenario run " in text

@@ -344,6 +344,7 @@ def test_faults_are_chosen(tmp_path: Path) -> None:
     [
         (("--seeds", "5:2"), "seeds are FIRST:END"),
         (("--seeds", "5:"), "seeds without an end need --minutes"),
+        (("--hashes", "5:"), "trace hashes need seeds with an end, FIRST:END, not '5:'"),
         (("--faults", "earthquake"), "there is no fault 'earthquake'; there are: cut, "),
     ],
 )

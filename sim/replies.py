@@ -17,19 +17,20 @@ def entry_ids(reply: Reply, limit: int) -> list[bytes]:
     return found
 
 
-def entries_by_key(reply: Reply) -> list[tuple[bytes, Reply]]:
-    """(key, entries) of each stream in a reply of XREAD or XREADGROUP."""
-    found: list[tuple[bytes, Reply]] = []
+def entries_by_key(reply: Reply) -> list[tuple[bytes, list[Reply]]]:
+    """(key, entries) of each stream in a reply of XREAD or XREADGROUP; empty for a null reply."""
+    found: list[tuple[bytes, list[Reply]]] = []
     if isinstance(reply, MapReply):
-        flat = reply.flat
-        for index in range(0, len(flat) - 1, 2):
-            key = flat[index]
-            if isinstance(key, bytes):
-                found.append((key, flat[index + 1]))
+        for index in range(0, len(reply.flat), 2):
+            key, entries = reply.flat[index], reply.flat[index + 1]
+            assert isinstance(key, bytes) and isinstance(entries, list)
+            found.append((key, entries))
     elif isinstance(reply, list):
         for pair in reply:
-            if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], bytes):
-                found.append((pair[0], pair[1]))
+            assert (
+                isinstance(pair, list) and isinstance(pair[0], bytes) and isinstance(pair[1], list)
+            )
+            found.append((pair[0], pair[1]))
     return found
 
 

@@ -1,0 +1,61 @@
+"""`anabranch bench`: names, flags, and what a machine lacks."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from anabranch import build
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def bench(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs `anabranch bench` in the checkout."""
+    return subprocess.run(
+        [*build.command(), "bench", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**build.environment(), **environment},
+        timeout=100,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--scale", "2"), "flags need a NAME: anabranch bench NAME --scale 2"),
+        (("nothing",), "no benchmark 'nothing'; there are malformed, redis_comparison, "),
+        (("acceptance.nothing",), "no benchmark 'acceptance.nothing'; there are "),
+        (("acceptance",), "no benchmark 'acceptance'; there are "),
+    ],
+)
+def test_mistakes_end_with_a_line(arguments: tuple[str, ...], text: str) -> None:
+    done = bench(*arguments)
+    assert done.returncode == 2 and text in done.stderr
+    assert "acceptance.kill_region" in done.stderr or "NAME" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.live
+def test_a_missing_redis_server_is_named() -> None:
+    done = bench("redis_comparison", "--only", "rates", PATH="/nowhere")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "redis_comparison: redis-server is not installed" in done.stderr
+
+
+@pytest.mark.live
+def test_an_acceptance_program_runs_the_build_of_the_command() -> None:
+    done = bench("acceptance.replication_delay", "--probes", "5", "--seconds", "1", "--load", "100")
+    assert f"   build: {build.kind()}\n" in done.stdout, done
+    assert "idle probes: 5" in done.stdout
+
+
+def test_the_options_of_an_acceptance_program_are_its_own() -> None:
+    done = bench("acceptance.kill_region", "--kill", "no number")
+    assert done.returncode == 2
+    assert "usage: anabranch bench acceptance.kill_region" in done.stderr
