@@ -14,7 +14,7 @@ from typing import ClassVar, Final, NamedTuple, Optional
 from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.block import Block
-from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.replies import ErrorReply, Reply
 
 Vector = dict[int, int]
 Words = tuple[bytes, ...]
@@ -30,6 +30,19 @@ BLOCKING: Final = (
     b"CRDT.DIGEST",
     b"CRDT.MEMBER",
 )
+
+
+# How the refusal of a write begins while commits fail.
+_DISK_FAILS: Final = "MISCONF this region takes no writes: its last commit"
+
+
+def is_disk_refusal(reply: Reply) -> bool:
+    """Whether a write was refused because the disk fails.
+
+    The refusal reflects nothing, so it leaves at once, before replies that wait for the disk
+    (S13.4).
+    """
+    return isinstance(reply, ErrorReply) and reply.message.startswith(_DISK_FAILS)
 
 
 class Operation:

@@ -11,23 +11,10 @@ and no start finds less than was answered (S13.2); a write whose commit failed i
 
 from __future__ import annotations
 
-from typing import Final
-
-from anabranch.region.engine.replies import ErrorReply, Reply
-from anabranch.sim.history import Began, Committed, End, Operation, Setup, Vector
+from anabranch.sim.history import Began, Committed, End, Operation, Setup, Vector, is_disk_refusal
 from anabranch.sim.oracle.judge import OracleJudge
 from anabranch.sim.oracle.log import Add
 from anabranch.sim.oracle.looking import can_look, clock_ms
-
-FAILED: Final = "MISCONF this region takes no writes: its last commit"
-
-
-def _is_refusal(reply: Reply) -> bool:
-    """Whether a write was refused because the disk fails.
-
-    The refusal reflects nothing, so it may be answered at once (S13.4).
-    """
-    return isinstance(reply, ErrorReply) and reply.message.startswith(FAILED)
 
 
 class AcknowledgedAdds(OracleJudge):
@@ -73,12 +60,12 @@ class AcknowledgedAdds(OracleJudge):
         argv = operation.argv
         if argv[0].upper() == b"CONFIG" and len(argv) > 2 and argv[1].upper() == b"SET":
             self._changed[operation.region] = True
-        if _is_refusal(operation.reply):
+        if is_disk_refusal(operation.reply):
             self._refused[operation.region] = operation.number
 
     def answered(self, operation: Operation) -> None:
         """The client has the reply."""
-        if operation.always and not _is_refusal(operation.reply):
+        if operation.always and not is_disk_refusal(operation.reply):
             self._must_be_on_disk(operation)
         if any(words[0].upper() == b"XADD" for words in operation.commands()):
             self._acknowledged.append(operation)

@@ -27,6 +27,7 @@ from anabranch.sim.history import (
     Setup,
     Stopped,
     Vector,
+    is_disk_refusal,
 )
 
 
@@ -159,8 +160,8 @@ class TapeChecker(Checker):
         self.now_ms = event.at_ms
 
     def answered(self, operation: Operation) -> None:
-        """Under `always` an answered operation is on disk."""
-        if operation.always:
+        """Under `always` an answered operation is on disk, and so is all before it."""
+        if operation.always and not is_disk_refusal(operation.reply):
             for item in reversed(self.tapes[operation.region].waiting):
                 if item.event is operation:
                     item.is_sure = True

@@ -693,6 +693,23 @@ def test_what_was_answered_under_always_is_not_handed_out_again() -> None:
     assert story.judge.violations == []
 
 
+def test_the_refusal_of_a_write_puts_nothing_on_disk() -> None:
+    """Seed 901480: the judge took an answered refusal for a sign that earlier steps were on disk.
+
+    A refusal reflects nothing (S13.4), so it overtakes the reply of a read that waits for the disk.
+    """
+    story = begun()
+    vector = dict(story.vectors[1])
+    story.holds = True
+    story.run(1, "XREADGROUP GROUP g c COUNT 2 STREAMS jobs >", read(A, B), answered=False)
+    refusal = ErrorReply("MISCONF this region takes no writes: its last commit to disk failed")
+    story.run(1, "XADD jobs * t 9", refusal, always=True)
+    story.restart(1, "kill", vector)
+    story.holds = False
+    story.take(1, read(A, B, C))
+    assert story.judge.violations == []
+
+
 def test_a_clean_stop_takes_nothing() -> None:
     story = begun()
     vector = dict(story.vectors[1])
