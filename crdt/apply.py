@@ -193,8 +193,8 @@ def apply_add_idempotent(
         stream.pairs.add(pair)
     else:
         stream.pairs.merge(pair)
+        keyspace.changes.pairs.append((stream.key, effect.pid, effect.iid))
     stream.iids_added += 1
-    keyspace.changes.pairs.append((stream.key, effect.pid, effect.iid))
     retire_pairs(keyspace, stream, effect.pid)
 
 

@@ -35,7 +35,8 @@ class Changes:
         self.changed_keys: dict[bytes, None] = {}
         # (key, group) of groups whose local state was dropped (S6.5).
         self.dropped_groups: list[tuple[bytes, bytes]] = []
-        # (key, pid, iid) of new pairs of any region, which may be in conflict (S9.2).
+        # (key, pid, iid) of merged pairs, which may be in conflict (S9.2). An add that this region
+        # issues covers all pairs here, so it conflicts with none.
         self.pairs: list[tuple[bytes, bytes, bytes]] = []
         # Keys whose deadlines changed.
         self.deadlines: dict[bytes, None] = {}

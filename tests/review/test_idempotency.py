@@ -66,6 +66,25 @@ def test_after_its_duration_a_pair_is_a_new_add_and_answers_for_itself() -> None
     assert us.ids("x") == eu.ids("x") == [former, newer]
 
 
+def test_an_own_add_settles_no_conflict_of_other_pairs() -> None:
+    """S9.2: a loser is removed in the commit that merges the winner.
+
+    Two adds met when they were recorded further apart than the duration. A longer duration came
+    into force, and the next add of the same pair removed the former entry of this region. From
+    simulator seed 915699.
+    """
+    us, eu, _ap = cluster(3, stream_idmp_duration="1")
+    first = _add(us)
+    eu.at(2500)
+    second = _add(eu)
+    carry(us, eu)
+    eu.ok("CONFIG", "SET", "stream-idmp-duration", "10")
+    eu.at(20000)
+    third = _add(eu)
+    assert eu.ids("x") == [first, second, third]
+    assert eu.engine.state.replication.idmp_conflicts == 0
+
+
 def test_a_loser_that_comes_back_after_a_restore_is_removed_on_leaving() -> None:
     """S9.2: if it may not issue yet, first of all once it may, before it collects anything."""
     us, eu, ap = cluster(3, stream_idmp_duration="100")
