@@ -122,11 +122,17 @@ def test_a_create_that_is_buried_wakes_nobody() -> None:
 
 
 def test_pairs_and_deadlines_are_told() -> None:
-    """Effects and joins report the keys with new deadlines, and the new pairs."""
-    twin = Twin(1)
-    twin.issue(twin.engine().add(K, entry_id=make(5, 0), pid=b"p", iid=b"i"))
+    """Effects and joins report the keys with new deadlines, and the merged pairs.
+
+    The pair of an own add is not reported: the add covers all pairs here and conflicts with none
+    (S9.2).
+    """
+    twin, peer = Twin(1), Twin(3)
+    sent = twin.issue(twin.engine().add(K, entry_id=make(5, 0), pid=b"p", iid=b"i"))
     twin.issue(twin.engine().expire_at(K, 5000))
-    assert twin.keyspace.changes.pairs == [(K, b"p", b"i")]
+    assert twin.keyspace.changes.pairs == []
+    peer.receive(sent[0])
+    assert peer.keyspace.changes.pairs == [(K, b"p", b"i")]
     assert set(twin.keyspace.changes.deadlines) == {K}
     other = Twin(2)
     other.join(twin)
