@@ -18,7 +18,14 @@ import typer
 
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.ports import listen_error
-from anabranch.region.config import ALIASES, IDENTITY, ConfigError, RegionConfig, load
+from anabranch.region.config import (
+    ALIASES,
+    FLAGS,
+    IDENTITY,
+    ConfigError,
+    RegionConfig,
+    load,
+)
 from anabranch.region.engine import settings
 
 LOCK_NAME = "region.lock"
@@ -76,10 +83,11 @@ def _parameter(name: str, kind: Any, option: Any, default: Any = None) -> inspec
 
 
 def _identity_parameter(name: str, text: str) -> inspect.Parameter:
-    kind = {"peer": Optional[list[str]], "restored": bool}.get(name, Optional[str])
-    metavar = None if name == "restored" else _METAVARS.get(name, "NAME")
+    is_flag = name in FLAGS
+    kind: Any = bool if is_flag else Optional[list[str]] if name == "peer" else Optional[str]
+    metavar = None if is_flag else _METAVARS.get(name, "NAME")
     option = typer.Option(f"--{name}", help=text, metavar=metavar, rich_help_panel=_panel(name))
-    return _parameter(name, kind, option, False if name == "restored" else None)
+    return _parameter(name, kind, option, False if is_flag else None)
 
 
 def _setting_parameter(name: str, setting: settings.Setting, text: str) -> inspect.Parameter:

@@ -43,7 +43,14 @@ IDENTITY: Final = {
         "This region's files were restored from a backup: "
         "recover from the peers before writing (S13.7)."
     ),
+    "moved": (
+        "This region's files were moved here, and are not older than they were: "
+        "do not take them for restored ones (S13.6)."
+    ),
 }
+
+# Those of IDENTITY that are given without a value.
+FLAGS: Final = frozenset({"restored", "moved"})
 
 # Environment variables that have the prefix but configure the build, not a region.
 _FOREIGN_ENVIRONMENT: Final = frozenset(
@@ -92,6 +99,7 @@ class RegionConfig:
         peers: dict[str, Address],
         data: Path,
         restored: bool,
+        moved: bool = False,
         settings: Settings,
         warnings: list[str] | None = None,
     ) -> None:
@@ -107,6 +115,7 @@ class RegionConfig:
         self.peers: Final = peers
         self.data: Final = data
         self.restored: Final = restored
+        self.moved: Final = moved
         self.settings: Final = settings
         # Likely mistakes that do not prevent the start. The caller prints each once.
         self.warnings: Final = warnings or []
@@ -177,7 +186,7 @@ def load(
 ) -> RegionConfig:
     """Merges the sources into one configuration.
 
-    `flags` maps option names to text (a list for ``peer``, a bool for ``restored``); None means
+    `flags` maps option names to text (a list for ``peer``, a bool for FLAGS); None means
     not given. `file` is a TOML file; if it is None, ``ANABRANCH_CONFIG`` may name one.
 
     Raises:
@@ -275,6 +284,11 @@ def _build(found: dict[str, Found], warnings: list[str]) -> RegionConfig:
         )
     elif missing:
         warnings.append("no --peer at all: this region receives nothing from others")
+    if _flag(found.get("restored")) and _flag(found.get("moved")):
+        raise ConfigError(
+            f"{found['restored'].where} and {found['moved'].where} exclude each other: files that"
+            " were moved are not older than they were"
+        )
     http = parse_address(_text(found, "http"), found["http"].where) if "http" in found else None
     return RegionConfig(
         cluster=cluster,
@@ -286,6 +300,7 @@ def _build(found: dict[str, Found], warnings: list[str]) -> RegionConfig:
         peers=peers,
         data=Path(_text(found, "data")),
         restored=_flag(found.get("restored")),
+        moved=_flag(found.get("moved")),
         settings=_settings(found),
         warnings=warnings,
     )

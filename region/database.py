@@ -20,6 +20,7 @@ from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.vector import Vector, raise_to
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.rows import BlockRow, SnapshotRow
+from anabranch.region.file_identity import FileIdentity
 from anabranch.region.storage import loading, log, schema
 from anabranch.region.storage.loading import Stored
 from anabranch.region.storage.log import LogSize, OldRow, ReadOldest
@@ -57,12 +58,19 @@ class Database:
     """One region's database.
 
     Methods raise `StorageError` when the file cannot be opened, read or written, or when its
-    contents are invalid. `connect` opens a connection; the simulator passes its own.
+    contents are invalid. `connect` opens a connection; the simulator passes its own. Without
+    `identity` a file that was put back is not recognised, as after a rollback of the whole volume.
     """
 
-    def __init__(self, directory: Path, connect: Connect = _connect) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        connect: Connect = _connect,
+        identity: Optional[FileIdentity] = None,
+    ) -> None:
         self.path: Final = directory / FILE_NAME
         self._connect: Final = connect
+        self._identity: Final = identity
         self._members: list[int] = []
         self._writer: Optional[SqlConnection] = None
         self._reader: Optional[SqlConnection] = None
@@ -172,11 +180,31 @@ class Database:
                 if isinstance(row, SnapshotRow):
                     raise_to(stored.log_floor, row.vector)
 
+    def file_identity(self) -> bytes:
+        """The identity of the open file; empty if it is not watched."""
+        if self._identity is None:
+            return b""
+        try:
+            return self._identity.identity()
+        except OSError as error:
+            raise StorageError(f"cannot reach {self.path}: {error.strerror}") from error
+
+    def mark(self) -> int:
+        """The position in the mark: the log on disk had once reached it."""
+        return 0 if self._identity is None else self._identity.read_mark()
+
+    def set_mark(self, position: int) -> None:
+        """Notes beside the database that the log on disk reaches `position`."""
+        if self._identity is not None:
+            self._identity.write_mark(position)
+
     async def close(self) -> None:
         for connection in (self._reader, self._writer):
             if connection is not None:
                 await connection.close()
         self._reader = self._writer = None
+        if self._identity is not None:
+            self._identity.close()
 
     # -- writing
 

@@ -141,8 +141,9 @@ class Driver:
             self._state_logged = lifecycle
             if lifecycle == RECOVERY:
                 text = (
-                    f"region {self.engine.name} is in recovery (S13.7): it issues no effects until "
-                    "it holds all effects that the other members report"
+                    f"region {self.engine.name} is in recovery (S13.7) because "
+                    f"{state.lifecycle.recovery_cause}: it issues no effects until it holds all "
+                    "effects that the other members report"
                 )
                 self._notes.append(Note(logging.WARNING, text))
             else:

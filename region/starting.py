@@ -90,20 +90,60 @@ def replay_limits(settings: Settings) -> tuple[NodeLimits, PairLimits]:
     return node_limits, pair_limits
 
 
+class Beginning:
+    """A new life (S1.3): its number, and the life in which the recovery began, 0 without one.
+
+    `cause` says in words why the region is in recovery (S13.7).
+    """
+
+    def __init__(self, life: int, recovery: int, cause: str) -> None:
+        self.life: Final = life
+        self.recovery: Final = recovery
+        self.cause: Final = cause
+
+
 async def _begin_life(
     config: RegionConfig, database: Database, stored: loading.Stored, now_ms: int
-) -> tuple[int, int]:
-    """Writes the new life (S1.3) and the recovery, 0 if there is none (S13.7); returns both."""
+) -> Beginning:
+    """Writes the new life, the recovery and the identity of the database file."""
     life = max(now_ms, stored.number("life") + 1)
     recovery = stored.number("recovery")
-    if config.restored:
+    cause = _restored_because(config, database, stored)
+    if cause:
         # The backup may have been taken during a recovery. A new number keeps the peers from
         # taking this recovery for that one (S13.7).
         recovery = life
+        _log.warning("region %s recovers from the other members: %s", config.name, cause)
+    elif recovery:
+        cause = "a recovery that began before this start"
     await database.write(
-        [schema.meta("life", b"%d" % life), schema.meta("recovery", b"%d" % recovery)]
+        [
+            schema.meta("life", b"%d" % life),
+            schema.meta("recovery", b"%d" % recovery),
+            schema.meta("file", database.file_identity()),
+        ]
     )
-    return life, recovery
+    database.set_mark(stored.position)
+    return Beginning(life, recovery, cause)
+
+
+def _restored_because(config: RegionConfig, database: Database, stored: loading.Stored) -> str:
+    """Why the files count as restored from a backup (S13.6); empty if they do not."""
+    if config.restored:
+        return "it was started with --restored"
+    if stored.position < database.mark():
+        return (
+            f"the database ends at row {stored.position} of the log, and row {database.mark()} was"
+            " once on disk: the file is an older copy, or its write-ahead log is gone"
+        )
+    former, found = stored.meta.get("file", b""), database.file_identity()
+    if former and found != former and not config.moved:
+        return (
+            "the database is not the file of the last start (device:inode:birth was"
+            f" {former.decode(errors='replace')}, is {found.decode()}), and copied files may be"
+            " old; if the region was stopped and its files moved, --moved says so"
+        )
+    return ""
 
 
 async def start(
@@ -131,14 +171,16 @@ async def start(
     node_limits, pair_limits = replay_limits(settings)
     stored = await database.load(meta, config.region_id, region_ids, node_limits, pair_limits)
     engine_clock = EngineClock(max(clock.now_ms(), stored.clock_ms))
-    life, recovery = await _begin_life(config, database, stored, engine_clock.now_ms)
+    begun = await _begin_life(config, database, stored, engine_clock.now_ms)
     patience_ms = settings.integer("crdt-start-patience-ms")
     state = EngineState(
         Members(config.cluster, config.region_id, config.name, members),
         settings,
         stored.keyspace,
         Journal(stored.keyspace, stored.position, engine_clock),
-        Lifecycle(config.region_id, life, recovery, engine_clock, patience_ms),
+        Lifecycle(
+            config.region_id, begun.life, begun.recovery, engine_clock, patience_ms, begun.cause
+        ),
         stored.clock_ms,  # The clock of the last commit; the clock just read is in none (S10.2).
         registry.commands(),
     )

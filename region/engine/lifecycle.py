@@ -32,6 +32,8 @@ RECOVERY: Final = "recovery"
 # A recovery that has all answers but lacks effects in them asks again after this time.
 _ASK_AGAIN_MS: Final = 200
 
+_LACKS_OWN: Final = "a member holds more effects of this region than it has itself"
+
 
 class Lifecycle:
     """The state machine of one region's life.
@@ -40,12 +42,20 @@ class Lifecycle:
     """
 
     def __init__(
-        self, region_id: int, life: int, recovery: int, clock: EngineClock, patience_ms: int
+        self,
+        region_id: int,
+        life: int,
+        recovery: int,
+        clock: EngineClock,
+        patience_ms: int,
+        cause: str = "",
     ) -> None:
         self.region_id: Final = region_id
         self.life = life
         # The life in which the recovery began, 0 outside a recovery. It is stored on disk.
         self.recovery = recovery
+        # Why the region is in recovery, for operators; empty outside a recovery.
+        self.recovery_cause = cause
         self.state = RECOVERY if recovery else STARTING
         # The newest life heard of each other member (S1.3).
         self.lives: dict[int, int] = {}
@@ -158,11 +168,12 @@ class Lifecycle:
 
     # -- recovery
 
-    def enter_recovery(self) -> None:
-        """Begins a recovery, and with it a new life (S1.3)."""
+    def enter_recovery(self, cause: str = _LACKS_OWN) -> None:
+        """Begins a recovery, and with it a new life (S1.3). `cause` is for operators."""
         if self.state == RECOVERY:
             return
         self.state = RECOVERY
+        self.recovery_cause = cause
         self.life = max(self.life + 1, self._clock.now_ms)
         self.recovery = self.life
         self.ask()
@@ -187,6 +198,7 @@ class Lifecycle:
         if includes(disk_vector, self._needed(others)) and self._all_known_before(others):
             self.state = SERVING
             self.recovery = 0
+            self.recovery_cause = ""
             self._answers = {}
         elif self._clock.steady_ms >= self._asked_ms + _ASK_AGAIN_MS:
             self.ask()

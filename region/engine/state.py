@@ -144,7 +144,7 @@ class EngineState:
         member has dropped the tombstones that such effects would have to meet (S6.1).
         """
         if not includes(self.keyspace.vector, collected):
-            self.lifecycle.enter_recovery()
+            self.lifecycle.enter_recovery("it lacks effects that were once on its own disk")
 
     # -- the disk
 

@@ -71,6 +71,7 @@ def config_of(
     values: dict[str, int | str],
     data: Path = Path("memory"),
     restored: bool = False,
+    moved: bool = False,
 ) -> RegionConfig:
     return RegionConfig(
         cluster="tiny",
@@ -82,6 +83,7 @@ def config_of(
         peers={},
         data=data,
         restored=restored,
+        moved=moved,
         settings=Settings(values),
     )
 

@@ -1,0 +1,87 @@
+"""Tells whether the database is the file of the last start, and not older than it was (S13.6).
+
+Files that were put back from a copy may be old. Two facts show it without being told:
+
+- The *identity* of the file: device, inode and time of birth. Each start stores it in the database.
+  A copy of the file has another identity.
+- The *mark*: a small file beside the database, which holds the position of the newest commit. A
+  database whose log ends earlier was overwritten with an older copy, or has lost a part of its
+  write-ahead log. The mark is written after the commit is on disk and not synced, so it is never
+  ahead of what a power failure leaves.
+
+Neither shows a rollback of the whole volume, which brings back the inodes and the mark as well.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+from typing import Final, Optional
+
+MARK_NAME: Final = "region.mark"
+
+_AT_FDCWD: Final = -100
+_STATX_BTIME: Final = 0x800
+_STATX_BYTES: Final = 256
+# Offsets in `struct statx`: the mask of known fields, and the time of birth (seconds, nanoseconds).
+_MASK_AT: Final = 0
+_BIRTH_AT: Final = 80
+
+
+class FileIdentity:
+    """The identity and the mark of one database file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path: Final = path
+        self._mark: Final = path.with_name(MARK_NAME)
+        self._file: Optional[int] = None
+
+    def identity(self) -> bytes:
+        """``device:inode:birth`` of the file; birth is 0 where the file system does not tell it.
+
+        Raises:
+            OSError: The file does not exist or cannot be reached.
+        """
+        found = os.stat(self._path)
+        return b"%d:%d:%d" % (found.st_dev, found.st_ino, _birth_ns(self._path))
+
+    def read_mark(self) -> int:
+        """The position that the mark holds; 0 if there is no readable mark."""
+        try:
+            return int(self._mark.read_bytes())
+        except (OSError, ValueError):
+            return 0
+
+    def write_mark(self, position: int) -> None:
+        """Overwrites the mark in place; it takes some microseconds.
+
+        A failure is ignored: the former mark is still true, because positions only grow.
+        """
+        try:
+            if self._file is None:
+                self._file = os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            os.pwrite(self._file, b"%020d\n" % position, 0)
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        """Closes the file of the mark."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _birth_ns(path: Path) -> int:
+    """The time of birth of a file in ns, through statx(2); 0 if it is unknown."""
+    answer = ctypes.create_string_buffer(_STATX_BYTES)
+    try:
+        call = ctypes.CDLL(None).statx
+    except AttributeError:  # A C library without statx.
+        return 0
+    if call(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, answer) != 0:
+        return 0
+    if not ctypes.c_uint32.from_buffer(answer, _MASK_AT).value & _STATX_BTIME:
+        return 0
+    seconds = ctypes.c_int64.from_buffer(answer, _BIRTH_AT).value
+    return seconds * 1_000_000_000 + ctypes.c_uint32.from_buffer(answer, _BIRTH_AT + 8).value
