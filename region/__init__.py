@@ -20,7 +20,7 @@ Reading order:
 - `held_replies`: the queue of replies that wait for a commit.
 - `config`: the configuration from flags, environment and TOML file.
 - `starting`: the load from disk that makes a driver.
-- `file_identity`: whether the database is the file of the last start.
+- `data_files`: the database as a file: its identity, its mark, its write-ahead log.
 - `database`: the SQLite connections, through aiosqlite.
 - `server`: the client sockets on asyncio.
 - `http`: the HTTP server of /metrics and /health.

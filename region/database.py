@@ -6,6 +6,7 @@ statements of equal SQL to the thread of aiosqlite in one call (`_grouped`).
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,9 +19,9 @@ from anabranch.crdt.encoding import Malformed, Reader
 from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.vector import Vector, raise_to
-from anabranch.region.engine.errors import StorageError
+from anabranch.region.data_files import DataFiles
+from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import BlockRow, SnapshotRow
-from anabranch.region.file_identity import FileIdentity
 from anabranch.region.storage import loading, log, schema
 from anabranch.region.storage.loading import Stored
 from anabranch.region.storage.log import LogSize, OldRow, ReadOldest
@@ -28,6 +29,11 @@ from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog,
 
 FILE_NAME: Final = "region.sqlite"
 _READ_ROWS: Final = 512
+_CHECK: Final = "PRAGMA integrity_check(3)"
+_IS_SOUND: Final = "ok"
+# Primary result codes of SQLite that tell of damage: the statement meets another schema than the
+# one that was made (1, while the file is opened or loaded), a tree is wrong (11), no database (26).
+_DAMAGE_CODES: Final = frozenset({1, 11, 26})
 
 
 class SqlConnection(Protocol):
@@ -58,19 +64,19 @@ class Database:
     """One region's database.
 
     Methods raise `StorageError` when the file cannot be opened, read or written, or when its
-    contents are invalid. `connect` opens a connection; the simulator passes its own. Without
-    `identity` a file that was put back is not recognised, as after a rollback of the whole volume.
+    contents are invalid, and its subclass `Damaged` when bytes have changed. `connect` opens a
+    connection; the simulator passes its own. Without `files` there are no checks of the files as
+    such: a file that was put back is not recognised, as after a rollback of the whole volume.
     """
 
     def __init__(
-        self,
-        directory: Path,
-        connect: Connect = _connect,
-        identity: Optional[FileIdentity] = None,
+        self, directory: Path, connect: Connect = _connect, files: Optional[DataFiles] = None
     ) -> None:
         self.path: Final = directory / FILE_NAME
+        # What is damaged in the write-ahead log as it was found; empty if it was sound.
+        self.wal_damage = ""
         self._connect: Final = connect
-        self._identity: Final = identity
+        self._files: Final = files
         self._members: list[int] = []
         self._writer: Optional[SqlConnection] = None
         self._reader: Optional[SqlConnection] = None
@@ -78,18 +84,54 @@ class Database:
     # -- opening
 
     async def open(self) -> dict[str, bytes]:
-        """Opens or creates the file. Returns its meta rows, none for a new file."""
+        """Opens or creates the file. Returns its meta rows, none for a new file.
+
+        Raises:
+            Damaged: The file is no database, or its structure or a meta row is damaged.
+            StorageError: The file cannot be opened.
+        """
+        if self._files is not None:
+            self.wal_damage = await asyncio.to_thread(self._files.wal_damage)
         try:
             self._writer = await self._connect(self.path, False)
             for pragma in schema.PRAGMAS:
                 await self._writer.execute_fetchall(pragma)
             for table in schema.TABLES:
                 await self._writer.execute_fetchall(table)
+            await self._upgrade()
+            if self._files is not None:
+                await self._check_structure()
             self._reader = await self._connect(self.path, True)
-            rows = await self._writer.execute_fetchall("SELECT name, value FROM meta")
+            rows = await self._writer.execute_fetchall("SELECT name, value, sum FROM meta")
         except (sqlite3.Error, OSError) as error:
-            raise StorageError(f"cannot open {self.path}: {error}") from error
-        return {str(name): bytes(value) for name, value in rows}
+            raise _failure(f"cannot open {self.path}", error) from error
+        return loading.read_meta(rows)
+
+    async def _upgrade(self) -> None:
+        """Brings the tables of an older schema to this one."""
+        assert self._writer is not None
+        rows = await self._writer.execute_fetchall("SELECT value FROM meta WHERE name = 'schema'")
+        for (value,) in rows:
+            version = int(value) if bytes(value).isdigit() else schema.SCHEMA_VERSION
+            if version in schema.UPGRADES:
+                statements = [(sql, ()) for sql in schema.UPGRADES[version]]
+                await self.write([*statements, schema.meta("schema", b"%d" % (version + 1))])
+
+    async def _check_structure(self) -> None:
+        """Checks the trees of the whole file; makes the index of the log again if only it is wrong.
+
+        Raises:
+            Damaged: The structure is damaged.
+        """
+        assert self._writer is not None
+        found = await self._writer.execute_fetchall(_CHECK)
+        if [row[0] for row in found] == [_IS_SOUND]:
+            return
+        await self._writer.execute_fetchall("REINDEX")
+        found = await self._writer.execute_fetchall(_CHECK)
+        wrong = [str(row[0]) for row in found]
+        if wrong != [_IS_SOUND]:
+            raise Damaged(f"the structure of {self.path} is damaged: {'; '.join(wrong)}")
 
     async def load(
         self,
@@ -110,7 +152,7 @@ class Database:
             await self._replay(stored)
             rows, size_bytes, effects = next(iter(await self._read(log.SIZE, ())))
         except sqlite3.Error as error:
-            raise StorageError(f"cannot read {self.path}: {error}") from error
+            raise _failure(f"cannot read {self.path}", error) from error
         stored.log_size = LogSize(rows, size_bytes, effects)
         self._members = members
         floor = meta.get("log_floor")
@@ -118,29 +160,24 @@ class Database:
             try:
                 raise_to(stored.log_floor, Reader(floor).vector())
             except Malformed as error:
-                raise StorageError(f"log_floor in the database is damaged: {error}") from error
+                raise Damaged(f"log_floor in the database is damaged: {error}") from error
         return stored
 
     async def _load_keys(self, stored: Stored) -> None:
-        keys = list(await self._read("SELECT key, number, cut, position FROM key_state", ()))
-        for key, number, cut, position in keys:
+        for row in list(
+            await self._read("SELECT key, number, cut, position, sum FROM key_state", ())
+        ):
+            _, number, cut, _, _ = row
             parts = await self._read(
-                "SELECT body FROM part WHERE number = ? AND cut = ? ORDER BY part", (number, cut)
+                "SELECT part, body, sum FROM part WHERE number = ? AND cut = ? ORDER BY part",
+                (number, cut),
             )
-            rows = await self._read(
-                "SELECT region, node, body FROM node WHERE number = ? AND cut <= ? "
+            nodes = await self._read(
+                "SELECT region, node, cut, body, sum FROM node WHERE number = ? AND cut <= ? "
                 "ORDER BY region, node, cut",
                 (number, cut),
             )
-            newest: dict[tuple[int, int], Optional[bytes]] = {
-                (region_id, node): body for region_id, node, body in rows
-            }
-            nodes = [
-                (region_id, node, body)
-                for (region_id, node), body in newest.items()
-                if body is not None
-            ]
-            loading.load_key(stored, key, number, cut, position, [part for (part,) in parts], nodes)
+            loading.load_key(stored, row, parts, nodes)
 
     async def _drop_unfinished(self, stored: Stored) -> None:
         """Deletes the rows of a checkpoint that a stop interrupted before they became valid.
@@ -173,38 +210,36 @@ class Database:
                 try:
                     row = log.read_row(columns, chunks)
                 except Malformed as error:
-                    raise StorageError(
-                        f"row {columns[0]} of the log is damaged: {error}"
-                    ) from error
+                    raise Damaged(f"row {columns[0]} of the log is damaged: {error}") from error
                 loading.replay(stored, row, columns[6])
                 if isinstance(row, SnapshotRow):
                     raise_to(stored.log_floor, row.vector)
 
     def file_identity(self) -> bytes:
         """The identity of the open file; empty if it is not watched."""
-        if self._identity is None:
+        if self._files is None:
             return b""
         try:
-            return self._identity.identity()
+            return self._files.identity()
         except OSError as error:
             raise StorageError(f"cannot reach {self.path}: {error.strerror}") from error
 
     def mark(self) -> int:
         """The position in the mark: the log on disk had once reached it."""
-        return 0 if self._identity is None else self._identity.read_mark()
+        return 0 if self._files is None else self._files.read_mark()
 
     def set_mark(self, position: int) -> None:
         """Notes beside the database that the log on disk reaches `position`."""
-        if self._identity is not None:
-            self._identity.write_mark(position)
+        if self._files is not None:
+            self._files.write_mark(position)
 
     async def close(self) -> None:
         for connection in (self._reader, self._writer):
             if connection is not None:
                 await connection.close()
         self._reader = self._writer = None
-        if self._identity is not None:
-            self._identity.close()
+        if self._files is not None:
+            self._files.close()
 
     # -- writing
 
@@ -242,7 +277,19 @@ class Database:
         return await reader.execute_fetchall(sql, parameters)
 
     async def answer(self, request: Request | ReadOldest) -> Any:
-        """Answers a request to the log. The class of the request decides the type of the answer."""
+        """Answers a request to the log. The class of the request decides the type of the answer.
+
+        Raises:
+            Damaged: A row that the answer needs is damaged.
+        """
+        try:
+            return await self._answer(request)
+        except Malformed as error:
+            raise Damaged(f"a row of the log is damaged: {error}") from error
+        except sqlite3.Error as error:
+            raise _failure("the log", error) from error
+
+    async def _answer(self, request: Request | ReadOldest) -> Any:
         if isinstance(request, ReadLog):
             return await self.rows_after(request.position, request.bytes_max)
         if isinstance(request, Locate):
@@ -288,14 +335,22 @@ class Database:
         A chain value at a counter that the log does not have counts as equal.
         """
         for origin, chain in sorted(request.chains.items()):
-            for (known,) in await self._read(log.CHAIN_AT, (origin, request.vector[origin])):
-                if known != chain:
+            found = await self._read(log.BLOCK_ENDING_AT, (origin, request.vector[origin]))
+            for columns in found:
+                if log.read_block_row(columns).block.chain != chain:
                     return origin
         return 0
 
     async def oldest_rows(self, up_to: int, count: int) -> list[OldRow]:
         """Up to `count` of the oldest rows, ascending, none after position `up_to`."""
         return [OldRow(*columns) for columns in await self._read(log.OLDEST, (up_to, count))]
+
+
+def _failure(what: str, error: Exception) -> StorageError:
+    """The error to raise for one of SQLite or the file system, met while the file is loaded."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    kind = Damaged if code in _DAMAGE_CODES else StorageError
+    return kind(f"{what}: {error}")
 
 
 def _grouped(statements: Sequence[schema.Statement]) -> list[tuple[str, list[tuple[object, ...]]]]:

@@ -272,15 +272,31 @@ class Driver:
         else:
             self.hub.answered(read.connection, read.request, result, self._clock.now_ms())
 
-    def cannot_read(self, read: LogRead, error: str) -> None:
-        """The log could not be read."""
+    def cannot_read(self, read: LogRead, error: str, is_damaged: bool = False) -> None:
+        """The log could not be read. `is_damaged`: a row of it is not as it was written."""
         self._step_wanted = True
         text = f"the log could not be read: {error}"
         self._notes.append(Note(logging.ERROR, text))
+        if is_damaged:
+            self._give_up_log(error)
         if isinstance(read.request, ReadOldest):
             self._disk.drop_checkpoint(self._clock.steady_ms())
         else:
             self.hub.closed(read.connection, text, self._clock.now_ms())
+
+    def _give_up_log(self, error: str) -> None:
+        """Ships nothing more from the log that is on disk now, because a row of it is damaged.
+
+        Peers that lack effects get a snapshot, which is cut from memory.
+        """
+        engine = self.engine
+        self.log.give_up(engine.disk_vector, engine.committed_position)
+        engine.note_damage(error, {"log_floor": self.log.encoded_floor()})
+        text = (
+            "DAMAGE in the effect log on disk: peers that lag behind get snapshots from now on;"
+            " stop the region when it suits, and run `anabranch check` on its data directory"
+        )
+        self._notes.append(Note(logging.ERROR, text))
 
     # -- steps
 

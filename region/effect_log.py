@@ -44,8 +44,11 @@ class EffectLog:
         for row in snapshots:
             self.tail.raise_floor(row.vector)
         if snapshots:
-            statements.append(_floor_statement(self.tail.floor))
+            statements.append(self._floor_statement())
         return statements
+
+    def _floor_statement(self) -> Statement:
+        return schema.meta("log_floor", self.encoded_floor())
 
     def committed(self, commit: Commit) -> None:
         """A commit is on disk: counts its rows and extends the tail."""
@@ -99,13 +102,24 @@ class EffectLog:
             return None
         self.tail.cut_off(last, floor)
         delete: Statement = ("DELETE FROM log WHERE position <= ?", (last,))
-        return [delete, _floor_statement(self.tail.floor)], gone
+        return [delete, self._floor_statement()], gone
 
     def dropped(self, gone: LogSize) -> None:
         """The rows that `drop` chose are deleted; `gone` is their size."""
         self.size.rows -= gone.rows
         self.size.bytes -= gone.bytes
         self.size.effects -= gone.effects
+
+    def give_up(self, vector: Vector, position: int) -> None:
+        """Ships no row up to `position` any more: a peer must hold all of `vector`."""
+        self.tail.raise_floor(vector)
+        self.tail.restart(position)
+
+    def encoded_floor(self) -> bytes:
+        """The floor as the meta row `log_floor` holds it."""
+        out = bytearray()
+        put_vector(out, self.tail.floor)
+        return bytes(out)
 
     def figures(self) -> dict[str, int]:
         """The figures for INFO, by field name."""
@@ -115,9 +129,3 @@ class EffectLog:
             "crdt_log_effects": self.size.effects,
             "crdt_log_tail_bytes": self.tail.bytes,
         }
-
-
-def _floor_statement(floor: Vector) -> Statement:
-    out = bytearray()
-    put_vector(out, floor)
-    return schema.meta("log_floor", bytes(out))

@@ -18,12 +18,12 @@ from anabranch import build
 from anabranch.region import process_facts, starting
 from anabranch.region.client_connection import ClientConnection
 from anabranch.region.config import RegionConfig
+from anabranch.region.data_files import DataFiles
 from anabranch.region.database import FILE_NAME, Database
 from anabranch.region.driver import Driver
-from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.figures import Figure, figures, health
 from anabranch.region.engine.settings import Settings
-from anabranch.region.file_identity import FileIdentity
 from anabranch.region.http import Health, HttpServer
 from anabranch.region.server import Server
 from anabranch.region.system_clock import SystemClock
@@ -218,7 +218,7 @@ class Region:
         try:
             result = await self.database.answer(read.request)
         except Exception as error:
-            self.driver.cannot_read(read, str(error))
+            self.driver.cannot_read(read, str(error), isinstance(error, Damaged))
         else:
             self.driver.read(read, result)
         self.stepped()
@@ -250,7 +250,7 @@ async def run(config: RegionConfig) -> None:
         OSError: An address is taken or cannot be bound.
         RegionFailed: The region ended because of an error in the program itself.
     """
-    database = Database(config.data, identity=FileIdentity(config.data / FILE_NAME))
+    database = Database(config.data, files=DataFiles(config.data / FILE_NAME))
     region: Optional[Region] = None
     try:
         driver = await starting.start(config, database, SystemClock())

@@ -19,7 +19,7 @@ from anabranch.region.effect_log import EffectLog
 from anabranch.region.engine import registry
 from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
@@ -54,7 +54,7 @@ def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member
             name, _, region_id = pair.rpartition("=")
             members.append(Member(int(region_id), name, int(region_id) in lost))
     except (KeyError, ValueError) as error:
-        raise StorageError(f"the members on disk are damaged: {error!r}") from error
+        raise Damaged(f"the members on disk are damaged: {error!r}") from error
     if {member.name: member.region_id for member in members} != config.members:
         _log.warning(
             "members are %s, as stored at the first start; the different --members is ignored",
@@ -128,20 +128,39 @@ async def _begin_life(
 
 
 def _restored_because(config: RegionConfig, database: Database, stored: loading.Stored) -> str:
-    """Why the files count as restored from a backup (S13.6); empty if they do not."""
+    """Why the files count as restored from a backup (S13.6); empty if they do not.
+
+    Raises:
+        Damaged: Commits are missing, and there is no other member that could have them.
+    """
     if config.restored:
         return "it was started with --restored"
-    if stored.position < database.mark():
-        return (
-            f"the database ends at row {stored.position} of the log, and row {database.mark()} was"
-            " once on disk: the file is an older copy, or its write-ahead log is gone"
-        )
+    missing = _missing_commits(database, stored)
+    if missing:
+        if len(config.members) == 1:
+            raise Damaged(
+                f"{missing}; no other region has what is missing: put a backup back, or start once"
+                " with --restored to go on without it"
+            )
+        return missing
     former, found = stored.meta.get("file", b""), database.file_identity()
     if former and found != former and not config.moved:
         return (
             "the database is not the file of the last start (device:inode:birth was"
             f" {former.decode(errors='replace')}, is {found.decode()}), and copied files may be"
             " old; if the region was stopped and its files moved, --moved says so"
+        )
+    return ""
+
+
+def _missing_commits(database: Database, stored: loading.Stored) -> str:
+    """How the files show that they lack commits that were once on disk; empty if they do not."""
+    if database.wal_damage:
+        return f"the write-ahead log of the database is damaged: {database.wal_damage}"
+    if stored.position < database.mark():
+        return (
+            f"the database ends at row {stored.position} of the log, and row {database.mark()} was"
+            " once on disk: the file is an older copy, or has lost a part of its write-ahead log"
         )
     return ""
 

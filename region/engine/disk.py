@@ -25,6 +25,8 @@ class DiskState:
         self.in_flight: Optional[Commit] = None
         # Error text of the last commit if it failed, else empty (S13.4).
         self.error = ""
+        # What was found damaged in the database since the start, else empty.
+        self.damage = ""
         # Meta rows that the next commit stores: life, recovery, lost members.
         self.meta_changes: dict[str, bytes] = {}
         # The newest complete checkpoint reflects all rows up to this position.

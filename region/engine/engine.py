@@ -354,6 +354,11 @@ class Engine:
         if state.waiting.waiters:
             rounds.answer_waiters(state)
 
+    def note_damage(self, text: str, meta: dict[str, bytes]) -> None:
+        """Damage was met on this region's disk. `meta` are rows for the next commit."""
+        self.state.disk.damage = text
+        self.state.disk.meta_changes.update(meta)
+
     def commit_failed(self, error: str) -> None:
         """The commit under way failed.
 

@@ -8,3 +8,10 @@ from __future__ import annotations
 
 class StorageError(Exception):
     """The database failed, or its contents are invalid."""
+
+
+class Damaged(StorageError):
+    """Bytes of the database are not those that were written: a checksum or the structure is wrong.
+
+    The contents are not used. They come back from the other regions, or from a backup.
+    """

@@ -162,6 +162,11 @@ def _alarms(state: EngineState) -> list[Figure]:
             "1 while commits to disk fail and writes are refused.",
             1 if state.disk.error else 0,
         ),
+        _gauge(
+            "damage",
+            "1 after a damaged row was met in the database; it was not used.",
+            1 if state.disk.damage else 0,
+        ),
     ]
 
 

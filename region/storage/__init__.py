@@ -4,8 +4,10 @@
 
 Reading order:
 
+- `sums`: checksums of rows.
 - `schema`: the tables, and their version.
 - `log`: the effect log as rows.
 - `checkpoint`: checkpoints of changed keys, in slices.
 - `loading`: the start, from the checkpoint and the log after it.
+- `wal`: damage in SQLite's write-ahead log.
 """

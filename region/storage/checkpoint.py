@@ -24,6 +24,7 @@ from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.state import NodeImage, put_converged, put_local
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
+from anabranch.region.storage import sums
 from anabranch.region.storage.schema import Statement, meta
 
 _PART_BYTES: Final = 256 << 10
@@ -31,6 +32,13 @@ _PART_BYTES: Final = 256 << 10
 CAPTURE_BYTES: Final = 1 << 20
 _CAPTURE_NODES: Final = 20000
 REGION_STATE_VERSION: Final = 1
+_PART: Final = "INSERT OR REPLACE INTO part (number, cut, part, body, sum) VALUES (?, ?, ?, ?, ?)"
+_NODE: Final = (
+    "INSERT OR REPLACE INTO node (number, region, node, cut, body, sum) VALUES (?, ?, ?, ?, ?, ?)"
+)
+_KEY: Final = (
+    "INSERT OR REPLACE INTO key_state (key, number, cut, position, sum) VALUES (?, ?, ?, ?, ?)"
+)
 # The number of a key that is gone.
 GONE: Final = 0
 
@@ -242,28 +250,18 @@ class Checkpointer:
         if number != GONE:
             for part, start in enumerate(range(0, len(cut.state), size)):
                 body = cut.state[start : start + size]
-                yield (
-                    (
-                        "INSERT OR REPLACE INTO part (number, cut, part, body) VALUES (?, ?, ?, ?)",
-                        (number, self.cut, part, body),
-                    ),
-                    len(body),
-                )
-            insert = (
-                "INSERT OR REPLACE INTO node (number, region, node, cut, body) "
-                "VALUES (?, ?, ?, ?, ?)"
-            )
+                row = (number, self.cut, part, body)
+                yield (_PART, (*row, sums.of_part(*row))), len(body)
             for image in cut.images:
-                yield (
-                    (insert, (number, image.region_id, image.number, self.cut, image.encoded())),
-                    image.size(),
-                )
-            for region_id, node in cut.dropped:
-                yield (insert, (number, region_id, node, self.cut, None)), 32
+                node = (number, image.region_id, image.number, self.cut, image.encoded())
+                yield (_NODE, (*node, sums.of_node(*node))), image.size()
+            for region_id, node_number in cut.dropped:
+                gone = (number, region_id, node_number, self.cut, None)
+                yield (_NODE, (*gone, sums.of_node(*gone))), 32
         # A key that is gone keeps its position, too. If a start replayed earlier effects on it,
         # they would meet a key without its tombstones.
-        insert = "INSERT OR REPLACE INTO key_state (key, number, cut, position) VALUES (?, ?, ?, ?)"
-        yield (insert, (cut.key, number, self.cut, cut.position)), len(cut.key) + 32
+        state = (cut.key, number, self.cut, cut.position)
+        yield (_KEY, (*state, sums.of_key(*state))), len(cut.key) + 32
         if number != GONE:
             yield ("DELETE FROM part WHERE number = ? AND cut < ?", (number, self.cut)), 32
             for image in cut.images:
@@ -274,11 +272,11 @@ class Checkpointer:
                     ),
                     64,
                 )
-            for region_id, node in cut.dropped:
+            for region_id, node_number in cut.dropped:
                 yield (
                     (
                         "DELETE FROM node WHERE number = ? AND region = ? AND node = ?",
-                        (number, region_id, node),
+                        (number, region_id, node_number),
                     ),
                     64,
                 )

@@ -5,7 +5,8 @@ Each key replays the log from the position that its checkpoint reflects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any, Optional
 
 from anabranch.crdt.apply import apply_block
 from anabranch.crdt.encoding import Malformed
@@ -18,11 +19,12 @@ from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.state import push_node, read_converged, read_local, read_node, read_snapshot
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import BlockRow, RecordsRow, Row, SnapshotRow
+from anabranch.region.storage import sums
 from anabranch.region.storage.checkpoint import GONE, checked, read_region_state
 from anabranch.region.storage.log import LogSize, check_of
-from anabranch.region.storage.schema import SCHEMA_VERSION
+from anabranch.region.storage.schema import SCHEMA_VERSION, UPGRADES
 
 
 class Stored:
@@ -54,7 +56,7 @@ class Stored:
         try:
             return int(self.meta.get(name, b"0"))
         except ValueError as error:
-            raise StorageError(f"{name} in the database is damaged: {error}") from error
+            raise Damaged(f"{name} in the database is damaged: {error}") from error
 
 
 def check_meta(meta: dict[str, bytes], cluster: str, region_id: int, name: str) -> None:
@@ -63,13 +65,13 @@ def check_meta(meta: dict[str, bytes], cluster: str, region_id: int, name: str) 
         version = int(meta.get("schema", b"0"))
         stored = (meta["cluster"].decode(), int(meta["region_id"]), meta["name"].decode())
     except (KeyError, ValueError) as error:
-        raise StorageError(
+        raise Damaged(
             f"the identity of the region in the database is damaged: {error!r}"
         ) from error
-    if version != SCHEMA_VERSION:
+    if version not in (*UPGRADES, SCHEMA_VERSION):
         raise StorageError(
             f"the database has schema version {version}, "
-            f"this release reads version {SCHEMA_VERSION}"
+            f"this release reads versions up to {SCHEMA_VERSION}"
         )
     if stored != (cluster, region_id, name):
         raise StorageError(
@@ -78,13 +80,27 @@ def check_meta(meta: dict[str, bytes], cluster: str, region_id: int, name: str) 
         )
 
 
+def read_meta(rows: Iterable[tuple[object, object, Optional[int]]]) -> dict[str, bytes]:
+    """The meta rows (name, value, sum) as a dict; Damaged if a row is."""
+    meta: dict[str, bytes] = {}
+    for name, value, found in rows:
+        try:
+            if not isinstance(name, str) or not isinstance(value, bytes):
+                raise Malformed("it has other types")
+            sums.require(found, sums.of_meta(name, value))
+        except (Malformed, ValueError) as error:
+            raise Damaged(f"the row {name!r} of the table meta is damaged: {error}") from error
+        meta[name] = value
+    return meta
+
+
 def begin(
     meta: dict[str, bytes], region_id: int, limits: NodeLimits, pair_limits: PairLimits
 ) -> Stored:
     """Begins the load with the region's own state, from the meta rows.
 
     Raises:
-        StorageError: A meta row is damaged.
+        Damaged: A meta row is damaged.
     """
     stored = Stored()
     stored.meta = meta
@@ -94,13 +110,13 @@ def begin(
         if "collected" in meta:
             stored.keyspace.collected = checked(meta["collected"]).vector()
     except Malformed as error:
-        raise StorageError(f"the vector `collected` is damaged: {error}") from error
+        raise Damaged(f"the vector `collected` is damaged: {error}") from error
     body = meta.get("region_state")
     if body is not None:
         try:
             state = read_region_state(body)
         except Malformed as error:
-            raise StorageError(f"the region's state is damaged: {error}") from error
+            raise Damaged(f"the region's state is damaged: {error}") from error
         keyspace = stored.keyspace
         keyspace.vector = state.vector
         keyspace.chains = state.chains
@@ -113,65 +129,87 @@ def begin(
 
 
 def load_key(
-    stored: Stored,
-    key: bytes,
-    number: int,
-    cut: int,
-    position: int,
-    parts: list[bytes],
-    nodes: Iterable[tuple[int, int, bytes]],
+    stored: Stored, row: Sequence[Any], parts: Iterable[Sequence[Any]], nodes: Iterable[Any]
 ) -> None:
-    """Loads one key of the checkpoint, as of `position`.
+    """Loads one key of the checkpoint.
 
-    `parts` are the parts of its state in order, `nodes` are (region_id, node number, body).
+    `row` is (key, number, cut, position, sum), `parts` are (part, body, sum) in order, `nodes`
+    are (region_id, node number, cut, body, sum) in order, several cuts of a node ascending.
 
     Raises:
-        StorageError: The key is damaged.
+        Damaged: The key is damaged.
     """
-    stored.skip_keys[key] = position
-    stored.cut = max(stored.cut, cut)
-    if number == GONE:
-        stored.gone[key] = position
-        return
+    key, number, cut, position, found = row
+    try:
+        sums.require(found, sums.of_key(key, number, cut, position))
+        stored.skip_keys[key] = position
+        stored.cut = max(stored.cut, cut)
+        if number == GONE:
+            stored.gone[key] = position
+            return
+        body = _joined(number, cut, parts)
+        _load_stream(stored, key, number, body, _newest(number, nodes))
+    except (Malformed, ValueError, TypeError, AttributeError) as error:
+        raise Damaged(f"the checkpoint of key {key!r} is damaged: {error}") from error
+    stored.numbers[key] = number
+    stored.cuts[number] = cut
+
+
+def _joined(number: int, cut: int, parts: Iterable[Sequence[Any]]) -> bytes:
+    bodies: list[bytes] = []
+    for part, body, found in parts:
+        sums.require(found, sums.of_part(number, cut, part, body))
+        bodies.append(body)
+    return b"".join(bodies)
+
+
+def _newest(number: int, nodes: Iterable[Sequence[Any]]) -> list[tuple[int, int, bytes]]:
+    """The nodes that are not gone, each with its newest cut: (region_id, node number, body)."""
+    newest: dict[tuple[int, int], Optional[bytes]] = {}
+    for region_id, node, cut, body, found in nodes:
+        sums.require(found, sums.of_node(number, region_id, node, cut, body))
+        newest[(region_id, node)] = body
+    return [(region, node, body) for (region, node), body in newest.items() if body is not None]
+
+
+def _load_stream(
+    stored: Stored, key: bytes, number: int, state: bytes, nodes: list[tuple[int, int, bytes]]
+) -> None:
+    """Makes the stream of a key; Malformed if its state and nodes do not fit together."""
     keyspace = stored.keyspace
     stream = Stream(key, keyspace.limits, keyspace.pair_limits)
-    try:
-        reader = checked(b"".join(parts))
-        read_local(reader, stream, read_converged(reader, stream))
-        length = reader.varint()
-        read: list[tuple[int, int, int]] = []
-        made: list[PackedNode] = []
-        for region_id, node_number, body in nodes:
-            node = read_node(body)
-            node.number = node_number
-            node.is_unsaved = False
-            read.append((region_id, node.base_counter, len(made)))
-            made.append(node)
-        for region_id, _, index in sorted(read):
-            push_node(stream, region_id, made[index])
-        if stream.length() != length:
-            raise Malformed(f"it has {stream.length()} entries instead of {length}")
-    except Malformed as error:
-        raise StorageError(f"the checkpoint of key {key!r} is damaged: {error}") from error
+    reader = checked(state)
+    read_local(reader, stream, read_converged(reader, stream))
+    length = reader.varint()
+    read: list[tuple[int, int, int]] = []
+    made: list[PackedNode] = []
+    for region_id, node_number, body in nodes:
+        node = read_node(body)
+        node.number = node_number
+        node.is_unsaved = False
+        read.append((region_id, node.base_counter, len(made)))
+        made.append(node)
+    for region_id, _, index in sorted(read):
+        push_node(stream, region_id, made[index])
+    if stream.length() != length:
+        raise Malformed(f"it has {stream.length()} entries instead of {length}")
     for log in stream.logs.values():
         log.next_number = max(node.number for node in log.rax.nodes) + 1
     stream.stored_number = number
     keyspace.keys[key] = stream
     keyspace.note_visible(stream)
     keyspace.mark_undigested(key)
-    stored.numbers[key] = number
-    stored.cuts[number] = cut
 
 
 def replay(stored: Stored, row: Row, check: bytes) -> None:
     """Applies one row of the log. `check` is the chain value or checksum stored with it.
 
     Raises:
-        StorageError: A row before it is missing, or the row is damaged.
+        Damaged: A row before it is missing, or the row is damaged.
     """
     keyspace = stored.keyspace
     if row.position != stored.position + 1:
-        raise StorageError(f"row {stored.position + 1} of the log is missing")
+        raise Damaged(f"row {stored.position + 1} of the log is missing")
     keyspace.position = row.position - 1
     try:
         if check != check_of(row, keyspace):
@@ -186,7 +224,7 @@ def replay(stored: Stored, row: Row, check: bytes) -> None:
                 if stored.skip_keys.get(record.head.key, 0) < row.position:
                     apply_local(keyspace, record)
     except (Malformed, ValueError) as error:
-        raise StorageError(f"row {row.position} of the log is damaged: {error}") from error
+        raise Damaged(f"row {row.position} of the log is damaged: {error}") from error
     keyspace.position = row.position
     stored.position = row.position
     stored.clock_ms = max(stored.clock_ms, row.clock_ms)

@@ -13,15 +13,16 @@ from anabranch.crdt.encoding import Reader, put_vector
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, RecordsRow, Row, SnapshotRow
+from anabranch.region.storage import sums
 from anabranch.region.storage.schema import Statement, meta
 
 # Values of the column `origin` for rows that are no blocks.
 LOCAL: Final = 0
 SNAPSHOT: Final = -1
-# SQLite accepts at most 32766 parameters in one statement, and a row has eight.
+# SQLite accepts at most 32766 parameters in one statement, and a row has nine.
 _ROWS_PER_STATEMENT: Final = 2000
 
-COLUMNS: Final = "position, origin, first, last, source, clock_ms, chain, body"
+COLUMNS: Final = "position, origin, first, last, source, clock_ms, chain, body, sum"
 
 
 class LogSize:
@@ -65,13 +66,14 @@ def commit_statements(commit: Commit) -> list[Statement]:
         parameters: list[object] = []
         for row in rows:
             parameters += _columns(row)
-        values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(rows))
+        values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(rows))
         statements.append((f"INSERT INTO log ({COLUMNS}) VALUES {values}", tuple(parameters)))
-    insert = "INSERT INTO staged (position, part, body) VALUES (?, ?, ?)"
+    insert = "INSERT INTO staged (position, part, body, sum) VALUES (?, ?, ?, ?)"
     for row in commit.rows:
         if isinstance(row, SnapshotRow):
             for part, chunk in enumerate(row.chunks):
-                statements.append((insert, (row.position, part, chunk)))
+                total = sums.of_staged(row.position, part, chunk)
+                statements.append((insert, (row.position, part, chunk, total)))
     for name, value in commit.meta.items():
         statements.append(meta(name, value))
     return statements
@@ -81,21 +83,16 @@ def _columns(row: Row) -> list[object]:
     """A row as COLUMNS."""
     if isinstance(row, BlockRow):
         block = row.block
-        return [
-            row.position,
-            block.origin,
-            block.first,
-            block.last,
-            row.source,
-            row.clock_ms,
-            block.chain,
-            block.body,
-        ]
-    kind, source = LOCAL, 0
-    if isinstance(row, SnapshotRow):
-        kind, source = SNAPSHOT, row.source
-    body = body_of(row)
-    return [row.position, kind, 0, 0, source, row.clock_ms, _checksum(row, body), body]
+        numbers = (row.position, block.origin, block.first, block.last, row.source, row.clock_ms)
+        chain, body = block.chain, block.body
+    else:
+        kind, source = LOCAL, 0
+        if isinstance(row, SnapshotRow):
+            kind, source = SNAPSHOT, row.source
+        body = body_of(row)
+        numbers = (row.position, kind, 0, 0, source, row.clock_ms)
+        chain = _checksum(row, body)
+    return [*numbers, chain, body, sums.of_log(*numbers, chain, body)]
 
 
 def body_of(row: Row) -> bytes:
@@ -135,12 +132,15 @@ def read_row(columns: Sequence[object], chunks: Optional[list[bytes]] = None) ->
     """Makes a row from COLUMNS. `chunks` are the chunks of a joined snapshot.
 
     Raises:
-        Malformed: The body is not that of a row.
+        Malformed: The checksum is wrong, or the body is not that of a row.
     """
-    position, origin, first, last, source, clock_ms, chain, body = columns
+    position, origin, first, last, source, clock_ms, chain, body, found = columns
     assert isinstance(position, int) and isinstance(origin, int) and isinstance(first, int)
     assert isinstance(last, int) and isinstance(source, int) and isinstance(clock_ms, int)
     assert isinstance(chain, bytes) and isinstance(body, bytes)
+    assert found is None or isinstance(found, int)
+    wanted = sums.of_log(position, origin, first, last, source, clock_ms, chain, body)
+    sums.require(found, wanted)
     if origin > 0:
         return BlockRow(position, clock_ms, Block(origin, first, last, body, chain), source)
     if origin == SNAPSHOT:
@@ -162,7 +162,7 @@ BLOCKS_AFTER: Final = (
 BLOCK_WITH: Final = (
     f"SELECT {COLUMNS} FROM log WHERE origin = ? AND last >= ? AND origin > 0 ORDER BY last LIMIT 1"
 )
-CHAIN_AT: Final = "SELECT chain FROM log WHERE origin = ? AND last = ? AND origin > 0"
+BLOCK_ENDING_AT: Final = f"SELECT {COLUMNS} FROM log WHERE origin = ? AND last = ? AND origin > 0"
 STAGED: Final = "SELECT body FROM staged WHERE position = ? ORDER BY part"
 SIZE: Final = (
     "SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), "

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_VERSION: Final = 1
+from anabranch.region.storage import sums
+
+# Version 2 added the column `sum` to every table. `UPGRADES` brings a database of version 1 there.
+SCHEMA_VERSION: Final = 2
 
 # One statement and its parameters.
 Statement = tuple[str, tuple[object, ...]]
@@ -18,37 +21,49 @@ PRAGMAS: Final = [
     "PRAGMA cache_size=-4000",
 ]
 
+# Each row's `sum` is its checksum (`sums`).
 TABLES: Final = [
     # Identity and state of the region as a whole: schema, cluster, members, life, recovery, lost,
     # region_state, log_floor and others.
-    "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE IF NOT EXISTS meta (
+        name TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER) WITHOUT ROWID""",
     # The effect log. origin > 0: a block; 0: local records, or only the clock; -1: a snapshot was
     # joined here. source: the peer that sent the block or snapshot, else 0. chain: the chain value
     # of a block (S13.5), a checksum of other rows.
     """CREATE TABLE IF NOT EXISTS log (
         position INTEGER PRIMARY KEY, origin INTEGER NOT NULL,
         first INTEGER NOT NULL, last INTEGER NOT NULL, source INTEGER NOT NULL,
-        clock_ms INTEGER NOT NULL, chain BLOB NOT NULL, body BLOB NOT NULL)""",
+        clock_ms INTEGER NOT NULL, chain BLOB NOT NULL, body BLOB NOT NULL, sum INTEGER)""",
     "CREATE INDEX IF NOT EXISTS log_by_origin ON log (origin, last) WHERE origin > 0",
     # Chunks of the joined snapshots, by the position of their row in `log`.
     """CREATE TABLE IF NOT EXISTS staged (
-        position INTEGER, part INTEGER, body BLOB NOT NULL,
+        position INTEGER, part INTEGER, body BLOB NOT NULL, sum INTEGER,
         PRIMARY KEY (position, part)) WITHOUT ROWID""",
     # The checkpoint. The state of a key at its position consists of its parts with the key's cut,
     # and of each of its nodes with the highest cut not above the key's. Other rows are under way or
     # superseded. Number 0: the key was gone at that position.
     """CREATE TABLE IF NOT EXISTS key_state (
         key BLOB PRIMARY KEY, number INTEGER NOT NULL, cut INTEGER NOT NULL,
-        position INTEGER NOT NULL) WITHOUT ROWID""",
+        position INTEGER NOT NULL, sum INTEGER) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS part (
-        number INTEGER, cut INTEGER, part INTEGER, body BLOB NOT NULL,
+        number INTEGER, cut INTEGER, part INTEGER, body BLOB NOT NULL, sum INTEGER,
         PRIMARY KEY (number, cut, part)) WITHOUT ROWID""",
     # body NULL: the node is gone since that cut.
     """CREATE TABLE IF NOT EXISTS node (
-        number INTEGER, region INTEGER, node INTEGER, cut INTEGER, body BLOB,
+        number INTEGER, region INTEGER, node INTEGER, cut INTEGER, body BLOB, sum INTEGER,
         PRIMARY KEY (number, region, node, cut)) WITHOUT ROWID""",
 ]
 
 
+UPGRADES: Final = {
+    1: [
+        f"ALTER TABLE {table} ADD COLUMN sum INTEGER"
+        for table in ("meta", "log", "staged", "key_state", "part", "node")
+    ]
+}
+"""Version of the schema → the statements that make the next version of it."""
+
+
 def meta(name: str, value: bytes) -> Statement:
-    return "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", (name, value)
+    statement = "INSERT OR REPLACE INTO meta (name, value, sum) VALUES (?, ?, ?)"
+    return statement, (name, value, sums.of_meta(name, value))

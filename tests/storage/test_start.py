@@ -120,7 +120,7 @@ def test_a_checkpoint_of_the_release_before_is_read() -> None:
     assert state[0] == 2 and state[-2:] == bytes([0, 8]), "no retired pairs, then 8 entries"
     former = bytes([1]) + state[1:-2] + state[-1:]
     former = xxh3_64_digest(former) + former
-    region.disk.execute("UPDATE part SET body = x'' WHERE number = ?", (number,))
+    region.disk.execute("UPDATE part SET body = x'', sum = NULL WHERE number = ?", (number,))
     region.disk.execute("UPDATE part SET body = ? WHERE number = ? AND part = 0", (former, number))
     assert start(region, copy_of(region.disk)) == whole
     region.crash()

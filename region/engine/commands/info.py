@@ -293,6 +293,7 @@ def crdt(state: EngineState, held: Holdings) -> Lines:
         ("crdt_state", "failed" if state.disk.error else lifecycle.state),
         ("crdt_recovery_waiting_for", waiting),
         ("crdt_recovery_cause", lifecycle.recovery_cause),
+        ("crdt_damage", state.disk.damage.replace("\r", " ").replace("\n", " ")),
         ("crdt_commit_error", state.disk.error.replace("\r", " ").replace("\n", " ")),
         ("crdt_life", str(lifecycle.life)),
         ("crdt_id_mode", state.cached.id_mode),

@@ -1,4 +1,4 @@
-"""Tells whether the database is the file of the last start, and not older than it was (S13.6).
+"""The database as a file: what can be told of it without opening it (S13.6).
 
 Files that were put back from a copy may be old. Two facts show it without being told:
 
@@ -19,6 +19,10 @@ import os
 from pathlib import Path
 from typing import Final, Optional
 
+from xxhash import xxh3_64_hexdigest
+
+from anabranch.region.storage import wal
+
 MARK_NAME: Final = "region.mark"
 
 _AT_FDCWD: Final = -100
@@ -29,8 +33,8 @@ _MASK_AT: Final = 0
 _BIRTH_AT: Final = 80
 
 
-class FileIdentity:
-    """The identity and the mark of one database file."""
+class DataFiles:
+    """The files of one database: identity, mark and write-ahead log."""
 
     def __init__(self, path: Path) -> None:
         self._path: Final = path
@@ -46,10 +50,21 @@ class FileIdentity:
         found = os.stat(self._path)
         return b"%d:%d:%d" % (found.st_dev, found.st_ino, _birth_ns(self._path))
 
+    def wal_damage(self) -> str:
+        """What is damaged in the write-ahead log, in words; empty if it is sound or absent.
+
+        Call it before SQLite opens the database, because SQLite drops what follows a damaged frame.
+        """
+        try:
+            return wal.damage(self._path.with_name(f"{self._path.name}-wal").read_bytes())
+        except OSError:
+            return ""
+
     def read_mark(self) -> int:
         """The position that the mark holds; 0 if there is no readable mark."""
         try:
-            return int(self._mark.read_bytes())
+            digits, check = self._mark.read_bytes().split()
+            return int(digits) if check == _check(digits) else 0
         except (OSError, ValueError):
             return 0
 
@@ -61,7 +76,8 @@ class FileIdentity:
         try:
             if self._file is None:
                 self._file = os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            os.pwrite(self._file, b"%020d\n" % position, 0)
+            digits = b"%020d" % position
+            os.pwrite(self._file, digits + b" " + _check(digits) + b"\n", 0)
         except OSError:
             pass
 
@@ -70,6 +86,10 @@ class FileIdentity:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _check(digits: bytes) -> bytes:
+    return xxh3_64_hexdigest(digits).encode()
 
 
 def _birth_ns(path: Path) -> int:
