@@ -10,6 +10,7 @@ import typer
 from anabranch import build
 from anabranch.cli import (
     bench,
+    data,
     diff,
     explain,
     links,
@@ -47,6 +48,10 @@ app.add_typer(link_app, name="link")
 app.add_typer(member_app, name="member")
 app.command("explain")(explain.explain)
 app.command("diff")(diff.diff)
+app.command("backup")(data.backup)
+app.command("restore")(data.restore)
+app.command("check")(data.check)
+app.command("repair")(data.repair)
 app.add_typer(scenario_app, name="scenario")
 app.command("simulate")(simulate.simulate)
 app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(

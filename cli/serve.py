@@ -18,14 +18,7 @@ import typer
 
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.ports import listen_error
-from anabranch.region.config import (
-    ALIASES,
-    FLAGS,
-    IDENTITY,
-    ConfigError,
-    RegionConfig,
-    load,
-)
+from anabranch.region.config import ALIASES, FLAGS, IDENTITY, ConfigError, RegionConfig, load
 from anabranch.region.engine import settings
 
 LOCK_NAME = "region.lock"

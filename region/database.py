@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Optional, Protocol
 
@@ -107,6 +107,39 @@ class Database:
             raise _failure(f"cannot open {self.path}", error) from error
         return loading.read_meta(rows)
 
+    async def open_read_only(self) -> dict[str, bytes]:
+        """Opens a file that no region uses, to look at it. Returns its meta rows.
+
+        Raises:
+            Damaged: The file is no database, or its structure or a meta row is damaged.
+            StorageError: The file cannot be opened.
+        """
+        try:
+            self._reader = await self._connect(self.path, True)
+            found = [str(row[0]) for row in await self._read(_CHECK, ())]
+            if found != [_IS_SOUND]:
+                raise Damaged(f"the structure of {self.path} is damaged: {'; '.join(found)}")
+            return loading.read_meta(await self._read("SELECT name, value, sum FROM meta", ()))
+        except (sqlite3.Error, OSError) as error:
+            raise _failure(f"cannot open {self.path}", error) from error
+
+    async def damaged_rows(self) -> AsyncIterator[str]:
+        """Reads every row of the log, and yields what is damaged in it, in words.
+
+        `load` reads the other tables whole, but of the log only what a start replays.
+        """
+        position = 0
+        while True:
+            found = list(await self._read(log.ROWS_AFTER, (position, _READ_ROWS)))
+            if not found:
+                return
+            for columns in found:
+                position = columns[0]
+                try:
+                    log.read_row(columns)
+                except (Malformed, AssertionError) as error:
+                    yield f"row {position} of the log is damaged: {error}"
+
     async def _upgrade(self) -> None:
         """Brings the tables of an older schema to this one."""
         assert self._writer is not None
@@ -148,7 +181,8 @@ class Database:
         try:
             stored = loading.begin(meta, region_id, limits, pair_limits)
             await self._load_keys(stored)
-            await self._drop_unfinished(stored)
+            if self._writer is not None:
+                await self._drop_unfinished(stored)
             await self._replay(stored)
             rows, size_bytes, effects = next(iter(await self._read(log.SIZE, ())))
         except sqlite3.Error as error:

@@ -45,8 +45,8 @@ def _first_meta(config: RegionConfig) -> dict[str, bytes]:
     }
 
 
-def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member]:
-    """The members on disk. The configured members count at the first start only (S1.1)."""
+def stored_members(meta: dict[str, bytes]) -> list[Member]:
+    """The members on disk; Damaged if they cannot be read."""
     members: list[Member] = []
     try:
         lost = {int(text) for text in meta.get("lost", b"").decode().split(",") if text}
@@ -55,6 +55,12 @@ def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member
             members.append(Member(int(region_id), name, int(region_id) in lost))
     except (KeyError, ValueError) as error:
         raise Damaged(f"the members on disk are damaged: {error!r}") from error
+    return members
+
+
+def _members(meta: dict[str, bytes], config: RegionConfig) -> list[Member]:
+    """The members on disk. The configured members count at the first start only (S1.1)."""
+    members = stored_members(meta)
     if {member.name: member.region_id for member in members} != config.members:
         _log.warning(
             "members are %s, as stored at the first start; the different --members is ignored",
@@ -121,6 +127,7 @@ async def _begin_life(
             schema.meta("life", b"%d" % life),
             schema.meta("recovery", b"%d" % recovery),
             schema.meta("file", database.file_identity()),
+            schema.meta("restored", b"0"),
         ]
     )
     database.set_mark(stored.position)
@@ -135,6 +142,8 @@ def _restored_because(config: RegionConfig, database: Database, stored: loading.
     """
     if config.restored:
         return "it was started with --restored"
+    if stored.number("restored"):
+        return "its files were put back with `anabranch restore`"
     missing = _missing_commits(database, stored)
     if missing:
         if len(config.members) == 1:
@@ -182,7 +191,7 @@ async def start(
         meta = _first_meta(config)
         await database.write([schema.meta(name, value) for name, value in meta.items()])
     loading.check_meta(meta, config.cluster, config.region_id, config.name)
-    members = _stored_members(meta, config)
+    members = _members(meta, config)
     if config.region_id not in [member.region_id for member in members]:
         raise StorageError(f"region {config.region_id} is none of the members on disk")
     settings = config.settings

@@ -1,0 +1,159 @@
+"""`anabranch check`, `backup`, `restore` and `repair`: the data directory of a region."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from anabranch.cli.addresses import DEFAULT_DATA, FILE_NAME, ClusterOption, named, read_file
+from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.serve import locked
+from anabranch.region import inspection
+from anabranch.region.engine.errors import StorageError
+from anabranch.region.inspection import Inspection
+
+_Directory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The data directory of a region.", show_default=False)
+]
+_DataOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="The region's data directory. [default: beside the cluster file]",
+    ),
+]
+
+
+def check(directory: _Directory) -> None:
+    """Read a stopped region's data directory whole, and compare it with its checksums.
+
+    Nothing is changed. Exits with 1 if anything is damaged, and says what.
+    """
+    with locked(_existing(directory)):
+        found = _run_inspect(directory)
+    if found.findings:
+        raise CliError(
+            "\n  ".join([f"{directory} is damaged:", *found.findings])
+            + f"\n`anabranch repair {directory}` rebuilds the region from the other regions"
+        )
+    print(f"{directory} is sound: {_described(found)}")
+
+
+def backup(
+    region: Annotated[str, typer.Argument(metavar="REGION", help="A region.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The backup to make.", show_default=False)
+    ],
+    data: _DataOption = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """Copy a region's database to FILE while the region runs, and check the copy.
+
+    The command runs on the machine that holds the data directory.
+    """
+    directory = data or _directory_of(region, cluster)
+    try:
+        found = asyncio.run(inspection.back_up(_existing(directory), file))
+    except StorageError as error:
+        raise CliError(str(error)) from None
+    print(f"{file}: {file.stat().st_size:,} bytes, {_described(found)}")
+
+
+def restore(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A backup of a region.", show_default=False)
+    ],
+    data: Annotated[
+        Path,
+        typer.Option(
+            "--data", metavar="DIR", help="The directory to put it into.", show_default=False
+        ),
+    ],
+) -> None:
+    """Put a backup into a data directory that has no database.
+
+    The region then starts in recovery: it takes no writes until it has back from the other regions
+    what they hold. Backups that are newer than FILE must not be used afterwards.
+    """
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}")
+    with locked(data):
+        try:
+            found = asyncio.run(inspection.restore(file, data))
+        except StorageError as error:
+            raise CliError(str(error)) from None
+    print(
+        f"{data} holds {_described(found)}\n"
+        f"Start {found.name} as usual: it recovers from the other regions before it takes writes."
+        " Do not use backups that are newer than this one any more."
+    )
+
+
+def repair(
+    directory: _Directory, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+) -> None:
+    """Rebuild a region whose data directory is damaged: the next start gets all from the others.
+
+    The damaged files are moved aside, not deleted. Effects that no other region has are lost.
+    """
+    with locked(_existing(directory)):
+        found = _run_inspect(directory)
+        if not found.findings:
+            print(f"{directory} is sound, nothing to repair: {_described(found)}")
+            return
+        print("\n  ".join([f"{directory} is damaged:", *found.findings]))
+        if len(found.members) == 1:
+            raise CliError(
+                f"{found.name} is the only region of its cluster, so nothing can be rebuilt from"
+                " others; put a backup back with `anabranch restore`"
+            )
+        if not yes:
+            typer.confirm("Writes that no other region has are lost. Rebuild?", abort=True)
+        try:
+            aside = inspection.set_aside(directory)
+        except StorageError as error:
+            raise CliError(str(error)) from None
+    print(
+        f"The damaged files are in {aside}.\n"
+        "Start the region as usual: it recovers from the other regions before it takes writes."
+        " Delete these files when it serves again."
+    )
+
+
+def _run_inspect(directory: Path) -> Inspection:
+    try:
+        return asyncio.run(inspection.inspect(directory))
+    except StorageError as error:
+        raise CliError(str(error)) from None
+
+
+def _described(found: Inspection) -> str:
+    return (
+        f"region {found.name} of cluster {found.cluster}, {_count(found.keys, 'key')},"
+        f" {_count(found.entries, 'entry', 'entries')}, log up to row {found.position}"
+    )
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _existing(directory: Path) -> Path:
+    if not directory.is_dir():
+        raise UsageError(f"there is no directory {directory}")
+    return directory
+
+
+def _directory_of(region: str, cluster: Path | None) -> Path:
+    """The directory that `anabranch up` gave the region, beside its cluster file."""
+    file = cluster or DEFAULT_DATA / FILE_NAME
+    if file.is_dir():
+        file = file / FILE_NAME
+    directory = file.parent / named(read_file(file), region).name
+    if not directory.is_dir():
+        raise CliError(f"the data of {region} is not beside {file}; --data names its directory")
+    return directory

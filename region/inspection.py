@@ -1,0 +1,183 @@
+"""A region's data directory while no region uses it: check, backup, restore, repair.
+
+Nothing here decides about data. A restored or rebuilt region recovers from the other regions when
+it starts (S13.7).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from anabranch.region.data_files import MARK_NAME, DataFiles
+from anabranch.region.database import FILE_NAME, Database
+from anabranch.region.engine.errors import Damaged, StorageError
+from anabranch.region.engine.settings import Settings
+from anabranch.region.starting import replay_limits, stored_members
+from anabranch.region.storage import schema
+
+_FINDINGS_MAX: Final = 20
+
+
+class Inspection:
+    """What a look at a data directory found. `findings` say what is damaged; none if all is sound.
+
+    `name` and `cluster` are those of the region, empty if they could not be read.
+    """
+
+    def __init__(self) -> None:
+        self.findings: list[str] = []
+        self.name = ""
+        self.cluster = ""
+        self.members: list[str] = []
+        self.position = 0
+        self.keys = 0
+        self.entries = 0
+
+    def find(self, text: str) -> None:
+        """Adds a finding; after the first twenty they are left out."""
+        if text not in self.findings and len(self.findings) < _FINDINGS_MAX:
+            self.findings.append(text)
+
+
+async def inspect(directory: Path) -> Inspection:
+    """Reads everything in a data directory, and compares it with its checksums.
+
+    Raises:
+        StorageError: There is no database, or it cannot be opened for another reason than damage.
+    """
+    path = directory / FILE_NAME
+    if not path.exists():
+        raise StorageError(f"there is no {FILE_NAME} in {directory}")
+    inspection = Inspection()
+    files = DataFiles(path)
+    wrong = files.wal_damage()
+    if wrong:
+        inspection.find(f"the write-ahead log is damaged: {wrong}")
+    database = Database(directory)
+    try:
+        await _read_all(database, inspection)
+    except Damaged as error:
+        inspection.find(str(error))
+    finally:
+        await database.close()
+    if not inspection.findings and inspection.position < files.read_mark():
+        inspection.find(
+            f"the log ends at row {inspection.position}, and row {files.read_mark()} was once on"
+            " disk: the file is an older copy, or has lost a part of its write-ahead log"
+        )
+    return inspection
+
+
+async def _read_all(database: Database, inspection: Inspection) -> None:
+    meta = await database.open_read_only()
+    if not meta:
+        raise StorageError(f"{database.path} is not the database of a region")
+    members = stored_members(meta)
+    inspection.name = meta.get("name", b"").decode(errors="replace")
+    inspection.cluster = meta.get("cluster", b"").decode(errors="replace")
+    inspection.members = [member.name for member in members]
+    async for text in database.damaged_rows():
+        inspection.find(text)
+    own = next((one.region_id for one in members if one.name == inspection.name), 0)
+    ids = [member.region_id for member in members]
+    stored = await database.load(meta, own, ids, *replay_limits(Settings()))
+    inspection.position = stored.position
+    inspection.keys = len(stored.keyspace.keys)
+    inspection.entries = sum(stream.length() for stream in stored.keyspace.keys.values())
+
+
+async def back_up(directory: Path, target: Path) -> Inspection:
+    """Copies the database of a region, which may be running, to one file, and reads the copy.
+
+    The copy is the state of one moment. The file appears under its name once it is whole.
+
+    Raises:
+        StorageError: The database cannot be read, the file cannot be written, or it exists.
+        Damaged: The copy is damaged, so the database is.
+    """
+    source = directory / FILE_NAME
+    if not source.exists():
+        raise StorageError(f"there is no {FILE_NAME} in {directory}")
+    if target.exists():
+        raise StorageError(f"{target} exists already; a backup overwrites nothing")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as temporary:
+            copy = Path(temporary) / FILE_NAME
+            with closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as database:
+                database.execute("VACUUM INTO ?", (str(copy),))
+            inspection = await _require_sound(Path(temporary))
+            _sync(copy)
+            copy.rename(target)
+    except (OSError, sqlite3.Error) as error:
+        raise StorageError(f"cannot back up {directory} to {target}: {error}") from error
+    return inspection
+
+
+async def restore(file: Path, directory: Path) -> Inspection:
+    """Puts a backup into a data directory that has no database. Its next start is a recovery.
+
+    Raises:
+        StorageError: The file cannot be read or is no backup, or the directory has a database.
+        Damaged: The file is damaged.
+    """
+    if (directory / FILE_NAME).exists():
+        raise StorageError(
+            f"{directory} has a database already: move it away first, it is not overwritten"
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".restore-", dir=directory) as temporary:
+            copy = Path(temporary) / FILE_NAME
+            shutil.copyfile(file, copy)
+            inspection = await _require_sound(Path(temporary))
+            with closing(sqlite3.connect(copy)) as database, database:
+                database.execute(*schema.meta("restored", b"1"))
+            _sync(copy)
+            copy.rename(directory / FILE_NAME)
+        (directory / MARK_NAME).unlink(missing_ok=True)
+    except (OSError, sqlite3.Error) as error:
+        raise StorageError(f"cannot restore {file} to {directory}: {error}") from error
+    return inspection
+
+
+def set_aside(directory: Path) -> Path:
+    """Moves a damaged database away, so that the next start rebuilds the region from the others.
+
+    The mark stays, or is made: a start without a database but with a mark is a recovery. Returns
+    the directory that holds the damaged files now.
+
+    Raises:
+        StorageError: The files cannot be moved.
+    """
+    try:
+        aside = Path(tempfile.mkdtemp(prefix="damaged-", dir=directory))
+        files = DataFiles(directory / FILE_NAME)
+        position = max(files.read_mark(), 1)
+        for file in directory.glob(f"{FILE_NAME}*"):
+            file.rename(aside / file.name)
+        files.write_mark(position)
+        files.close()
+    except OSError as error:
+        raise StorageError(f"cannot move the files in {directory}: {error}") from error
+    return aside
+
+
+async def _require_sound(directory: Path) -> Inspection:
+    inspection = await inspect(directory)
+    if inspection.findings:
+        raise Damaged("; ".join(inspection.findings))
+    return inspection
+
+
+def _sync(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,135 @@
+"""`anabranch check`, `backup`, `restore` and `repair` on real data directories."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from anabranch.cli.errors import CliError
+from anabranch.cli.main import app
+from anabranch.region.data_files import MARK_NAME
+from anabranch.region.database import FILE_NAME
+from anabranch.region.engine.lifecycle import RECOVERY
+from tests.storage.test_data_files import run_once
+
+
+def anabranch(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def message_of(result: Result) -> str:
+    assert isinstance(result.exception, CliError), result.output
+    return str(result.exception)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The data directory of a stopped region us with three entries."""
+    directory = tmp_path / "us"
+    asyncio.run(run_once(directory))
+    return directory
+
+
+def flip(file: Path, place: int) -> None:
+    found = bytearray(file.read_bytes())
+    found[place] ^= 4
+    file.write_bytes(found)
+
+
+def flip_in(file: Path, text: bytes) -> None:
+    """Flips a bit in the first occurrence of `text`."""
+    flip(file, file.read_bytes().index(text))
+
+
+def test_a_sound_directory(data: Path) -> None:
+    before = (data / FILE_NAME).read_bytes()
+    result = anabranch("check", data)
+    assert result.exit_code == 0
+    assert "is sound: region us of cluster tiny, 1 key, 3 entries" in result.output
+    assert (data / FILE_NAME).read_bytes() == before
+
+
+def test_damage_is_named(data: Path) -> None:
+    flip_in(data / FILE_NAME, b"CREATE TABLE")
+    assert "is damaged" in message_of(anabranch("check", data))
+
+
+def test_a_region_that_is_damaged_does_not_start(data: Path) -> None:
+    """It names the command that helps."""
+    flip_in(data / FILE_NAME, b"us=1,eu=2")
+    with pytest.raises(Exception, match="the row 'members' of the table meta is damaged"):
+        asyncio.run(run_once(data))
+
+
+def test_an_older_file_is_named(data: Path) -> None:
+    (data / MARK_NAME).unlink()
+    older = (data / FILE_NAME).read_bytes()
+    asyncio.run(run_once(data))
+    (data / FILE_NAME).write_bytes(older)
+    assert "was once on disk" in message_of(anabranch("check", data))
+
+
+def test_a_directory_without_a_database(tmp_path: Path) -> None:
+    assert "there is no region.sqlite" in message_of(anabranch("check", tmp_path))
+    assert "no directory" in message_of(anabranch("check", tmp_path / "nowhere"))
+
+
+def test_a_backup_is_made_checked_and_restored(data: Path, tmp_path: Path) -> None:
+    file, elsewhere = tmp_path / "us.backup", tmp_path / "elsewhere"
+    result = anabranch("backup", "us", file, "--data", data)
+    assert result.exit_code == 0 and "3 entries" in result.output
+    assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
+    assert "exists already" in message_of(anabranch("backup", "us", file, "--data", data))
+    assert "has a database already" in message_of(anabranch("restore", file, "--data", data))
+    result = anabranch("restore", file, "--data", elsewhere)
+    assert result.exit_code == 0 and "recovers from the other regions" in result.output
+    for moved in (True, False):
+        state, cause = asyncio.run(run_once(elsewhere, moved=moved))
+        assert state == RECOVERY, "--moved does not excuse a restore"
+    assert cause == "a recovery that began before this start"
+
+
+def test_a_damaged_backup_is_refused_and_leaves_nothing(data: Path, tmp_path: Path) -> None:
+    file, elsewhere = tmp_path / "us.backup", tmp_path / "elsewhere"
+    assert anabranch("backup", "us", file, "--data", data).exit_code == 0
+    flip_in(file, b"us=1,eu=2")
+    assert "damaged" in message_of(anabranch("restore", file, "--data", elsewhere))
+    assert not (elsewhere / FILE_NAME).exists()
+    assert "no file" in message_of(anabranch("restore", tmp_path / "none", "--data", elsewhere))
+    (tmp_path / "text").write_text("no database")
+    assert "not a database" in message_of(
+        anabranch("restore", tmp_path / "text", "--data", elsewhere)
+    )
+
+
+def test_a_backup_of_a_damaged_region_is_refused(data: Path, tmp_path: Path) -> None:
+    flip_in(data / FILE_NAME, b"us=1,eu=2")
+    file = tmp_path / "us.backup"
+    assert "damaged" in message_of(anabranch("backup", "us", file, "--data", data))
+    assert not file.exists()
+
+
+def test_repair_moves_damage_aside_and_the_next_start_recovers(data: Path) -> None:
+    assert "nothing to repair" in anabranch("repair", data).output
+    flip_in(data / FILE_NAME, b"us=1,eu=2")
+    assert isinstance(anabranch("repair", data).exception, SystemExit), "no answer, no repair"
+    result = anabranch("repair", data, "--yes")
+    assert result.exit_code == 0, result.output
+    (aside,) = data.glob("damaged-*")
+    assert (aside / FILE_NAME).exists() and not (data / FILE_NAME).exists()
+    state, cause = asyncio.run(run_once(data))
+    assert state == RECOVERY and "was once on disk" in cause
+
+
+def test_a_region_alone_cannot_be_rebuilt(tmp_path: Path) -> None:
+    data = tmp_path / "us"
+    asyncio.run(run_once(data, members={"us": 1}))
+    with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
+        database.execute("UPDATE log SET clock_ms = clock_ms + 1")
+    assert "the only region of its cluster" in message_of(anabranch("repair", data, "--yes"))
+    assert (data / FILE_NAME).exists()
