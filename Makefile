@@ -101,7 +101,7 @@ $(VENV)/.installed: $(VENV)/.dev $(SOURCES)
 	@$(RUN) -c "from anabranch import build; print('anabranch build:', build.describe())"
 	@touch $@
 
-$(VENV)/.stubs: $(VENV)/.dev $(wildcard sync/generate.py proto/*.proto proto/*/*.proto)
+$(VENV)/.stubs: $(VENV)/.dev sync/generate.py $(shell find proto -name "*.proto")
 	@if [ -f sync/generate.py ]; then $(BIN)/python sync/generate.py; fi
 	@touch $@
 

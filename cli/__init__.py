@@ -15,6 +15,7 @@ Reading order:
 - `explain`: `anabranch explain`, why entries and groups are or are not in a region.
 - `diff`: `anabranch diff`, the differences between two regions.
 - `data`: `anabranch check`, `backup`, `restore` and `repair`, a region's data directory.
+- `export`: `anabranch export`, what only a lost region holds.
 - `members`: `anabranch member lost`, ends the waiting for a lost region.
 - `scenario`: `anabranch scenario run`, calls `sim.scenario`.
 - `simulate`: `anabranch simulate`, calls the simulator.

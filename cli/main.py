@@ -13,6 +13,7 @@ from anabranch.cli import (
     data,
     diff,
     explain,
+    export,
     links,
     members,
     scenario,
@@ -48,6 +49,7 @@ app.add_typer(link_app, name="link")
 app.add_typer(member_app, name="member")
 app.command("explain")(explain.explain)
 app.command("diff")(diff.diff)
+app.command("export")(export.export)
 app.command("backup")(data.backup)
 app.command("restore")(data.restore)
 app.command("check")(data.check)

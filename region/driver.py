@@ -37,7 +37,7 @@ from anabranch.region.clock import Clock
 from anabranch.region.disk_schedule import DiskSchedule
 from anabranch.region.effect_log import EffectLog
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.lifecycle import RECOVERY
+from anabranch.region.engine.lifecycle import LOST, RECOVERY
 from anabranch.region.engine.settings import Settings
 from anabranch.region.storage.checkpoint import CAPTURE_BYTES, Checkpointer
 from anabranch.region.storage.log import ReadOldest
@@ -146,6 +146,13 @@ class Driver:
                     "effects that the other members report"
                 )
                 self._notes.append(Note(logging.WARNING, text))
+            elif lifecycle == LOST:
+                by = state.members.names_of(state.lifecycle.called_lost_by)
+                text = (
+                    f"LOST: region {self.engine.name} was said to be lost by {by} (S13.8): it takes"
+                    " no more writes; `anabranch export` saves what only it holds"
+                )
+                self._notes.append(Note(logging.ERROR, text))
             else:
                 self._notes.append(Note(logging.INFO, f"region {self.engine.name} is {lifecycle}"))
 

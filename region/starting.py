@@ -58,6 +58,14 @@ def stored_members(meta: dict[str, bytes]) -> list[Member]:
     return members
 
 
+def _called_lost_by(meta: dict[str, bytes]) -> list[int]:
+    """The members that called this region lost (S13.8); Damaged if the row cannot be read."""
+    try:
+        return [int(text) for text in meta.get("called_lost", b"").decode().split(",") if text]
+    except ValueError as error:
+        raise Damaged(f"called_lost in the database is damaged: {error}") from error
+
+
 def _members(meta: dict[str, bytes], config: RegionConfig) -> list[Member]:
     """The members on disk. The configured members count at the first start only (S1.1)."""
     members = stored_members(meta)
@@ -212,6 +220,7 @@ async def start(
         stored.clock_ms,  # The clock of the last commit; the clock just read is in none (S10.2).
         registry.commands(),
     )
+    state.lifecycle.call_lost(_called_lost_by(meta))
     engine = make_engine(state)
     engine.checkpointed(stored.replay_from)
     limits = limits or TurnLimits()

@@ -28,16 +28,26 @@ class LinkLimits:
 class Identity:
     """The identity that this region sends in a Hello or Welcome."""
 
-    def __init__(self, cluster: str, region_id: int, name: str, members: dict[int, str]) -> None:
+    def __init__(
+        self,
+        cluster: str,
+        region_id: int,
+        name: str,
+        members: dict[int, str],
+        lost: frozenset[int] = frozenset(),
+    ) -> None:
         self.cluster = cluster
         self.region_id = region_id
         self.name = name
         self.members = members
+        # The members that are lost here (S13.8); their links are refused.
+        self.lost = lost
 
     @classmethod
     def of(cls, engine: Engine) -> Identity:
         members = {region_id: member.name for region_id, member in engine.members.items()}
-        return cls(engine.cluster, engine.region_id, engine.name, members)
+        lost = frozenset(each for each, member in engine.members.items() if member.lost)
+        return cls(engine.cluster, engine.region_id, engine.name, members, lost)
 
 
 def refuse_hello(own: Identity, hello: Hello) -> Optional[Refusal]:
@@ -91,12 +101,19 @@ def _refuse(own: Identity, peer: Hello | Welcome) -> Optional[Refusal]:
             f"{_named(peer.region_id, peer.name)} is not a member; "
             f"{own.name} has {_table(own.members)}",
         )
+    if peer.region_id in own.lost:
+        return refusal_of_lost(peer.name, own.name)
     if peer.members != own.members:
         return Refusal(
             "members",
             f"{peer.name} has members {_table(peer.members)}, {own.name} has {_table(own.members)}",
         )
     return None
+
+
+def refusal_of_lost(lost: str, own: str) -> Refusal:
+    """The refusal for a region that came back after `member lost` (S13.8)."""
+    return Refusal("lost", f"{lost} was said to be lost in {own}, nothing is exchanged with it")
 
 
 def _named(region_id: int, name: str) -> str:

@@ -17,6 +17,7 @@ from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
 from anabranch.crdt.vector import includes
 from anabranch.sync import messages as m
 from anabranch.sync.announcer import Announcer, own_gossip
+from anabranch.sync.handshake import Identity, refusal_of_lost
 from anabranch.sync.interfaces import Attestation, Engine, Settings
 from anabranch.sync.links import PeerConnection
 from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog, Request
@@ -143,6 +144,8 @@ class Hub(Opening):
     def _refused(self, connection: PeerConnection, refusal: m.Refusal, now_ms: int) -> None:
         """Handles a refusal: the peer closes the link for the reason given."""
         self._drop(connection)
+        if refusal.reason == "lost":
+            self.engine.called_lost(connection.peer)
         self._show_refusal(
             connection,
             refusal.reason,
@@ -260,10 +263,19 @@ class Hub(Opening):
                 link.dialling = True
                 self._work.dials.append(link.peer)
         self._close_silent(now_ms, steady_ms)
+        self._refuse_lost(now_ms)
         self._pull(now_ms, steady_ms)
         self.snapshots.serve(self.engine)
         self._send_committed()
         self._announce(now_ms)
+
+    def _refuse_lost(self, now_ms: int) -> None:
+        """Refuses the connections of members that were said to be lost while connected (S13.8)."""
+        own = Identity.of(self.engine)
+        for connection in list(self._connections.values()) if own.lost else []:
+            if connection.peer in own.lost and not connection.finishing:
+                refusal = refusal_of_lost(self._name(connection.peer), own.name)
+                self._refuse(connection, refusal, now_ms)
 
     def _close_silent(self, now_ms: int, steady_ms: int) -> None:
         silence_ms = max(

@@ -28,6 +28,7 @@ REASONS: Final = (
     "gap",
     "malformed",
     "superseded",
+    "lost",
 )
 # Bytes that an item counts against the window in addition to its body: this bounds headers, too.
 ITEM_CHARGE: Final = 128

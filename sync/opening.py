@@ -151,6 +151,9 @@ class Opening(Switchboard):
         greeting = connection.greeting
         assert greeting is not None
         self.engine.peer_holds(connection.peer, greeting.vector, now_ms)
+        self._refusals_noted = {
+            key: note for key, note in self._refusals_noted.items() if key[0] != connection.peer
+        }
         if connection.receiver is not None:
             link = self.links[connection.peer]
             link.welcomed()

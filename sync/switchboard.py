@@ -59,6 +59,8 @@ class Switchboard:
         self._steady = SteadyClock(now_ms)
         self._connections: dict[int, PeerConnection] = {}
         self._number = 0
+        # Peer and direction → the newest refusal in the operator's log.
+        self._refusals_noted: dict[tuple[int, str], str] = {}
         self._puller = Puller()
         self._work = HubWork()
         for link in self.links.values():
@@ -177,7 +179,11 @@ class Switchboard:
         self.counts["refusals"] += 1
         self.engine.link_refused(reason)
         direction = "receiving from" if connection.receiver is not None else "sending to"
-        self._work.notes.append(f"{direction} {self._name(connection.peer)}: {reason}: {text}")
+        note = f"{direction} {self._name(connection.peer)}: {reason}: {text}"
+        if self._refusals_noted.get((connection.peer, direction)) != note:
+            # A peer that is refused dials again every second: the operator's log gets one line.
+            self._refusals_noted[connection.peer, direction] = note
+            self._work.notes.append(note)
         if connection.receiver is not None:
             link = self.links[connection.peer]
             if not link.wanted:

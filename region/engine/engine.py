@@ -16,7 +16,7 @@ from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.state import SnapshotCut
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine import dispatch, gossiping, idempotency, merging, rounds
-from anabranch.region.engine.lifecycle import RECOVERY, SERVING
+from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.outbox import LateReply, LinkRequest
 from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, ErrorReply, Reply, ReplyLater
@@ -293,7 +293,7 @@ class Engine:
         lifecycle = state.lifecycle
         lifecycle.tick(state.members.others(), state.disk.vector)
         self._note_lifecycle()
-        if lifecycle.state == RECOVERY and state.waiting.for_start:
+        if lifecycle.state in (RECOVERY, LOST) and state.waiting.for_start:
             self._run_waiting()
         state.stability.count(state.keyspace.vector)
         hidden = self.upkeep.hide(state)
@@ -512,6 +512,19 @@ class Engine:
         status = self.state.peers.by_id[peer]
         status.state = state
         status.detail = detail
+
+    def called_lost(self, peer: int) -> None:
+        """A member refuses this region as lost (S13.8).
+
+        The word of a member that is lost here does not count, nor of one that has not said who it
+        is: `peer` is 0 then.
+        """
+        state = self.state
+        member = state.members.by_id.get(peer)
+        if member is None or member.lost or not state.lifecycle.call_lost([peer]):
+            return
+        by = sorted(state.lifecycle.called_lost_by)
+        state.store_meta("called_lost", ",".join(map(str, by)).encode())
 
     def link_refused(self, reason: str) -> None:
         """A link was closed for `reason`, by this region or by the peer; counts the alarms."""

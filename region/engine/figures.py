@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from anabranch.crdt.stream import NEVER
-from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
+from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING, STARTING
 from anabranch.region.engine.state import EngineState
 
 # One metric: name, help, type ("counter" or "gauge"), samples as (labels, value).
 Figure = tuple[str, str, str, list[tuple[dict[str, str], float]]]
 
 PREFIX: Final = "anabranch_"
-STATES: Final = (STARTING, SERVING, RECOVERY)
+STATES: Final = (STARTING, SERVING, RECOVERY, LOST)
 
 
 class Holdings:

@@ -28,6 +28,8 @@ from anabranch.region.engine.clock import EngineClock
 STARTING: Final = "starting"
 SERVING: Final = "serving"
 RECOVERY: Final = "recovery"
+# Another member called this region lost (S13.8). The state is final.
+LOST: Final = "lost"
 
 # A recovery that has all answers but lacks effects in them asks again after this time.
 _ASK_AGAIN_MS: Final = 200
@@ -57,6 +59,8 @@ class Lifecycle:
         # Why the region is in recovery, for operators; empty outside a recovery.
         self.recovery_cause = cause
         self.state = RECOVERY if recovery else STARTING
+        # The members that called this region lost (S13.8), stored on disk.
+        self.called_lost_by: list[int] = []
         # The newest life heard of each other member (S1.3).
         self.lives: dict[int, int] = {}
         self._clock: Final = clock
@@ -166,11 +170,24 @@ class Lifecycle:
             self.recovery == question.recovery and self.asking >= question.number
         )
 
+    # -- lost
+
+    def call_lost(self, by: list[int]) -> bool:
+        """These members call this region lost (S13.8). Returns whether one had not until now.
+
+        They take nothing from it any more, so it issues no effect from now on.
+        """
+        news = [member for member in by if member not in self.called_lost_by]
+        self.called_lost_by += news
+        if self.called_lost_by:
+            self.state = LOST
+        return bool(news)
+
     # -- recovery
 
     def enter_recovery(self, cause: str = _LACKS_OWN) -> None:
         """Begins a recovery, and with it a new life (S1.3). `cause` is for operators."""
-        if self.state == RECOVERY:
+        if self.state in (RECOVERY, LOST):
             return
         self.state = RECOVERY
         self.recovery_cause = cause

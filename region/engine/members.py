@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Optional
 
 
@@ -44,6 +45,10 @@ class Members:
             if member.name == name:
                 return member
         return None
+
+    def names_of(self, region_ids: Iterable[int]) -> str:
+        """The names of these members for a message, such as ``eu, ap``, by region_id."""
+        return ", ".join(self.name_of(region_id) for region_id in sorted(region_ids))
 
     def name_of(self, region_id: int) -> str:
         """The member's name, or the id as text if it is no member."""

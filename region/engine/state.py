@@ -153,6 +153,13 @@ class EngineState:
         self.disk.meta_changes["life"] = b"%d" % self.lifecycle.life
         self.disk.meta_changes["recovery"] = b"%d" % self.lifecycle.recovery
 
+    def store_meta(self, name: str, value: bytes) -> None:
+        """Stores a meta row with a commit of its own, so that a reply can wait for it."""
+        self.disk.meta_changes[name] = value
+        # A row gives the commit a position. `meta_changes` goes into the same commit.
+        self.journal.push_clock()
+        self.schedule.note_unsaved(self.clock.steady_ms)
+
     def changes_since_checkpoint(self) -> int:
         """The number of rows that no complete checkpoint reflects, rows not yet cut included."""
         return max(self.journal.next_position() - self.disk.checkpoint_position, 0)

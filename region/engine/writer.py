@@ -18,7 +18,7 @@ from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.commit_schedule import CommitSchedule
 from anabranch.region.engine.disk import DiskState
 from anabranch.region.engine.journal import Journal
-from anabranch.region.engine.lifecycle import RECOVERY, SERVING, Lifecycle
+from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING, Lifecycle
 from anabranch.region.engine.members import Members
 from anabranch.region.engine.removals import Removals
 from anabranch.region.engine.replies import CommandError
@@ -76,7 +76,8 @@ class Writer:
         Raises:
             NotYet: The start is not over: the command waits (S13.6).
             WriteRefused: Commits fail (S13.4).
-            CommandError: The region is in recovery (S13.8), or too many bytes wait for the disk.
+            CommandError: The region is in recovery or lost (S13.8), or too many bytes wait for the
+                disk.
         """
         if self._lifecycle.state == SERVING and not self._disk.error:
             self._require_room()
@@ -88,9 +89,15 @@ class Writer:
             )
         if self._lifecycle.state == RECOVERY:
             waited = self._lifecycle.waited_for(self._members.others(), self._disk.vector)
-            names = ", ".join(self._members.by_id[region_id].name for region_id in sorted(waited))
             raise CommandError(
-                f"READONLY region {self._members.name} is in recovery, waiting for {names}"
+                f"READONLY region {self._members.name} is in recovery, waiting for"
+                f" {self._members.names_of(waited)}"
+            )
+        if self._lifecycle.state == LOST:
+            raise CommandError(
+                f"READONLY region {self._members.name} was said to be lost by "
+                f"{self._members.names_of(self._lifecycle.called_lost_by)}: nothing is taken from "
+                "it any more; `anabranch export` saves what only it holds"
             )
         raise NotYet
 

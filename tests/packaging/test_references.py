@@ -20,6 +20,7 @@ PAGES = [
 ALLOWED = {
     # Files that a cluster writes into its data directory.
     "cluster.toml": "a file of `anabranch up`",
+    "region.mark": "a file of a region",
     "anabranch-data/cluster.toml": "a file of `anabranch up`",
     "us.log": "a file of `anabranch up`",
     # Files and folders that programs write.

@@ -12,6 +12,7 @@ from typing import Any, Optional, TypeVar
 from anabranch.region import starting
 from anabranch.region.driver import Driver
 from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.settings import Settings
 from anabranch.region.work import LogRead, Note
@@ -59,20 +60,21 @@ class Place:
     def __init__(
         self, name: str, members: dict[str, int], peers: list[str], clock: SetClock, **settings: Any
     ) -> None:
-        named = {key.replace("_", "-"): value for key, value in settings.items()}
-        config: Any = SimpleNamespace(
+        self._settings = settings
+        self._config: Any = SimpleNamespace(
             cluster="c",
             region_id=members[name],
             name=name,
             members=members,
-            settings=Settings(named),
             restored=False,
             peers=dict.fromkeys(peers, "nowhere"),
         )
         self.database = DirectDatabase(new_disk())
-        self.driver: Driver = finished(starting.start(config, self.database, clock))
-        self.session = self.engine.connect("test", "test", clock.now)
         self.clock = clock
+        self.driver: Driver
+        # Replies that came later than their commands.
+        self.answers: list[LateReply] = []
+        self.restart()
         self.merges = True
         self.merge_in_ms: Optional[float] = None
         self.read_logs = 0
@@ -84,6 +86,23 @@ class Place:
     @property
     def engine(self) -> Engine:
         return self.driver.engine
+
+    def restart(self, **settings: Any) -> None:
+        """Starts the region from its disk, with further settings."""
+        self._settings = {**self._settings, **settings}
+        named = {key.replace("_", "-"): value for key, value in self._settings.items()}
+        self._config.settings = Settings(named)
+        self.database = DirectDatabase(self.database.disk)
+        self.driver = finished(starting.start(self._config, self.database, self.clock))
+        self.session = self.engine.connect("test", "test", self.clock.now)
+        take_replies = self.engine.take_replies
+
+        def tapped() -> list[LateReply]:
+            replies = take_replies()
+            self.answers += replies
+            return replies
+
+        self.engine.take_replies = tapped  # type: ignore[method-assign]
 
     def run(self, *words: str) -> Reply:
         argv = [word.encode() for word in words]

@@ -6,6 +6,7 @@ regions, and here on some bytes of each table and of the write-ahead log.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sqlite3
 from pathlib import Path
@@ -14,10 +15,18 @@ from random import Random
 import pytest
 
 from anabranch.crdt.encoding import Malformed
+from anabranch.region import starting
+from anabranch.region.data_files import DataFiles
+from anabranch.region.database import FILE_NAME, Database
 from anabranch.region.engine.errors import Damaged
+from anabranch.region.process import Region
 from anabranch.region.storage import sums, wal
+from anabranch.region.system_clock import SystemClock
+from tests.storage import dump
 from tests.storage.direct import copy_of
+from tests.storage.region import config_of
 from tests.storage.test_data_files import run_once
+from tests.storage.test_failing import connect
 from tests.storage.test_start import start, used_region
 
 
@@ -121,3 +130,66 @@ async def test_a_region_alone_refuses_to_start_without_commits_that_it_had(tmp_p
     shutil.copyfile(copy / "region.sqlite", data / "region.sqlite")
     with pytest.raises(Damaged, match=r"was once on disk.*--restored"):
         await run_once(data, members={"us": 1})
+
+
+async def state_in(directory: Path) -> dump.Plain:
+    """The state that a start finds in a directory; Damaged if it refuses."""
+    database = Database(directory, files=DataFiles(directory / FILE_NAME))
+    config = config_of("us", {"us": 1}, {"crdt-start-patience-ms": 0}, directory, moved=True)
+    try:
+        driver = await starting.start(config, database, SystemClock())
+        return dump.of_keyspace(driver.engine.keyspace)
+    finally:
+        await database.close()
+
+
+async def killed_directory(directory: Path, adds: int) -> None:
+    """The directory of a region that was killed: a database, and a write-ahead log with frames."""
+    await run_once(directory / "first", adds=adds, members={"us": 1})
+    shutil.copytree(directory / "first", directory / "us")
+    database = Database(directory / "us", files=DataFiles(directory / "us" / FILE_NAME))
+    config = config_of("us", {"us": 1}, {"crdt-start-patience-ms": 0}, directory / "us", moved=True)
+    driver = await starting.start(config, database, SystemClock())
+    region = Region(config, driver, database)
+    await region.start()
+    client = await connect(region)
+    for number in range(adds):
+        assert not (await client.say(f"XADD k{number % 3} * f {number}")).startswith(b"-")
+    assert await client.say("XGROUP CREATE s g 0") == b"+OK"
+    assert (await client.say("XREADGROUP GROUP g c COUNT 2 STREAMS s >")).startswith(b"*")
+    while driver.engine.disk_vector != driver.engine.keyspace.vector:
+        await asyncio.sleep(0.01)
+    shutil.copytree(directory / "us", directory / "killed")
+    client.writer.close()
+    await region.stop()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_flipped_or_missing_byte_is_noticed_or_harmless(tmp_path: Path, seed: int) -> None:
+    """A start from files with one flipped bit, or a file cut off, finds the same state or refuses.
+
+    It refuses a write-ahead log cut off, too: the mark knows that it was longer.
+    """
+    await killed_directory(tmp_path, 40)
+    whole = await state_in(shutil.copytree(tmp_path / "killed", tmp_path / "whole"))
+    rng = Random(seed)
+    outcomes = {"same": 0, "refused": 0}
+    for number in range(25):
+        directory = Path(shutil.copytree(tmp_path / "killed", tmp_path / str(number)))
+        files = sorted(file for file in directory.iterdir() if file.stat().st_size)
+        file = rng.choice(files)
+        content = bytearray(file.read_bytes())
+        if number % 5 == 0:
+            del content[rng.randrange(len(content)) :]
+        else:
+            content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        file.write_bytes(content)
+        try:
+            found = await state_in(directory)
+        except Damaged:
+            outcomes["refused"] += 1
+        else:
+            assert found == whole, (seed, number, file.name)
+            outcomes["same"] += 1
+        shutil.rmtree(directory)
+    assert all(outcomes.values()), outcomes

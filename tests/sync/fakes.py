@@ -196,6 +196,7 @@ class FakeEngine:
         self.start_answers: list[tuple[int, StartAnswer]] = []
         self.states: dict[int, tuple[str, str]] = {}
         self.refusals: list[str] = []
+        self.lost_by: list[int] = []
         self.receivers: set[int] = set()
         self.peers_hold: dict[int, dict[int, int]] = {}
         self.peer_acks: dict[int, dict[int, int]] = {}
@@ -311,6 +312,9 @@ class FakeEngine:
 
     def link_state(self, peer: int, state: str, detail: str) -> None:
         self.states[peer] = (state, detail)
+
+    def called_lost(self, peer: int) -> None:
+        self.lost_by.append(peer)
 
     def link_refused(self, reason: str) -> None:
         self.refusals.append(reason)

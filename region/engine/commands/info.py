@@ -293,6 +293,10 @@ def crdt(state: EngineState, held: Holdings) -> Lines:
         ("crdt_state", "failed" if state.disk.error else lifecycle.state),
         ("crdt_recovery_waiting_for", waiting),
         ("crdt_recovery_cause", lifecycle.recovery_cause),
+        (
+            "crdt_called_lost_by",
+            ",".join(state.members.name_of(one) for one in sorted(lifecycle.called_lost_by)),
+        ),
         ("crdt_damage", state.disk.damage.replace("\r", " ").replace("\n", " ")),
         ("crdt_commit_error", state.disk.error.replace("\r", " ").replace("\n", " ")),
         ("crdt_life", str(lifecycle.life)),

@@ -234,12 +234,8 @@ def member(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     if not lost.lost:
         lost.lost = True
         state.note_lost()
-    state.disk.meta_changes["lost"] = ",".join(
-        str(known.region_id) for known in state.members.by_id.values() if known.lost
-    ).encode()
-    # A row gives the reply a position to wait for. `meta_changes` goes into the same commit.
-    state.journal.push_clock()
-    state.schedule.note_unsaved(state.clock.steady_ms)
+    ids = [str(known.region_id) for known in state.members.by_id.values() if known.lost]
+    state.store_meta("lost", ",".join(ids).encode())
     state.answer_when_on_disk(session, OK)
     return REPLY_LATER
 

@@ -1,0 +1,132 @@
+"""`anabranch export`: what only a lost region holds, as commands for another region (S13.8)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anabranch.cli.addresses import (
+    AtOption,
+    ClusterOption,
+    PasswordOption,
+    RegionAddress,
+    find,
+    named,
+)
+from anabranch.cli.client import RegionClient
+from anabranch.cli.errors import CliError, UsageError
+
+PAGE_ENTRIES = 1000
+
+
+def export(
+    region: Annotated[
+        str, typer.Argument(metavar="REGION", help="The region to export from.", show_default=False)
+    ],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)
+    ],
+    keep_ids: Annotated[
+        bool,
+        typer.Option(
+            "--keep-ids", help="Add entries under their IDs; else they get new IDs where added."
+        ),
+    ] = False,
+    whole: Annotated[
+        bool,
+        typer.Option("--all", help="Every entry that the region added, also those others have."),
+    ] = False,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Write the entries that only REGION holds to FILE, as XADD commands.
+
+    Meant for a region that was said to be lost and came back: nothing is taken from it any more.
+    `redis-cli --pipe < FILE` adds the entries in another region. Entries of the region that any of
+    the other regions holds are left out.
+    """
+    places = find(cluster, at, password)
+    place = named(places, region)
+    others = [other for other in places if other is not place]
+    if file.exists():
+        raise UsageError(f"{file} exists already; nothing is overwritten")
+    held = 0 if whole else _held_by_others(place, others, password)
+    written = 0
+    fresh = file.with_name(f"{file.name}.partial")
+    try:
+        with RegionClient(place.resp, place.name, password) as client, fresh.open("wb") as out:
+            for key in _keys(client):
+                for entry in _entries(client, key, place.region_id, held):
+                    out.write(_command(key, entry, keep_ids))
+                    written += 1
+            out.flush()
+            os.fsync(out.fileno())
+        fresh.rename(file)
+    except OSError as error:
+        raise CliError(f"cannot write {file}: {error.strerror}") from None
+    finally:
+        fresh.unlink(missing_ok=True)
+    what = "added" if whole else f"added after its effect {held}, the last that others hold"
+    print(
+        f"{file}: {written:,} {'entry' if written == 1 else 'entries'} that {place.name} {what}\n"
+        f"To add them elsewhere: redis-cli -h HOST -p PORT --pipe < {file}"
+    )
+
+
+def _held_by_others(place: RegionAddress, others: list[RegionAddress], password: str | None) -> int:
+    """The counter of the newest effect of the region that another region holds."""
+    if not others:
+        raise UsageError("name the other regions too, or export --all")
+    held: list[int] = []
+    for other in others:
+        with RegionClient(other.resp, other.name, password) as client:
+            try:
+                held.append(client.vector().get(place.region_id, 0))
+            except CliError as error:
+                raise CliError(
+                    f"{error}; without it, entries that {other.name} holds cannot be told from"
+                    " others: name only regions that answer (--at), or export --all"
+                ) from None
+    return max(held)
+
+
+def _keys(client: RegionClient) -> Iterator[bytes]:
+    """All keys, each once."""
+    seen: set[bytes] = set()
+    cursor: Any = 0
+    while True:
+        cursor, batch = client.raw("SCAN", cursor, "COUNT", 1000)
+        for key in batch:
+            if key not in seen:
+                seen.add(key)
+                yield key
+        if int(cursor) == 0:
+            return
+
+
+def _entries(
+    client: RegionClient, key: bytes, region_id: int, held: int
+) -> Iterator[dict[bytes, Any]]:
+    """The entries of one region log above the counter `held`, ascending."""
+    start: bytes = b"-"
+    while True:
+        page = client.raw("CRDT.LOG", key, region_id, start, "+", "COUNT", PAGE_ENTRIES)
+        for entry in page:
+            if entry[b"counter"] > held:
+                yield entry
+        if len(page) < PAGE_ENTRIES:
+            return
+        start = b"(" + page[-1][b"id"]
+
+
+def _command(key: bytes, entry: dict[bytes, Any], keep_ids: bool) -> bytes:
+    """An XADD of the entry in the Redis protocol, which carries any bytes."""
+    words = [b"XADD", key, entry[b"id"] if keep_ids else b"*", *entry[b"fields"]]
+    out = [b"*%d\r\n" % len(words)]
+    out += [b"$%d\r\n%s\r\n" % (len(word), word) for word in words]
+    return b"".join(out)
