@@ -21,6 +21,9 @@ from anabranch.cli import (
     up,
 )
 from anabranch.cli.errors import CliError
+from anabranch.cli.passwords import takes_password
+from anabranch.cli.terminal import guard_streams
+from anabranch.cli.usage import BenchCommand, Command
 
 app = typer.Typer(
     name="anabranch",
@@ -40,23 +43,30 @@ scenario_app = typer.Typer(
     no_args_is_help=True,
 )
 
-app.command("up")(up.up)
-app.command("serve")(serve.serve)
-app.command("status")(status.status)
+app.command("up", cls=Command)(up.up)
+app.command("serve", cls=Command)(serve.serve)
+app.command("status", cls=Command)(takes_password(status.status))
 app.add_typer(link_app, name="link")
 app.add_typer(member_app, name="member")
-app.command("explain")(explain.explain)
-app.command("diff")(diff.diff)
+app.command("explain", cls=Command)(takes_password(explain.explain))
+app.command("diff", cls=Command)(takes_password(diff.diff))
 app.add_typer(scenario_app, name="scenario")
-app.command("simulate")(simulate.simulate)
-app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-    bench.bench
-)
-link_app.command("cut")(links.cut)
-link_app.command("heal")(links.heal)
-link_app.command("delay")(links.delay)
-member_app.command("lost")(members.lost)
-scenario_app.command("run")(scenario.run)
+app.command("simulate", cls=Command)(simulate.simulate)
+app.command(
+    "bench",
+    cls=BenchCommand,
+    # Flags after the name, --help too, are those of the benchmark.
+    context_settings={
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "allow_interspersed_args": False,
+    },
+)(bench.bench)
+link_app.command("cut", cls=Command)(takes_password(links.cut))
+link_app.command("heal", cls=Command)(takes_password(links.heal))
+link_app.command("delay", cls=Command)(takes_password(links.delay))
+member_app.command("lost", cls=Command)(takes_password(members.lost))
+scenario_app.command("run", cls=Command)(scenario.run)
 
 
 def _version(asked: bool) -> None:
@@ -80,6 +90,7 @@ def main() -> None:
     An error ends it with one line on stderr: code 1 if the cluster or the machine is at fault, code
     2 if an argument is.
     """
+    guard_streams()
     try:
         app()
     except CliError as error:

@@ -171,6 +171,8 @@ def _run(config: RegionConfig) -> None:
     stop = _Stop()
     try:
         uvloop.run(stop.run(process.run(config)))
+    except ConfigError as error:
+        raise UsageError(f"{config.name}: {error}") from None
     except (StorageError, process.RegionFailed) as error:
         raise CliError(f"{config.name}: {error}") from None
     except OSError as error:

@@ -21,6 +21,7 @@ Reading order:
 - `config`: the configuration from flags, environment and TOML file.
 - `starting`: the load from disk that makes a driver.
 - `database`: the SQLite connections, through aiosqlite.
+- `stored_identity`: the identity in a data directory, read without changing it.
 - `server`: the client sockets on asyncio.
 - `http`: the HTTP server of /metrics and /health.
 - `process_facts`: memory, CPU and system facts of the process for INFO.

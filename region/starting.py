@@ -5,14 +5,13 @@ Recovery after a restore: S13.7. Lost members: S13.8.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from typing import Final, Optional
+from typing import Optional
 
 from anabranch.crdt.idempotency import NO_LIMIT, PairLimits
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.region.clock import Clock
-from anabranch.region.config import RegionConfig
+from anabranch.region.config import ConfigError, RegionConfig, listed_members
 from anabranch.region.database import Database
 from anabranch.region.driver import Driver, TurnLimits
 from anabranch.region.effect_log import EffectLog
@@ -27,8 +26,6 @@ from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.state import EngineState
 from anabranch.region.storage import loading, schema
 from anabranch.region.storage.checkpoint import Checkpointer
-
-_log: Final = logging.getLogger("anabranch.region")
 
 
 def _members_text(members: dict[str, int]) -> bytes:
@@ -46,7 +43,12 @@ def _first_meta(config: RegionConfig) -> dict[str, bytes]:
 
 
 def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member]:
-    """The members on disk. The configured members count at the first start only (S1.1)."""
+    """The members on disk. The configured members count at the first start only (S1.1).
+
+    Raises:
+        ConfigError: Other members are configured.
+        StorageError: The members on disk are damaged.
+    """
     members: list[Member] = []
     try:
         lost = {int(text) for text in meta.get("lost", b"").decode().split(",") if text}
@@ -55,10 +57,11 @@ def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member
             members.append(Member(int(region_id), name, int(region_id) in lost))
     except (KeyError, ValueError) as error:
         raise StorageError(f"the members on disk are damaged: {error!r}") from error
-    if {member.name: member.region_id for member in members} != config.members:
-        _log.warning(
-            "members are %s, as stored at the first start; the different --members is ignored",
-            meta["members"].decode(),
+    stored = {member.name: member.region_id for member in members}
+    if stored != config.members:
+        raise ConfigError(
+            f"the members given are {listed_members(config.members)}, but {config.data} has had"
+            f" {listed_members(stored)} since its first start: give these, or another --data"
         )
     return members
 
@@ -67,13 +70,13 @@ def _peers(config: RegionConfig, members: list[Member]) -> dict[str, int]:
     """The peers that this region receives from: name → region_id.
 
     Raises:
-        StorageError: A configured peer is not another member of the cluster.
+        ConfigError: A configured peer is not another member of the cluster.
     """
     ids = {one.name: one.region_id for one in members if one.region_id != config.region_id}
     for name in config.peers:
         if name not in ids:
             names = ", ".join(sorted(ids))
-            raise StorageError(f"peer '{name}' is not one of the other members: {names}")
+            raise ConfigError(f"peer '{name}' is not one of the other members: {names}")
     return {name: ids[name] for name in config.peers}
 
 
@@ -116,7 +119,8 @@ async def start(
     """Loads the region from disk and begins a new life, which is on disk before any peer hears it.
 
     `make_engine` creates the engine; the simulator passes its own to observe the engine. Raises
-    StorageError if the database cannot be read, is damaged, or belongs to another region.
+    StorageError if the database cannot be read, is damaged, or belongs to another region, and
+    ConfigError if the configured members or peers differ from those on disk.
     """
     meta = await database.open()
     if not meta:
@@ -124,6 +128,7 @@ async def start(
         await database.write([schema.meta(name, value) for name, value in meta.items()])
     loading.check_meta(meta, config.cluster, config.region_id, config.name)
     members = _stored_members(meta, config)
+    peers = _peers(config, members).values()
     if config.region_id not in [member.region_id for member in members]:
         raise StorageError(f"region {config.region_id} is none of the members on disk")
     settings = config.settings
@@ -151,5 +156,4 @@ async def start(
     )
     tail_bytes = settings.integer("crdt-log-tail-max-bytes")
     log = EffectLog(stored.position, stored.log_floor, stored.log_size, settings, tail_bytes)
-    peers = _peers(config, members).values()
     return Driver(engine, checkpointer, log, peers, clock, limits)
