@@ -99,11 +99,11 @@ class RegionClient:
         try:
             self._connection.send_command(*command)
             return self._connection.read_response()
-        except redis.AuthenticationError as error:
+        except redis.AuthenticationError:
             does = "refuses this password" if self._has_password else "asks for a password"
             raise WrongPassword(
                 f"{self._who()} {does}: give the right one with --password, --password-file FILE,"
-                f" REDISCLI_AUTH or ANABRANCH_REQUIREPASS ({shown(str(error))})"
+                " REDISCLI_AUTH or ANABRANCH_REQUIREPASS"
             ) from None
         except redis.TimeoutError:
             raise Unreachable(

@@ -10,7 +10,8 @@ import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
 from anabranch.cli.client import RegionClient
-from anabranch.cli.terminal import counted, shell_word, shown
+from anabranch.cli.terminal import shell_word, shown
+from anabranch.plural import counted
 
 PAGE_ENTRIES = 1000
 SHOWN_MAX = 20

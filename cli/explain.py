@@ -12,7 +12,7 @@ import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
 from anabranch.cli.client import RegionClient, flat_vector
-from anabranch.cli.terminal import counted
+from anabranch.plural import counted
 
 Facts = dict[str, Any]
 

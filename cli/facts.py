@@ -103,5 +103,5 @@ def lack(receiver: RegionFacts, sender: RegionFacts, regions: list[RegionFacts])
     has = receiver.vector.get(origin, 0)
     if not sender.error:
         return Lack(max(sender.vector.get(origin, 0) - has, 0))
-    newest = max(region.vector.get(origin, 0) for region in regions)
-    return Lack(max(newest - has, 0), "at least")
+    known = max(region.vector.get(origin, 0) for region in regions) - has
+    return Lack(known, "at least") if known > 0 else Lack(None)

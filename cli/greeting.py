@@ -10,7 +10,7 @@ from pathlib import Path
 
 from anabranch import build
 from anabranch.cli.addresses import FILE_NAME, RegionAddress
-from anabranch.cli.terminal import counted
+from anabranch.plural import counted
 
 
 def greeting(

@@ -18,7 +18,8 @@ from anabranch.cli.client import listed_members
 from anabranch.cli.errors import CliError
 from anabranch.cli.facts import RegionFacts, ask_all, lack
 from anabranch.cli.problems import problems
-from anabranch.cli.terminal import columns, counted
+from anabranch.cli.terminal import columns
+from anabranch.plural import counted
 
 _DIGEST_DIGITS = 12
 
@@ -174,6 +175,8 @@ def status(
     is one) or no cluster is found, and with 2 if an argument is wrong.
     """
     regions = ask_all(find(cluster, at, password), password)
+    if all(region.asks_password for region in regions):
+        raise CliError(regions[0].error)
     if json:
         print(json_format.dumps(as_json(regions), indent=2))
     else:

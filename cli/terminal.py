@@ -11,7 +11,10 @@ import shlex
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 # Controls, surrogates, and separators of lines and paragraphs.
@@ -77,11 +80,6 @@ def shell_word(value: bytes) -> str:
     return f"$'{body}'"
 
 
-def counted(count: int, noun: str, nouns: str = "") -> str:
-    """``1 region``, ``2 regions``. `nouns` is the plural, if it is not `noun` with an s."""
-    return f"{count} {noun if count == 1 else nouns or noun + 's'}"
-
-
 def columns(rows: Iterable[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
     """Lines with aligned cells. `right` are the columns that are aligned to the right."""
     table = [list(row) for row in rows]
@@ -104,13 +102,30 @@ class Output(io.TextIOWrapper):
 
 
 def guard_streams() -> None:
-    """Makes stderr write no control characters, and stdout fail on no character.
+    """Makes stdout and stderr write no control characters.
 
-    Errors repeat arguments of the command line and texts of regions. The standard output also
-    carries the colours of reports, so each command escapes its values itself.
+    Reports, errors and logs repeat names of keys and arguments of the command line. A command with
+    colours of its own writes to `coloured`, and escapes its values itself.
     """
-    sys.stderr = Output(
-        sys.stderr.buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True
+    sys.stdout = _guarded(sys.stdout)
+    sys.stderr = _guarded(sys.stderr, line_buffering=True)
+
+
+def _guarded(stream: TextIO, line_buffering: bool = False) -> TextIO:
+    if not isinstance(stream, io.TextIOWrapper) or isinstance(stream, Output):
+        return stream
+    stream.flush()
+    return Output(
+        stream.buffer,
+        stream.encoding,
+        "backslashreplace",
+        line_buffering=line_buffering or stream.line_buffering,
     )
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def coloured() -> Console:
+    """A console that writes colours to stdout, if that is a terminal."""
+    # Imported here: the import takes long, and few commands need it.
+    from rich.console import Console
+
+    return Console(file=sys.__stdout__)

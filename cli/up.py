@@ -22,8 +22,8 @@ from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.ports import listen_error
 from anabranch.cli.serve import locked
 from anabranch.cli.supervisor import Process, Supervisor
-from anabranch.cli.terminal import counted
 from anabranch.crdt.ids import REGION_ID_MAX
+from anabranch.plural import counted
 from anabranch.region.config import (
     ENVIRONMENT_PREFIX,
     MEMBERS_MAX,
@@ -60,9 +60,8 @@ def plan(regions: str, resp_port: int, sync_port: int, http_port: int) -> list[R
         ("--http-port", http_port),
     ):
         if not 1 <= port <= 65536 - len(members):
-            raise UsageError(
-                f"{flag} must leave room for {len(members)} ports below 65536, not {port}"
-            )
+            ports = counted(len(members), "port")
+            raise UsageError(f"{flag} must leave room for {ports} below 65536, not {port}")
     places = [
         RegionAddress(
             name,
