@@ -31,7 +31,7 @@ IDENTITY: Final = {
     "cluster": "Name of the cluster; regions of another cluster are refused.",
     "members": (
         "All regions and their ids, the same in every region: us=1,eu=2,ap=3. "
-        "Used at the first start only."
+        "Kept on disk from the first start on; later starts must give the same."
     ),
     "name": "Name of this region, one of the members.",
     "resp": "HOST:PORT where Redis clients connect.",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from anabranch.cli import main
 from anabranch.cli.addresses import RegionAddress, write_file
 from anabranch.cli.errors import UsageError
 from anabranch.cli.passwords import find_password
@@ -47,6 +51,21 @@ def test_a_configuration_that_is_gone_gives_no_password(cluster: Path) -> None:
     (cluster / "settings.toml").unlink()
     assert find_password(None, None, {}, cluster) is None
     assert find_password(None, None, {}, cluster / "nowhere") is None
+
+
+def commands(command: Any, name: str = "anabranch") -> Iterator[tuple[str, set[str]]]:
+    """(name, parameters) of a command and of all commands below it."""
+    yield name, {parameter.name for parameter in command.params}
+    for below, one in getattr(command, "commands", {}).items():
+        yield from commands(one, f"{name} {below}")
+
+
+def test_every_command_that_asks_regions_takes_the_password_from_all_sources() -> None:
+    """A new command needs `takes_password` in `cli.main`."""
+    found = dict(commands(get_command(main.app)))
+    asking = {name for name, parameters in found.items() if "password" in parameters}
+    assert asking >= {"anabranch status", "anabranch link cut", "anabranch member lost"}
+    assert [name for name in asking if "password_file" not in found[name]] == []
 
 
 def test_mistakes_are_told(cluster: Path, tmp_path: Path) -> None:
