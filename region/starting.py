@@ -47,7 +47,7 @@ def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member
 
     Raises:
         ConfigError: Other members are configured.
-        StorageError: The members on disk are damaged.
+        StorageError: The members on disk are damaged, or do not name this region.
     """
     members: list[Member] = []
     try:
@@ -58,6 +58,8 @@ def _stored_members(meta: dict[str, bytes], config: RegionConfig) -> list[Member
     except (KeyError, ValueError) as error:
         raise StorageError(f"the members on disk are damaged: {error!r}") from error
     stored = {member.name: member.region_id for member in members}
+    if config.region_id not in stored.values():
+        raise StorageError(f"region {config.region_id} is none of the members on disk")
     if stored != config.members:
         raise ConfigError(
             f"the members given are {listed_members(config.members)}, but {config.data} has had"
@@ -129,8 +131,6 @@ async def start(
     loading.check_meta(meta, config.cluster, config.region_id, config.name)
     members = _stored_members(meta, config)
     peers = _peers(config, members).values()
-    if config.region_id not in [member.region_id for member in members]:
-        raise StorageError(f"region {config.region_id} is none of the members on disk")
     settings = config.settings
     region_ids = [member.region_id for member in members]
     node_limits, pair_limits = replay_limits(settings)

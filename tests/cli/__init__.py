@@ -7,6 +7,7 @@ Reading order:
 - `test_terminal`: escapes of control characters, plurals, columns.
 - `test_passwords`: the sources of the password.
 - `test_status`: the report of `anabranch status`, and its problems.
+- `test_supervisor`: the restarts of `anabranch up`.
 - `test_mistakes`: the message for each mistake of a user.
 - `test_http`: /metrics and /health.
 - `test_serve_live`: `anabranch serve`.
