@@ -89,7 +89,7 @@ def main() -> None:
     """Runs the command line.
 
     An error ends it with one line on stderr: code 1 if the cluster or the machine is at fault, code
-    2 if an argument is.
+    2 if an argument or a file of options is.
     """
     guard_streams()
     try:
@@ -100,9 +100,14 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of the output is gone. Python flushes stdout once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        # A file that cannot be read or written, or an output that cannot take more.
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"anabranch: {where}{error.strerror or error}", file=sys.stderr)
+        # Python flushes stdout once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

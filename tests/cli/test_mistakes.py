@@ -353,6 +353,22 @@ def test_help_names_every_option_and_no_console(tmp_path: Path) -> None:
         assert text.returncode == 0 and "console" not in text.stdout.lower()
 
 
+def test_an_output_that_is_full_ends_with_a_line(tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [*build.command(), "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env=child_env(),
+            timeout=60,
+            check=False,
+        )
+    assert result.returncode == 1
+    assert result.stderr == "anabranch: No space left on device\n"
+
+
 def test_version_names_the_build(tmp_path: Path) -> None:
     result = anabranch("--version", cwd=tmp_path)
     assert result.returncode == 0 and (
