@@ -9,6 +9,7 @@ Reading order:
 - `sim`: the simulator, its judges, and scenario files.
 - `bench`: benchmarks and acceptance programs, which only a source tree has.
 - `build`: the choice between the compiled and the interpreted hot modules.
+- `plural`: counts with their nouns, for messages.
 - `__main__`: the entry point of `python -m anabranch`.
 """
 

@@ -31,6 +31,8 @@ from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess, free_ports
 from anabranch.sim.scenario.wire import Wire, WireError
 
+# Programs that must be installed, and their Debian packages.
+PROGRAMS = {"redis-server": "redis-server", "redis-benchmark": "redis-tools"}
 KEY = "s"
 VALUE = "0123456789abcdef"
 # (clients, commands in flight per client, requests of one run)

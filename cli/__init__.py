@@ -3,14 +3,20 @@
 Reading order:
 
 - `main`: the entry point and the table of commands.
+- `usage`: the form of help texts.
 - `errors`: the errors that end a command, with their exit codes.
+- `terminal`: escapes of control characters, counts with nouns, columns.
 - `addresses`: finds the regions of a running cluster.
+- `passwords`: finds the password of the regions.
 - `client`: asks one region over RESP3.
 - `ports`: whether a port is free, and which process holds it.
 - `serve`: `anabranch serve`, one region in this process.
 - `up`: `anabranch up`, a cluster on this machine.
-- `supervisor`: starts, watches and stops the processes of `anabranch up`.
+- `supervisor`: starts, watches, restarts and stops the processes of `anabranch up`.
+- `greeting`: the commands that `anabranch up` suggests.
 - `status`: `anabranch status`, regions, links, vectors, lag and digests.
+- `facts`: the facts that `status` asks the regions for.
+- `problems`: the problems that `status` lists.
 - `links`: `anabranch link`, partitions and slow links.
 - `explain`: `anabranch explain`, why entries and groups are or are not in a region.
 - `diff`: `anabranch diff`, the differences between two regions.

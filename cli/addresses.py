@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -16,7 +14,7 @@ import typer
 
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, UsageError
-from anabranch.region.config import ConfigError, parse_address
+from anabranch.region.config import ConfigError, parse_address, valid_name
 
 DEFAULT_DATA = Path("anabranch-data")
 FILE_NAME = "cluster.toml"
@@ -40,7 +38,10 @@ AtOption = Annotated[
 PasswordOption = Annotated[
     Optional[str],
     typer.Option(
-        "--password", envvar="REDISCLI_AUTH", metavar="TEXT", help="Password of the regions."
+        "--password",
+        metavar="TEXT",
+        help="Password of the regions. [default: REDISCLI_AUTH, ANABRANCH_REQUIREPASS,"
+        " or that of the configuration given to `anabranch up`]",
     ),
 ]
 
@@ -58,12 +59,24 @@ class RegionAddress:
         self.http = http
 
 
-def write_file(path: Path, cluster: str, places: list[RegionAddress]) -> None:
-    """Writes `cluster.toml` atomically."""
+class ClusterFile:
+    """The contents of `cluster.toml`: the regions, and the configuration file of `anabranch up`."""
+
+    def __init__(self, places: list[RegionAddress], config: Path | None) -> None:
+        self.places = places
+        self.config = config
+
+
+def write_file(
+    path: Path, cluster: str, places: list[RegionAddress], config: Path | None = None
+) -> None:
+    """Writes `cluster.toml` atomically. `config` is the file with the regions' settings, if any."""
     lines = [
         "# Written by `anabranch up`. The other anabranch commands find the cluster here.",
         f"cluster = {json.dumps(cluster)}",
     ]
+    if config is not None:
+        lines.append(f"config = {json.dumps(str(config))}")
     for place in places:
         lines += ["", "[[regions]]", f"name = {json.dumps(place.name)}", f"id = {place.region_id}"]
         lines += [
@@ -76,28 +89,82 @@ def write_file(path: Path, cluster: str, places: list[RegionAddress]) -> None:
 
 
 def read_file(path: Path) -> list[RegionAddress]:
-    """The regions that `cluster.toml` names; CliError if the file is missing or damaged."""
+    """The regions that `cluster.toml` names; CliError if the file is missing or wrong."""
+    return read_cluster(path).places
+
+
+def read_cluster(path: Path) -> ClusterFile:
+    """The contents of `cluster.toml`.
+
+    Raises:
+        CliError: The file is missing or wrong. The error names the mistake and the right form.
+    """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        return [_place(row) for row in table["regions"]]
     except FileNotFoundError:
         advice = (
             "start a cluster here with `anabranch up`, or say where one is"
             " (--cluster FILE, --at HOST:PORT)"
         )
         raise CliError(f"there is no {path}: {advice}") from None
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
+    except OSError as error:
+        raise CliError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CliError(f"{path} is not a cluster file: it is not valid TOML: {error}") from None
+    try:
+        config = table.get("config")
+        if config is not None and (not isinstance(config, str) or not config):
+            raise _WrongFile(f"config must be a path in quotes, not {config!r}")
+        return ClusterFile(_places(table.get("regions")), Path(config) if config else None)
+    except (_WrongFile, ConfigError) as error:
         raise CliError(f"{path} is not a cluster file that `anabranch up` wrote: {error}") from None
 
 
-def _place(row: dict[str, object]) -> RegionAddress:
-    return RegionAddress(
-        str(row["name"]),
-        int(str(row["id"])),
-        str(row["resp"]),
-        str(row.get("sync", "")),
-        str(row.get("http", "")),
-    )
+class _WrongFile(Exception):
+    """A mistake in `cluster.toml`."""
+
+
+_EXAMPLE = '[[regions]] with name = "us", id = 1 and resp = "127.0.0.1:7001"'
+
+
+def _places(rows: object) -> list[RegionAddress]:
+    if not isinstance(rows, list) or not rows:
+        raise _WrongFile(f"it names no regions; it needs a table {_EXAMPLE} for each")
+    places = [_place(row, f"region {n}") for n, row in enumerate(rows, 1)]
+    for field in ("name", "region_id", "resp"):
+        values = [getattr(place, field) for place in places]
+        for value in values:
+            if values.count(value) > 1:
+                raise _WrongFile(f"two regions have the {field.replace('region_', '')} {value}")
+    return places
+
+
+def _place(row: object, where: str) -> RegionAddress:
+    if not isinstance(row, dict):
+        raise _WrongFile(f"{where} is no table; it needs a table {_EXAMPLE}")
+    name, region_id = row.get("name"), row.get("id")
+    if not isinstance(name, str) or not valid_name(name):
+        raise _WrongFile(f"{where}: name must be the name of a region in quotes, not {name!r}")
+    if isinstance(region_id, bool) or not isinstance(region_id, int):
+        raise _WrongFile(f"{where} ({name}): id must be a number, not {region_id!r}")
+    addresses = {key: row.get(key, "") for key in ("resp", "sync", "http")}
+    for key, address in addresses.items():
+        if not isinstance(address, str):
+            raise _WrongFile(f"{where} ({name}): {key} must be HOST:PORT in quotes")
+        if address or key == "resp":
+            parse_address(address, f"{where} ({name}): {key}")
+    return RegionAddress(name, region_id, *addresses.values())
+
+
+def cluster_path(cluster: Path | None) -> Path:
+    """The path of the `cluster.toml` that ``--cluster`` names: a file, or a directory with it."""
+    path = cluster or DEFAULT_DATA / FILE_NAME
+    return path / FILE_NAME if path.is_dir() else path
+
+
+def config_file(cluster: Path | None) -> Path | None:
+    """The configuration file with which the cluster was started, if any; CliError as `find`."""
+    return read_cluster(cluster_path(cluster)).config
 
 
 def find(cluster: Path | None, at: list[str] | None, password: str | None) -> list[RegionAddress]:
@@ -105,8 +172,7 @@ def find(cluster: Path | None, at: list[str] | None, password: str | None) -> li
     if cluster is not None and at:
         raise UsageError("give --cluster or --at, not both")
     if not at:
-        path = cluster or DEFAULT_DATA / FILE_NAME
-        return read_file(path / FILE_NAME if path.is_dir() else path)
+        return read_file(cluster_path(cluster))
     places = []
     for address in at:
         try:
@@ -139,12 +205,3 @@ def named(places: list[RegionAddress], name: str) -> RegionAddress:
     raise CliError(
         f"no region '{name}' here; there are {', '.join(place.name for place in places)}"
     )
-
-
-@contextmanager
-def clients(places: list[RegionAddress], password: str | None) -> Iterator[list[RegionClient]]:
-    """A client for each region. A client connects at its first command."""
-    with ExitStack() as stack:
-        yield [
-            stack.enter_context(RegionClient(place.resp, place.name, password)) for place in places
-        ]

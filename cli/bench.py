@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import shutil
 from pathlib import Path
 from types import ModuleType
 
@@ -18,17 +19,12 @@ _ACCEPTANCE = "acceptance."
 def bench(context: typer.Context) -> None:
     """Run benchmarks of this build, some of them beside redis-server.
 
-    NAME picks one benchmark, which takes its own options; without NAME, all run. acceptance.NAME
-    picks an acceptance program; these run only by name. Benchmarks are part of the source tree,
-    and are not installed.
+    NAME picks one benchmark, which takes its own options (NAME --help shows them); without NAME,
+    all benchmarks run. acceptance.NAME picks an acceptance program; these run only by name.
+    Benchmarks are part of the source tree, and are not installed. Exits with 1 when a requirement
+    is not met.
     """
-    tree = _source_tree(Path.cwd())
-    if tree is None:
-        raise CliError(
-            "the benchmarks are not installed: run this command in a checkout of anabranch,"
-            " or `make bench` there"
-        )
-    build.include_source_tree(tree)
+    include_benchmarks()
     from anabranch.sim.scenario.cluster import ClusterError
 
     benchmarks = _runnable("")
@@ -38,6 +34,7 @@ def bench(context: typer.Context) -> None:
         raise UsageError(f"flags need a NAME: anabranch bench NAME {' '.join(context.args)}")
     if chosen and chosen[0] not in known:
         raise UsageError(f"no benchmark '{chosen[0]}'; there are {', '.join(known) or 'none'}")
+    _check_programs(chosen or benchmarks)
     failed = False
     for name in chosen or benchmarks:
         try:
@@ -45,6 +42,44 @@ def bench(context: typer.Context) -> None:
         except ClusterError as error:
             raise CliError(f"{name}: {error}") from error
     raise typer.Exit(1 if failed else 0)
+
+
+def include_benchmarks() -> None:
+    """Makes `anabranch.bench` importable; CliError if there is no source tree."""
+    tree = _source_tree(Path.cwd())
+    if tree is None:
+        raise CliError(
+            "the benchmarks are not installed: run this command in a checkout of anabranch,"
+            " or `make bench` there"
+        )
+    build.include_source_tree(tree)
+
+
+Rows = list[tuple[str, str]]
+
+
+def listed() -> tuple[Rows, Rows]:
+    """Names of the benchmarks and of the acceptance programs, with the first lines of their docs.
+
+    CliError if there is no source tree.
+    """
+    include_benchmarks()
+    benchmarks, programs = (
+        [(name, (_module(name).__doc__ or "").partition("\n")[0]) for name in _runnable(prefix)]
+        for prefix in ("", _ACCEPTANCE)
+    )
+    return benchmarks, programs
+
+
+def _check_programs(names: list[str]) -> None:
+    """CliError if a program that one of the benchmarks names in `PROGRAMS` is not installed."""
+    for name in names:
+        programs: dict[str, str] = getattr(_module(name), "PROGRAMS", {})
+        for program, package in programs.items():
+            if shutil.which(program) is None:
+                raise CliError(
+                    f"{name}: {program} is not installed: it comes with the package {package}"
+                )
 
 
 def _runnable(prefix: str) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from anabranch.cli.errors import Refused, Unreachable
+from anabranch.cli.errors import Refused, Unreachable, WrongPassword
+from anabranch.cli.terminal import shown
 from anabranch.region.config import parse_address
 
 PATIENCE_S = 5.0
@@ -38,9 +39,9 @@ def listed_members(info: dict[str, str]) -> dict[int, str]:
 
 
 def text(value: Any) -> Any:
-    """Replies with text instead of bytes; bytes that are not UTF-8 are escaped."""
+    """Replies with text instead of bytes; control characters and other bytes are escaped."""
     if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
+        return shown(value)
     if isinstance(value, (list, set, tuple)):
         return [text(item) for item in value]
     if isinstance(value, dict):
@@ -72,6 +73,7 @@ class RegionClient:
         self.address = address
         self.name = name
         self._patience_s = patience_s
+        self._has_password = bool(password)
         self._connection = Connection(
             host=at.host,
             port=at.port,
@@ -97,9 +99,11 @@ class RegionClient:
         try:
             self._connection.send_command(*command)
             return self._connection.read_response()
-        except redis.AuthenticationError as error:
-            raise Refused(
-                f"{self._who()} asks for a password (--password, or REDISCLI_AUTH): {error}"
+        except redis.AuthenticationError:
+            does = "refuses this password" if self._has_password else "asks for a password"
+            raise WrongPassword(
+                f"{self._who()} {does}: give the right one with --password, --password-file FILE,"
+                " REDISCLI_AUTH or ANABRANCH_REQUIREPASS"
             ) from None
         except redis.TimeoutError:
             raise Unreachable(
@@ -108,7 +112,7 @@ class RegionClient:
         except (redis.ConnectionError, OSError) as error:
             raise Unreachable(f"{self._who()} is unreachable: {_cause(error)}") from None
         except redis.ResponseError as error:
-            raise Refused(f"{self._who()} refused {command[0]!s}: {error}") from None
+            raise Refused(f"{self._who()} refused {command[0]!s}: {shown(str(error))}") from None
 
     def call(self, *command: str | bytes | int) -> Any:
         """The reply with text instead of bytes."""
@@ -120,10 +124,8 @@ class RegionClient:
 
     def info(self, *section: str) -> dict[str, str]:
         """INFO as one dict."""
-        lines = str(self.call("INFO", *section)).splitlines()
-        return dict(
-            line.split(":", 1) for line in lines if ":" in line and not line.startswith("#")
-        )
+        fields = (line.partition(b":") for line in self.raw("INFO", *section).split(b"\r\n"))
+        return {shown(name): shown(value) for name, colon, value in fields if colon}
 
     def vector(self) -> dict[int, int]:
         """CRDT.VECTOR: region_id → counter on the region's disk."""

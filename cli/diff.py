@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Annotated, Any, Optional
 
 import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
-from anabranch.cli.client import RegionClient, text
+from anabranch.cli.client import RegionClient
+from anabranch.cli.terminal import shell_word, shown
+from anabranch.plural import counted
 
 PAGE_ENTRIES = 1000
 SHOWN_MAX = 20
@@ -111,7 +114,7 @@ def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> 
                     f" {found.why(names)}"
                 )
     if count > SHOWN_MAX:
-        made.append(f"  … and {count - SHOWN_MAX} more entries")
+        made.append(f"  … and {counted(count - SHOWN_MAX, 'more entry', 'more entries')}")
     ours, theirs = _groups(left, key), _groups(right, key)
     made += [f"  only {left.name}: group {group}" for group in sorted(ours - theirs)]
     made += [f"  only {right.name}: group {group}" for group in sorted(theirs - ours)]
@@ -120,7 +123,8 @@ def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> 
         made.append(
             f"  expiry: {left.name} {_expiry(deadlines[0])}, {right.name} {_expiry(deadlines[1])}"
         )
-    hint = " and ".join(f"`anabranch explain {side.name} {text(key)}`" for side in (left, right))
+    word = shell_word(key)
+    hint = " and ".join(f"`anabranch explain {side.name} {word}`" for side in (left, right))
     return made or [
         (
             "  same entries and groups; header, starts, acknowledgements or hidden deadlines"
@@ -134,13 +138,17 @@ def diff(
     right: Annotated[str, typer.Argument(metavar="EU", help="Another region.", show_default=False)],
     key: Annotated[
         Optional[str],
-        typer.Argument(metavar="[KEY]", help="A key; all keys, without it.", show_default=False),
+        typer.Argument(metavar="KEY", help="A key; all keys, without it.", show_default=False),
     ] = None,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Show the differences between two regions, and their causes. Exits with 1 if there are any."""
+    """Show the differences between two regions, and their causes.
+
+    Exits with 0 if there are none, with 1 if there are any or a region does not answer, and with 2
+    if an argument is wrong. Control characters and bytes that are not UTF-8 are shown as escapes.
+    """
     places = find(cluster, at, password)
     here, there = named(places, left), named(places, right)
     with (
@@ -149,7 +157,7 @@ def diff(
     ):
         sides = Side(one), Side(other)
         names = one.members()
-        keys = [key.encode()] if key is not None else sorted(sides[0].keys() | sides[1].keys())
+        keys = [os.fsencode(key)] if key is not None else sorted(sides[0].keys() | sides[1].keys())
         differing = [name for name in keys if one.digest(name) != other.digest(name)]
         for side, counterpart in (sides, sides[::-1]):
             missing = {
@@ -161,8 +169,11 @@ def diff(
                 listed = ", ".join(f"{count} of {name}" for name, count in missing.items())
                 print(f"{side.name} lacks effects that {counterpart.name} has: {listed}")
         for name in differing:
-            print(f"{text(name)}:")
+            print(f"{shown(name)}:")
             print("\n".join(_compare_key(*sides, name, names)))
     if differing or (key is None and sides[0].digest != sides[1].digest):
         raise typer.Exit(1)
-    print(f"{here.name} and {there.name} hold the same" + (f" in {key}" if key is not None else ""))
+    print(
+        f"{here.name} and {there.name} hold the same"
+        + (f" in {shown(key)}" if key is not None else "")
+    )

@@ -21,3 +21,7 @@ class Unreachable(CliError):
 
 class Refused(CliError):
     """A region answered with an error."""
+
+
+class WrongPassword(Refused):
+    """A region asks for a password, or refuses the one that it was given."""

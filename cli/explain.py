@@ -5,12 +5,14 @@ They explain why entries and groups of a key are, or are not, in a region.
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any, Optional
 
 import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
 from anabranch.cli.client import RegionClient, flat_vector
+from anabranch.plural import counted
 
 Facts = dict[str, Any]
 
@@ -59,9 +61,8 @@ class Teller:
             return f"{key} is hidden in {self.region}: its deadline has passed"
         if not facts["exists"]:
             return f"{key} does not exist in {self.region}"
-        return (
-            f"{key} exists in {self.region}: {facts['length']} entries, last ID {facts['last-id']}"
-        )
+        length = counted(facts["length"], "entry", "entries")
+        return f"{key} exists in {self.region}: {length}, last ID {facts['last-id']}"
 
     def _entry(self, facts: Facts) -> list[str]:
         if not facts["entries"]:
@@ -155,9 +156,9 @@ def explain(
     region: Annotated[
         str, typer.Argument(metavar="REGION", help="The region to ask.", show_default=False)
     ],
-    key: Annotated[str, typer.Argument(metavar="KEY", show_default=False)],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A key.", show_default=False)],
     entry_id: Annotated[
-        Optional[str], typer.Argument(metavar="[ID]", help="An entry ID.", show_default=False)
+        Optional[str], typer.Argument(metavar="ID", help="An entry ID.", show_default=False)
     ] = None,
     cluster: ClusterOption = None,
     at: AtOption = None,
@@ -169,6 +170,8 @@ def explain(
     """
     place = named(find(cluster, at, password), region)
     with RegionClient(place.resp, place.name, password) as client:
-        facts = client.call("CRDT.EXPLAIN", key, *([entry_id] if entry_id else []))
+        facts = client.call(
+            "CRDT.EXPLAIN", os.fsencode(key), *([os.fsencode(entry_id)] if entry_id else [])
+        )
         teller = Teller(place.name, client.members())
     print("\n".join(teller.story(facts)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -23,6 +24,9 @@ from anabranch.cli import (
     up,
 )
 from anabranch.cli.errors import CliError
+from anabranch.cli.passwords import takes_password
+from anabranch.cli.terminal import guard_streams
+from anabranch.cli.usage import BenchCommand, Command
 
 app = typer.Typer(
     name="anabranch",
@@ -42,28 +46,35 @@ scenario_app = typer.Typer(
     no_args_is_help=True,
 )
 
-app.command("up")(up.up)
-app.command("serve")(serve.serve)
-app.command("status")(status.status)
+app.command("up", cls=Command)(up.up)
+app.command("serve", cls=Command)(serve.serve)
+app.command("status", cls=Command)(takes_password(status.status))
 app.add_typer(link_app, name="link")
 app.add_typer(member_app, name="member")
-app.command("explain")(explain.explain)
-app.command("diff")(diff.diff)
-app.command("export")(export.export)
-app.command("backup")(data.backup)
-app.command("restore")(data.restore)
-app.command("check")(data.check)
-app.command("repair")(data.repair)
+app.command("explain", cls=Command)(takes_password(explain.explain))
+app.command("diff", cls=Command)(takes_password(diff.diff))
+app.command("export", cls=Command)(takes_password(export.export))
+app.command("backup", cls=Command)(data.backup)
+app.command("restore", cls=Command)(data.restore)
+app.command("check", cls=Command)(data.check)
+app.command("repair", cls=Command)(data.repair)
 app.add_typer(scenario_app, name="scenario")
-app.command("simulate")(simulate.simulate)
-app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-    bench.bench
-)
-link_app.command("cut")(links.cut)
-link_app.command("heal")(links.heal)
-link_app.command("delay")(links.delay)
-member_app.command("lost")(members.lost)
-scenario_app.command("run")(scenario.run)
+app.command("simulate", cls=Command)(simulate.simulate)
+app.command(
+    "bench",
+    cls=BenchCommand,
+    # Flags after the name, --help too, are those of the benchmark.
+    context_settings={
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "allow_interspersed_args": False,
+    },
+)(bench.bench)
+link_app.command("cut", cls=Command)(takes_password(links.cut))
+link_app.command("heal", cls=Command)(takes_password(links.heal))
+link_app.command("delay", cls=Command)(takes_password(links.delay))
+member_app.command("lost", cls=Command)(takes_password(members.lost))
+scenario_app.command("run", cls=Command)(scenario.run)
 
 
 def _version(asked: bool) -> None:
@@ -85,8 +96,9 @@ def main() -> None:
     """Runs the command line.
 
     An error ends it with one line on stderr: code 1 if the cluster or the machine is at fault, code
-    2 if an argument is.
+    2 if an argument or a file of options is.
     """
+    guard_streams()
     try:
         app()
     except CliError as error:
@@ -96,6 +108,13 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as error:
+        # A file that cannot be read or written, or an output that cannot take more.
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"anabranch: {where}{error.strerror or error}", file=sys.stderr)
+        # Python flushes stdout once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -167,11 +167,19 @@ def _run(config: RegionConfig) -> None:
     import uvloop
 
     from anabranch.region import process
-    from anabranch.region.engine.errors import StorageError
+    from anabranch.region.engine.errors import Damaged, StorageError
 
     stop = _Stop()
     try:
         uvloop.run(stop.run(process.run(config)))
+    except ConfigError as error:
+        raise UsageError(f"{config.name}: {error}") from None
+    except Damaged as error:
+        raise CliError(
+            f"{config.name}: {error}\nThe region is not served from damaged files."
+            f" `anabranch check {config.data}` reads all of them; `anabranch repair {config.data}`"
+            " rebuilds the region from the other regions."
+        ) from None
     except (StorageError, process.RegionFailed) as error:
         raise CliError(f"{config.name}: {error}") from None
     except OSError as error:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
-from rich.console import Console
 
 from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.terminal import coloured
 
 SEEDS_USUAL = "0:1000"
 JOBS_USUAL = os.cpu_count() or 1
@@ -130,7 +130,7 @@ def simulate(
     from anabranch.sim.sweep import Task
 
     task = Task(regions, ops, None if faults is None else _kinds(faults), restores)
-    console = Console()
+    console = coloured()
     if replay is not None:
         raise typer.Exit(1 if show(task.plan(replay), task.judged_by(), console).violations else 0)
     try:

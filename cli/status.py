@@ -1,169 +1,126 @@
-"""`anabranch status`: regions, links, vectors, lag, digests."""
+"""`anabranch status`: regions, links, vectors, lag, digests.
+
+The report has a width only in a terminal. No value is broken over two lines: a table that is too
+wide for the terminal becomes a list with a line for each value.
+"""
 
 from __future__ import annotations
 
+import json as json_format
+import shutil
+import sys
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from anabranch.cli.addresses import (
-    AtOption,
-    ClusterOption,
-    PasswordOption,
-    RegionAddress,
-    clients,
-    find,
-)
-from anabranch.cli.client import PeerFacts, RegionClient, listed_members
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
+from anabranch.cli.client import listed_members
 from anabranch.cli.errors import CliError
+from anabranch.cli.facts import RegionFacts, ask_all, lack
+from anabranch.cli.problems import problems
+from anabranch.cli.terminal import columns
+from anabranch.plural import counted
+
+_DIGEST_DIGITS = 12
 
 
-class RegionFacts:
-    """The state of one region as it reports it; `error` instead if the region does not answer."""
-
-    def __init__(self, place: RegionAddress) -> None:
-        self.place = place
-        self.error = ""
-        self.vector: dict[int, int] = {}
-        self.digest = ""
-        self.peers: list[PeerFacts] = []
-        self.info: dict[str, str] = {}
-
-    @property
-    def state(self) -> str:
-        """starting, serving, recovery or failed; unreachable if the region does not answer."""
-        return "unreachable" if self.error else self.info.get("crdt_state", "serving")
-
-    @property
-    def divergence(self) -> bool:
-        """Whether this region has met an equal vector with another digest (S13.9)."""
-        return self.info.get("crdt_divergence", "0") not in ("0", "no", "")
-
-
-def ask(place: RegionAddress, client: RegionClient) -> RegionFacts:
-    """Asks a region for everything that the tables show of it."""
-    facts = RegionFacts(place)
-    try:
-        facts.info = client.info("everything")
-        facts.vector = client.vector()
-        facts.digest = client.digest()
-        facts.peers = client.peers()
-    except CliError as error:
-        facts.error = str(error)
-    return facts
-
-
-def is_called_lost(region: RegionFacts, regions: list[RegionFacts]) -> bool:
-    """Whether every region that answers, and at least one, calls this one lost (S13.8)."""
-    lost = [
-        {peer.region_id for peer in other.peers if peer.lost}
-        for other in regions
-        if other is not region and not other.error
-    ]
-    return bool(lost) and all(region.place.region_id in called for called in lost)
-
-
-def problems(regions: list[RegionFacts]) -> list[str]:
-    """The problems, a line each; empty if there are none.
-
-    A lost region is none, nor a link from it, nor a link that a region does not have.
-    """
-    found = [
-        region.error for region in regions if region.error and not is_called_lost(region, regions)
-    ]
-    for region in regions:
-        name = region.place.name
-        if region.divergence:
-            found.append(
-                f"{name} reports divergence: equal vectors, unequal digests;"
-                " `anabranch diff` shows where"
-            )
-        if region.state not in ("serving", "starting", "unreachable"):
-            waiting = region.info.get("crdt_recovery_waiting_for", "")
-            found.append(
-                f"{name} is in state {region.state}"
-                + (f", waiting for {waiting}" if waiting else "")
-            )
-        found += [
-            f"{name} receives nothing from {peer.name}:"
-            f" link {peer.link}{': ' + peer.detail if peer.detail else ''}"
-            for peer in region.peers
-            if peer.link not in ("up", "none") and not peer.lost
-        ]
+def report(regions: list[RegionFacts], width: int | None) -> list[str]:
+    """The lines that show the regions, for a terminal of `width` columns; None: of any width."""
     answering = [region for region in regions if not region.error]
-    for one in answering:
-        for other in answering:
-            if (
-                one.place.region_id < other.place.region_id
-                and one.vector == other.vector
-                and one.digest != other.digest
-            ):
-                found.append(
-                    f"{one.place.name} and {other.place.name} have equal vectors"
-                    " and unequal digests"
-                )
-    return found
-
-
-def behind(region: RegionFacts, regions: list[RegionFacts]) -> int:
-    """The number of effects that another of these regions has on disk and this one has not."""
-    newest: dict[int, int] = {}
-    for other in regions:
-        for origin, counter in other.vector.items():
-            newest[origin] = max(newest.get(origin, 0), counter)
-    return sum(counter - region.vector.get(origin, 0) for origin, counter in newest.items())
-
-
-def _vector(vector: dict[int, int], names: dict[int, str]) -> str:
-    return (
-        "  ".join(
-            f"{names.get(origin, origin)}:{counter}" for origin, counter in sorted(vector.items())
+    sections = [_regions(regions, width)]
+    links = _links(regions, width)
+    if links:
+        sections.append(links)
+    if answering:
+        sections.append(
+            ["effects on disk, by the region that issued them", *_vectors(answering, width)]
         )
-        or "empty"
-    )
+    return "\n\n".join("\n".join(section) for section in sections).split("\n")
 
 
-def _regions_table(regions: list[RegionFacts], names: dict[int, str]) -> Table:
-    table = Table(title=None, box=None, pad_edge=False, header_style="bold")
-    for column in ("region", "id", "redis", "state", "build", "vector", "behind", "digest"):
-        table.add_column(
-            column, justify="right" if column in ("id", "behind") else "left", overflow="fold"
-        )
-    for region in regions:
-        shown = [
-            region.info.get("anabranch_build", ""),
-            _vector(region.vector, names),
-            str(behind(region, regions)),
-            region.digest[:12],
-        ]
-        table.add_row(
+def _table(
+    heads: list[str], rows: list[list[str]], right: frozenset[int], width: int | None
+) -> list[str]:
+    """Lines with aligned columns, or with one value each if the columns are too wide."""
+    lines = columns([heads, *rows], right)
+    if width is None or max(map(len, lines)) <= width:
+        return lines
+    made: list[str] = []
+    for row in rows:
+        made += ["", *columns(zip([f"{head}:" for head in heads], row, strict=True))]
+    return made[1:]
+
+
+def _regions(regions: list[RegionFacts], width: int | None) -> list[str]:
+    heads = ["region", "id", "state", "clients", "build", "digest"]
+    rows = [
+        [
             region.place.name,
             str(region.place.region_id),
-            region.place.resp,
             region.state,
-            *(["", "", "", ""] if region.error else shown),
-        )
-    return table
+            region.place.resp,
+            region.info.get("anabranch_build", ""),
+            region.digest[:_DIGEST_DIGITS],
+        ]
+        for region in regions
+    ]
+    return _table(heads, rows, frozenset({1}), width)
 
 
-def _links_table(regions: list[RegionFacts], names: dict[int, str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("region", "receives from", "link", "not yet there", "on its disk"):
-        table.add_column(column, overflow="fold")
+def _links(regions: list[RegionFacts], width: int | None) -> list[str]:
+    rows = [
+        [
+            receiver.place.name,
+            sender.place.name,
+            shown_link(receiver, sender),
+            str(lack(receiver, sender, regions)),
+        ]
+        for receiver in regions
+        for sender in regions
+        if receiver is not sender and not (receiver.error and sender.error)
+    ]
+    rows += [
+        [receiver.place.name, peer.name, _state_of(receiver, peer.name), "unknown"]
+        for receiver in regions
+        for peer in receiver.peers
+        if peer.name not in {region.place.name for region in regions}
+    ]
+    if not rows:
+        return []
+    return _table(["region", "receives from", "link", "lacks"], rows, frozenset({3}), width)
+
+
+def shown_link(receiver: RegionFacts, sender: RegionFacts) -> str:
+    """The link by which one region receives from another, in a few words."""
+    return "unknown" if receiver.error else _state_of(receiver, sender.place.name)
+
+
+def _state_of(receiver: RegionFacts, name: str) -> str:
+    peer = receiver.peer(name)
+    if peer is None or (peer.link == "none" and not peer.lost):
+        return "not dialled"
+    if peer.lost:
+        return "lost"
+    return f"{peer.link}, {peer.delay_ms} ms late" if peer.delay_ms else peer.link
+
+
+def _vectors(regions: list[RegionFacts], width: int | None) -> list[str]:
+    """The vector of each region. Lines end between two regions of the vector."""
+    names = {region.place.region_id: region.place.name for region in regions}
     for region in regions:
-        for peer in region.peers:
-            acknowledged = _vector(peer.acknowledged, names)
-            link = (
-                "lost"
-                if peer.lost
-                else f"{peer.link}, {peer.delay_ms} ms late"
-                if peer.delay_ms
-                else peer.link
-            )
-            table.add_row(region.place.name, peer.name, link, str(peer.lag), acknowledged)
-    return table
+        names.update(listed_members(region.info))
+    indent = max(len(region.place.name) for region in regions) + 2
+    made = []
+    for region in regions:
+        line = region.place.name.ljust(indent)
+        items = [f"{names.get(n, n)}:{counter}" for n, counter in sorted(region.vector.items())]
+        for item in items or ["nothing"]:
+            if width is not None and len(line) > indent and len(line) + len(item) > width:
+                made.append(line.rstrip())
+                line = " " * indent
+            line += item + "  "
+        made.append(line.rstrip())
+    return made
 
 
 def as_json(regions: list[RegionFacts]) -> list[dict[str, Any]]:
@@ -177,14 +134,30 @@ def as_json(regions: list[RegionFacts]) -> list[dict[str, Any]]:
             "error": region.error or None,
             "vector": {str(k): v for k, v in region.vector.items()},
             "digest": region.digest or None,
-            "links": [
-                {"from": peer.name, "state": peer.link, "detail": peer.detail, "lag": peer.lag}
-                for peer in region.peers
-            ],
+            "links": [_link_as_json(region, peer.name, regions) for peer in region.peers],
             "divergence": region.divergence,
         }
         for region in regions
     ]
+
+
+def _link_as_json(region: RegionFacts, name: str, regions: list[RegionFacts]) -> dict[str, Any]:
+    peer = region.peer(name)
+    assert peer is not None
+    sender = next((other for other in regions if other.place.name == name), None)
+    return {
+        "from": name,
+        "state": peer.link,
+        "detail": peer.detail,
+        "delay_ms": peer.delay_ms,
+        "lost": peer.lost,
+        "lag": peer.lag,
+        "lacks": lack(region, sender, regions).count if sender is not None else None,
+    }
+
+
+def _width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def status(
@@ -193,25 +166,29 @@ def status(
     at: AtOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Show regions, links, vectors, lag and digests. Exits with 1 and lists problems, if any."""
-    places = find(cluster, at, password)
-    with clients(places, password) as connections:
-        regions = [ask(place, client) for place, client in zip(places, connections, strict=True)]
-    console = Console(soft_wrap=True) if not Console().is_terminal else Console()
+    """Show regions, links, vectors, lag and digests, and list the problems.
+
+    "lacks" counts the effects of the region in "receives from" that the region in "region" does not
+    have on its disk. A problem is something that an operator must act on. Problems are on stderr.
+
+    Exits with 0 if there is no problem, with 1 if there are problems (a region that does not answer
+    is one) or no cluster is found, and with 2 if an argument is wrong.
+    """
+    regions = ask_all(find(cluster, at, password), password)
+    if all(region.asks_password for region in regions):
+        raise CliError(regions[0].error)
     if json:
-        console.print_json(data=as_json(regions))
+        print(json_format.dumps(as_json(regions), indent=2))
     else:
-        names = {place.region_id: place.name for place in places}
-        for region in regions:
-            names.update(listed_members(region.info))
-        console.print(_regions_table(regions, names))
-        console.print()
-        console.print(_links_table(regions, names))
+        print("\n".join(report(regions, _width())))
+    sys.stdout.flush()
     wrong = problems(regions)
     if wrong:
-        raise CliError(
-            "\n  ".join([f"{len(wrong)} problem{'s' if len(wrong) > 1 else ''}:", *wrong])
+        raise CliError("\n  ".join([f"{counted(len(wrong), 'problem')}:", *wrong]))
+    if not json and len(regions) > 1:
+        equal = len({region.digest for region in regions if not region.error}) == 1
+        print(
+            "\nall regions hold the same"
+            if equal
+            else "\nno problem; the regions do not hold the same yet, effects are under way"
         )
-    if not json:
-        equal = len({region.digest for region in regions}) == 1 and len(regions) > 1
-        print("\nall regions hold the same" if equal else "")

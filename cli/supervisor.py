@@ -1,11 +1,13 @@
-"""Starts region processes, watches them, reports those that die, and stops them."""
+"""Starts region processes, watches them, starts those that die again, and stops them.
+
+A region that dies is started again after a pause. The pause doubles with each death, from
+`RESTART_MIN_S` to `RESTART_MAX_S`, and begins anew once the region has run for `RESTART_RESET_S`. A
+region that ended with code 0 was told to (SHUTDOWN, SIGTERM), and stays down.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import os
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,13 +16,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from anabranch import build
-from anabranch.cli.addresses import FILE_NAME, RegionAddress
+from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import RegionClient
-from anabranch.cli.errors import CliError
+from anabranch.cli.errors import CliError, WrongPassword
+from anabranch.cli.greeting import greeting
 
 START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 30.0
 POLL_S = 0.1
+RESTART_MIN_S = 1.0
+RESTART_MAX_S = 30.0
+RESTART_RESET_S = 60.0
 LOG_TAIL_LINES = 20
 _PR_SET_PDEATHSIG = 1
 
@@ -33,13 +39,20 @@ class Process:
         self.command = command
         self.log = log
         self.popen: subprocess.Popen[bytes] | None = None
-        self.reported = False
+        self.started_s = 0.0
+        # The next pause before a restart, and the time of the restart while one is planned.
+        self.pause_s = RESTART_MIN_S
+        self.restart_at_s: float | None = None
+        # The region ended because it was told to.
+        self.is_shut_down = False
 
     def start(self) -> None:
         """Starts the process in a new session, so that Ctrl-C reaches only this process.
 
         If this process is killed, the kernel sends the other one SIGTERM.
         """
+        self.started_s = time.monotonic()
+        self.restart_at_s = None
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(
                 self.command,
@@ -56,14 +69,27 @@ class Process:
         assert self.popen is not None
         return self.popen.poll()
 
-    def end_report(self) -> str:
-        """How the process ended, with the last lines of its log."""
+    def how_ended(self) -> str:
+        """How the process ended, in a few words."""
         code = self.ended()
-        how = (
+        return (
             f"was killed by signal {-code} ({signal.Signals(-code).name})"
             if code is not None and code < 0
             else f"ended with code {code}"
         )
+
+    def plan_restart(self) -> float:
+        """Plans the next start; returns the pause before it, in seconds."""
+        now_s = time.monotonic()
+        if now_s - self.started_s >= RESTART_RESET_S:
+            self.pause_s = RESTART_MIN_S
+        pause_s = self.pause_s
+        self.restart_at_s = now_s + pause_s
+        self.pause_s = min(2 * pause_s, RESTART_MAX_S)
+        return pause_s
+
+    def end_report(self) -> str:
+        """How the process ended, with the last lines of its log."""
         lines = (
             self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:]
             if self.log.exists()
@@ -71,7 +97,7 @@ class Process:
         )
         return "\n".join(
             [
-                f"region {self.place.name} {how}; the end of {self.log}:",
+                f"region {self.place.name} {self.how_ended()}; the end of {self.log}:",
                 *(f"  {self.place.name} | {line}" for line in lines),
             ]
         )
@@ -82,13 +108,23 @@ def _end_with_parent() -> None:
 
 
 class Supervisor:
-    """Starts the regions, watches them, and stops them."""
+    """Starts the regions, watches them, and stops them.
 
-    def __init__(self, processes: list[Process], directory: Path, shown_data: Path | None) -> None:
+    `shown_data` is the data directory to name in suggested commands, None for the default one.
+    `password` is that of the regions, None if they ask for none.
+    """
+
+    def __init__(
+        self,
+        processes: list[Process],
+        directory: Path,
+        shown_data: Path | None,
+        password: str | None = None,
+    ) -> None:
         self.processes = processes
         self.directory = directory
-        # The data directory to name in suggested commands; None for the default one.
         self.shown_data = shown_data
+        self.password = password
         self.stopping = 0
 
     def run(self) -> int:
@@ -102,7 +138,9 @@ class Supervisor:
                 return 1 if not self.stopping else 0
             self._await("receives from all others", self._linked, fatal=False)
             if not self.stopping:
-                self._greet()
+                places = [process.place for process in self.processes]
+                has_password = self.password is not None
+                print(greeting(places, self.directory, self.shown_data, has_password), flush=True)
             return self._watch()
         finally:
             self._stop()
@@ -148,14 +186,16 @@ class Supervisor:
 
     def _answering(self, process: Process) -> str:
         try:
-            with RegionClient(process.place.resp, process.place.name, _password()) as client:
+            with RegionClient(process.place.resp, process.place.name, self.password) as client:
                 return "" if client.ping() else "no PONG"
+        except WrongPassword:
+            raise
         except CliError as error:
             return str(error)
 
     def _linked(self, process: Process) -> str:
         try:
-            with RegionClient(process.place.resp, process.place.name, _password()) as client:
+            with RegionClient(process.place.resp, process.place.name, self.password) as client:
                 links = {peer.name: (peer.link, peer.detail) for peer in client.peers()}
         except CliError as error:
             return str(error)
@@ -168,23 +208,45 @@ class Supervisor:
         return ", ".join(missing)
 
     def _watch(self) -> int:
-        failed = False
         while not self.stopping:
             for process in self.processes:
-                if process.ended() is not None and not process.reported:
-                    process.reported = failed = True
-                    command = " ".join(shlex.quote(part) for part in process.command)
-                    print(
-                        f"anabranch: {process.end_report()}\nThe other regions go on."
-                        f" To start this one again:\n  {command}",
-                        file=sys.stderr,
-                        flush=True,
-                    )
-            if not self._running():
+                self._revive(process)
+            if all(process.is_shut_down for process in self.processes):
                 print("anabranch: no region runs any more", file=sys.stderr)
-                return 1
+                return 0
             time.sleep(POLL_S)
-        return 1 if failed else 0
+        down = [process for process in self.processes if process.ended() not in (None, 0)]
+        return 1 if down else 0
+
+    def _revive(self, process: Process) -> None:
+        """Plans the restart of a process that has ended, or restarts it when its time has come."""
+        name = process.place.name
+        if process.ended() is None or process.is_shut_down:
+            return
+        if process.restart_at_s is not None:
+            if time.monotonic() >= process.restart_at_s:
+                process.start()
+                self._report(f"region {name} is started again")
+        elif process.ended() == 0:
+            process.is_shut_down = True
+            self._report(
+                f"region {name} was told to end (SHUTDOWN or SIGTERM), and stays down until"
+                " `anabranch up` is started again"
+            )
+        else:
+            pause_s = process.plan_restart()
+            report = (
+                process.end_report()
+                if pause_s == RESTART_MIN_S
+                else f"region {name} {process.how_ended()} again (see {process.log})"
+            )
+            self._report(
+                f"{report}\nThe other regions go on. {name} is started again in {pause_s:g} s; the"
+                f" pause doubles each time, up to {RESTART_MAX_S:g} s."
+            )
+
+    def _report(self, text: str) -> None:
+        print(f"anabranch: {text}", file=sys.stderr, flush=True)
 
     def _stop(self) -> None:
         running = self._running()
@@ -207,80 +269,3 @@ class Supervisor:
             process.popen.wait()
         if running:
             print("all regions stopped", flush=True)
-
-    def _greet(self) -> None:
-        places = [process.place for process in self.processes]
-        first, second = places[0], places[min(1, len(places) - 1)]
-        ports = [place.resp.rpartition(":")[2] for place in (first, second)]
-        anabranch = _own_command()
-        where = (
-            f" --cluster {shlex.quote(str(self.shown_data / FILE_NAME))}"
-            if self.shown_data is not None
-            else ""
-        )
-        python = shlex.quote(_relative(sys.executable))
-        lines = [
-            (
-                f"{len(places)} regions are up, {build.kind()} build;"
-                f" data and logs in {self.directory}"
-            ),
-            "",
-        ]
-        width = max(len(place.name) for place in places)
-        lines += [
-            f"  {place.name:{width}}  redis {place.resp}   http://{place.http}/metrics"
-            f"   {self.directory / (place.name + '.log')}"
-            for place in places
-        ]
-        lines += [
-            "",
-            "Write in one region, read in another:",
-            f"  redis-cli -p {ports[0]} XADD s '*' a 1",
-            f"  redis-cli -p {ports[1]} XRANGE s - +",
-        ]
-        if shutil.which("redis-cli") is None:
-            lines += ["There is no redis-cli here (package redis-tools). The same in Python:"]
-        else:
-            lines += ["The same in Python:"]
-        lines += [
-            (
-                f"  {python} -c"
-                f""" "import redis; print(redis.Redis(port={ports[0]}).xadd('s', {{'a': 1}}))\""""
-            ),
-            (
-                f"  {python} -c"
-                f""" "import redis; print(redis.Redis(port={ports[1]}).xrange('s'))\""""
-            ),
-            "See the cluster, cut a link, heal it, compare:",
-            f"  {anabranch} status{where}",
-        ]
-        if len(places) > 1:
-            lines += [
-                f"  {anabranch} link cut {first.name} {second.name}{where}",
-                f"  {anabranch} link heal{where}",
-            ]
-            lines += [f"  {anabranch} diff {first.name} {second.name}{where}"]
-        lines += ["", "Ctrl-C stops all."]
-        print("\n".join(lines), flush=True)
-
-
-def _password() -> str | None:
-    return os.environ.get("ANABRANCH_REQUIREPASS") or os.environ.get("REDISCLI_AUTH")
-
-
-def _own_command() -> str:
-    """The command that runs anabranch again: its name if the shell finds it, otherwise its path."""
-    beside = Path(sys.executable).with_name("anabranch")
-    found = shutil.which("anabranch")
-    if found is not None and Path(found).resolve() == beside.resolve():
-        return "anabranch"
-    return (
-        shlex.quote(_relative(str(beside)))
-        if beside.exists()
-        else f"{shlex.quote(_relative(sys.executable))} -m anabranch"
-    )
-
-
-def _relative(path: str) -> str:
-    relative = os.path.relpath(path)
-    return path if relative.startswith("..") else relative

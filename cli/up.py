@@ -23,11 +23,23 @@ from anabranch.cli.ports import listen_error
 from anabranch.cli.serve import locked
 from anabranch.cli.supervisor import Process, Supervisor
 from anabranch.crdt.ids import REGION_ID_MAX
-from anabranch.region.config import MEMBERS_MAX, Address, ConfigError, parse_members
+from anabranch.plural import counted
+from anabranch.region.config import (
+    ENVIRONMENT_PREFIX,
+    MEMBERS_MAX,
+    Address,
+    ConfigError,
+    listed_members,
+    load,
+    parse_members,
+)
+from anabranch.region.engine.errors import StorageError
+from anabranch.region.stored_identity import StoredIdentity, read_identity
 
 HOST = "127.0.0.1"
 CLUSTER = "local"
 DEFAULT_REGIONS = "us,eu,ap"
+CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 
 
 def plan(regions: str, resp_port: int, sync_port: int, http_port: int) -> list[RegionAddress]:
@@ -48,10 +60,9 @@ def plan(regions: str, resp_port: int, sync_port: int, http_port: int) -> list[R
         ("--http-port", http_port),
     ):
         if not 1 <= port <= 65536 - len(members):
-            raise UsageError(
-                f"{flag} must leave room for {len(members)} ports below 65536, not {port}"
-            )
-    return [
+            ports = counted(len(members), "port")
+            raise UsageError(f"{flag} must leave room for {ports} below 65536, not {port}")
+    places = [
         RegionAddress(
             name,
             region_id,
@@ -61,6 +72,28 @@ def plan(regions: str, resp_port: int, sync_port: int, http_port: int) -> list[R
         )
         for n, (name, region_id) in enumerate(members.items())
     ]
+    _check_overlap(places)
+    return places
+
+
+def _check_overlap(places: list[RegionAddress]) -> None:
+    """UsageError if a port would serve two purposes; the text names both."""
+    used: dict[str, tuple[str, str]] = {}
+    for place in places:
+        for flag, address in (
+            ("--resp-port", place.resp),
+            ("--sync-port", place.sync),
+            ("--http-port", place.http),
+        ):
+            if address in used:
+                former, name = used[address]
+                port = address.rpartition(":")[2]
+                raise UsageError(
+                    f"{former} and {flag} overlap: port {port} would be that of {name} and of"
+                    f" {place.name}; each flag needs {counted(len(places), 'port')} from its first"
+                    " one on"
+                )
+            used[address] = flag, place.name
 
 
 def serve_command(
@@ -171,8 +204,11 @@ def up(
         if value is not None
         for part in (flag, value)
     ]
+    if config is None and os.environ.get(CONFIG_VARIABLE):
+        config = Path(os.environ[CONFIG_VARIABLE])
     if config is not None:
-        extra += ["--config", str(config.resolve())]
+        config = config.resolve()
+        extra += ["--config", str(config)]
     with ExitStack() as stack:
         if ephemeral:
             directory = Path(tempfile.mkdtemp(prefix="anabranch-"))
@@ -181,9 +217,9 @@ def up(
             directory = data or DEFAULT_DATA
         stack.enter_context(locked(directory, "up.lock", "an `anabranch up`"))
         places = _planned(directory, regions, resp_port, sync_port, http_port)
-        _check_settings(places, directory, extra)
+        password = _check_settings(places, directory, extra)
         check_ports(places)
-        write_file(directory / FILE_NAME, CLUSTER, places)
+        write_file(directory / FILE_NAME, CLUSTER, places, config)
         processes = [
             Process(
                 place,
@@ -193,7 +229,7 @@ def up(
             for place in places
         ]
         code = Supervisor(
-            processes, directory, shown_data=None if directory == DEFAULT_DATA else directory
+            processes, directory, None if directory == DEFAULT_DATA else directory, password
         ).run()
     raise typer.Exit(code)
 
@@ -205,12 +241,10 @@ def _planned(
 
     CliError if the directory belongs to other regions.
     """
-    known = read_file(directory / FILE_NAME) if (directory / FILE_NAME).exists() else []
-    remembered = ",".join(f"{place.name}={place.region_id}" for place in known)
+    known = _known(directory)
+    remembered = ",".join(f"{name}={region_id}" for name, region_id in known.items())
     places = plan(regions or remembered or DEFAULT_REGIONS, resp_port, sync_port, http_port)
-    if known and {(one.name, one.region_id) for one in known} != {
-        (one.name, one.region_id) for one in places
-    }:
+    if known and known != {place.name: place.region_id for place in places}:
         raise CliError(
             f"{directory} belongs to the regions {remembered}: start it with these, "
             "or take another --data"
@@ -218,10 +252,41 @@ def _planned(
     return places
 
 
-def _check_settings(places: list[RegionAddress], directory: Path, extra: list[str]) -> None:
-    """Finds mistakes in the settings before any process starts."""
-    from anabranch.region.config import load
+def _known(directory: Path) -> dict[str, int]:
+    """Region name → region_id of the cluster in a data directory; empty for a new directory.
 
+    Without `cluster.toml`, the databases of the regions tell the members.
+
+    Raises:
+        CliError: `cluster.toml` is wrong, or the directory holds regions of different clusters.
+    """
+    if (directory / FILE_NAME).exists():
+        return {place.name: place.region_id for place in read_file(directory / FILE_NAME)}
+    found: dict[str, StoredIdentity] = {}
+    for folder in sorted(directory.iterdir()):
+        try:
+            identity = read_identity(folder) if folder.is_dir() else None
+        except StorageError as error:
+            raise CliError(str(error)) from None
+        if identity is not None:
+            found[folder.name] = identity
+    clusters = {(one.cluster, tuple(sorted(one.members.items()))) for one in found.values()}
+    strangers = [name for name, one in found.items() if one.name != name or one.cluster != CLUSTER]
+    if len(clusters) > 1 or strangers:
+        listed = "; ".join(
+            f"{directory / name} is region {one.name} of cluster {one.cluster} with the members"
+            f" {listed_members(one.members)}"
+            for name, one in found.items()
+        )
+        raise CliError(
+            f"{directory} has no {FILE_NAME}, and regions that `anabranch up` cannot start"
+            f" together: {listed}; take another --data"
+        )
+    return next(iter(found.values())).members if found else {}
+
+
+def _check_settings(places: list[RegionAddress], directory: Path, extra: list[str]) -> str | None:
+    """Finds mistakes in the settings before any process starts; returns the regions' password."""
     flags = {extra[n].removeprefix("--"): extra[n + 1] for n in range(0, len(extra), 2)}
     file = flags.pop("config", None)
     members = ",".join(f"{place.name}={place.region_id}" for place in places)
@@ -235,6 +300,7 @@ def _check_settings(places: list[RegionAddress], directory: Path, extra: list[st
         "data": str(directory),
     }
     try:
-        load({**flags, **identity}, os.environ, Path(file) if file else None)
+        config = load({**flags, **identity}, os.environ, Path(file) if file else None)
     except ConfigError as error:
         raise UsageError(str(error)) from None
+    return config.settings.text("requirepass") or None

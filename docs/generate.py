@@ -34,6 +34,8 @@ def _value(setting: settings.Setting, value: settings.Value) -> str:
 
 
 def _range(setting: settings.Setting) -> str:
+    if setting.fixed:
+        return "only this value"
     if setting.choices is not None:
         return ", ".join(f"`{choice}`" for choice in setting.choices)
     if isinstance(setting.default, str):

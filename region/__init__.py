@@ -23,6 +23,7 @@ Reading order:
 - `data_files`: the database as a file: its identity, its mark, its write-ahead log.
 - `database`: the SQLite connections, through aiosqlite.
 - `inspection`: a data directory that no region uses: check, backup, restore, repair.
+- `stored_identity`: the identity in a data directory, read without changing it.
 - `server`: the client sockets on asyncio.
 - `http`: the HTTP server of /metrics and /health.
 - `process_facts`: memory, CPU and system facts of the process for INFO.

@@ -31,7 +31,7 @@ IDENTITY: Final = {
     "cluster": "Name of the cluster; regions of another cluster are refused.",
     "members": (
         "All regions and their ids, the same in every region: us=1,eu=2,ap=3. "
-        "Used at the first start only."
+        "Kept on disk from the first start on; later starts must give the same."
     ),
     "name": "Name of this region, one of the members.",
     "resp": "HOST:PORT where Redis clients connect.",
@@ -274,7 +274,7 @@ def _build(found: dict[str, Found], warnings: list[str]) -> RegionConfig:
     name = _text(found, "name")
     if name not in members:
         raise ConfigError(
-            f"{found['name'].where}: '{name}' is not among the members {_listed(members)}"
+            f"{found['name'].where}: '{name}' is not among the members {listed_members(members)}"
         )
     peers = _peers(found, members, name)
     missing = [other for other in members if other != name and other not in peers]
@@ -289,14 +289,19 @@ def _build(found: dict[str, Found], warnings: list[str]) -> RegionConfig:
             f"{found['restored'].where} and {found['moved'].where} exclude each other: files that"
             " were moved are not older than they were"
         )
-    http = parse_address(_text(found, "http"), found["http"].where) if "http" in found else None
+    own = {
+        option: parse_address(_text(found, option), _where(found, option))
+        for option in ("resp", "sync", "http")
+        if option != "http" or option in found
+    }
+    _check_addresses(found, own, peers)
     return RegionConfig(
         cluster=cluster,
         members=members,
         name=name,
-        resp=parse_address(_text(found, "resp"), _where(found, "resp")),
-        sync=parse_address(_text(found, "sync"), _where(found, "sync")),
-        http=http,
+        resp=own["resp"],
+        sync=own["sync"],
+        http=own.get("http"),
         peers=peers,
         data=Path(_text(found, "data")),
         restored=_flag(found.get("restored")),
@@ -304,6 +309,41 @@ def _build(found: dict[str, Found], warnings: list[str]) -> RegionConfig:
         settings=_settings(found),
         warnings=warnings,
     )
+
+
+_ANY_HOST: Final = frozenset({"0.0.0.0", "::", ""})
+
+
+def _collide(one: Address, other: Address) -> bool:
+    """Whether two sockets cannot listen on these addresses at the same time."""
+    same_host = one.host == other.host or bool({one.host, other.host} & _ANY_HOST)
+    return one.port != 0 and one.port == other.port and same_host
+
+
+def _check_addresses(
+    found: dict[str, Found], own: dict[str, Address], peers: dict[str, Address]
+) -> None:
+    """ConfigError if two addresses of the region, or of its peers, are the same."""
+    options = list(own)
+    for n, option in enumerate(options):
+        for other in options[:n]:
+            if _collide(own[option], own[other]):
+                raise ConfigError(
+                    f"{_where(found, other)} and {_where(found, option)} both use port"
+                    f" {own[option].port}: give each its own"
+                )
+    names = list(peers)
+    for n, name in enumerate(names):
+        where = found["peer"].where
+        if peers[name] == own["sync"]:
+            raise ConfigError(
+                f"{where}: {peers[name]} is this region's own --sync, not the address of '{name}'"
+            )
+        for former in names[:n]:
+            if peers[name] == peers[former]:
+                raise ConfigError(
+                    f"{where}: '{former}' and '{name}' have the same address {peers[name]}"
+                )
 
 
 def _where(found: dict[str, Found], name: str) -> str:
@@ -358,7 +398,9 @@ def _peers(found: dict[str, Found], members: dict[str, int], own: str) -> dict[s
         if name == own:
             raise ConfigError(f"{where}: '{name}' is this region itself; name only others")
         if name not in members:
-            raise ConfigError(f"{where}: '{name}' is not among the members {_listed(members)}")
+            raise ConfigError(
+                f"{where}: '{name}' is not among the members {listed_members(members)}"
+            )
         if name in peers:
             raise ConfigError(f"{where}: '{name}' is named twice")
         peers[name] = parse_address(address, f"{where}: the address of '{name}'")
@@ -367,7 +409,8 @@ def _peers(found: dict[str, Found], members: dict[str, int], own: str) -> dict[s
     return peers
 
 
-def _listed(members: dict[str, int]) -> str:
+def listed_members(members: dict[str, int]) -> str:
+    """Members as messages show them: ``us=1, eu=2``."""
     return ", ".join(f"{name}={region_id}" for name, region_id in members.items())
 
 

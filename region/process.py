@@ -26,6 +26,7 @@ from anabranch.region.engine.figures import Figure, figures, health
 from anabranch.region.engine.settings import Settings
 from anabranch.region.http import Health, HttpServer
 from anabranch.region.server import Server
+from anabranch.region.stored_identity import check_writable, read_identity
 from anabranch.region.system_clock import SystemClock
 from anabranch.region.work import DiskTransaction, LogRead, Work
 from anabranch.sync.manager import SyncManager
@@ -246,10 +247,14 @@ async def run(config: RegionConfig) -> None:
     """Serves a region until the task is cancelled or a client sends SHUTDOWN.
 
     Raises:
-        StorageError: The database cannot be opened or read, or belongs to another region.
+        StorageError: The database cannot be opened or read, or belongs to another region or
+            program.
+        ConfigError: The configured members differ from those on disk.
         OSError: An address is taken or cannot be bound.
         RegionFailed: The region ended because of an error in the program itself.
     """
+    read_identity(config.data)
+    check_writable(config.data)
     database = Database(config.data, files=DataFiles(config.data / FILE_NAME))
     region: Optional[Region] = None
     try:

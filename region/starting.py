@@ -12,7 +12,7 @@ from typing import Final, Optional
 from anabranch.crdt.idempotency import NO_LIMIT, PairLimits
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.region.clock import Clock
-from anabranch.region.config import RegionConfig
+from anabranch.region.config import ConfigError, RegionConfig, listed_members
 from anabranch.region.database import Database
 from anabranch.region.driver import Driver, TurnLimits
 from anabranch.region.effect_log import EffectLog
@@ -67,12 +67,20 @@ def _called_lost_by(meta: dict[str, bytes]) -> list[int]:
 
 
 def _members(meta: dict[str, bytes], config: RegionConfig) -> list[Member]:
-    """The members on disk. The configured members count at the first start only (S1.1)."""
+    """The members on disk. The configured members count at the first start only (S1.1).
+
+    Raises:
+        ConfigError: Other members are configured.
+        StorageError: The members on disk are damaged, or do not name this region.
+    """
     members = stored_members(meta)
-    if {member.name: member.region_id for member in members} != config.members:
-        _log.warning(
-            "members are %s, as stored at the first start; the different --members is ignored",
-            meta["members"].decode(),
+    stored = {member.name: member.region_id for member in members}
+    if config.region_id not in stored.values():
+        raise StorageError(f"region {config.region_id} is none of the members on disk")
+    if stored != config.members:
+        raise ConfigError(
+            f"the members given are {listed_members(config.members)}, but {config.data} has had"
+            f" {listed_members(stored)} since its first start: give these, or another --data"
         )
     return members
 
@@ -81,13 +89,13 @@ def _peers(config: RegionConfig, members: list[Member]) -> dict[str, int]:
     """The peers that this region receives from: name → region_id.
 
     Raises:
-        StorageError: A configured peer is not another member of the cluster.
+        ConfigError: A configured peer is not another member of the cluster.
     """
     ids = {one.name: one.region_id for one in members if one.region_id != config.region_id}
     for name in config.peers:
         if name not in ids:
             names = ", ".join(sorted(ids))
-            raise StorageError(f"peer '{name}' is not one of the other members: {names}")
+            raise ConfigError(f"peer '{name}' is not one of the other members: {names}")
     return {name: ids[name] for name in config.peers}
 
 
@@ -192,7 +200,8 @@ async def start(
     """Loads the region from disk and begins a new life, which is on disk before any peer hears it.
 
     `make_engine` creates the engine; the simulator passes its own to observe the engine. Raises
-    StorageError if the database cannot be read, is damaged, or belongs to another region.
+    StorageError if the database cannot be read, is damaged, or belongs to another region, and
+    ConfigError if the configured members or peers differ from those on disk.
     """
     meta = await database.open()
     if not meta:
@@ -200,8 +209,7 @@ async def start(
         await database.write([schema.meta(name, value) for name, value in meta.items()])
     loading.check_meta(meta, config.cluster, config.region_id, config.name)
     members = _members(meta, config)
-    if config.region_id not in [member.region_id for member in members]:
-        raise StorageError(f"region {config.region_id} is none of the members on disk")
+    peers = _peers(config, members).values()
     settings = config.settings
     region_ids = [member.region_id for member in members]
     node_limits, pair_limits = replay_limits(settings)
@@ -230,5 +238,4 @@ async def start(
     )
     tail_bytes = settings.integer("crdt-log-tail-max-bytes")
     log = EffectLog(stored.position, stored.log_floor, stored.log_size, settings, tail_bytes)
-    peers = _peers(config, members).values()
     return Driver(engine, checkpointer, log, peers, clock, limits)

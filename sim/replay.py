@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from anabranch.crdt.block import Block
+from anabranch.plural import counted
 from anabranch.sim.history import Checker, Operation, Vector
 from anabranch.sim.plan import OF_TWO, REGION_NAMES, Plan
 from anabranch.sim.run import Result, run_plan
@@ -77,8 +78,8 @@ def replay(plan: Plan, judges: Sequence[type[Checker]], tell: Callable[[Line], N
 def describe(plan: Plan) -> list[str]:
     """The decisions of a plan, one line each."""
     scale = (
-        f"{len(plan.regions)} regions, {len(plan.intents())} acts of {len(plan.clients)} clients"
-        f" and {len(plan.faults())} faults"
+        f"{len(plan.regions)} regions, {counted(len(plan.intents()), 'act')}"
+        f" of {counted(len(plan.clients), 'client')} and {counted(len(plan.faults()), 'fault')}"
     )
     lines = [
         (
@@ -123,7 +124,8 @@ def show(plan: Plan, judges: Sequence[type[Checker]], console: Console) -> Resul
         console.print(
             Text(f"VIOLATION {relative(str(violation))}", style="bold red"), soft_wrap=True
         )
-    verdict = "no violation" if not result.violations else f"{len(result.violations)} violations"
+    found = counted(len(result.violations), "violation")
+    verdict = found if result.violations else "no violation"
     console.print(
         f"{verdict} in {result.virtual_ms} virtual ms; trace {result.trace_hash}", highlight=False
     )

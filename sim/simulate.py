@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from anabranch.plural import counted
 from anabranch.sim import seeds as seeds_module
 from anabranch.sim.replay import relative
 from anabranch.sim.run import Result
@@ -61,10 +62,13 @@ def run(seeds: Iterable[int], total: Optional[int], asked: Asked, console: Conso
             str(each.seed) for each in sorted(tally.failed, key=lambda one: one.seed)[:20]
         )
         console.print(
-            Text(f"{len(tally.failed)} of {tally.seeds} seeds FAILED: {listed}", style="bold red")
+            Text(
+                f"{len(tally.failed)} of {counted(tally.seeds, 'seed')} FAILED: {listed}",
+                style="bold red",
+            )
         )
     else:
-        console.print(f"{tally.seeds} seeds, no violation", highlight=False)
+        console.print(f"{counted(tally.seeds, 'seed')}, no violation", highlight=False)
     return tally
 
 
@@ -77,7 +81,8 @@ def run_failed(asked: Asked, console: Console, path: Path = seeds_module.FILE) -
     for (regions, ops, restores), seeds in by_scale.items():
         kind = " with forgotten restores" if restores else ""
         console.print(
-            f"{len(seeds)} seeds that failed once, of {regions} regions and {ops} operations{kind}",
+            f"{counted(len(seeds), 'seed')} that failed once, of {regions} regions and"
+            f" {counted(ops, 'operation')}{kind}",
             highlight=False,
         )
         task = replace(asked.task, regions=regions, ops=ops, restores=restores)
@@ -139,9 +144,7 @@ def write_stories(failed: list[Result], asked: Asked, console: Console) -> None:
         del first[kind]
     kinds = {seed: kind for kind, seed in first.items()}
     if kinds:
-        console.print(
-            f"reducing {len(kinds)} failure{'s' if len(kinds) > 1 else ''} …", highlight=False
-        )
+        console.print(f"reducing {counted(len(kinds), 'failure')} …", highlight=False)
     for seed, story in in_processes(
         kinds, Shrinking(asked.task, asked.shrink_s), asked.jobs, 3 * asked.shrink_s + asked.limit_s
     ):
@@ -163,8 +166,9 @@ def _write_story(seed: int, kind: str, story: Story, directory: Path, console: C
     directory.mkdir(parents=True, exist_ok=True)
     path.write_text(story.text, encoding="utf-8")
     size = (
-        f"reduced from {story.acts_before} acts and {story.faults_before} faults"
-        f" to {story.commands} commands and {story.faults} faults"
+        f"reduced from {counted(story.acts_before, 'act')}"
+        f" and {counted(story.faults_before, 'fault')}"
+        f" to {counted(story.commands, 'command')} and {counted(story.faults, 'fault')}"
     )
     console.print(Text(f"seed {seed} ({kind}): {size}; {story.remark}"), soft_wrap=True)
     console.print(Text(f"  anabranch scenario run {path}"), soft_wrap=True)

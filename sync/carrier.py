@@ -156,6 +156,12 @@ class Listener:
         """Listens and returns the port; RuntimeError when the address is in use."""
 
         async def link(_: Any, context: Any) -> None:
+            # With the first message, grpc would send the initial metadata. If that send is
+            # cancelled, grpc sends the metadata again with the status, fails, and logs a traceback.
+            try:
+                await context.send_initial_metadata(())
+            except (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError):
+                return  # The dialler is gone.
             await self._serve(AcceptedStream(context))
 
         self._server = grpc.aio.server(options=_OPTIONS)

@@ -25,6 +25,8 @@ from anabranch.bench.acceptance.harness import (
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess, vector_of
 from anabranch.sim.scenario.wire import Wire, WireError
 
+# Programs that must be installed, and their Debian packages.
+PROGRAMS = {"redis-benchmark": "redis-tools"}
 KEY = "s"
 SHORT_LOG = "4mb"
 WAIT_MAX_MS = 1000.0

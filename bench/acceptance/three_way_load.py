@@ -20,6 +20,8 @@ from anabranch.bench.acceptance.harness import (
 )
 from anabranch.sim.scenario.processes import ProcessCluster
 
+# Programs that must be installed, and their Debian packages.
+PROGRAMS = {"redis-benchmark": "redis-tools"}
 KEY = "s"
 
 

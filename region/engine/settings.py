@@ -14,7 +14,8 @@ class Setting:
     """One setting.
 
     `text` describes it. `minimum` and `maximum` bound an integer, `choices` are the values of a
-    string. CONFIG SET may change the setting if it is `mutable`. `is_bytes`: the integer is a size.
+    string. `is_bytes`: the integer is a size. CONFIG SET may change the setting if it is `mutable`;
+    otherwise the start reads it once. A setting that is `fixed` has its default value always.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class Setting:
         maximum: int = (1 << 63) - 1,
         choices: Optional[list[str]] = None,
         mutable: bool = True,
+        fixed: bool = False,
         is_bytes: bool = False,
     ) -> None:
         self.name = name
@@ -35,7 +37,8 @@ class Setting:
         self.minimum = minimum
         self.maximum = maximum
         self.choices = choices
-        self.mutable = mutable
+        self.mutable = mutable and not fixed
+        self.fixed = fixed
         self.is_bytes = is_bytes
 
     def parse(self, text: str) -> Value:
@@ -44,6 +47,10 @@ class Setting:
         Raises:
             ValueError: `text` is not a valid value. The message names the expected form.
         """
+        if self.fixed:
+            if text.lower() != str(self.default).lower():
+                raise ValueError(f"{self.name} cannot be '{text}': {self.text}")
+            return self.default
         if isinstance(self.default, str):
             if self.choices is not None and text.lower() not in self.choices:
                 raise ValueError(f"{self.name} must be one of: {', '.join(self.choices)}")
@@ -180,6 +187,7 @@ ALL: list[Setting] = [
         "Bytes of the newest blocks kept in memory, from which peers that keep up are served.",
         minimum=1,
         is_bytes=True,
+        mutable=False,
     ),
     Setting(
         "crdt-uncommitted-max-bytes",
@@ -207,6 +215,7 @@ ALL: list[Setting] = [
         "Bytes after which a checkpoint slice ends (S13.1).",
         minimum=1,
         is_bytes=True,
+        mutable=False,
     ),
     # Sync
     Setting(
@@ -216,17 +225,29 @@ ALL: list[Setting] = [
     Setting(
         "crdt-link-silence-ms",
         10000,
-        "Time without a message after which a link counts as dead and is dialled again.",
+        "Time without a message after which a link counts as dead and is dialled again; at least "
+        "50 times crdt-heartbeat-interval-ms.",
         minimum=1,
     ),
-    Setting("crdt-reconnect-min-ms", 50, "First pause before a link is dialled again.", minimum=1),
     Setting(
-        "crdt-reconnect-max-ms", 1000, "Longest pause before a link is dialled again.", minimum=1
+        "crdt-reconnect-min-ms",
+        50,
+        "First pause before a link is dialled again.",
+        minimum=1,
+        mutable=False,
+    ),
+    Setting(
+        "crdt-reconnect-max-ms",
+        1000,
+        "Longest pause before a link is dialled again.",
+        minimum=1,
+        mutable=False,
     ),
     Setting(
         "crdt-start-patience-ms",
         2000,
         "Longest time that a start waits for the answers of the other members (S13.6).",
+        mutable=False,
     ),
     Setting(
         "crdt-snapshot-patience-ms",
@@ -248,6 +269,7 @@ ALL: list[Setting] = [
         1 << 20,
         "Bytes of blocks in one sync message; a larger block is split.",
         minimum=1,
+        maximum=8 << 20,
         is_bytes=True,
     ),
     Setting(
@@ -303,11 +325,13 @@ ALL: list[Setting] = [
     Setting("tcp-keepalive", 300, "Seconds between keep-alive probes to clients."),
     Setting("requirepass", "", "Password that AUTH must give; empty: none."),
     # Settings that cannot change, present because tools ask for them
-    Setting("appendonly", "yes", "Always yes.", choices=["yes"], mutable=False),
-    Setting("save", "", "Always empty: the log is the persistence.", mutable=False),
-    Setting("databases", 1, "Always 1.", mutable=False),
-    Setting("maxmemory", 0, "Always 0: nothing is evicted.", mutable=False),
-    Setting("maxmemory-policy", "noeviction", "Always noeviction.", mutable=False),
+    Setting("appendonly", "yes", "Always yes: the log is the persistence.", fixed=True),
+    Setting("save", "", "Always empty: the log is the persistence.", fixed=True),
+    Setting("databases", 1, "Always 1: a region has one keyspace.", fixed=True),
+    Setting("maxmemory", 0, "Always 0: a region has no limit and evicts nothing.", fixed=True),
+    Setting(
+        "maxmemory-policy", "noeviction", "Always noeviction: a region evicts nothing.", fixed=True
+    ),
 ]
 
 BY_NAME: dict[str, Setting] = {setting.name: setting for setting in ALL}

@@ -29,6 +29,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from anabranch.plural import counted
+
 
 def main(paths: Sequence[str], addresses: Sequence[str] | None = None, live: bool = False) -> int:
     """Runs files and directories, prints each outcome, and returns an exit status: 0 if all passed.
@@ -54,5 +56,5 @@ def main(paths: Sequence[str], addresses: Sequence[str] | None = None, live: boo
     except ClusterError as error:
         print(f"scenarios cannot run: {error}")
         return 2
-    print(f"{ran} scenarios, {failed} failed, {time.monotonic() - begun:.1f} s")
+    print(f"{counted(ran, 'scenario')}, {failed} failed, {time.monotonic() - begun:.1f} s")
     return 1 if failed else 0

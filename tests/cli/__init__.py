@@ -4,9 +4,14 @@ Reading order:
 
 - `test_config`: the configuration of a region.
 - `test_pieces`: the parts of the command line that need no running region.
+- `test_terminal`: escapes of control characters, plurals, columns.
+- `test_passwords`: the sources of the password.
+- `test_status`: the report of `anabranch status`, and its problems.
+- `test_supervisor`: the restarts of `anabranch up`.
 - `test_mistakes`: the message for each mistake of a user.
 - `test_http`: /metrics and /health.
 - `test_serve_live`: `anabranch serve`.
 - `test_up_live`: `anabranch up` and the commands that operate on a running cluster.
+- `test_status_live`: `anabranch status` on live regions, in a terminal and in a pipe.
 - `test_readme_live`: the console blocks of README.
 """

@@ -41,11 +41,29 @@ def test_mistakes_end_with_a_line(arguments: tuple[str, ...], text: str) -> None
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.live
-def test_a_missing_redis_server_is_named() -> None:
-    done = bench("redis_comparison", "--only", "rates", PATH="/nowhere")
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "redis_comparison: redis-server is not installed" in done.stderr
+@pytest.mark.parametrize("arguments", [(), ("redis_comparison", "--only", "rates")])
+def test_a_missing_redis_server_is_named_before_anything_runs(arguments: tuple[str, ...]) -> None:
+    """Before, the first benchmark ran for minutes, and the second one found that it is missing."""
+    done = bench(*arguments, PATH="/nowhere")
+    assert done.returncode == 1 and "Traceback" not in done.stderr and done.stdout == ""
+    assert done.stderr == (
+        "anabranch: redis_comparison: redis-server is not installed:"
+        " it comes with the package redis-server\n"
+    )
+
+
+def test_a_missing_redis_benchmark_is_named(tmp_path: Path) -> None:
+    (tmp_path / "redis-server").symlink_to("/bin/true")
+    done = bench("acceptance.three_way_load", PATH=str(tmp_path))
+    assert done.returncode == 1 and "three_way_load: redis-benchmark is not" in done.stderr
+
+
+def test_help_lists_the_benchmarks() -> None:
+    done = bench("--help")
+    assert done.returncode == 0
+    for name in ("malformed ", "redis_comparison ", "acceptance.kill_region "):
+        assert f"\n  {name}" in done.stdout, done.stdout
+    assert "usage: anabranch bench malformed" in bench("malformed", "--help").stdout
 
 
 @pytest.mark.live

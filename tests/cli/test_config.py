@@ -122,6 +122,19 @@ def test_everything_from_the_environment() -> None:
         ),
         ({"maxclients": "0"}, "maxclients must be between 1"),
         ({"maxclients": "many"}, "must be an integer, not 'many'"),
+        ({"databases": "16"}, "--databases: databases cannot be '16': Always 1: a region has one"),
+        ({"maxmemory": "100mb"}, "--maxmemory: maxmemory cannot be '100mb': Always 0"),
+        ({"maxmemory-policy": "allkeys-lru"}, "maxmemory-policy cannot be 'allkeys-lru'"),
+        ({"save": "60 1"}, "save cannot be '60 1': Always empty"),
+        ({"appendonly": "no"}, "appendonly cannot be 'no': Always yes"),
+        ({"http": "127.0.0.1:7001"}, "--resp and --http both use port 7001: give each its own"),
+        ({"http": "0.0.0.0:7101"}, "--sync and --http both use port 7101"),
+        ({"sync": "127.0.0.1:7001"}, "--resp and --sync both use port 7001"),
+        ({"peer": ["eu@127.0.0.1:7101"]}, "127.0.0.1:7101 is this region's own --sync, not the"),
+        (
+            {"peer": ["eu@127.0.0.1:9", "ap@127.0.0.1:9"]},
+            "--peer: 'eu' and 'ap' have the same address 127.0.0.1:9",
+        ),
         ({"id-mode": "loose"}, "must be one of: strict, semi-strict, liberal"),
     ],
 )
@@ -136,6 +149,7 @@ def test_each_mistake_is_told(changes: dict[str, Any], told: str) -> None:
     [
         ("apendfsync = 'always'", "unknown key 'apendfsync'; did you mean 'appendfsync'?"),
         ("zzz = 1", "unknown key 'zzz'"),
+        ("databases = 16", "databases cannot be '16'"),
         ("maxclients = [1]", "must be text or a number"),
         ("members = { us = 'one' }", "must look like {us = 1"),
         ("cluster = 3", "must be text in quotes, not 3"),
@@ -165,6 +179,20 @@ def test_each_mistake_in_a_file_is_told_with_its_place(
     with pytest.raises(ConfigError) as caught:
         load(without, environment, file)
     assert told in str(caught.value) and str(file) in str(caught.value)
+
+
+def test_what_a_region_cannot_honour_is_refused_in_the_environment() -> None:
+    """Before, `databases` and `maxmemory` were taken from everywhere, and ignored."""
+    with pytest.raises(ConfigError, match="ANABRANCH_MAXMEMORY: maxmemory cannot be '1gb'"):
+        load(IDENTITY, {"ANABRANCH_MAXMEMORY": "1gb"})
+    harmless = {"ANABRANCH_DATABASES": "1", "ANABRANCH_MAXMEMORY": "0", "ANABRANCH_SAVE": ""}
+    assert load(flags(appendonly="YES"), harmless).settings.integer("databases") == 1
+
+
+def test_equal_ports_on_different_addresses_are_taken() -> None:
+    config = load(flags(resp="127.0.0.2:7101", http="127.0.0.3:7101"), {})
+    assert config.resp.port == config.sync.port == 7101
+    load(flags(resp="127.0.0.1:0", sync="127.0.0.1:0", http="127.0.0.1:0"), {})
 
 
 def test_a_missing_file_is_told() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from anabranch import build
 from anabranch.cli.serve import locked
+from anabranch.cli.up import _planned
+from anabranch.region.storage import schema
 from tests.support.cluster import child_env
 from tests.support.ports import free_ports
 
@@ -43,6 +48,7 @@ def told(result: subprocess.CompletedProcess[str], code: int, *parts: str) -> No
     """Asserts the exit code, all `parts` in stderr, and no traceback."""
     assert result.returncode == code, result
     assert "Traceback" not in result.stderr
+    assert "\x1b" not in result.stderr
     for part in parts:
         assert part in result.stderr
 
@@ -82,6 +88,15 @@ def told(result: subprocess.CompletedProcess[str], code: int, *parts: str) -> No
         (["up", "--regions", "us,,eu"], 2, "--regions must look like us,eu,ap"),
         (["up", "--id-mode", "loose"], 2, "must be one of: strict, semi-strict, liberal"),
         (["up", "--data", "d", "--ephemeral"], 2, "give --data or --ephemeral, not both"),
+        (
+            ["up", "--resp-port", "7001", "--sync-port", "7002"],
+            2,
+            "--sync-port and --resp-port overlap: port 7002 would be that of us and of eu",
+        ),
+        (["status", "--password", "x", "--password-file", "y"], 2, "not both"),
+        (["status", "--password-file", "nowhere"], 2, "cannot read nowhere: No such file"),
+        (["explain", "us", "k\x1b[31m"], 1, "there is no anabranch-data/cluster.toml"),
+        (["no\x1b[31msuch"], 2, "No such command 'no\\x1b[31msuch'"),
         (["up", "--resp-port", "65535"], 2, "--resp-port must leave room for 3 ports"),
         (["scenario", "run", "nowhere.md", "--live"], 2, "no such file: nowhere.md"),
     ],
@@ -160,6 +175,166 @@ def test_a_data_directory_that_cannot_be(tmp_path: Path) -> None:
     told(anabranch(*serve_flags(tmp_path), cwd=tmp_path), 1, "cannot use the data directory")
 
 
+def stored_region(directory: Path, name: str, members: str, cluster: str = "local") -> None:
+    """The database of a region after its first start."""
+    directory.mkdir(parents=True)
+    ids = dict(pair.split("=") for pair in members.split(","))
+    rows = {
+        "schema": b"%d" % schema.SCHEMA_VERSION,
+        "cluster": cluster.encode(),
+        "region_id": ids[name].encode(),
+        "name": name.encode(),
+        "members": members.encode(),
+    }
+    with closing(sqlite3.connect(directory / "region.sqlite")) as connection:
+        for statement in schema.TABLES:
+            connection.execute(statement)
+        connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", rows.items())
+        connection.commit()
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """The files of a data directory, without the lock."""
+    return {one.name: one.read_bytes() for one in directory.iterdir() if one.suffix != ".lock"}
+
+
+@pytest.mark.parametrize("journal_mode", ["DELETE", "WAL"])
+def test_the_database_of_another_program_is_left_as_it_is(
+    tmp_path: Path, journal_mode: str
+) -> None:
+    """Before, the region created its tables in it, and took it over."""
+    (tmp_path / "us").mkdir()
+    with closing(sqlite3.connect(tmp_path / "us" / "region.sqlite")) as connection:
+        connection.execute(f"PRAGMA journal_mode={journal_mode}")
+        connection.execute("CREATE TABLE users (id)")
+        connection.commit()
+    before = contents(tmp_path / "us")
+    result = anabranch(*serve_flags(tmp_path), cwd=tmp_path)
+    told(result, 1, "region.sqlite is not the database of a region, and is left as it is", "users")
+    assert contents(tmp_path / "us") == before
+
+
+@pytest.mark.parametrize("content", [b"no database at all\n" * 100, b"SQLite format 3\0" * 300])
+def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "us").mkdir()
+    (tmp_path / "us" / "region.sqlite").write_bytes(content)
+    told(anabranch(*serve_flags(tmp_path), cwd=tmp_path), 1, "region.sqlite")
+    assert contents(tmp_path / "us") == {"region.sqlite": content}
+
+
+def test_a_table_named_meta_makes_no_region(tmp_path: Path) -> None:
+    (tmp_path / "us").mkdir()
+    with closing(sqlite3.connect(tmp_path / "us" / "region.sqlite")) as connection:
+        connection.execute("CREATE TABLE meta (name, value)")
+        connection.execute("INSERT INTO meta VALUES ('version', '7')")
+        connection.commit()
+    told(anabranch(*serve_flags(tmp_path), cwd=tmp_path), 1, "its table meta names no region")
+
+
+def test_other_members_than_those_on_disk_are_refused_with_both_lists(tmp_path: Path) -> None:
+    """Before, the region warned in its log, and served with the members on disk."""
+    stored_region(tmp_path / "us", "us", "us=1,eu=2", "c")
+    before = contents(tmp_path / "us")
+    flags = serve_flags(tmp_path, "--members", "us=1,ap=3", "--peer", "ap@127.0.0.1:1")
+    told(
+        anabranch(*flags, cwd=tmp_path),
+        2,
+        "us: the members given are us=1, ap=3, but",
+        "has had us=1, eu=2 since its first start: give these, or another --data",
+    )
+    after = contents(tmp_path / "us")
+    assert after.keys() >= before.keys() and b"ap=3" not in b"".join(after.values())
+
+
+def test_a_peer_that_is_no_member_is_refused(tmp_path: Path) -> None:
+    result = anabranch(*serve_flags(tmp_path, "--peer", "mars@127.0.0.1:1"), cwd=tmp_path)
+    told(result, 2, "--peer: 'mars' is not among the members us=1")
+
+
+def test_a_read_only_database_is_named(tmp_path: Path) -> None:
+    """Before, the error was "attempt to write a readonly database", without a path."""
+    stored_region(tmp_path / "us", "us", "us=1", "c")
+    (tmp_path / "us" / "region.sqlite").chmod(0o444)
+    result = subprocess.run(
+        [*build.command(), *serve_flags(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=child_env(),
+        timeout=60,
+        check=False,
+        preexec_fn=without_root_rights,
+    )
+    told(result, 1, "us/region.sqlite is read-only for this process", "must be able to write it")
+
+
+def without_root_rights() -> None:
+    """From the next exec on, permissions of files count for root, too."""
+    drop_capability, capabilities = 24, (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+    for capability in capabilities:
+        ctypes.CDLL(None).prctl(drop_capability, capability, 0, 0, 0)
+
+
+def test_up_takes_the_members_from_the_regions_if_the_cluster_file_is_lost(tmp_path: Path) -> None:
+    """Before, `up` started us, eu and ap among the directories of other regions."""
+    stored_region(tmp_path / "d" / "paris", "paris", "paris=1,rome=2")
+    stored_region(tmp_path / "d" / "rome", "rome", "paris=1,rome=2")
+    assert [(one.name, one.region_id) for one in _planned(tmp_path / "d", None, 1, 11, 21)] == [
+        ("paris", 1),
+        ("rome", 2),
+    ]
+    result = anabranch("up", "--data", "d", "--regions", "us,eu,ap", cwd=tmp_path)
+    told(result, 1, "d belongs to the regions paris=1,rome=2: start it with these")
+
+
+@pytest.mark.parametrize("what", ["members", "name", "cluster"])
+def test_up_refuses_regions_that_do_not_belong_together(tmp_path: Path, what: str) -> None:
+    stored_region(tmp_path / "d" / "paris", "paris", "paris=1,rome=2")
+    members = "paris=1,rome=3" if what == "members" else "paris=1,rome=2"
+    folder = "milan" if what == "name" else "rome"
+    cluster = "shop" if what == "cluster" else "local"
+    stored_region(tmp_path / "d" / folder, "rome", members, cluster)
+    result = anabranch("up", "--data", "d", cwd=tmp_path)
+    told(
+        result,
+        1,
+        "d has no cluster.toml, and regions that `anabranch up` cannot start together",
+        "d/paris is region paris of cluster local with the members paris=1, rome=2",
+        f"d/{folder} is region rome of cluster {cluster}",
+    )
+
+
+def test_up_refuses_a_directory_with_the_database_of_another_program(tmp_path: Path) -> None:
+    (tmp_path / "d" / "us").mkdir(parents=True)
+    (tmp_path / "d" / "us" / "region.sqlite").write_bytes(b"something else\n" * 100)
+    result = anabranch("up", "--data", "d", cwd=tmp_path)
+    told(result, 1, "d/us/region.sqlite is not the database of a region")
+
+
+@pytest.mark.parametrize(
+    ("flags", "part"),
+    [
+        (["--databases", "16"], "--databases: databases cannot be '16': Always 1"),
+        (["--maxmemory", "100000"], "--maxmemory: maxmemory cannot be '100000': Always 0"),
+        (["--http", "127.0.0.1:7001", "--resp", "127.0.0.1:7001"], "--resp and --http both use"),
+    ],
+)
+def test_what_a_region_cannot_honour_is_refused(
+    tmp_path: Path, flags: list[str], part: str
+) -> None:
+    told(anabranch(*serve_flags(tmp_path, *flags), cwd=tmp_path), 2, part)
+
+
+def test_usage_lines_have_one_notation(tmp_path: Path) -> None:
+    """Before, they were `diff {US} {EU} [[KEY]]` and `explain {REGION} {KEY} [[ID]]`."""
+    for command, usage in (
+        ("diff", "diff [OPTIONS] US EU [KEY]"),
+        ("explain", "explain [OPTIONS] REGION KEY [ID]"),
+        ("bench", "bench [NAME [OPTIONS]]"),
+    ):
+        lines = anabranch(command, "--help", cwd=tmp_path).stdout.splitlines()
+        assert lines[0].endswith(usage), lines[0]
+
+
 def test_help_names_every_option_and_no_console(tmp_path: Path) -> None:
     result = anabranch("serve", "--help", cwd=tmp_path)
     assert result.returncode == 0
@@ -176,6 +351,22 @@ def test_help_names_every_option_and_no_console(tmp_path: Path) -> None:
     for command in ([], ["up"]):
         text = anabranch(*command, "--help", cwd=tmp_path)
         assert text.returncode == 0 and "console" not in text.stdout.lower()
+
+
+def test_an_output_that_is_full_ends_with_a_line(tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [*build.command(), "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env=child_env(),
+            timeout=60,
+            check=False,
+        )
+    assert result.returncode == 1
+    assert result.stderr == "anabranch: No space left on device\n"
 
 
 def test_version_names_the_build(tmp_path: Path) -> None:

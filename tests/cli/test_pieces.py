@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from anabranch.cli import addresses, diff, explain, status, up
+from anabranch.cli import addresses, diff, explain, up
 from anabranch.cli.addresses import RegionAddress
-from anabranch.cli.client import PeerFacts, RegionClient, flat_vector, text
-from anabranch.cli.errors import CliError
+from anabranch.cli.client import RegionClient, flat_vector, text
+from anabranch.cli.errors import CliError, UsageError
 
 
 def test_text_shows_bytes_that_are_no_text() -> None:
@@ -26,6 +26,51 @@ def test_cluster_file_round_trip(tmp_path: Path) -> None:
     addresses.write_file(tmp_path / "cluster.toml", "local", written)
     read = addresses.find(tmp_path, None, None)
     assert [vars(place) for place in read] == [vars(place) for place in written]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("regions = ", "it is not valid TOML"),
+        ("regions = 3", "it names no regions; it needs a table [[regions]] with name"),
+        ("", "it names no regions"),
+        ("regions = [1]", "region 1 is no table"),
+        ("[[regions]]\nid = 1", "region 1: name must be the name of a region in quotes, not None"),
+        ('[[regions]]\nname = "u s"', "name must be the name of a region in quotes, not 'u s'"),
+        ('[[regions]]\nname = "us"', "region 1 (us): id must be a number, not None"),
+        ('[[regions]]\nname = "us"\nid = 1', "region 1 (us): resp must be HOST:PORT"),
+        ('[[regions]]\nname = "us"\nid = 1\nresp = 7', "resp must be HOST:PORT in quotes"),
+        ('config = 1\n[[regions]]\nname = "us"', "config must be a path in quotes, not 1"),
+        (
+            (
+                '[[regions]]\nname = "us"\nid = 1\nresp = "h:1"\n'
+                '[[regions]]\nname = "us"\nid = 2\nresp = "h:2"'
+            ),
+            "two regions have the name us",
+        ),
+    ],
+)
+def test_a_wrong_cluster_file_is_told_with_the_right_form(
+    tmp_path: Path, content: str, told: str
+) -> None:
+    """Before, the error was that of Python, such as "'int' object is not iterable"."""
+    (tmp_path / "cluster.toml").write_text(content)
+    with pytest.raises(CliError) as caught:
+        addresses.find(tmp_path, None, None)
+    assert told in str(caught.value) and "is not a cluster file" in str(caught.value)
+
+
+def test_ports_that_overlap_are_refused_before_anything_starts() -> None:
+    """Before, the last region could not bind, and `up` showed a trace of its log."""
+    with pytest.raises(UsageError) as caught:
+        up.plan("us,eu,ap", 7001, 7002, 7201)
+    assert str(caught.value) == (
+        "--sync-port and --resp-port overlap: port 7002 would be that of us and of eu;"
+        " each flag needs 3 ports from its first one on"
+    )
+    with pytest.raises(UsageError, match="--resp-port and --http-port overlap: port 7001"):
+        up.plan("us", 7001, 7101, 7001)
+    up.plan("us,eu", 7001, 7003, 7005)
 
 
 def test_regions_are_named_by_name_id_or_other_case() -> None:
@@ -155,67 +200,6 @@ def test_diff_says_why_an_entry_is_on_one_side_only() -> None:
     twin = FakeSide("eu", {1: 5}, [])
     (first, *_) = diff.compare_logs(cast(diff.Side, us), cast(diff.Side, twin), b"s", 1)
     assert "divergence" in first.why({})
-
-
-def facts(
-    name: str, region_id: int, vector: dict[int, int], digest: str, **info: str
-) -> status.RegionFacts:
-    """The facts of one region, as `status` asks for them."""
-    made = status.RegionFacts(RegionAddress(name, region_id, f"127.0.0.1:{region_id}"))
-    made.vector, made.digest, made.info = vector, digest, dict(info)
-    return made
-
-
-def test_status_finds_what_is_wrong() -> None:
-    us, eu = facts("us", 1, {1: 5}, "aa"), facts("eu", 2, {1: 3, 2: 1}, "bb")
-    assert status.problems([us, eu]) == []
-    assert (status.behind(us, [us, eu]), status.behind(eu, [us, eu])) == (1, 2)
-    us.peers = [
-        PeerFacts({"name": "eu", "region_id": 2, "link": "refused", "detail": "other members"})
-    ]
-    eu.info["crdt_divergence"] = "1"
-    ap = facts("ap", 3, {}, "", crdt_state="recovery", crdt_recovery_waiting_for="eu")
-    gone = facts("sa", 4, {}, "")
-    gone.error = "sa at 127.0.0.1:4 is unreachable: connection refused"
-    assert status.problems([us, eu, ap, gone]) == [
-        "sa at 127.0.0.1:4 is unreachable: connection refused",
-        "us receives nothing from eu: link refused: other members",
-        "eu reports divergence: equal vectors, unequal digests; `anabranch diff` shows where",
-        "ap is in state recovery, waiting for eu",
-    ]
-    eu.vector = {1: 5}
-    assert "us and eu have equal vectors and unequal digests" in status.problems([us, eu])
-
-
-def peer(name: str, region_id: int, link: str, lost: int = 0) -> PeerFacts:
-    """One row of CRDT.PEERS."""
-    return PeerFacts({"name": name, "region_id": region_id, "link": link, "lost": lost})
-
-
-def test_a_link_that_a_region_does_not_have_is_no_problem() -> None:
-    us, eu, ap = (facts(name, n, {}, "aa") for n, name in enumerate(("us", "eu", "ap"), 1))
-    us.peers = [peer("eu", 2, "up"), peer("ap", 3, "none")]
-    eu.peers = [peer("us", 1, "up"), peer("ap", 3, "up")]
-    ap.peers = [peer("us", 1, "none"), peer("eu", 2, "up")]
-    assert status.problems([us, eu, ap]) == []
-    ap.peers[1] = peer("eu", 2, "connecting")
-    assert status.problems([us, eu, ap]) == ["ap receives nothing from eu: link connecting"]
-
-
-def test_a_region_that_all_others_call_lost_is_no_problem() -> None:
-    us, eu, ap = (facts(name, n, {}, "aa") for n, name in enumerate(("us", "eu", "ap"), 1))
-    ap.error = "ap at 127.0.0.1:3 is unreachable: connection refused"
-    us.peers = [peer("eu", 2, "up"), peer("ap", 3, "connecting", 1)]
-    eu.peers = [peer("us", 1, "up"), peer("ap", 3, "connecting", 1)]
-    assert status.problems([us, eu, ap]) == []
-    eu.peers[1] = peer("ap", 3, "connecting")
-    assert status.problems([us, eu, ap]) == [
-        ap.error,
-        "eu receives nothing from ap: link connecting",
-    ]
-    eu.error, eu.peers = "eu at 127.0.0.1:2 is unreachable: connection refused", []
-    assert status.problems([us, eu, ap]) == [eu.error]
-    assert status.problems([ap]) == [ap.error]
 
 
 def test_an_unreachable_region_is_named() -> None:

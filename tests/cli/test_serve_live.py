@@ -60,6 +60,12 @@ def test_members_on_disk_are_not_changed_by_flags(new_cluster: NewCluster) -> No
     cluster.start("us")
     cluster.stop("us")
     cluster.regions["eu"].region_id = 7
+    region = cluster.start("us", wait=False)
+    assert region.process is not None and region.process.wait(30) == 2, region.log_tail()
+    assert "the members given are us=1, eu=7, but" in region.log_tail()
+    assert "has had us=1, eu=2 since its first start" in region.log_tail()
+    assert "Traceback" not in region.log_tail()
+    cluster.regions["eu"].region_id = 2
     cluster.start("us")
     assert cluster.client("us").info("crdt")["crdt_members"] == {"us": 1, "eu": 2}
 

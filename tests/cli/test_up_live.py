@@ -150,6 +150,10 @@ def test_cut_diff_heal(up: Up) -> None:
     assert "only us: group g" in differ.stdout
     bad = up.anabranch("status")
     assert bad.returncode == 1 and "us receives nothing from eu: link down" in bad.stderr
+    assert "4 problems:" in bad.stderr and "`anabranch link heal us eu` opens it" in bad.stderr
+    rows = [line.split() for line in bad.stdout.splitlines()]
+    lacking = next(row for row in rows if row[:3] == ["eu", "us", "down"])
+    assert int(lacking[3]) >= 2 and ["us", "eu", "down", "0"] in rows, bad.stdout
     assert up.anabranch("link", "heal").returncode == 0
     eventually(
         lambda: up.anabranch("diff", "us", "eu").returncode == 0, 10, "no difference after healing"
@@ -206,7 +210,8 @@ def test_health_and_metrics(up: Up) -> None:
         assert "crdt_divergence" in answer.read().decode()
 
 
-def test_a_region_that_dies_is_reported_and_the_others_stop_cleanly(tmp_path: Path) -> None:
+def test_a_region_that_dies_is_reported_and_started_again(tmp_path: Path) -> None:
+    """Before, `up` printed a command line whose process no `up` would have stopped."""
     one = Up(tmp_path, "--ephemeral")
     try:
         one.ready()
@@ -214,23 +219,23 @@ def test_a_region_that_dies_is_reported_and_the_others_stop_cleanly(tmp_path: Pa
         assert found is not None
         directory = Path(found[1])
         assert (directory / "cluster.toml").exists()
+        added = one.client("eu").xadd("s", {"a": "1"})
+        assert one.client("eu").wait(2, 20_000) == 2
         victim = int((directory / "eu" / "region.lock").read_text())
         assert victim in one.children()
         os.kill(victim, signal.SIGKILL)
-        eventually(
-            lambda: "region eu was killed by signal 9 (SIGKILL)" in one.text(), 10, "the report"
-        )
-        assert "To start this one again:" in one.text()
-        assert one.client("us").ping()
-        gone = one.anabranch("status", "--cluster", str(directory))
-        assert (
-            gone.returncode == 1
-            and "eu at 127.0.0.1:" in gone.stderr
-            and "is unreachable: connection refused" in gone.stderr
-        )
+        eventually(lambda: one.client("eu").ping(), 60, "eu answering again")
+        assert victim not in one.children()
+        text = one.text()
+        assert "region eu was killed by signal 9 (SIGKILL); the end of" in text
+        assert "eu is started again in 1 s; the pause doubles each time, up to 30 s." in text
+        assert text.count("region eu is started again\n") == 1
+        assert [entry for entry, _ in one.client("eu").xrange("s")] == [added]
+        where = ("--cluster", str(directory))
+        eventually(lambda: one.anabranch("status", *where).returncode == 0, 30, "a healthy status")
         left = one.children()
         one.process.send_signal(signal.SIGINT)
-        assert one.process.wait(40) == 1
+        assert one.process.wait(40) == 0
         assert (
             "all regions stopped" in one.text()
             and "killed" not in one.text().split("stopping …")[1]
@@ -239,6 +244,77 @@ def test_a_region_that_dies_is_reported_and_the_others_stop_cleanly(tmp_path: Pa
         assert not any(Path(f"/proc/{pid}").exists() for pid in left)
     finally:
         stop(one.process, 40)
+
+
+def test_a_region_that_was_told_to_end_stays_down(tmp_path: Path) -> None:
+    one = Up(tmp_path, "--regions", "us,eu")
+    try:
+        one.ready()
+        one.client("eu").shutdown()
+        eventually(lambda: "region eu was told to end" in one.text(), 30, "the report")
+        gone = one.anabranch("status")
+        assert gone.returncode == 1 and gone.stderr.startswith("anabranch: 1 problem:\n  eu at ")
+        assert "is unreachable: connection refused" in gone.stderr
+        one.client("us").shutdown()
+        assert one.process.wait(40) == 0
+        assert "no region runs any more" in one.text() and "eu is started again\n" not in one.text()
+    finally:
+        stop(one.process, 40)
+
+
+def test_a_cluster_with_a_password(tmp_path: Path) -> None:
+    """Before, `up` asked without the password for 60 s in silence, and then stopped all."""
+    (tmp_path / "settings.toml").write_text('requirepass = "öffne dich"\n', encoding="utf-8")
+    one = Up(tmp_path, "--regions", "us,eu", "--config", "settings.toml")
+    try:
+        text = one.ready().text()
+        assert "export REDISCLI_AUTH=" in text and "öffne dich" not in text
+        eventually(lambda: one.anabranch("status").returncode == 0, 20, "a healthy status")
+        assert one.anabranch("diff", "us", "eu").returncode == 0
+        where = ("--at", f"127.0.0.1:{one.ports['us']}")
+        asked = one.anabranch("status", *where)
+        assert asked.returncode == 1 and "asks for a password: give the right one" in asked.stderr
+        (tmp_path / "password").write_text("öffne dich\n", encoding="utf-8")
+        assert one.anabranch("status", *where, "--password-file", "password").returncode == 0
+        assert one.anabranch("status", *where, "--password", "öffne dich").returncode == 0
+        for arguments in (["status"], ["explain", "us", "s"]):
+            refused = one.anabranch(*arguments, "--password", "wrong")
+            assert refused.returncode == 1 and refused.stdout == ""
+            assert refused.stderr.count("\n") == 1 and "us at 127.0.0.1:" in refused.stderr
+            assert "refuses this password: give the right one" in refused.stderr
+    finally:
+        stop(one.process, 40)
+
+
+def test_names_of_any_bytes_do_no_harm(up: Up) -> None:
+    """Before, keys that are not UTF-8 were refused, and escape sequences reached the terminal."""
+    keys = [b"\xff\xfekey", b"esc\x1b[31mred\x07", b"two\nlines", b"back\\slash"]
+    client = redis.Redis(port=up.ports["us"])
+    for other in ("eu", "ap"):
+        assert up.anabranch("link", "cut", "us", other).returncode == 0
+    for key in keys:
+        client.xadd(key, {"a": "1"})
+        client.xgroup_create(key, b"group\x1b[5m")
+    differ = up.anabranch("diff", "us", "eu")
+    assert differ.returncode == 1
+    lines = differ.stdout.splitlines()
+    for shown in ("\\xff\\xfekey:", "esc\\x1b[31mred\\x07:", "two\\nlines:", "back\\\\slash:"):
+        assert shown in lines, differ.stdout
+    assert "  only us: group group\\x1b[5m" in lines
+    for key in keys[:2]:
+        argument = os.fsdecode(key)
+        told = up.anabranch("explain", "us", argument)
+        assert told.returncode == 0 and " exists in us: 1 entry, last ID" in told.stdout
+        one = up.anabranch("diff", "us", "eu", argument)
+        assert one.returncode == 1 and "only us: entry" in one.stdout
+        for text in (told.stdout, one.stdout, differ.stdout):
+            assert "\x1b" not in text and "\x07" not in text
+    assert up.anabranch("link", "heal").returncode == 0
+    eventually(
+        lambda: up.anabranch("diff", "us", "eu").returncode == 0, 30, "no difference after healing"
+    )
+    same = up.anabranch("diff", "us", "eu", os.fsdecode(keys[0]))
+    assert same.stdout == "us and eu hold the same in \\xff\\xfekey\n"
 
 
 def test_data_survives_a_restart_of_all(tmp_path: Path) -> None:

@@ -240,6 +240,12 @@ def test_config_get_takes_patterns(client: Client) -> None:
         ("proto-max-bulk-len 64mbb", "argument must be a memory value"),
         ("proto-max-bulk-len 1", "argument must be between 1024 and 9223372036854775807 inclusive"),
         ("appendonly no", "can't set immutable config"),
+        ("databases 16", "can't set immutable config"),
+        ("maxmemory 100mb", "can't set immutable config"),
+        ("maxmemory-policy allkeys-lru", "can't set immutable config"),
+        ("crdt-start-patience-ms 1", "can't set immutable config"),
+        ("crdt-slice-max-bytes 1mbb", "can't set immutable config"),
+        ("crdt-batch-max-bytes 9mb", "argument must be between 1 and 8388608 inclusive"),
     ],
 )
 def test_config_set_says_what_is_wrong(client: Client, text: str, reason: str) -> None:
@@ -250,7 +256,8 @@ def test_config_set_says_what_is_wrong(client: Client, text: str, reason: str) -
 
 
 def test_what_never_changes_may_be_set_to_what_it_is(client: Client) -> None:
-    assert client("CONFIG SET appendonly yes") is OK
+    assert client("CONFIG SET appendonly yes databases 1 maxmemory 0") is OK
+    assert client("CONFIG SET crdt-slice-max-bytes 1mb crdt-start-patience-ms 2000") is OK
     assert client.engine.execute(client.session, [b"CONFIG", b"SET", b"save", b""], 1000) is OK
 
 

@@ -89,6 +89,34 @@ def test_choices(name: str) -> None:
         settings.set(name, "sometimes")
 
 
+# These are read when the region starts, or never change.
+READ_ONCE = {
+    "crdt-log-tail-max-bytes",
+    "crdt-slice-max-bytes",
+    "crdt-reconnect-min-ms",
+    "crdt-reconnect-max-ms",
+    "crdt-start-patience-ms",
+}
+
+
+def test_the_page_says_what_changes_at_run_time() -> None:
+    """Before, CONFIG SET took the settings that only a start reads, without any effect."""
+    fixed = {name for name, setting in BY_NAME.items() if setting.fixed}
+    assert fixed == {"appendonly", "save", "databases", "maxmemory", "maxmemory-policy"}
+    assert {name for name, row in ROWS.items() if row[2] == "no"} == fixed | READ_ONCE
+    assert {name for name, row in ROWS.items() if row[1] == "only this value"} == fixed
+
+
+def test_a_setting_with_one_value_takes_no_other() -> None:
+    settings = Settings()
+    settings.set("maxmemory", "0")
+    settings.set("maxmemory-policy", "NoEviction")
+    assert settings.text("maxmemory-policy") == "noeviction"
+    for name, wrong in (("maxmemory", "1"), ("databases", "0"), ("save", "900 1")):
+        with pytest.raises(ValueError, match=f"{name} cannot be '{wrong}': Always"):
+            settings.set(name, wrong)
+
+
 def test_changes_are_counted() -> None:
     """Hot paths keep copies of what they need until the count has moved."""
     settings = Settings()

@@ -15,6 +15,7 @@ from xxhash import xxh3_64_digest
 
 from anabranch.crdt.gossip import Gossip, Heard
 from anabranch.region import starting
+from anabranch.region.config import ConfigError
 from anabranch.region.database import Database
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.lifecycle import RECOVERY, STARTING
@@ -330,8 +331,13 @@ def test_restored_begins_a_recovery_at_once() -> None:
 
 def test_the_members_are_those_of_the_first_start() -> None:
     disk = Region(Cluster(1, regions=2, looks=0.0), "us").disk
-    found = fresh({"us": 1, "eu": 2, "ap": 3}, disk, 1000)
-    assert sorted(found.engine.members) == [1, 2]
+    before = list(disk.iterdump())
+    with pytest.raises(
+        ConfigError, match="the members given are us=1, eu=2, ap=3, but .* us=1, eu=2"
+    ):
+        fresh({"us": 1, "eu": 2, "ap": 3}, disk, 1000)
+    assert list(disk.iterdump()) == before
+    assert sorted(fresh(PAIR, disk, 1000).engine.members) == [1, 2]
     disk.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('lost', x'32')")
     assert [member.lost for member in fresh(PAIR, disk, 1000).engine.members.values()] == [
         False,

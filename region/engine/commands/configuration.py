@@ -11,7 +11,7 @@ from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply,
 from anabranch.region.engine.glob import Glob
 from anabranch.region.engine.replies import OK, CommandError, MapReply, Reply
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.settings import BY_NAME, Setting
+from anabranch.region.engine.settings import BY_NAME, Setting, Value
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
@@ -52,7 +52,7 @@ def set_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         reason = (
             "duplicate parameter"
             if change.setting.name in seen
-            else _refusal(change.setting, change.text)
+            else _refusal(change.setting, change.text, state.settings.values[change.setting.name])
         )
         if reason is not None:
             raise CommandError(
@@ -66,15 +66,16 @@ def set_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     return OK
 
 
-def _refusal(setting: Setting, text: str) -> Optional[str]:
+def _refusal(setting: Setting, text: str, present: Value) -> Optional[str]:
     """Why a setting cannot have that value, in Redis's words; None if it can.
 
-    An immutable setting accepts its default value.
+    An immutable setting accepts its `present` value.
     """
     if not setting.mutable:
-        return (
-            None if text.lower() == str(setting.default).lower() else "can't set immutable config"
-        )
+        try:
+            return None if setting.parse(text) == present else "can't set immutable config"
+        except ValueError:
+            return "can't set immutable config"
     if isinstance(setting.default, int) and setting.number(text) is None:
         return (
             "argument must be a memory value"

@@ -1,0 +1,107 @@
+"""The facts that `anabranch status` asks each region for."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from anabranch.cli.addresses import RegionAddress
+from anabranch.cli.client import PeerFacts, RegionClient, listed_members
+from anabranch.cli.errors import CliError, WrongPassword
+
+
+class RegionFacts:
+    """The state of one region as it reports it; `error` instead if the region does not answer."""
+
+    def __init__(self, place: RegionAddress) -> None:
+        self.place = place
+        self.error = ""
+        self.asks_password = False
+        self.vector: dict[int, int] = {}
+        self.digest = ""
+        self.peers: list[PeerFacts] = []
+        self.info: dict[str, str] = {}
+
+    @property
+    def state(self) -> str:
+        """starting, serving, recovery, failed, unreachable or "no access" (wrong password)."""
+        if self.error:
+            return "no access" if self.asks_password else "unreachable"
+        return self.info.get("crdt_state", "serving")
+
+    @property
+    def divergence(self) -> bool:
+        """Whether this region has met an equal vector with another digest (S13.9)."""
+        return self.info.get("crdt_divergence", "0") not in ("0", "no", "")
+
+    def members(self) -> list[str]:
+        """The names of all members of the cluster."""
+        return list(listed_members(self.info).values())
+
+    def waited_for(self) -> list[str]:
+        """The names of the regions that a recovery waits for."""
+        waiting = self.info.get("crdt_recovery_waiting_for", "")
+        return [name for name in waiting.split(",") if name]
+
+    def peer(self, name: str) -> PeerFacts | None:
+        """What this region says of the one with that name; None if it says nothing."""
+        return next((peer for peer in self.peers if peer.name == name), None)
+
+    def link_from(self, name: str) -> str:
+        """The state of the link that receives from another region; "none" if there is no link."""
+        peer = self.peer(name)
+        return peer.link if peer is not None else "none"
+
+
+def ask(place: RegionAddress, password: str | None) -> RegionFacts:
+    """Asks a region for everything that `status` shows of it."""
+    facts = RegionFacts(place)
+    try:
+        with RegionClient(place.resp, place.name, password) as client:
+            facts.info = client.info("everything")
+            facts.vector = client.vector()
+            facts.digest = client.digest()
+            facts.peers = client.peers()
+    except CliError as error:
+        facts.error = str(error)
+        facts.asks_password = isinstance(error, WrongPassword)
+    return facts
+
+
+def ask_all(places: list[RegionAddress], password: str | None) -> list[RegionFacts]:
+    """Asks all regions at the same time, so that several silent ones take no longer than one."""
+    with ThreadPoolExecutor(max_workers=len(places)) as pool:
+        return list(pool.map(lambda place: ask(place, password), places))
+
+
+class Lack:
+    """The number of a region's own effects that another region lacks.
+
+    `bound` is empty for an exact number, otherwise "at least" or "at most". A `count` of None: not
+    known.
+    """
+
+    def __init__(self, count: int | None, bound: str = "") -> None:
+        self.count = count
+        self.bound = bound
+
+    def __str__(self) -> str:
+        if self.count is None:
+            return "unknown"
+        return f"{self.bound} {self.count}".strip()
+
+
+def lack(receiver: RegionFacts, sender: RegionFacts, regions: list[RegionFacts]) -> Lack:
+    """The effects that `sender` issued and `receiver` does not have on disk.
+
+    If the sender does not answer, other regions may hold effects of it that the receiver lacks. If
+    the receiver does not answer, the sender knows which effects the receiver has acknowledged.
+    """
+    origin = sender.place.region_id
+    if receiver.error:
+        peer = sender.peer(receiver.place.name)
+        return Lack(None) if peer is None else Lack(peer.lag, "at most")
+    has = receiver.vector.get(origin, 0)
+    if not sender.error:
+        return Lack(max(sender.vector.get(origin, 0) - has, 0))
+    known = max(region.vector.get(origin, 0) for region in regions) - has
+    return Lack(known, "at least") if known > 0 else Lack(None)

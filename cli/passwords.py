@@ -1,0 +1,113 @@
+"""The password of the regions, from the options, the environment, or the configuration of `up`.
+
+The first source that has a password counts: ``--password`` or ``--password-file``, then
+``REDISCLI_AUTH`` (which redis-cli reads, too), then ``ANABRANCH_REQUIREPASS``, then `requirepass`
+in the configuration file that `cluster.toml` names.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Optional
+
+import typer
+
+from anabranch.cli.addresses import config_file
+from anabranch.cli.errors import CliError, UsageError
+from anabranch.region.config import ConfigError, read_file
+
+VARIABLES: Final = ("REDISCLI_AUTH", "ANABRANCH_REQUIREPASS")
+
+_FileOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--password-file", metavar="FILE", help="File with the password of the regions, as a line."
+    ),
+]
+
+
+def from_file(path: Path) -> str:
+    """The first line of a file; UsageError if the file cannot be read or the line is empty."""
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise UsageError(f"--password-file: cannot read {path}: {error.strerror}") from None
+    password = text.partition("\n")[0].removesuffix("\r")
+    if not password:
+        raise UsageError(f"--password-file: the first line of {path} is empty, not a password")
+    return password
+
+
+def from_config(path: Path) -> str | None:
+    """`requirepass` of a configuration file; None if it has none or cannot be read.
+
+    A region that asks for a password then says so itself.
+    """
+    try:
+        found = read_file(path).get("requirepass")
+    except ConfigError:
+        return None
+    return str(found.value) if found is not None else None
+
+
+def find_password(
+    given: str | None,
+    file: Path | None,
+    environment: Mapping[str, str],
+    cluster: Path | None = None,
+    at: list[str] | None = None,
+) -> str | None:
+    """The password for the regions that the options name; None if no source has one."""
+    if given is not None and file is not None:
+        raise UsageError("give --password or --password-file, not both")
+    if given is not None:
+        return given or None
+    if file is not None:
+        return from_file(file)
+    for variable in VARIABLES:
+        if environment.get(variable):
+            return environment[variable]
+    if at:
+        return None
+    try:
+        config = config_file(cluster)
+    except CliError:
+        # `find` reports the mistake in the cluster file.
+        return None
+    return (from_config(config) or None) if config is not None else None
+
+
+def takes_password(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--password-file`` to a command, and passes it the password found as `password`.
+
+    The command has the parameters `cluster`, `at` and `password`.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    option = inspect.Parameter(
+        "password_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_FileOption
+    )
+
+    def run(**options: Any) -> Any:
+        file = options.pop("password_file")
+        options["password"] = find_password(
+            options["password"], file, os.environ, options["cluster"], options["at"]
+        )
+        return command(**options)
+
+    run.__doc__ = command.__doc__
+    run.__name__ = command.__name__
+    # Typer reads the options from the signature.
+    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[
+            *(
+                one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+                for one in signature.parameters.values()
+            ),
+            option,
+        ]
+    )
+    run.__annotations__ = {}
+    return run

@@ -1,0 +1,225 @@
+"""What `anabranch status` reports: the tables at any width, what regions lack, the problems."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.cli.addresses import RegionAddress
+from anabranch.cli.client import PeerFacts
+from anabranch.cli.facts import RegionFacts, lack
+from anabranch.cli.problems import problems
+from anabranch.cli.status import as_json, report
+
+LONG = [f"{area}-{n}" for n, area in enumerate(("frankfurt-on-the-main", "oregon-by-the-sea"), 1)]
+
+
+def facts(
+    name: str, region_id: int, vector: dict[int, int], digest: str, **info: str
+) -> RegionFacts:
+    """The facts of one region, as `status` asks for them."""
+    made = RegionFacts(RegionAddress(name, region_id, f"127.0.0.1:{region_id}"))
+    made.vector, made.digest, made.info = vector, digest, dict(info)
+    return made
+
+
+def peer(name: str, region_id: int, link: str, lost: int = 0, **fields: object) -> PeerFacts:
+    """One row of CRDT.PEERS."""
+    return PeerFacts({"name": name, "region_id": region_id, "link": link, "lost": lost, **fields})
+
+
+def cluster(links: dict[str, str], names: str = "us eu ap") -> list[RegionFacts]:
+    """Regions that receive over the links given, such as ``{"us": "eu ap"}``; all links are up."""
+    regions = [facts(name, n, {}, "aa") for n, name in enumerate(names.split(), 1)]
+    members = ",".join(f"{one.place.name}={one.place.region_id}" for one in regions)
+    for region in regions:
+        region.info["crdt_members"] = members
+        region.peers = [
+            peer(
+                other.place.name,
+                other.place.region_id,
+                "up" if other.place.name in links.get(region.place.name, "").split() else "none",
+            )
+            for other in regions
+            if other is not region
+        ]
+    return regions
+
+
+FULL = {"us": "eu ap", "eu": "us ap", "ap": "us eu"}
+LINE = {"us": "eu", "eu": "us ap", "ap": "eu"}
+
+
+def gone(region: RegionFacts) -> None:
+    """The region does not answer."""
+    region.error = f"{region.place.name} at {region.place.resp} is unreachable: connection refused"
+    region.peers, region.info, region.vector, region.digest = [], {}, {}, ""
+
+
+def test_each_side_shows_what_it_lacks_of_the_other() -> None:
+    us, eu, ap = regions = cluster(FULL)
+    us.vector, eu.vector, ap.vector = {1: 50, 2: 7}, {1: 42, 2: 9}, {1: 50, 2: 9, 3: 1}
+    found = {
+        (one.place.name, other.place.name): str(lack(one, other, regions))
+        for one in regions
+        for other in regions
+        if one is not other
+    }
+    assert found == {
+        ("us", "eu"): "2",
+        ("eu", "us"): "8",
+        ("us", "ap"): "1",
+        ("ap", "us"): "0",
+        ("eu", "ap"): "1",
+        ("ap", "eu"): "0",
+    }
+    assert as_json(regions)[0]["links"][0]["lacks"] == 2
+
+
+def test_what_a_silent_region_lacks_is_bounded_by_what_others_know() -> None:
+    us, eu, ap = regions = cluster(FULL)
+    us.vector, ap.vector = {1: 50, 2: 7}, {1: 50, 2: 9}
+    us.peers[0] = peer("eu", 2, "connecting", lag=12)
+    gone(eu)
+    assert str(lack(eu, us, regions)) == "at most 12"
+    assert str(lack(us, eu, regions)) == "at least 2"
+    assert str(lack(ap, eu, regions)) == "unknown"
+    assert ["us", "eu", "connecting", "at", "least", "2"] in [
+        line.split() for line in report(regions, 80)
+    ]
+
+
+def test_a_healthy_cluster_has_no_problems() -> None:
+    assert problems(cluster(FULL)) == []
+
+
+def test_a_line_is_healthy() -> None:
+    """us and ap do not dial each other, and receive each other's effects through eu."""
+    regions = cluster(LINE)
+    assert problems(regions) == []
+    assert "us      ap             not dialled      0" in report(regions, None)
+
+
+def test_a_region_that_effects_cannot_reach_is_a_problem() -> None:
+    assert problems(cluster({"us": "", "eu": "us ap", "ap": "eu"})) == [
+        "us can never receive what is written in eu, ap: no chain of links (--peer) leads there"
+    ]
+    regions = cluster({"us": "", "eu": "us ap", "ap": "eu"})
+    assert problems(regions[:2]) == [], "the links of ap are not known"
+
+
+def test_a_delayed_link_is_no_problem() -> None:
+    regions = cluster(FULL)
+    regions[0].peers[0] = peer("eu", 2, "up", delay_ms=500)
+    assert problems(regions) == []
+    assert "us      eu             up, 500 ms late      0" in report(regions, 80)
+
+
+def test_a_link_that_is_cut_or_refused_is_a_problem() -> None:
+    regions = cluster(FULL)
+    regions[0].peers[0] = peer("eu", 2, "down", detail="CRDT.LINK DOWN")
+    regions[1].peers[1] = peer("ap", 3, "refused", detail="members: other members")
+    regions[2].peers[0] = peer("us", 1, "connecting", detail="no route")
+    assert problems(regions) == [
+        (
+            "us receives nothing from eu: link down: CRDT.LINK DOWN;"
+            " `anabranch link heal us eu` opens it"
+        ),
+        "eu receives nothing from ap: link refused: members: other members",
+        "ap receives nothing from us: link connecting: no route",
+    ]
+
+
+def test_a_silent_region_is_one_problem() -> None:
+    """Before, the links of all other regions to it were listed, too."""
+    us, eu, ap = regions = cluster(FULL)
+    us.peers[1] = ap.peers[0] = peer("eu", 2, "connecting")
+    eu.peers[1] = peer("ap", 3, "connecting")
+    gone(ap)
+    us.peers[1] = eu.peers[1] = peer("ap", 3, "connecting")
+    assert problems(regions) == [ap.error]
+
+
+def test_a_region_that_starts_is_no_problem() -> None:
+    regions = cluster(FULL)
+    regions[2].info["crdt_state"] = "starting"
+    regions[0].peers[1] = peer("ap", 3, "connecting")
+    assert problems(regions) == []
+
+
+def test_a_recovery_is_a_problem_if_it_cannot_end_by_itself() -> None:
+    _us, eu, ap = regions = cluster(FULL)
+    ap.info.update(crdt_state="recovery", crdt_recovery_waiting_for="us,eu")
+    assert problems(regions) == []
+    gone(eu)
+    ap.peers[1] = peer("eu", 2, "connecting")
+    assert problems(regions) == [
+        eu.error,
+        (
+            "ap is in recovery and takes no writes: it waits for eu,"
+            " to which it has no links in both directions"
+        ),
+    ]
+
+
+def test_alarms_are_problems() -> None:
+    us, eu, ap = regions = cluster(FULL)
+    us.info["crdt_divergence"] = "1"
+    eu.info.update(crdt_state="failed", crdt_commit_error="disk full")
+    ap.info.update(crdt_tombstone_alarm="1", crdt_idmp_retired_alarm="1")
+    us.digest, us.vector, eu.vector, ap.vector = "bb", {1: 1}, {1: 1}, {1: 2}
+    found = "\n".join(problems(regions))
+    assert "us reports divergence: equal vectors, unequal digests" in found
+    assert "eu cannot write to its disk, and refuses writes: disk full" in found
+    assert "ap keeps many group tombstones" in found
+    assert "ap uses more than half of crdt-idmp-retired-max" in found
+    assert "us and eu have equal vectors and unequal digests" in found
+    assert len(problems(regions)) == 5
+
+
+def test_a_region_that_all_others_call_lost_is_no_problem() -> None:
+    us, eu, ap = regions = cluster(FULL)
+    gone(ap)
+    us.peers[1] = eu.peers[1] = peer("ap", 3, "connecting", 1)
+    assert problems(regions) == []
+    eu.peers[1] = peer("ap", 3, "connecting")
+    assert problems(regions) == [ap.error]
+    gone(eu)
+    us.peers[0] = peer("eu", 2, "connecting")
+    assert problems(regions) == [eu.error]
+    assert problems([ap]) == [ap.error]
+
+
+def test_a_wrong_password_is_no_silence() -> None:
+    us = facts("us", 1, {}, "")
+    us.error, us.asks_password = "us asks for a password", True
+    assert us.state == "no access" and problems([us]) == [us.error]
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200, None])
+def test_no_value_is_broken_over_lines(width: int | None) -> None:
+    """At 80 columns the former table broke vectors and names in the middle."""
+    names = [*LONG, *(f"{'x' * (20 + n)}-{n}" for n in range(3, 6))]
+    regions = cluster({name: " ".join(names) for name in names}, " ".join(names))
+    for region in regions:
+        region.vector = {n: 1_000_000_000 + n for n in range(1, 6)}
+        region.digest = "0123456789abcdef" * 2
+        region.info["anabranch_build"] = "interpreted"
+    lines = report(regions, width)
+    values = [item for line in lines for item in line.split()]
+    for region in regions:
+        assert values.count(region.place.name) >= 2 * 4 + 1
+        assert region.place.resp in values
+    assert values.count("0123456789ab") == 5 and values.count("interpreted") == 5
+    for n, name in enumerate(names, 1):
+        assert values.count(f"{name}:{1_000_000_000 + n}") == 5
+    if width is not None and width >= 80:
+        assert max(map(len, lines)) <= width
+    if width is None:
+        # A program reads a region, a link and a vector as one line each.
+        assert len(lines) == 1 + 5 + 1 + 1 + 20 + 1 + 1 + 5
+
+
+def test_records_replace_a_table_that_is_too_wide() -> None:
+    regions = cluster(FULL)
+    lines = report(regions, 40)
+    assert lines[:3] == ["region:   us", "id:       1", "state:    serving"]

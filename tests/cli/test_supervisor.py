@@ -1,0 +1,102 @@
+"""When `anabranch up` starts a dead region again, and what it reports."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from anabranch.cli import supervisor
+from anabranch.cli.addresses import RegionAddress
+from anabranch.cli.supervisor import Process, Supervisor
+from tests.support.processes import eventually
+
+
+class Clock:
+    """A time that only the test moves; stands in for ``time.monotonic``."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(supervisor.time, "monotonic", made)
+    return made
+
+
+def process(tmp_path: Path, code: int) -> Process:
+    """A process that writes a line with an escape sequence to its log, and ends with a code."""
+    program = f"import sys; print('\\x1b[31mred'); sys.exit({code})"
+    place = RegionAddress("eu", 2, "127.0.0.1:1")
+    return Process(place, [sys.executable, "-c", program], tmp_path / "eu.log")
+
+
+def end(one: Process) -> None:
+    """Waits for the end of the process."""
+    assert one.popen is not None
+    one.popen.wait(60)
+
+
+def revive(one: Process, clock: Clock, pause_s: float) -> None:
+    """Watches a process that has ended, and expects its restart after exactly this pause."""
+    watching = Supervisor([one], Path("d"), None)
+    ended = one.popen
+    watching._revive(one)
+    assert one.restart_at_s == clock.now_s + pause_s
+    clock.now_s += pause_s - 0.1
+    watching._revive(one)
+    assert one.popen is ended, "it is too early"
+    clock.now_s += 0.2
+    watching._revive(one)
+    assert one.popen is not ended and one.restart_at_s is None
+
+
+def test_the_pause_doubles_and_begins_anew_after_a_minute(
+    tmp_path: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = process(tmp_path, 3)
+    one.start()
+    for pause_s in (1, 2, 4, 8, 16, 30, 30):
+        end(one)
+        revive(one, clock, pause_s)
+    end(one)
+    clock.now_s += 59
+    revive(one, clock, 30)
+    end(one)
+    clock.now_s += 61
+    revive(one, clock, 1)
+    end(one)
+    told = capsys.readouterr().err
+    assert "region eu ended with code 3; the end of" in told
+    assert "eu is started again in 1 s; the pause doubles each time, up to 30 s." in told
+    assert "region eu ended with code 3 again (see" in told and "in 16 s" in told
+    # The log is shown for the first death of a series only.
+    assert told.count("eu | ") >= 2 and told.count("ended with code 3; the end of") == 2
+
+
+def test_a_process_that_ends_without_an_error_stays_down(tmp_path: Path, clock: Clock) -> None:
+    one = process(tmp_path, 0)
+    one.start()
+    end(one)
+    watching = Supervisor([one], Path("d"), None)
+    watching._revive(one)
+    assert one.is_shut_down and one.restart_at_s is None
+    clock.now_s += 100
+    watching._revive(one)
+    assert one.ended() == 0
+
+
+def test_a_signal_during_a_pause_ends_the_watch(tmp_path: Path) -> None:
+    one = process(tmp_path, 1)
+    one.start()
+    eventually(lambda: one.ended() is not None, 60, "the end of the process")
+    watching = Supervisor([one], Path("d"), None)
+    watching._revive(one)
+    watching.stopping = 1
+    assert watching._watch() == 1
