@@ -46,9 +46,7 @@ class Engine:
 
     def run(self, *arguments: str | Path, patience_s: float = 60.0) -> str:
         """Runs the `docker` client, and returns its output; AssertionError if it fails."""
-        return run(
-            [self.docker, *arguments], patience_s=patience_s, environment=self.environment
-        )
+        return run([self.docker, *arguments], patience_s=patience_s, environment=self.environment)
 
     def succeeds(self, *arguments: str, patience_s: float = 60.0) -> bool:
         """Whether the `docker` client reports success."""

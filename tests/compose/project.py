@@ -48,9 +48,7 @@ class Project:
 
     # -- compose
 
-    def compose(
-        self, *arguments: str, patience_s: float = PATIENCE_S, **environment: str
-    ) -> str:
+    def compose(self, *arguments: str, patience_s: float = PATIENCE_S, **environment: str) -> str:
         """Runs compose with the project's files, and returns its output."""
         return run(
             [*self._line(self.engine.compose), *arguments],
@@ -218,5 +216,3 @@ def exit_codes(project: Project) -> dict[str, int]:
 def image_bytes(engine: Engine, name: str) -> int:
     """The size of an image, with its base."""
     return int(engine.run("image", "inspect", "--format", "{{.Size}}", name))
-
-

@@ -7,6 +7,7 @@ out.
 from __future__ import annotations
 
 import json
+import os
 import urllib.request
 from collections.abc import Callable
 
@@ -65,7 +66,8 @@ def with_image(engine: Engine) -> Callable[[str], str]:
     """Gives the image of a service, and leaves the test out, by name, if it cannot be had."""
 
     def need(service: str) -> str:
-        named = str(compose()["services"][service]["image"])
+        variable = f"ANABRANCH_{service.partition('-')[0].upper()}_IMAGE"
+        named = os.environ.get(variable) or str(compose()["services"][service]["image"])
         if not engine.can_pull(named):
             pytest.skip(f"LEFT OUT: {service}, because the image {named} cannot be pulled here")
         return named
@@ -119,7 +121,9 @@ def test_grafana_shows_the_dashboard(cluster: Project, with_image: Callable[[str
 def test_spark_has_two_workers(cluster: Project, with_image: Callable[[str], str]) -> None:
     with_image("spark-master")
     ports = map(str, free_ports(2))
-    environment = dict(zip(("ANABRANCH_SPARK_PORT", "ANABRANCH_SPARK_HTTP_PORT"), ports, strict=True))
+    environment = dict(
+        zip(("ANABRANCH_SPARK_PORT", "ANABRANCH_SPARK_HTTP_PORT"), ports, strict=True)
+    )
     workers = ["spark-worker-1", "spark-worker-2"]
     cluster.compose("up", "-d", "--no-deps", "spark-master", *workers, **environment)
     try:

@@ -37,9 +37,7 @@ def queries() -> list[str]:
     """Every expression of the alerts and of the dashboard."""
     board = dashboard()
     found = [rule["expr"] for rule in alerts()]
-    found += [
-        target["expr"] for panel in board["panels"] for target in panel.get("targets", [])
-    ]
+    found += [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
     found += [one["expr"] for one in board["annotations"]["list"]]
     found += [
         re.sub(r"label_values\((\w+), region\)", r"\1", one["definition"])
@@ -88,9 +86,7 @@ def test_panels_lie_beside_each_other_and_have_data() -> None:
     assert len({panel["id"] for panel in panels}) == len(panels)
     for panel in panels:
         at = panel["gridPos"]
-        cells = {
-            (at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])
-        }
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
         assert at["x"] + at["w"] <= 24 and not cells & taken, panel["title"]
         taken |= cells
         assert panel["type"] == "row" or panel["targets"]

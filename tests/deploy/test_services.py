@@ -29,9 +29,7 @@ def cluster() -> dict[str, str]:
     return data
 
 
-@pytest.mark.parametrize(
-    "one", OBJECTS, ids=lambda one: f"{one['kind']}-{one['metadata']['name']}"
-)
+@pytest.mark.parametrize("one", OBJECTS, ids=lambda one: f"{one['kind']}-{one['metadata']['name']}")
 def test_objects_fit_their_schema(one: dict[str, Any]) -> None:
     kubernetes_validate.validate(one, kubernetes_validate.latest_version(), strict=True)
 
@@ -72,7 +70,9 @@ def test_a_region_in_recovery_is_reached_by_others_and_not_restarted() -> None:
         assert SERVICES[f"{name}-sync"]["spec"]["publishNotReadyAddresses"] is True
         (container,) = one["spec"]["template"]["spec"]["containers"]
         assert container["readinessProbe"]["httpGet"]["path"] == "/health"
-        assert "tcpSocket" in container["livenessProbe"] and "tcpSocket" in container["startupProbe"]
+        assert (
+            "tcpSocket" in container["livenessProbe"] and "tcpSocket" in container["startupProbe"]
+        )
 
 
 def test_unit_sets_the_data_directory_and_leaves_the_rest_to_the_file() -> None:
@@ -105,6 +105,4 @@ def _complaints(verify: str, unit: Path) -> str:
     result = subprocess.run(
         [verify, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
     )
-    return "".join(
-        line for line in result.stderr.splitlines(keepends=True) if unit.name in line
-    )
+    return "".join(line for line in result.stderr.splitlines(keepends=True) if unit.name in line)

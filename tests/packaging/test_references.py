@@ -19,7 +19,6 @@ PAGES = [
 # Text → why it refers to nothing in the tree.
 ALLOWED = {
     # Files that a cluster writes into its data directory.
-    "cluster.toml": "a file of `anabranch up`",
     "anabranch-data/cluster.toml": "a file of `anabranch up`",
     "us.log": "a file of `anabranch up`",
     # Files and folders that programs write.
