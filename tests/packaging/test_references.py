@@ -43,7 +43,6 @@ ALLOWED = {
     "Layer": "a line in the head of a planted bug",
     # Environment variables made of a prefix and the name of an option (region/config.py).
     "ANABRANCH_CONFIG": "the option config",
-    "ANABRANCH_PEER": "the option peer",
     "ANABRANCH_CRDT_SYNC_INTERVAL_MS": "the setting crdt-sync-interval-ms",
 }
 
