@@ -122,7 +122,9 @@ def build_region(
 
 def next_version(folder: Path) -> str:
     """Copies the source tree with a later version into `folder`, and returns that version."""
-    listed = run(["git", "-C", ROOT, "ls-files", "-z"]).split("\0")
+    listed = run(
+        ["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    ).split("\0")
     for name in (name for name in listed if name):
         source, target = ROOT / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 import redis
 
+from anabranch import build
+from tests.compose.commands import run
 from tests.compose.engine import Engine
 from tests.compose.images import Bases, build_region, next_version
 from tests.compose.project import REGIONS, Project, exit_codes
+from tests.deploy.files import DEPLOY, compose, published
 from tests.support.processes import eventually
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(1800)]
@@ -42,23 +45,57 @@ def test_the_image_is_compiled_and_locked_down(cluster: Project) -> None:
         assert cluster.page(name, "/health").startswith('{"state": "serving"')
 
 
+def test_the_command_line_finds_the_cluster(cluster: Project, tmp_path: Path) -> None:
+    """With deploy/cluster.toml, here with the ports of this cluster in place of the usual ones."""
+    text = (DEPLOY / "cluster.toml").read_text(encoding="utf-8")
+    for service in ("us", "eu", "ap", "toxiproxy"):
+        for inside, outside in published(compose()["services"][service]).items():
+            port = cluster.engine.run("port", cluster.container(service), str(inside))
+            text = text.replace(f'"{outside}"', f'"{port}"')
+    path = tmp_path / "cluster.toml"
+    path.write_text(text, encoding="utf-8")
+    shown = run([*build.command(), "status", "--cluster", path], environment=build.environment())
+    assert all(name in shown for name in REGIONS)
+
+
+# Prints those of the addresses in its arguments to which a connection opens.
+REACHED = """
+import socket, sys
+from concurrent.futures import ThreadPoolExecutor
+def reached(address):
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError:
+        return False
+    return True
+with ThreadPoolExecutor(64) as pool:
+    print(*(a for a, found in zip(sys.argv[1:], pool.map(reached, sys.argv[1:])) if found))
+"""
+
+
 def test_the_only_way_to_another_region_leads_through_toxiproxy(cluster: Project) -> None:
-    connect = (
-        "import socket, sys; "
-        "socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=3).close()"
-    )
-    program = ("/opt/anabranch/bin/python", "-c", connect)
-    for one in REGIONS:
-        cluster.inside(one, *program, "toxiproxy", "7112")
-        cluster.inside(one, *program, "127.0.0.1", "7100")
-        for other in REGIONS:
-            if other == one:
-                continue
-            assert cluster.fails_inside(one, *program, other, "7100")
-            networks = cluster.facts(other)["NetworkSettings"]["Networks"]
-            for network in networks.values():
-                assert cluster.fails_inside(one, *program, network["IPAddress"], "7100")
-                assert cluster.fails_inside(one, *program, network["Gateway"] or "0.0.0.0", "7002")
+    """Neither names nor addresses nor published ports of the others are reached."""
+    addresses: dict[str, list[str]] = {}
+    for name in REGIONS:
+        networks = cluster.facts(name)["NetworkSettings"]["Networks"].values()
+        hosts = [name, *(network["IPAddress"] for network in networks)]
+        gateways = [network["Gateway"] for network in networks if network["Gateway"]]
+        assert len(hosts) == 3 and len(gateways) == 1
+        published = cluster.environment[f"ANABRANCH_PORT_{name.upper()}"]
+        addresses[name] = [
+            *(f"{host}:{port}" for host in hosts for port in (6379, 7100, 7200)),
+            *(f"{gateway}:{published}" for gateway in gateways),
+        ]
+    for name in REGIONS:
+        own = [f"{name}:{port}" for port in (6379, 7100, 7200)]
+        proxy = ["toxiproxy:7112", "toxiproxy:8474"]
+        others = [one for other in REGIONS if other != name for one in addresses[other]]
+        found = cluster.inside(
+            *(name, "/opt/anabranch/bin/python", "-c", REACHED, *own, *proxy, *others),
+            patience_s=120,
+        )
+        assert found.split() == [*own, *proxy], name
 
 
 def test_cut_write_on_both_sides_and_heal(cluster: Project) -> None:
