@@ -81,7 +81,7 @@ def test_the_only_way_to_another_region_leads_through_toxiproxy(cluster: Project
         networks = cluster.facts(name)["NetworkSettings"]["Networks"].values()
         hosts = [name, *(network["IPAddress"] for network in networks)]
         gateways = [network["Gateway"] for network in networks if network["Gateway"]]
-        assert len(hosts) == 3 and len(gateways) == 1
+        assert len(hosts) == 3 and gateways
         published = cluster.environment[f"ANABRANCH_PORT_{name.upper()}"]
         addresses[name] = [
             *(f"{host}:{port}" for host in hosts for port in (6379, 7100, 7200)),
