@@ -42,6 +42,10 @@ class Engine:
             **({"DOCKER_HOST": host} if host else {}),
         }
         self.docker: Final = self._client()
+        if os.path.isabs(self.docker):
+            # Compose v1 calls the first client on the path to build.
+            folders = [os.path.dirname(self.docker), os.environ.get("PATH", "")]
+            self.environment["PATH"] = os.pathsep.join(folders)
         self.compose: Final = self._compose()
 
     def run(self, *arguments: str | Path, patience_s: float = 60.0) -> str:

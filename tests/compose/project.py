@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,17 @@ _PORTS: Final = (
 _SETTINGS: Final = Path(__file__).with_name("settings.yaml")
 
 
+def _defaults(third_party: bool = False) -> dict[str, str]:
+    """Empties the variables of the caller's environment that compose.yaml reads.
+
+    Those of third-party images stay as they are, unless `third_party` is set.
+    """
+    kept = () if third_party else ("PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "SPARK_IMAGE")
+    return {
+        name: "" for name in os.environ if name.startswith("ANABRANCH_") and not name.endswith(kept)
+    }
+
+
 class Project:
     """The cluster of deploy/compose.yaml, under a name and on ports of its own.
 
@@ -40,6 +52,7 @@ class Project:
         self.name: Final = name
         ports = map(str, free_ports(len(_PORTS)))
         self.environment: Final = {
+            **_defaults(),
             **engine.environment,
             "COMPOSE_PROJECT_NAME": name,
             **images,
@@ -63,7 +76,7 @@ class Project:
         """The files as one version of compose reads them."""
         asked = [word for profile in profiles for word in ("--profile", profile)]
         line = [*compose, "-f", str(COMPOSE), *asked, "config"]
-        return run(line, environment=self.engine.environment)
+        return run(line, environment={**_defaults(third_party=True), **self.engine.environment})
 
     def up(self, *services: str, **environment: str) -> None:
         """Creates and starts services, all without a name, from images that are there."""
@@ -80,6 +93,14 @@ class Project:
             *("ps", "-aq", "--filter", f"label=com.docker.compose.project={self.name}"),
             *("--filter", f"label=com.docker.compose.service={service}"),
         )
+
+    def services(self) -> set[str]:
+        """The services that have a container, running or not."""
+        listed = self.engine.run(
+            *("ps", "-a", "--filter", f"label=com.docker.compose.project={self.name}"),
+            *("--format", '{{.Label "com.docker.compose.service"}}'),
+        )
+        return set(listed.split())
 
     def facts(self, service: str) -> dict[str, Any]:
         """What the engine knows of a service's container."""

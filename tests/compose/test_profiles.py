@@ -24,26 +24,24 @@ from tests.support.processes import eventually
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(1800)]
 
 
-@pytest.mark.parametrize("profiles", [(), ("metrics",), ("spark",), ("metrics", "spark")])
-def test_each_version_of_compose_reads_the_same_services(
-    engine: Engine, profiles: tuple[str, ...]
-) -> None:
-    expected = {
-        name
-        for name, service in compose()["services"].items()
-        if set(service.get("profiles", profiles[:1] or [""])) & {*profiles, ""}
-        or "profiles" not in service
-    }
+def test_each_version_of_compose_reads_the_file_alike(engine: Engine) -> None:
+    """Both v1 and v2, where they are installed, read what the file says."""
+    expected = compose()["services"]
     project = Project(engine, "anabranch-test-read", {})
     versions = engine.composes()
     assert versions
     for version in versions:
-        parsed = yaml.safe_load(project.configuration(version, *profiles))
-        assert set(parsed["services"]) == expected, version
-        for name in ("us", "eu", "ap"):
-            service = parsed["services"][name]
-            assert service["environment"]["ANABRANCH_CLUSTER"] == "compose"
-            assert service["read_only"] is True and service["init"] is True
+        parsed = yaml.safe_load(project.configuration(version, "metrics", "spark"))
+        assert set(parsed["services"]) == set(expected), version
+        for name, service in parsed["services"].items():
+            assert set(service["networks"]) == set(expected[name]["networks"]), name
+            assert service["image"] == expected[name]["image"]
+            for key in ("init", "read_only", "restart", "cap_drop", "environment"):
+                assert service.get(key) == expected[name].get(key), (version, name, key)
+
+
+def test_without_a_profile_only_the_cluster_runs(cluster: Project) -> None:
+    assert cluster.services() == {"us", "eu", "ap", "toxiproxy"}
 
 
 def test_compose_builds_the_image_that_was_built(
