@@ -61,12 +61,17 @@ class Project:
 
     # -- compose
 
-    def compose(self, *arguments: str, patience_s: float = PATIENCE_S, **environment: str) -> str:
+    def compose(
+        self,
+        *arguments: str,
+        patience_s: float = PATIENCE_S,
+        environment: Mapping[str, str] | None = None,
+    ) -> str:
         """Runs compose with the project's files, and returns its output."""
         return run(
             [*self._line(self.engine.compose), *arguments],
             patience_s=patience_s,
-            environment={**self.environment, **environment},
+            environment={**self.environment, **(environment or {})},
         )
 
     def _line(self, compose: Sequence[str]) -> list[str]:
@@ -78,10 +83,10 @@ class Project:
         line = [*compose, "-f", str(COMPOSE), *asked, "config"]
         return run(line, environment={**_defaults(third_party=True), **self.engine.environment})
 
-    def up(self, *services: str, **environment: str) -> None:
+    def up(self, *services: str, environment: Mapping[str, str] | None = None) -> None:
         """Creates and starts services, all without a name, from images that are there."""
         alone = ["--no-deps"] if services else []
-        self.compose("up", "-d", "--no-build", *alone, *services, **environment)
+        self.compose("up", "-d", "--no-build", *alone, *services, environment=environment)
 
     def down(self) -> None:
         """Removes the containers, networks and volumes of the project."""
@@ -165,13 +170,11 @@ class Project:
 
     def await_links(self) -> None:
         """Waits until each region receives from each other one."""
-        for name in REGIONS:
-            eventually(
-                lambda name=name: list(self.links(name).values()) == [True, True],  # type: ignore[misc]
-                PATIENCE_S,
-                f"{name} receiving from the others",
-                0.1,
-            )
+
+        def up() -> bool:
+            return all(list(self.links(name).values()) == [True, True] for name in REGIONS)
+
+        eventually(up, PATIENCE_S, "each region receiving from the others", 0.1)
 
     def await_equal(self) -> str:
         """Waits until all regions have one vector and one digest; returns the digest."""
@@ -205,17 +208,18 @@ class Project:
         self._switch(one, other, passes=True)
 
     def _switch(self, one: str, other: str, *, passes: bool) -> None:
-        for sender, receiver in ((one, other), (other, one)):
-            self._toxiproxy(f"/proxies/{sender}-to-{receiver}", {"enabled": passes})
-        for sender, receiver in ((one, other), (other, one)):
-            eventually(
-                lambda sender=sender, receiver=receiver: (  # type: ignore[misc]
-                    self.links(receiver)[sender] is passes
-                ),
-                PATIENCE_S,
-                f"{receiver} noticing that its link from {sender} is {'up' if passes else 'cut'}",
-                0.1,
-            )
+        self.switch_proxy(one, other, passes=passes)
+        self.switch_proxy(other, one, passes=passes)
+
+        def noticed() -> bool:
+            return self.links(one)[other] is passes and self.links(other)[one] is passes
+
+        state = "up" if passes else "cut"
+        eventually(noticed, PATIENCE_S, f"{one} and {other} noticing that they are {state}", 0.1)
+
+    def switch_proxy(self, sender: str, receiver: str, *, passes: bool) -> None:
+        """Lets data pass from one region to another, or cuts this direction."""
+        self._toxiproxy(f"/proxies/{sender}-to-{receiver}", {"enabled": passes})
 
     def _toxiproxy(self, path: str, change: Mapping[str, object] | None = None) -> str:
         port = self.environment["ANABRANCH_TOXIPROXY_PORT"]

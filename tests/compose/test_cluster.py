@@ -106,8 +106,10 @@ def test_cut_write_on_both_sides_and_heal(cluster: Project) -> None:
     assert cluster.links("us") == {"eu": False, "ap": True}
     assert cluster.links("eu") == {"us": False, "ap": True}
     first = added(cluster, "us", key, 50) + added(cluster, "eu", key, 50)
-    for name in REGIONS:
-        eventually(lambda name=name: len(entries(cluster, name, key)) == 100, what=f"{name} equal")
+    eventually(
+        lambda: [len(entries(cluster, name, key)) for name in REGIONS] == [100, 100, 100],
+        what="all writes being everywhere",
+    )
 
     cluster.cut("us", "ap")
     here, there = added(cluster, "us", key, 50), added(cluster, "eu", key, 50)
@@ -126,7 +128,7 @@ def test_one_direction_can_be_cut(cluster: Project) -> None:
     """eu receives us's data through us-to-eu alone; the other direction goes on."""
     cluster.cut("eu", "ap")
     cluster.cut("us", "ap")
-    cluster._toxiproxy("/proxies/us-to-eu", {"enabled": False})
+    cluster.switch_proxy("us", "eu", passes=False)
     eventually(lambda: not cluster.links("eu")["us"], what="eu noticing the cut")
     key = "orders-one-way"
     here, there = added(cluster, "us", key, 5), added(cluster, "eu", key, 5)
@@ -223,7 +225,7 @@ def test_the_image_of_one_region_is_upgraded_while_the_others_serve(
     others = {name: cluster.container(name) for name in ("us", "ap", "toxiproxy")}
     writers = [Writer(cluster.client(name), key) for name in ("us", "ap")]
     try:
-        cluster.up("eu", ANABRANCH_IMAGE=upgraded)
+        cluster.up("eu", environment={"ANABRANCH_IMAGE": upgraded})
         cluster.await_healthy("eu")
         cluster.await_links()
     finally:

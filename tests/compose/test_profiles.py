@@ -52,9 +52,11 @@ def test_compose_builds_the_image_that_was_built(
     cluster.compose(
         *("build", "us"),
         patience_s=1200,
-        ANABRANCH_BASE_IMAGE=base_images.base,
-        ANABRANCH_BUILD_IMAGE=base_images.build,
-        ANABRANCH_BUILD_NETWORK="host",
+        environment={
+            "ANABRANCH_BASE_IMAGE": base_images.base,
+            "ANABRANCH_BUILD_IMAGE": base_images.build,
+            "ANABRANCH_BUILD_NETWORK": "host",
+        },
     )
     assert cluster.engine.run("image", "inspect", "--format", "{{.Id}}", image) == before
 
@@ -85,7 +87,7 @@ def test_prometheus_scrapes_every_region(
 ) -> None:
     with_image("prometheus")
     port = str(free_ports(1)[0])
-    cluster.compose("up", "-d", "--no-deps", "prometheus", ANABRANCH_PROMETHEUS_PORT=port)
+    cluster.up("prometheus", environment={"ANABRANCH_PROMETHEUS_PORT": port})
     try:
 
         def scraped() -> bool:
@@ -104,7 +106,7 @@ def test_prometheus_scrapes_every_region(
 def test_grafana_shows_the_dashboard(cluster: Project, with_image: Callable[[str], str]) -> None:
     with_image("grafana")
     port = str(free_ports(1)[0])
-    cluster.compose("up", "-d", "--no-deps", "grafana", ANABRANCH_GRAFANA_PORT=port)
+    cluster.up("grafana", environment={"ANABRANCH_GRAFANA_PORT": port})
     try:
         eventually(
             lambda: "anabranch" in fetch(f"http://127.0.0.1:{port}/api/dashboards/uid/anabranch"),
@@ -123,7 +125,7 @@ def test_spark_has_two_workers(cluster: Project, with_image: Callable[[str], str
         zip(("ANABRANCH_SPARK_PORT", "ANABRANCH_SPARK_HTTP_PORT"), ports, strict=True)
     )
     workers = ["spark-worker-1", "spark-worker-2"]
-    cluster.compose("up", "-d", "--no-deps", "spark-master", *workers, **environment)
+    cluster.up("spark-master", *workers, environment=environment)
     try:
         page = f"http://127.0.0.1:{environment['ANABRANCH_SPARK_HTTP_PORT']}/json/"
         eventually(
