@@ -90,7 +90,9 @@ class Project:
 
     def down(self) -> None:
         """Removes the containers, networks and volumes of the project."""
-        self.compose("down", "-v", "--timeout", "30", patience_s=300)
+        # Without its profile, a service's volume would stay.
+        everything = {"COMPOSE_PROFILES": "metrics,spark"}
+        self.compose("down", "-v", "--timeout", "30", patience_s=300, environment=everything)
 
     def container(self, service: str) -> str:
         """The id of a service's container, running or not; empty if there is none."""
