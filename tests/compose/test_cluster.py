@@ -17,7 +17,7 @@ from tests.compose.project import REGIONS, Project, exit_codes
 from tests.deploy.files import DEPLOY, compose, published
 from tests.support.processes import eventually
 
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.compose, pytest.mark.timeout(3600)]
 
 
 def added(cluster: Project, region: str, key: str, count: int) -> list[str]:

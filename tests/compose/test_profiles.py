@@ -21,7 +21,7 @@ from tests.deploy.files import compose
 from tests.support.ports import free_ports
 from tests.support.processes import eventually
 
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.compose, pytest.mark.timeout(3600)]
 
 
 def test_each_version_of_compose_reads_the_file_alike(engine: Engine) -> None:

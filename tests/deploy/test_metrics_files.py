@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from anabranch.region.engine.figures import STATES, figures
+from anabranch.region.engine.settings import BY_NAME
 from tests.deploy.files import DEPLOY, compose, regions
 from tests.support.engines import single
 
@@ -98,6 +99,12 @@ def test_each_alert_says_how_urgent_it_is_and_what_it_means() -> None:
         assert rule["annotations"]["summary"].endswith(".") or "(" in rule["annotations"]["summary"]
         for label in re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]):
             assert label in LABELS
+
+
+def test_the_alarm_of_tombstones_is_that_of_the_setting() -> None:
+    default = BY_NAME["crdt-tombstone-alarm"].default
+    rules = {rule["alert"]: rule["expr"] for rule in alerts()}
+    assert rules["AnabranchTombstones"] == f"anabranch_group_tombstones > {default}"
 
 
 def test_panels_lie_beside_each_other_and_have_data() -> None:

@@ -79,7 +79,8 @@ def test_unit_sets_the_data_directory_and_leaves_the_rest_to_the_file() -> None:
     text = (DEPLOY / "anabranch@.service").read_text(encoding="utf-8")
     assert "Environment=ANABRANCH_DATA=/var/lib/anabranch/%i" in text
     assert "StateDirectory=anabranch/%i" in text
-    assert "serve --config /etc/anabranch/%i.toml" in text
+    assert "LoadCredential=%i.toml:/etc/anabranch/%i.toml" in text
+    assert "serve --config ${CREDENTIALS_DIRECTORY}/%i.toml" in text
     # Exit code 2 is a mistake in the configuration (`UsageError`).
     assert "RestartPreventExitStatus=2" in text
     named = {"cluster", "members", "name", "resp", "sync", "http", "data"}
