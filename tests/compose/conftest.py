@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.compose.engine import Engine, running_engine
-from tests.compose.images import Bases, bases, build_region, build_toxiproxy
+from tests.compose.images import base, build_region, build_toxiproxy
 from tests.compose.project import Project, image_bytes
 
 IMAGE = "anabranch-test/region:latest"
@@ -33,20 +33,20 @@ def engine() -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
-def base_images(engine: Engine) -> Bases:
-    """The images that the image of a region begins with."""
-    return bases(engine)
+def base_image(engine: Engine) -> str:
+    """The image that the image of a region begins with."""
+    return base(engine)
 
 
 @pytest.fixture(scope="session")
-def image(engine: Engine, base_images: Bases) -> str:
+def image(engine: Engine, base_image: str) -> str:
     """The image of a region."""
-    seconds = build_region(engine, base_images, IMAGE)
-    whole, base = image_bytes(engine, IMAGE), image_bytes(engine, base_images.base)
+    seconds = build_region(engine, base_image, IMAGE)
+    whole, below = image_bytes(engine, IMAGE), image_bytes(engine, base_image)
     _measured.append(f"image built in {seconds:.0f} s (the cache of the builder counts)")
     _measured.append(
-        f"image: {whole / 1e6:.0f} MB, of these {(whole - base) / 1e6:.0f} MB above its base "
-        f"{base_images.base}"
+        f"image: {whole / 1e6:.0f} MB, of these {(whole - below) / 1e6:.0f} MB above its base "
+        f"{base_image}"
     )
     return IMAGE
 

@@ -20,34 +20,26 @@ from tests.deploy.files import DEPLOY
 BASE: Final = "python:3.11-slim"
 GO: Final = "golang:1.25"
 LOCAL_BASE: Final = "anabranch-test/base:latest"
-LOCAL_BUILD: Final = "anabranch-test/build:latest"
 SUITE: Final = "bookworm"
 
 _TOXIPROXY: Final = "github.com/Shopify/toxiproxy/v2/cmd/{}@v2.12.0"
 _BASE_PACKAGES: Final = ("python3", "python3-venv", "ca-certificates")
-_BUILD_PACKAGES: Final = (*_BASE_PACKAGES, "python3-dev", "gcc", "libc6-dev", "binutils")
 # Configuration of pip that says where packages are.
 _OF_PIP: Final = ("index-url", "extra-index-url", "find-links", "trusted-host", "no-index")
 _BUNDLES: Final = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
-class Bases:
-    """Names of the images that the image of a region begins with; `build` may be empty."""
+def base(engine: Engine) -> str:
+    """The official base if it can be pulled, else one made of Debian's packages.
 
-    def __init__(self, base: str, build: str) -> None:
-        self.base: Final = base
-        self.build: Final = build
-
-
-def bases(engine: Engine) -> Bases:
-    """The official base if it can be pulled, else one made of Debian's packages."""
+    The latter has no compiler, as the official one has none: the build installs it.
+    """
     if engine.can_pull(BASE, 300.0):
-        return Bases(BASE, "")
-    for name, packages in ((LOCAL_BASE, _BASE_PACKAGES), (LOCAL_BUILD, _BUILD_PACKAGES)):
-        if not engine.has_image(name):
-            print(f"{BASE} cannot be pulled; making {name} of Debian's packages")
-            _debootstrap(engine, name, packages)
-    return Bases(LOCAL_BASE, LOCAL_BUILD)
+        return BASE
+    if not engine.has_image(LOCAL_BASE):
+        print(f"{BASE} cannot be pulled; making {LOCAL_BASE} of Debian's packages")
+        _debootstrap(engine, LOCAL_BASE, _BASE_PACKAGES)
+    return LOCAL_BASE
 
 
 def _debootstrap(engine: Engine, name: str, packages: tuple[str, ...]) -> None:
@@ -103,16 +95,13 @@ def _pip_configuration() -> list[str]:
     return [f"{name} = {value}" for name, value in found.items()]
 
 
-def build_region(
-    engine: Engine, bases: Bases, tag: str, context: Path = ROOT, network: str = "host"
-) -> float:
+def build_region(engine: Engine, base_image: str, tag: str, context: Path = ROOT) -> float:
     """Builds the image of a region, and returns the seconds that it took."""
     began = time.monotonic()
     with _secrets() as secrets:
         engine.run(
-            *("build", "-f", context / "deploy" / "Dockerfile", "-t", tag, "--network", network),
-            *("--build-arg", f"BASE_IMAGE={bases.base}"),
-            *("--build-arg", f"BUILD_IMAGE={bases.build}"),
+            *("build", "-f", context / "deploy" / "Dockerfile", "-t", tag, "--network", "host"),
+            *("--build-arg", f"BASE_IMAGE={base_image}"),
             *secrets,
             str(context),
             patience_s=2400,

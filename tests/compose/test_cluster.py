@@ -12,7 +12,7 @@ import redis
 from anabranch import build
 from tests.compose.commands import run
 from tests.compose.engine import Engine
-from tests.compose.images import Bases, build_region, next_version
+from tests.compose.images import build_region, next_version
 from tests.compose.project import REGIONS, Project, exit_codes
 from tests.deploy.files import DEPLOY, compose, published
 from tests.support.processes import eventually
@@ -215,12 +215,12 @@ class Writer:
 
 
 def test_the_image_of_one_region_is_upgraded_while_the_others_serve(
-    cluster: Project, engine: Engine, base_images: Bases, tmp_path: Path
+    cluster: Project, engine: Engine, base_image: str, tmp_path: Path
 ) -> None:
     key = "orders-upgrade"
     version = next_version(tmp_path / "next")
     upgraded = "anabranch-test/region:next"
-    build_region(engine, base_images, upgraded, tmp_path / "next")
+    build_region(engine, base_image, upgraded, tmp_path / "next")
     old = cluster.info("eu", "server")["anabranch_version"]
     others = {name: cluster.container(name) for name in ("us", "ap", "toxiproxy")}
     writers = [Writer(cluster.client(name), key) for name in ("us", "ap")]

@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from tests.compose.engine import Engine
-from tests.compose.images import Bases
 from tests.compose.project import PATIENCE_S, Project
 from tests.deploy.files import compose
 from tests.support.ports import free_ports
@@ -45,7 +44,7 @@ def test_without_a_profile_only_the_cluster_runs(cluster: Project) -> None:
 
 
 def test_compose_builds_the_image_that_was_built(
-    cluster: Project, base_images: Bases, image: str
+    cluster: Project, base_image: str, image: str
 ) -> None:
     """The build of compose.yaml is that of the Dockerfile: every step is in the builder's cache.
 
@@ -56,11 +55,7 @@ def test_compose_builds_the_image_that_was_built(
     cluster.compose(
         *("build", "us"),
         patience_s=1200,
-        environment={
-            "ANABRANCH_BASE_IMAGE": base_images.base,
-            "ANABRANCH_BUILD_IMAGE": base_images.build,
-            "ANABRANCH_BUILD_NETWORK": "host",
-        },
+        environment={"ANABRANCH_BASE_IMAGE": base_image, "ANABRANCH_BUILD_NETWORK": "host"},
     )
     assert cluster.engine.run(*layers) == before
 
