@@ -24,6 +24,9 @@ SUITE: Final = "bookworm"
 
 _TOXIPROXY: Final = "github.com/Shopify/toxiproxy/v2/cmd/{}@v2.12.0"
 _BASE_PACKAGES: Final = ("python3", "python3-venv", "ca-certificates")
+# debootstrap mounts /proc below its folder. In name spaces of its own, its mounts and its processes
+# end with it, also when it is interrupted, so removing the folder removes nothing else.
+_ALONE: Final = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 # Configuration of pip that says where packages are.
 _OF_PIP: Final = ("index-url", "extra-index-url", "find-links", "trusted-host", "no-index")
 _BUNDLES: Final = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -51,6 +54,7 @@ def _debootstrap(engine: Engine, name: str, packages: tuple[str, ...]) -> None:
     with TemporaryDirectory(prefix="anabranch-base-") as folder:
         run(
             [
+                *_ALONE,
                 *("debootstrap", "--variant=minbase", f"--cache-dir={cache}"),
                 *(f"--include={','.join(packages)}", SUITE, folder),
             ],
