@@ -17,8 +17,8 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 	*(name for name in extras['dev'] if not name.startswith('anabranch')), sep='\n')
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-pure test-install test-long test-sim test-mutants lint fmt bench docs clean
-.PHONY: redis-server
+.PHONY: help up test test-pure test-install test-compose test-long test-sim test-mutants lint fmt
+.PHONY: bench docs clean redis-server
 .DELETE_ON_ERROR:
 
 # A `##` comment in a target's line is its text in `make help`. ARGS passes flags on, for example
@@ -32,16 +32,21 @@ up: $(VENV)/.installed ## install, and start three regions on this machine
 	@$(BIN)/anabranch up $(ARGS)
 
 test: $(VENV)/.installed redis-server ## run the test suite against the installed build
-	$(PYTEST) -m "not long and not install" $(ARGS)
+	$(PYTEST) -m "not long and not install and not compose" $(ARGS)
 
 test-pure: $(VENV)/.installed redis-server ## run the test suite with the interpreted modules
-	ANABRANCH_PURE=1 $(PYTEST) -m "not long and not install" $(ARGS)
+	ANABRANCH_PURE=1 $(PYTEST) -m "not long and not install and not compose" $(ARGS)
 
 test-install: $(VENV)/.installed ## build archive and wheel; install each, and the checkout, in empty venvs
 	$(PYTEST) -m install tests/packaging $(ARGS)
 
+# The image has a build of its own, so this environment needs none. Where no Docker engine runs, the
+# tests install one with apt and start it; that needs root.
+test-compose: $(VENV)/.dev $(VENV)/.stubs ## build the image, start deploy/compose.yaml, break and mend the cluster
+	$(BIN)/python -m pytest -m compose tests/compose $(ARGS)
+
 test-long: $(VENV)/.installed redis-server ## run all tests, also those that take many minutes
-	$(PYTEST) --timeout=3600 -m "not install" $(ARGS)
+	$(PYTEST) --timeout=3600 -m "not install and not compose" $(ARGS)
 
 test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical bugs are found
 	@mkdir -p build

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 PACKAGES: Final = ("anabranch", "crdt", "region", "sync", "sim", "cli", "bench")
 # Other folders whose files and modules may be named; their docstrings are not checked.
-OTHERS: Final = ("tests", "docs", "proto")
+OTHERS: Final = ("tests", "docs", "proto", "deploy")
 
 
 class Class(NamedTuple):
@@ -68,6 +68,10 @@ class Index:
             for name in re.findall(r"^\s*(?:message|enum|service|rpc) (\w+)", text, re.MULTILINE):
                 self.classes.setdefault(name, []).append(Class([], set()))
             self.identifiers |= set(re.findall(r"^\s*[\w. ]+ (\w+) = \d+;", text, re.MULTILINE))
+        # Words of the files of deploy/: services, variables, proxies, arguments of builds.
+        for path in sorted((root / "deploy").rglob("*")):
+            if path.is_file():
+                self.strings |= set(re.findall(r"[A-Za-z_][\w-]*", path.read_text("utf-8")))
 
     def _read(self, path: Path) -> None:
         text = path.read_text(encoding="utf-8")

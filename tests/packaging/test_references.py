@@ -19,7 +19,6 @@ PAGES = [
 # Text → why it refers to nothing in the tree.
 ALLOWED = {
     # Files that a cluster writes into its data directory.
-    "cluster.toml": "a file of `anabranch up`",
     "region.mark": "a file of a region",
     "anabranch-data/cluster.toml": "a file of `anabranch up`",
     "us.log": "a file of `anabranch up`",
@@ -45,7 +44,6 @@ ALLOWED = {
     "Layer": "a line in the head of a planted bug",
     # Environment variables made of a prefix and the name of an option (region/config.py).
     "ANABRANCH_CONFIG": "the option config",
-    "ANABRANCH_PEER": "the option peer",
     "ANABRANCH_CRDT_SYNC_INTERVAL_MS": "the setting crdt-sync-interval-ms",
 }
 
