@@ -11,6 +11,9 @@ Reading order:
 - `up`: `anabranch up`, a cluster on this machine.
 - `supervisor`: starts, watches and stops the processes of `anabranch up`.
 - `status`: `anabranch status`, regions, links, vectors, lag and digests.
+- `link_control`: the condition of links, read and changed in the regions or at toxiproxy.
+- `link_flapping`: `anabranch link flap`, cuts and mends links in turn.
+- `link_status`: `anabranch link status`, what was done to every link, and where.
 - `links`: `anabranch link`, partitions and slow links.
 - `explain`: `anabranch explain`, why entries and groups are or are not in a region.
 - `diff`: `anabranch diff`, the differences between two regions.

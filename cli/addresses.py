@@ -16,7 +16,7 @@ import typer
 
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, UsageError
-from anabranch.region.config import ConfigError, parse_address
+from anabranch.region.config import Address, ConfigError, parse_address
 
 DEFAULT_DATA = Path("anabranch-data")
 FILE_NAME = "cluster.toml"
@@ -90,6 +90,32 @@ def read_file(path: Path) -> list[RegionAddress]:
         raise CliError(f"{path} is not a cluster file that `anabranch up` wrote: {error}") from None
 
 
+def toxiproxy_address(cluster: Path | None, at: list[str] | None) -> Address | None:
+    """The API of the toxiproxy server between the regions; None if the cluster file names none.
+
+    The file names it as `api` in the table `[toxiproxy]`. CliError if that is no address.
+    """
+    if at:
+        return None
+    path = _file(cluster)
+    read_file(path)
+    table = tomllib.loads(path.read_text(encoding="utf-8")).get("toxiproxy")
+    if table is None:
+        return None
+    api = table.get("api") if isinstance(table, dict) else None
+    try:
+        return parse_address(str(api or ""), "api")
+    except ConfigError:
+        raise CliError(
+            f'{path}: the table [toxiproxy] needs api = "HOST:PORT", not {api!r}'
+        ) from None
+
+
+def _file(cluster: Path | None) -> Path:
+    path = cluster or DEFAULT_DATA / FILE_NAME
+    return path / FILE_NAME if path.is_dir() else path
+
+
 def _place(row: dict[str, object]) -> RegionAddress:
     return RegionAddress(
         str(row["name"]),
@@ -105,8 +131,7 @@ def find(cluster: Path | None, at: list[str] | None, password: str | None) -> li
     if cluster is not None and at:
         raise UsageError("give --cluster or --at, not both")
     if not at:
-        path = cluster or DEFAULT_DATA / FILE_NAME
-        return read_file(path / FILE_NAME if path.is_dir() else path)
+        return read_file(_file(cluster))
     places = []
     for address in at:
         try:

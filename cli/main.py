@@ -55,6 +55,9 @@ app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown
 link_app.command("cut")(links.cut)
 link_app.command("heal")(links.heal)
 link_app.command("delay")(links.delay)
+link_app.command("limit")(links.limit)
+link_app.command("flap")(links.flap)
+link_app.command("status")(links.status)
 member_app.command("lost")(members.lost)
 scenario_app.command("run")(scenario.run)
 
