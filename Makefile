@@ -17,7 +17,7 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 	*(name for name in extras['dev'] if not name.startswith('anabranch')), sep='\n')
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-pure test-install test-long test-sim test-mutants lint fmt bench docs clean
+.PHONY: help up test test-pure test-install test-long test-sim test-mutants lint fmt bench docs clean test-chaos
 .PHONY: redis-server toxiproxy-server toxiproxy
 .DELETE_ON_ERROR:
 
@@ -55,6 +55,14 @@ test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical b
 # restores, in meshes of three and of four regions.
 test-sim: $(VENV)/.installed ## simulate 1,000 seeds, some with restores, and all that ever failed
 	$(RUN) -m anabranch.sim.ci $(ARGS)
+
+# Three runs, about five minutes together: three regions, then with replies before the commit, then
+# five regions. `python -m anabranch.chaos.mutants` shows that such runs find planted bugs.
+test-chaos: $(VENV)/.installed toxiproxy ## break real regions and their links for five minutes
+	@mkdir -p build
+	$(BIN)/anabranch chaos --seed 7 --seconds 80 --out build/chaos $(ARGS)
+	$(BIN)/anabranch chaos --seed 8 --seconds 60 --appendfsync everysec --out build/chaos $(ARGS)
+	$(BIN)/anabranch chaos --seed 9 --seconds 80 --regions 5 --out build/chaos $(ARGS)
 
 lint: $(VENV)/.dev $(VENV)/.stubs ## run ruff, mypy --strict, import-linter and the rules of tests/house
 	$(BIN)/ruff check .

@@ -20,5 +20,6 @@ Reading order:
 - `members`: `anabranch member lost`, ends the waiting for a lost region.
 - `scenario`: `anabranch scenario run`, calls `sim.scenario`.
 - `simulate`: `anabranch simulate`, calls the simulator.
+- `chaos`: `anabranch chaos`, real regions under real faults.
 - `bench`: `anabranch bench`, calls the benchmarks of a source tree.
 """

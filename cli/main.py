@@ -10,6 +10,7 @@ import typer
 from anabranch import build
 from anabranch.cli import (
     bench,
+    chaos,
     diff,
     explain,
     links,
@@ -49,6 +50,7 @@ app.command("explain")(explain.explain)
 app.command("diff")(diff.diff)
 app.add_typer(scenario_app, name="scenario")
 app.command("simulate")(simulate.simulate)
+app.command("chaos")(chaos.chaos)
 app.command("bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     bench.bench
 )
