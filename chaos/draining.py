@@ -24,28 +24,28 @@ def drain(final: FinalState, regions: ChaosRegions, place: Workplace) -> None:
     The regions are level, and clients have ended, so nothing but this changes their state. It
     changes local group state only.
     """
-    for state in final.regions:
-        client = connect(regions.regions[state.name].resp_port, TIMEOUT_S)
+    for region in final.regions:
+        client = connect(regions.regions[region.name].resp_port, TIMEOUT_S)
         try:
-            _drain_group(client, state.name, place)
+            _drain_group(client, region.name, place)
             for key in KEYS:
-                state.streams[key] = _entries(client, key)
-            state.info = _info(client)
+                region.streams[key] = _entries(client, key)
+            region.info = _info(client)
         finally:
             client.close()
     # What is compared is what is on disk once all have told each other everything.
     if final.level_s is not None:
         with contextlib.suppress(ClusterError):
             regions.level()
-    for state in final.regions:
-        _compare(state, regions)
+    for region in final.regions:
+        _compare(region, regions)
 
 
-def _compare(state: RegionState, regions: ChaosRegions) -> None:
-    with regions.regions[state.name].wire(TIMEOUT_S) as wire:
-        state.vector = vector_of(wire)
+def _compare(region: RegionState, regions: ChaosRegions) -> None:
+    with regions.regions[region.name].wire(TIMEOUT_S) as wire:
+        region.vector = vector_of(wire)
         digest = wire.call("CRDT.DIGEST")
-        state.digest = digest.decode() if isinstance(digest, bytes) else str(digest)
+        region.digest = digest.decode() if isinstance(digest, bytes) else str(digest)
 
 
 def _drain_group(client: Any, region: str, place: Workplace) -> None:

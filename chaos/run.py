@@ -189,8 +189,8 @@ def _level(
 
 def _collect_alarms(final: FinalState, regions: ChaosRegions) -> None:
     regions.note_deaths()
-    for state in final.regions:
-        state.deaths = regions.deaths[state.name]
-        log = regions.regions[state.name].log
+    for region in final.regions:
+        region.deaths = regions.deaths[region.name]
+        log = regions.regions[region.name].log
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        state.bad_lines = [line for line in lines if BAD_LINE.search(line)]
+        region.bad_lines = [line for line in lines if BAD_LINE.search(line)]

@@ -19,47 +19,55 @@ DEFAULT_OUT = Path("chaos-report")
 SECONDS_MIN = 10.0
 
 
+_Seconds = Annotated[
+    float, typer.Option("--seconds", metavar="S", min=SECONDS_MIN, help="How long faults strike.")
+]
+_Seed = Annotated[int, typer.Option("--seed", help="Decides faults, settings and clocks.")]
+_Regions = Annotated[int, typer.Option("--regions", min=2, max=len(NAMES), help="Regions.")]
+_Faults = Annotated[
+    Optional[str],
+    typer.Option(
+        "--faults",
+        metavar="KIND,…",
+        help=f"Only these kinds of fault, or 'none'. [default: all: {', '.join(KINDS)}]",
+    ),
+]
+_Appendfsync = Annotated[
+    str,
+    typer.Option(
+        "--appendfsync",
+        metavar="always|everysec",
+        help="With everysec a kill may take the last second.",
+    ),
+]
+_Rate = Annotated[
+    float, typer.Option("--rate", metavar="N", min=1.0, help="Adds per second, all together.")
+]
+_LevelBound = Annotated[
+    float,
+    typer.Option(
+        "--level-bound",
+        metavar="S",
+        min=1.0,
+        help="Most seconds from the last fault until all regions hold the same.",
+    ),
+]
+_Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of the reports.")]
+_Keep = Annotated[
+    bool, typer.Option("--keep", help="Keep data and logs of a run that passes, too.")
+]
+
+
 def chaos(
-    seconds: Annotated[
-        float,
-        typer.Option("--seconds", metavar="S", min=SECONDS_MIN, help="How long faults strike."),
-    ] = 60.0,
-    seed: Annotated[int, typer.Option("--seed", help="Decides faults, settings and clocks.")] = 1,
-    regions: Annotated[int, typer.Option("--regions", min=2, max=len(NAMES), help="Regions.")] = 3,
-    faults: Annotated[
-        Optional[str],
-        typer.Option(
-            "--faults",
-            metavar="KIND,…",
-            help=f"Only these kinds of fault, or 'none'. [default: all: {', '.join(KINDS)}]",
-        ),
-    ] = None,
-    appendfsync: Annotated[
-        str,
-        typer.Option(
-            "--appendfsync",
-            metavar="always|everysec",
-            help="With everysec a kill may take the last second.",
-        ),
-    ] = "always",
-    rate: Annotated[
-        float, typer.Option("--rate", metavar="N", min=1.0, help="Adds per second, all together.")
-    ] = 200.0,
-    level_bound: Annotated[
-        float,
-        typer.Option(
-            "--level-bound",
-            metavar="S",
-            min=1.0,
-            help="Most seconds from the last fault until all regions hold the same.",
-        ),
-    ] = 60.0,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Directory of the reports.")
-    ] = DEFAULT_OUT,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep data and logs of a run that passes, too.")
-    ] = False,
+    seconds: _Seconds = 60.0,
+    seed: _Seed = 1,
+    regions: _Regions = 3,
+    faults: _Faults = None,
+    appendfsync: _Appendfsync = "always",
+    rate: _Rate = 200.0,
+    level_bound: _LevelBound = 60.0,
+    out: _Out = DEFAULT_OUT,
+    keep: _Keep = False,
 ) -> None:
     """Run regions on this machine, break them and their links, and judge what clients saw.
 

@@ -24,6 +24,7 @@ ALLOWED = {
     "us.log": "a file of `anabranch up`",
     # Files and folders that programs write.
     "simulated/": "the folder in which `anabranch simulate` writes stories",
+    "chaos-report/seed-N/": "the folder in which `anabranch chaos` writes the report of seed N",
     # Patterns of names.
     "planted/NN-name.patch": "NN stands for a number, name for words",
     "sim/mutants/planted/NN-name.patch": "NN stands for a number, name for words",
