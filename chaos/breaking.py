@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from anabranch.chaos.clients import Workplace
@@ -71,8 +73,8 @@ class Breaker(threading.Thread):
         events: list[tuple[float, int, Callable[[], None]]] = []
         for number, fault in enumerate(self._plan.faults):
             one = Struck(fault, 0.0)
-            events.append((fault.begin_s, number, lambda one=one: self._begin(one)))  # type: ignore[misc]
-            events.append((fault.end_s, number, lambda one=one: self._end(one)))  # type: ignore[misc]
+            events.append((fault.begin_s, number, partial(self.begin_fault, one)))
+            events.append((fault.end_s, number, partial(self.end_fault, one)))
         for at_s, _, act in sorted(events, key=lambda event: event[:2]):
             while not self._over.is_set() and (left_s := at_s - self._history.now_s()) > 0:
                 self._over.wait(min(left_s, _WATCH_S))
@@ -83,7 +85,8 @@ class Breaker(threading.Thread):
 
     # -- one fault
 
-    def _begin(self, one: Struck) -> None:
+    def begin_fault(self, one: Struck) -> None:
+        """Makes a fault strike. A fault that cannot begin is noted, and the run goes on."""
         one.begun_s = self._history.now_s()
         self.struck.append(one)
         fault = one.fault
@@ -96,7 +99,8 @@ class Breaker(threading.Thread):
             one.note = f"did not begin: {error}"
             self._regions.repair_toxiproxy()
 
-    def _end(self, one: Struck) -> None:
+    def end_fault(self, one: Struck) -> None:
+        """Ends a fault."""
         fault = one.fault
         try:
             if fault.is_of_link:
@@ -125,10 +129,13 @@ class Breaker(threading.Thread):
             self._dial_again(receiver, sender)
 
     def _dial_again(self, receiver: str, sender: str) -> None:
-        """Closes a link from inside, because slow close shows only when a side closes."""
+        """Closes a link from inside, because slow close shows only when a side closes.
+
+        A region that does not answer, because it starts or is paused, closes its link by itself.
+        """
         if receiver in self._down:
             return
-        with self._regions[receiver].wire(2.0) as wire:
+        with contextlib.suppress(WireError), self._regions[receiver].wire(2.0) as wire:
             wire.call("CRDT.LINK", sender, "DOWN")
             wire.call("CRDT.LINK", sender, "UP")
 
@@ -166,7 +173,10 @@ class Breaker(threading.Thread):
             at_s = self._history.now_s()
             self._history.losses.append(Loss(name, at_s if since_s is None else since_s, at_s))
         else:
-            self._regions.terminate(name)
+            try:
+                self._regions.terminate(name)
+            except ClusterError as error:
+                self._regions.deaths[name].append(str(error))
         self._regions.forget_process(name)
 
     def _await_acknowledgement(self, name: str) -> None:

@@ -119,7 +119,8 @@ class Client(threading.Thread):
         sent_s = self.history.now_s()
         try:
             reply = question(self._connections[region])
-        except redis.exceptions.ResponseError:
+        except redis.exceptions.ResponseError as error:
+            self.history.refusals[str(error)[:120]] += 1
             return REFUSED, None, sent_s, self.history.now_s()
         except (redis.exceptions.RedisError, OSError):
             self.hang_up(region)

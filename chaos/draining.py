@@ -8,29 +8,35 @@ from typing import Any, Final
 from anabranch.chaos.clients import Workplace, connect
 from anabranch.chaos.consumers import GROUP, entries_of_claim, entries_of_read, note_deliveries
 from anabranch.chaos.final_state import FinalState, RegionState
+from anabranch.chaos.history import DRAIN
 from anabranch.chaos.producers import FIELD, JOBS, KEYS
 from anabranch.chaos.regions import ChaosRegions
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import vector_of
+from anabranch.sim.scenario.wire import WireError
 
 COUNT: Final = 500
 TIMEOUT_S: Final = 30.0
-DRAINER: Final = "drain"
+DRAINER: Final = "drainer"
 
 
 def drain(final: FinalState, regions: ChaosRegions, place: Workplace) -> None:
     """Reads groups and streams of every region into `final` and the history.
 
     The regions are level, and clients have ended, so nothing but this changes their state. It
-    changes local group state only.
+    changes local group state only. A region that refuses is noted in its `errors`.
     """
+    import redis
+
     for region in final.regions:
         client = connect(regions.regions[region.name].resp_port, TIMEOUT_S)
         try:
-            _drain_group(client, region.name, place)
+            region.info = _info(client)
             for key in KEYS:
                 region.streams[key] = _entries(client, key)
-            region.info = _info(client)
+            _drain_group(client, region.name, place)
+        except (redis.exceptions.RedisError, OSError) as error:
+            region.errors.append(f"the region could not be read at the end: {error!r}")
         finally:
             client.close()
     # What is compared is what is on disk once all have told each other everything.
@@ -38,7 +44,10 @@ def drain(final: FinalState, regions: ChaosRegions, place: Workplace) -> None:
         with contextlib.suppress(ClusterError):
             regions.level()
     for region in final.regions:
-        _compare(region, regions)
+        try:
+            _compare(region, regions)
+        except (ClusterError, WireError) as error:
+            region.errors.append(f"vector and digest could not be read: {error}")
 
 
 def _compare(region: RegionState, regions: ChaosRegions) -> None:
@@ -55,7 +64,7 @@ def _drain_group(client: Any, region: str, place: Workplace) -> None:
     while True:
         sent_s = now_s()
         found = entries_of_read(client.execute_command(*words))
-        note_deliveries(place, region, DRAINER, "read", sent_s, now_s(), found)
+        note_deliveries(place, region, DRAINER, DRAIN, sent_s, now_s(), found)
         if not found:
             break
     cursor = "0-0"
@@ -64,7 +73,8 @@ def _drain_group(client: Any, region: str, place: Workplace) -> None:
         reply = client.execute_command(
             "XAUTOCLAIM", JOBS, GROUP, DRAINER, 0, cursor, "COUNT", COUNT
         )
-        note_deliveries(place, region, DRAINER, "claim", sent_s, now_s(), entries_of_claim(reply))
+        found = entries_of_claim(reply)
+        note_deliveries(place, region, DRAINER, DRAIN, sent_s, now_s(), found)
         cursor = str(reply[0])
         if cursor == "0-0":
             break

@@ -19,6 +19,10 @@ class RegionState:
     info: dict[str, str] = field(default_factory=dict)
     # Lines of the region's log that no fault explains.
     bad_lines: list[str] = field(default_factory=list)
+    # Snapshots that its processes joined.
+    snapshots: int = 0
+    # Requests of the reading at the end that the region refused or did not answer.
+    errors: list[str] = field(default_factory=list)
     # Ends of its process that no fault explains.
     deaths: list[str] = field(default_factory=list)
 

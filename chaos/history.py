@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import Any, Final
 OK: Final = "ok"
 UNKNOWN: Final = "unknown"
 REFUSED: Final = "refused"
+# The way of a delivery at the end of the run, when the group is read to its end.
+DRAIN: Final = "drain"
 
 
 @dataclass(slots=True)
@@ -37,7 +40,7 @@ class Add:
 
 @dataclass(slots=True)
 class Delivery:
-    """One entry that a client received from a group. `way`: read, claim, or drain at the end."""
+    """One entry that a client received from a group. `way`: "read", "claim" or `DRAIN`."""
 
     key: str
     region: str
@@ -115,6 +118,8 @@ class History:
     removals: list[Removal] = field(default_factory=list)
     trims: list[Trim] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
+    # Text of an error → how often a region refused a request with it.
+    refusals: Counter[str] = field(default_factory=Counter)
 
     def now_s(self) -> float:
         """Seconds since the beginning."""

@@ -11,13 +11,16 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from math import inf
 from typing import Final
 
 from anabranch.chaos.final_state import FinalState
-from anabranch.chaos.history import OK, REFUSED, UNKNOWN, Add, History, Loss, id_pair
+from anabranch.chaos.history import DRAIN, OK, REFUSED, UNKNOWN, Add, History, Loss, id_pair
 
 # A commit follows a write within a second (everysec), and takes its time on a busy machine.
 LOSS_S: Final = 2.5
+# Errors that a region gives while its commits fail, and while it recovers.
+REASONS: Final = ("MISCONF", "READONLY")
 _ZERO_FIGURES: Final = ("crdt_divergence", "crdt_gaps", "crdt_forks", "internal_errors")
 
 Judge = Callable[["Case"], Iterator[str]]
@@ -95,10 +98,9 @@ class _Covers:
                 self._lowest[trim.key] = max(minimum, self._lowest.get(trim.key, minimum))
             else:
                 length, end_s = self._lengths.get(trim.key, (int(trim.threshold), 0.0))
-                self._lengths[trim.key] = (
-                    min(length, int(trim.threshold)),
-                    max(end_s, trim.answered_s),
-                )
+                # A region that was paused may execute a request long after its client gave up.
+                later_s = trim.answered_s if trim.outcome == OK else inf
+                self._lengths[trim.key] = (min(length, int(trim.threshold)), max(end_s, later_s))
         self._ids: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self._unknown: Counter[str] = Counter()
         for add in case.history.adds:
@@ -313,8 +315,20 @@ def alarms(case: Case) -> Iterator[str]:
         for name in _ZERO_FIGURES:
             if state.info.get(name, "0") != "0":
                 yield f"{state.name} reports {name}:{state.info[name]}"
-        yield from (f"{state.name}: {text}" for text in state.deaths)
+        yield from (f"{state.name}: {text}" for text in (*state.deaths, *state.errors))
         yield from (f"{state.name} logged: {line}" for line in state.bad_lines)
+
+
+def vacuous(case: Case) -> Iterator[str]:
+    """Clients did something, and regions refused them only for the reasons that faults give."""
+    history = case.history
+    if not any(add.outcome == OK for add in history.adds):
+        yield "no add was acknowledged"
+    if not any(one.way != DRAIN for one in history.deliveries):
+        yield "no entry was delivered to a consumer"
+    for text, count in sorted(history.refusals.items()):
+        if not text.startswith(REASONS):
+            yield f"{count} requests were refused with '{text}'"
 
 
 JUDGES: Final[dict[str, Judge]] = {
@@ -328,6 +342,7 @@ JUDGES: Final[dict[str, Judge]] = {
     "divergent": unequal,
     "level": late,
     "alarm": alarms,
+    "vacuous": vacuous,
 }
 
 

@@ -47,20 +47,19 @@ def figures(outcome: Outcome) -> dict[str, str]:
     adds = Counter(add.outcome for add in history.adds)
     kinds = Counter(one.fault.kind for one in outcome.struck)
     level_s = outcome.final.level_s
-    snapshots = sum(
-        int(state.info.get("crdt_sync_snapshots_joined", "0")) for state in outcome.final.regions
-    )
     conflicts = sum(
         int(state.info.get("crdt_idmp_conflicts", "0")) for state in outcome.final.regions
     )
     return {
         "adds": f"{adds[OK]} acknowledged, {adds[UNKNOWN]} unknown, {adds[REFUSED]} refused",
+        "refusals": ", ".join(f"{n} {text[:40]}" for text, n in sorted(history.refusals.items()))
+        or "none",
         "of these idempotent": str(sum(add.is_idempotent for add in history.adds)),
         "delivered by groups": str(len(history.deliveries)),
         "acknowledged by groups": str(len(history.acknowledgements)),
         "removed": str(sum(one.count for one in history.removals)),
         "trimmed": str(sum(one.count for one in history.trims)),
-        "snapshots joined": f"{snapshots} since the last starts",
+        "snapshots joined": str(sum(state.snapshots for state in outcome.final.regions)),
         "idempotency conflicts": f"{conflicts} since the last starts",
         "faults": ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none",
         "level after": f"{level_s:.1f} s" if level_s is not None else "never",

@@ -193,4 +193,5 @@ def _collect_alarms(final: FinalState, regions: ChaosRegions) -> None:
         region.deaths = regions.deaths[region.name]
         log = regions.regions[region.name].log
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        region.snapshots = sum("joined a snapshot of" in line for line in lines)
         region.bad_lines = [line for line in lines if BAD_LINE.search(line)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Optional
 
 import typer
@@ -81,6 +83,8 @@ def chaos(
         seed, seconds, directory, regions, _kinds(faults), appendfsync, rate, level_bound, keep
     )
     print(options.command(), flush=True)
+    # As after Ctrl-C, the regions are ended before this process is.
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         outcome = run(options, lambda text: print(text, flush=True))
     except (ChaosFailed, ToxiproxyMissing, ToxiproxyError) as error:
@@ -94,6 +98,10 @@ def chaos(
         sys.stdout.flush()
         raise CliError(f"seed {seed}: violations found by {', '.join(broken)}")
     print(f"seed {seed}: 0 violations")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _kinds(text: str | None) -> tuple[str, ...]:

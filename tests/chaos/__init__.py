@@ -7,5 +7,6 @@ Reading order:
 - `test_judges`: each judge is silent on a sound history and reports each planted violation.
 - `test_report`: the picture and the page.
 - `test_planted`: the bugs planted for chaos apply.
+- `test_faults_live`: every kind of fault strikes real regions, and ends.
 - `test_chaos_live`: short runs of real regions.
 """

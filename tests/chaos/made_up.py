@@ -22,6 +22,7 @@ class Run:
         self.digests = {"us": "d", "eu": "d"}
         self.deaths: list[str] = []
         self.bad_lines: list[str] = []
+        self.errors: list[str] = []
         self._reply = 0
 
     def add(
@@ -83,7 +84,8 @@ class Run:
                 self.vectors[name],
                 self.info,
                 self.bad_lines,
-                self.deaths,
+                errors=self.errors,
+                deaths=self.deaths,
             )
             for name in ("us", "eu")
         ]

@@ -130,6 +130,23 @@ def _death(run: Run) -> None:
     run.deaths.append("ended by itself with code 1")
 
 
+def _unreadable(run: Run) -> None:
+    run.errors.append("NOGROUP")
+
+
+def _nothing_acknowledged(run: Run) -> None:
+    run.history.adds = []
+
+
+def _nothing_consumed(run: Run) -> None:
+    for one in run.history.deliveries:
+        one.way = "drain"
+
+
+def _refused_without_a_fault(run: Run) -> None:
+    run.history.refusals["ERR unknown command"] = 3
+
+
 def _bad_line(run: Run) -> None:
     run.bad_lines.append("region us is in recovery (S13.7)")
 
@@ -161,6 +178,10 @@ SPOILT: list[tuple[str, Callable[[Run], None], str]] = [
     ("level", _never_level, "the regions did not level within 60 s: eu lags"),
     ("alarm", _gap, "us reports crdt_gaps:1"),
     ("alarm", _death, "us: ended by itself with code 1"),
+    ("alarm", _unreadable, "us: NOGROUP"),
+    ("vacuous", _nothing_acknowledged, "no add was acknowledged"),
+    ("vacuous", _nothing_consumed, "no entry was delivered to a consumer"),
+    ("vacuous", _refused_without_a_fault, "3 requests were refused with 'ERR unknown command'"),
     ("alarm", _bad_line, "us logged: region us is in recovery (S13.7)"),
 ]
 
@@ -212,6 +233,23 @@ def test_a_removal_whose_answer_was_lost_covers_its_entry() -> None:
     run = sound()
     run.add("removed", "51-1", "s", 5.0, stays=False)
     run.remove("removed", "51-1", 6.0, count=0, outcome="unknown")
+    assert run.found() == {}
+
+
+def test_a_trim_whose_answer_was_lost_may_be_executed_late() -> None:
+    """A paused region executes what a client sent before it gave up; newer entries go, too."""
+    for outcome, is_lost in [("unknown", False), ("ok", True)]:
+        run = sound()
+        run.trim("maxlen", "MAXLEN", "1", 9.0, outcome)
+        run.add("maxlen", "72-1", "z", 12.0, stays=False)
+        run.add("maxlen", "73-1", "zz", 13.0)
+        assert ("lost" in run.found()) == is_lost
+
+
+def test_faults_explain_some_refusals() -> None:
+    run = sound()
+    run.history.refusals["MISCONF commits fail"] = 3
+    run.history.refusals["READONLY region us is in recovery, waiting for eu"] = 1
     assert run.found() == {}
 
 
