@@ -41,7 +41,7 @@ def drain(final: FinalState, regions: ChaosRegions, place: Workplace) -> None:
             client.close()
     # What is compared is what is on disk once all have told each other everything.
     if final.level_s is not None:
-        with contextlib.suppress(ClusterError):
+        with contextlib.suppress(ClusterError, WireError):
             regions.level()
     for region in final.regions:
         try:

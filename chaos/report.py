@@ -116,8 +116,6 @@ def write(outcome: Outcome, directory: Path) -> Path:
     (directory / "violations.json").write_text(
         json.dumps(outcome.violations, indent=1) + "\n", encoding="utf-8"
     )
-    if outcome.failed:
-        outcome.history.write(directory / "history.jsonl")
     page = directory / "report.html"
     page.write_text(_page(outcome, drawn), encoding="utf-8")
     return page

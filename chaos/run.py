@@ -23,10 +23,12 @@ from anabranch.chaos.producers import JOBS, IdempotentProducer, Producer
 from anabranch.chaos.regions import ChaosRegions
 from anabranch.chaos.removers import Remover, Trimmer
 from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.wire import WireError
 
 # Time for which clients go on after the last fault.
 CALM_S: Final = 1.0
 JOIN_S: Final = 30.0
+HISTORY: Final = "history.jsonl"
 # Lines of a region's log that are no consequence of a fault.
 BAD_LINE: Final = re.compile(r"Traceback|CRITICAL|DIVERGENCE|is in recovery|AssertionError")
 
@@ -62,8 +64,9 @@ def run(options: Options, say: Callable[[str], None]) -> report.Outcome:
     """Runs the plan of a seed in `options.out`, which must be empty, and judges it.
 
     A run without violations removes the data and logs of the regions, unless they are to be kept.
-    Raises ChaosFailed, ToxiproxyMissing and ToxiproxyError.
+    Raises ChaosFailed, ToxiproxyMissing and ToxiproxyError; everything stays then, too.
     """
+    history = History()
     plan = draw(options.seed, options.seconds, options.regions, options.kinds, options.fsync)
     regions = ChaosRegions(plan, options.out)
     with ExitStack() as stack:
@@ -71,21 +74,27 @@ def run(options: Options, say: Callable[[str], None]) -> report.Outcome:
         try:
             regions.start_toxiproxy()
             regions.begin_all()
-            outcome = _run(options, plan, regions, say)
-        except ClusterError as error:
-            raise ChaosFailed(f"{error}\nlogs and data: {options.out}") from None
+            outcome = _run(options, plan, regions, history, say)
+        except (ClusterError, WireError) as error:
+            raise ChaosFailed(str(error)) from None
+        finally:
+            history.write(options.out / HISTORY)
     if not outcome.failed and not options.keeps_data:
         for name, region in regions.regions.items():
             shutil.rmtree(options.out / name, ignore_errors=True)
             region.log.unlink(missing_ok=True)
+        (options.out / HISTORY).unlink()
         regions.toxiproxy.log.unlink(missing_ok=True)
     return outcome
 
 
 def _run(
-    options: Options, plan: Plan, regions: ChaosRegions, say: Callable[[str], None]
+    options: Options,
+    plan: Plan,
+    regions: ChaosRegions,
+    history: History,
+    say: Callable[[str], None],
 ) -> report.Outcome:
-    history = History()
     ports = {name: region.resp_port for name, region in regions.regions.items()}
     place = Workplace(ports, history, options.seed)
     _make_group(ports[plan.names[0]])
@@ -104,16 +113,16 @@ def _run(
         breaker.join()
     _check(breaker, clients)
     breaker.heal()
-    for name in plan.names:
-        regions.await_answer(name)
     faults_end_s = history.now_s()
     say("all faults are over")
+    for name in plan.names:
+        regions.await_answer(name)
     place.stop.wait(CALM_S)
     place.stop.set()
     for client in clients:
         client.join(JOIN_S)
         if client.is_alive():
-            raise ChaosFailed(f"{client.name} does not end; logs and data: {options.out}")
+            raise ChaosFailed(f"{client.name} does not end")
     _check(breaker, clients)
     final = _level(regions, options, faults_end_s, history)
     for observer in observers:
@@ -182,7 +191,7 @@ def _level(
     try:
         regions.level(max(left_s, 1.0))
         final.level_s = history.now_s() - faults_end_s
-    except ClusterError as error:
+    except (ClusterError, WireError) as error:
         final.level_text = str(error)
     return final
 

@@ -88,7 +88,7 @@ def chaos(
     try:
         outcome = run(options, lambda text: print(text, flush=True))
     except (ChaosFailed, ToxiproxyMissing, ToxiproxyError) as error:
-        raise CliError(str(error)) from None
+        raise CliError(f"{error}\nwhat there is of logs and data: {directory}") from None
     page = report.write(outcome, directory)
     print(report.text(outcome))
     print(f"report: {page}")

@@ -53,12 +53,11 @@ def test_a_run_that_passes(tmp_path: Path) -> None:
     page = report.write(outcome(sound()), tmp_path).read_text()
     assert "passed" in page and "a &amp; b" in page and "a &lt;note&gt;" in page
     ElementTree.fromstring((tmp_path / "timeline.svg").read_text())
-    assert not (tmp_path / "history.jsonl").exists()
     assert json.loads((tmp_path / "plan.json").read_text())["seed"] == 3
     assert set(json.loads((tmp_path / "violations.json").read_text())) == set(judge(sound().case()))
 
 
-def test_a_run_that_fails_keeps_its_history(tmp_path: Path) -> None:
+def test_a_run_that_fails(tmp_path: Path) -> None:
     run = sound()
     for number in range(30):
         run.add("plain", f"{100 + number}-1", f"gone{number}", 10.0 + number, stays=False)
@@ -67,6 +66,12 @@ def test_a_run_that_fails_keeps_its_history(tmp_path: Path) -> None:
     page = report.write(made, tmp_path).read_text()
     assert "failed" in page and "and 50 more" in page
     assert "lost: 60" in report.text(made)
+
+
+def test_a_history_is_written_as_lines_of_json(tmp_path: Path) -> None:
+    run = sound()
+    run.kill("us", 3.0)
+    run.history.write(tmp_path / "history.jsonl")
     records = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
     assert len(records) == sum(len(found) for _, found in run.history.lists())
     assert {record["what"] for record in records} >= {"adds", "deliveries", "trims"}
