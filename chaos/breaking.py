@@ -160,6 +160,9 @@ class Breaker(threading.Thread):
             if fault.kind == "pause":
                 self._regions.pause(name)
             elif fault.kind == "full disk":
+                # A start that cannot write ends the process with an error, and rightly so. The
+                # fault is for a region that serves.
+                self._regions.await_answer(name)
                 self._regions.limit_files(name, is_full=True)
             else:
                 self._end_region(name, kills=fault.kind in ("kill", "kill two"))

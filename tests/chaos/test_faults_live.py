@@ -181,3 +181,18 @@ def test_a_server_that_died_is_started_again_with_its_proxies(place: Place) -> N
     assert len(place.regions.toxiproxy.api.proxies()) == 2
     place.regions.heal_links()
     place.regions.level()
+
+
+def test_a_disk_becomes_full_only_once_the_region_serves(place: Place) -> None:
+    """A region that was killed was still starting when its disk became full, and could not start.
+
+    It ended with an error, as it should, and the run counted that as a violation.
+    """
+    killed = place.strike("kill", "eu")
+    place.breaker.end_fault(killed)
+    one = place.strike("full disk", "eu", kill=0)
+    client = connect(place.regions["eu"].resp_port)
+    assert client.ping()
+    client.close()
+    place.end(one)
+    assert place.regions.deaths == {"us": [], "eu": []}
