@@ -58,7 +58,7 @@ test-sim: $(VENV)/.installed ## simulate 1,000 seeds, some with restores, and al
 
 # Three runs, about five minutes together: three regions, then with replies before the commit, then
 # five regions. `python -m anabranch.chaos.mutants` shows that such runs find planted bugs.
-test-chaos: $(VENV)/.installed toxiproxy ## break real regions and their links for five minutes
+test-chaos: $(VENV)/.installed toxiproxy-server ## break real regions and their links for five minutes
 	@mkdir -p build
 	$(BIN)/anabranch chaos --seed 7 --seconds 80 --out build/chaos $(ARGS)
 	$(BIN)/anabranch chaos --seed 8 --seconds 60 --appendfsync everysec --out build/chaos $(ARGS)

@@ -79,6 +79,7 @@ class Breaker(threading.Thread):
             while not self._over.is_set() and (left_s := at_s - self._history.now_s()) > 0:
                 self._over.wait(min(left_s, _WATCH_S))
                 self._regions.note_deaths()
+                self._regions.repair_toxiproxy()
             if self._over.is_set():
                 return
             act()
