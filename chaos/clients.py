@@ -120,7 +120,9 @@ class Client(threading.Thread):
         try:
             reply = question(self._connections[region])
         except redis.exceptions.ResponseError as error:
-            self.history.refusals[str(error)[:120]] += 1
+            # redis-py takes the code off the errors that it has a class for.
+            code = "READONLY " if isinstance(error, redis.exceptions.ReadOnlyError) else ""
+            self.history.refusals[f"{code}{error}"[:120]] += 1
             return REFUSED, None, sent_s, self.history.now_s()
         except (redis.exceptions.RedisError, OSError):
             self.hang_up(region)
