@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # -P keeps the source tree off sys.path, so that the installed build runs.
 RUN    := $(BIN)/python -P
 PYTEST := ANABRANCH_TEST_INSTALLED=1 $(RUN) -m pytest
-PACKAGES := crdt region sync cli sim bench
+PACKAGES := crdt region sync cli chaos sim bench
 SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
 	\( -name '*.py' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
 	! -name '*_pb2*' 2>/dev/null) setup.py pyproject.toml MANIFEST.in README.md
@@ -17,8 +17,8 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 	*(name for name in extras['dev'] if not name.startswith('anabranch')), sep='\n')
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-pure test-install test-compose test-long test-sim test-mutants lint fmt
-.PHONY: bench docs clean redis-server
+.PHONY: help up test test-pure test-install test-chaos test-compose test-long test-sim test-mutants
+.PHONY: lint fmt bench docs clean redis-server toxiproxy-server toxiproxy
 .DELETE_ON_ERROR:
 
 # A `##` comment in a target's line is its text in `make help`. ARGS passes flags on, for example
@@ -31,10 +31,10 @@ help: ## list the targets; ARGS="..." passes flags on to up, bench, and test* ex
 up: $(VENV)/.installed ## install, and start three regions on this machine
 	@$(BIN)/anabranch up $(ARGS)
 
-test: $(VENV)/.installed redis-server ## run the test suite against the installed build
+test: $(VENV)/.installed redis-server toxiproxy-server ## run the test suite against the installed build
 	$(PYTEST) -m "not long and not install and not compose" $(ARGS)
 
-test-pure: $(VENV)/.installed redis-server ## run the test suite with the interpreted modules
+test-pure: $(VENV)/.installed redis-server toxiproxy-server ## run the test suite with the interpreted modules
 	ANABRANCH_PURE=1 $(PYTEST) -m "not long and not install and not compose" $(ARGS)
 
 test-install: $(VENV)/.installed ## build archive and wheel; install each, and the checkout, in empty venvs
@@ -45,7 +45,7 @@ test-install: $(VENV)/.installed ## build archive and wheel; install each, and t
 test-compose: $(VENV)/.dev $(VENV)/.stubs ## build the image, start deploy/compose.yaml, break and mend the cluster
 	$(BIN)/python -m pytest -m compose tests/compose $(ARGS)
 
-test-long: $(VENV)/.installed redis-server ## run all tests, also those that take many minutes
+test-long: $(VENV)/.installed redis-server toxiproxy-server ## run all tests, also those that take many minutes
 	$(PYTEST) --timeout=3600 -m "not install and not compose" $(ARGS)
 
 test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical bugs are found
@@ -60,6 +60,14 @@ test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical b
 # restores, in meshes of three and of four regions.
 test-sim: $(VENV)/.installed ## simulate 1,000 seeds, some with restores, and all that ever failed
 	$(RUN) -m anabranch.sim.ci $(ARGS)
+
+# Three runs, about five minutes together: three regions, then with replies before the commit, then
+# five regions. `python -m anabranch.chaos.mutants` shows that such runs find planted bugs.
+test-chaos: $(VENV)/.installed toxiproxy-server ## break real regions and their links for five minutes
+	@mkdir -p build
+	$(BIN)/anabranch chaos --seed 7 --seconds 80 --out build/chaos $(ARGS)
+	$(BIN)/anabranch chaos --seed 8 --seconds 60 --appendfsync everysec --out build/chaos $(ARGS)
+	$(BIN)/anabranch chaos --seed 9 --seconds 80 --regions 5 --out build/chaos $(ARGS)
 
 lint: $(VENV)/.dev $(VENV)/.stubs ## run ruff, mypy --strict, import-linter and the rules of tests/house
 	$(BIN)/ruff check .
@@ -82,6 +90,24 @@ docs: $(VENV)/.dev ## write the parts of docs/ that are generated from tables
 clean: ## remove the venv, builds and caches, but no data directories
 	rm -rf $(VENV) build *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# toxiproxy-server stands between regions, to break their links. It is a Go module.
+TOXIPROXY := github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0
+
+toxiproxy: $(BIN)/toxiproxy-server ## build toxiproxy-server, which breaks links between regions
+
+$(BIN)/toxiproxy-server: | $(VENV)/.dev
+	@command -v go >/dev/null || { \
+	  echo "go is not installed, and toxiproxy-server is built with it. Install Go 1.23 or later," \
+	    "or put toxiproxy-server 2.12 on PATH."; exit 1; }
+	@mkdir -p build/toxiproxy
+	GOBIN=$(CURDIR)/build/toxiproxy go install $(TOXIPROXY)
+	@mv build/toxiproxy/server $@
+
+# Tests of links need toxiproxy-server. Without it, and without Go to build it, they fail.
+toxiproxy-server: $(VENV)/.dev
+	@command -v toxiproxy-server >/dev/null || $(MAKE) --no-print-directory toxiproxy \
+	  || echo "toxiproxy-server is missing: tests of links through it will fail."
 
 # Development tools and all dependencies, without anabranch itself.
 $(VENV)/.dev: pyproject.toml

@@ -7,6 +7,7 @@ Reading order:
 - `sync`: the exchange of blocks, vectors and snapshots between regions.
 - `cli`: the `anabranch` command.
 - `sim`: the simulator, its judges, and scenario files.
+- `chaos`: real regions under real faults, and toxiproxy, which makes some of them.
 - `bench`: benchmarks and acceptance programs, which only a source tree has.
 - `build`: the choice between the compiled and the interpreted hot modules.
 - `plural`: counts with their nouns, for messages.

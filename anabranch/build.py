@@ -100,11 +100,16 @@ def environment() -> dict[str, str]:
 
 
 def include_source_tree(tree: Path) -> None:
-    """Makes `anabranch.bench` and `anabranch.sim.mutants` importable from a source tree.
+    """Makes the packages that only a source tree has importable from that tree.
 
-    An installation lacks these two. Modules that are installed still come from the installation.
+    These are `anabranch.bench`, `anabranch.sim.mutants` and `anabranch.chaos.mutants`. Modules that
+    are installed still come from the installation.
     """
-    for name, folder in (("anabranch", tree / "anabranch"), ("anabranch.sim", tree / "sim")):
+    for name, folder in (
+        ("anabranch", tree / "anabranch"),
+        ("anabranch.sim", tree / "sim"),
+        ("anabranch.chaos", tree / "chaos"),
+    ):
         package = import_module(name)
         if not any(os.path.realpath(path) == os.path.realpath(folder) for path in package.__path__):
             package.__path__.append(str(folder))

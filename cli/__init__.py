@@ -17,6 +17,9 @@ Reading order:
 - `status`: `anabranch status`, regions, links, vectors, lag and digests.
 - `facts`: the facts that `status` asks the regions for.
 - `problems`: the problems that `status` lists.
+- `link_control`: the condition of links, read and changed in the regions or at toxiproxy.
+- `link_flapping`: `anabranch link flap`, cuts and mends links in turn.
+- `link_status`: `anabranch link status`, what was done to every link, and where.
 - `links`: `anabranch link`, partitions and slow links.
 - `explain`: `anabranch explain`, why entries and groups are or are not in a region.
 - `diff`: `anabranch diff`, the differences between two regions.
@@ -25,5 +28,6 @@ Reading order:
 - `members`: `anabranch member lost`, ends the waiting for a lost region.
 - `scenario`: `anabranch scenario run`, calls `sim.scenario`.
 - `simulate`: `anabranch simulate`, calls the simulator.
+- `chaos`: `anabranch chaos`, real regions under real faults.
 - `bench`: `anabranch bench`, calls the benchmarks of a source tree.
 """

@@ -14,7 +14,7 @@ import typer
 
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, UsageError
-from anabranch.region.config import ConfigError, parse_address, valid_name
+from anabranch.region.config import Address, ConfigError, parse_address, valid_name
 
 DEFAULT_DATA = Path("anabranch-data")
 FILE_NAME = "cluster.toml"
@@ -154,6 +154,27 @@ def _place(row: object, where: str) -> RegionAddress:
         if address or key == "resp":
             parse_address(address, f"{where} ({name}): {key}")
     return RegionAddress(name, region_id, *addresses.values())
+
+
+def toxiproxy_address(cluster: Path | None, at: list[str] | None) -> Address | None:
+    """The API of the toxiproxy server between the regions; None if the cluster file names none.
+
+    The file names it as `api` in the table `[toxiproxy]`. CliError if that is no address.
+    """
+    if at:
+        return None
+    path = cluster_path(cluster)
+    read_file(path)
+    table = tomllib.loads(path.read_text(encoding="utf-8")).get("toxiproxy")
+    if table is None:
+        return None
+    api = table.get("api") if isinstance(table, dict) else None
+    try:
+        return parse_address(str(api or ""), "api")
+    except ConfigError:
+        raise CliError(
+            f'{path}: the table [toxiproxy] needs api = "HOST:PORT", not {api!r}'
+        ) from None
 
 
 def cluster_path(cluster: Path | None) -> Path:

@@ -24,6 +24,8 @@ class PeerFacts:
         # Effects of the answering region that this peer is not known to have on its disk.
         self.lag = int(fields.get("lag", 0))
         self.delay_ms = int(fields.get("delay_ms", 0))
+        # Bytes per second; 0: no limit.
+        self.limit_bytes_s = int(fields.get("limit_bytes_s", 0))
         self.lost = bool(fields.get("lost", 0))
 
 

@@ -5,15 +5,36 @@ A link has one direction; these commands change both directions unless ``--one-w
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
-from anabranch.cli.client import RegionClient
-from anabranch.cli.errors import UsageError
-from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS
+from anabranch.chaos.toxiproxy import Toxiproxy, ToxiproxyError
+from anabranch.cli import link_flapping, link_status
+from anabranch.cli.addresses import (
+    AtOption,
+    ClusterOption,
+    PasswordOption,
+    RegionAddress,
+    find,
+    named,
+    toxiproxy_address,
+)
+from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.link_control import (
+    LIMIT_STEP,
+    Control,
+    Direction,
+    NoLink,
+    RegionControl,
+    ToxiproxyControl,
+    change,
+    check_exists,
+    peer_facts,
+)
+from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS, LINK_LIMIT_MAX_BYTES_S
 
 OneArgument = Annotated[str, typer.Argument(metavar="US", help="A region.", show_default=False)]
 OtherArgument = Annotated[
@@ -22,24 +43,51 @@ OtherArgument = Annotated[
 OneWayOption = Annotated[bool, typer.Option("--one-way", help="Only the direction from EU to US.")]
 
 
-def _both(
-    one: str,
-    other: str,
-    action: str,
-    delay_ms: list[int],
-    one_way: bool,
-    cluster: Path | None,
-    at: list[str] | None,
-    password: str | None,
-) -> list[str]:
-    places = find(cluster, at, password)
-    here, there = named(places, one), named(places, other)
-    if here is there:
-        raise UsageError(f"a link has two ends; both are {here.name}")
-    for receiver, sender in [(here, there)] if one_way else [(here, there), (there, here)]:
-        with RegionClient(receiver.resp, receiver.name, password) as client:
-            client.link(sender.name, action, *delay_ms)
-    return [here.name, there.name]
+class Links:
+    """The links of a running cluster, and the place at which they are changed."""
+
+    def __init__(self, cluster: Path | None, at: list[str] | None, password: str | None) -> None:
+        self.places = find(cluster, at, password)
+        self.password = password
+        address = toxiproxy_address(cluster, at)
+        self.toxiproxy = Toxiproxy(address.host, address.port) if address is not None else None
+
+    @property
+    def control(self) -> Control:
+        """Toxiproxy if the cluster file names it, otherwise the regions."""
+        if self.toxiproxy is None:
+            return RegionControl(self.password)
+        return ToxiproxyControl(self.toxiproxy, self.password)
+
+    def ends(self, one: str, other: str) -> tuple[RegionAddress, RegionAddress]:
+        """The two regions; UsageError if they are the same."""
+        here, there = named(self.places, one), named(self.places, other)
+        if here is there:
+            raise UsageError(f"a link has two ends; both are {here.name}")
+        return here, there
+
+    def directions(self, one: str, other: str, one_way: bool) -> list[Direction]:
+        """The link on which `one` receives from `other`, and the other one unless `one_way`."""
+        here, there = self.ends(one, other)
+        both = [Direction(there, here), Direction(here, there)]
+        return both[:1] if one_way else both
+
+    def all_directions(self) -> list[Direction]:
+        """Both directions between any two regions, whether there are such links or not."""
+        return [
+            Direction(sender, receiver)
+            for receiver in self.places
+            for sender in self.places
+            if sender is not receiver
+        ]
+
+
+def _drawn(directions: list[Direction], line: str) -> str:
+    """``us —✂— eu``, or for one direction ``eu → us``."""
+    first = directions[0]
+    if len(directions) == 1:
+        return str(first)
+    return f"{first.receiver.name} {line} {first.sender.name}"
 
 
 def cut(
@@ -52,10 +100,13 @@ def cut(
 ) -> None:
     """Cut the link between two regions.
 
-    Neither receives from the other until the link is healed or the region restarts.
+    Neither receives from the other until the link is healed. Without toxiproxy, a restart of a
+    region heals its links, too.
     """
-    here, there = _both(one, other, "DOWN", [], one_way, cluster, at, password)
-    print(f"cut: {here} {'receives nothing from' if one_way else '—✂—'} {there}")
+    links = Links(cluster, at, password)
+    directions = links.directions(one, other, one_way)
+    change(links.control, directions, lambda found: replace(found, is_cut=True))
+    print(f"cut: {_drawn(directions, '—✂—')}")
 
 
 def heal(
@@ -73,20 +124,58 @@ def heal(
     at: AtOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Heal the link between two regions, or all links: dial at once, and send missed effects."""
+    """End everything that was done to the link between two regions, or to all links.
+
+    That is cuts, delays, limits, and all other toxics. The regions dial at once, and send missed
+    effects.
+    """
+    links = Links(cluster, at, password)
     if one is not None and other is not None:
-        here, there = _both(one, other, "UP", [], one_way, cluster, at, password)
-        print(f"healed: {here} ——— {there}")
+        directions = links.directions(one, other, one_way)
+        said = f"healed: {_drawn(directions, '———')}"
     elif one is None:
-        places = find(cluster, at, password)
-        for receiver in places:
-            with RegionClient(receiver.resp, receiver.name, password) as client:
-                for sender in places:
-                    if sender is not receiver:
-                        client.link(sender.name, "UP")
-        print(f"healed: every link among {', '.join(place.name for place in places)}")
+        directions = links.all_directions()
+        said = f"healed: every link among {', '.join(place.name for place in links.places)}"
     else:
         raise UsageError("name two regions, or none for all links")
+    failed = _healed(links, directions, are_named=one is not None)
+    if failed:
+        healed = len(directions) - len({direction for direction, _ in failed})
+        texts = [text for _, text in failed]
+        raise CliError("\n  ".join([f"{healed} of {len(directions)} links healed:", *texts]))
+    print(said)
+
+
+def _healed(
+    links: Links, directions: list[Direction], are_named: bool
+) -> list[tuple[Direction, str]]:
+    """Heals at toxiproxy and inside the regions; returns the failures.
+
+    A link that does not exist is a failure only if the user named it.
+    """
+    failed: list[tuple[Direction, str]] = []
+    for direction in directions:
+        try:
+            try:
+                check_exists(direction, peer_facts(direction, links.password))
+            finally:
+                # The proxy is healed even if the region does not answer.
+                if links.toxiproxy is not None and _has_proxy(links.toxiproxy, direction):
+                    ToxiproxyControl(links.toxiproxy, links.password).heal(direction)
+            RegionControl(links.password).heal(direction)
+        except NoLink as error:
+            if are_named:
+                failed.append((direction, str(error)))
+        except CliError as error:
+            failed.append((direction, f"{direction} may not be healed: {error}"))
+    return failed
+
+
+def _has_proxy(server: Toxiproxy, direction: Direction) -> bool:
+    try:
+        return direction.proxy in server.proxies()
+    except ToxiproxyError as error:
+        raise CliError(str(error)) from None
 
 
 def delay(
@@ -102,15 +191,115 @@ def delay(
             show_default=False,
         ),
     ],
+    jitter_ms: Annotated[
+        int,
+        typer.Option(
+            "--jitter",
+            metavar="MS",
+            min=0,
+            max=LINK_DELAY_MAX_MS,
+            help="Vary the delay by up to MS milliseconds, up and down; with toxiproxy only.",
+        ),
+    ] = 0,
     one_way: OneWayOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
 ) -> None:
     """Delay the messages between two regions by MS milliseconds."""
-    here, there = _both(one, other, "DELAY", [delay_ms], one_way, cluster, at, password)
-    print(
-        f"no delay: {here} ——— {there}"
-        if delay_ms == 0
-        else f"delayed by {delay_ms} ms: {here} ~~~ {there}"
+    links = Links(cluster, at, password)
+    if jitter_ms and links.toxiproxy is None:
+        raise UsageError("--jitter needs toxiproxy between the regions, which this cluster has not")
+    if jitter_ms > delay_ms:
+        raise UsageError(f"--jitter {jitter_ms} is more than the delay of {delay_ms} ms")
+    directions = links.directions(one, other, one_way)
+    change(
+        links.control,
+        directions,
+        lambda found: replace(found, delay_ms=delay_ms, jitter_ms=jitter_ms),
     )
+    spread = f" ± {jitter_ms}" if jitter_ms else ""
+    print(
+        f"no delay: {_drawn(directions, '———')}"
+        if delay_ms == 0
+        else f"delayed by {delay_ms}{spread} ms: {_drawn(directions, '~~~')}"
+    )
+
+
+def limit(
+    one: OneArgument,
+    other: OtherArgument,
+    bytes_s: Annotated[
+        int,
+        typer.Argument(
+            metavar="BYTES",
+            min=0,
+            max=LINK_LIMIT_MAX_BYTES_S,
+            help="Bytes per second; 0 ends the limit. Toxiproxy rounds up to thousands.",
+            show_default=False,
+        ),
+    ],
+    one_way: OneWayOption = False,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Let no more than BYTES per second through in each direction between two regions."""
+    links = Links(cluster, at, password)
+    if links.toxiproxy is not None:
+        bytes_s = -(-bytes_s // LIMIT_STEP) * LIMIT_STEP
+    directions = links.directions(one, other, one_way)
+    change(links.control, directions, lambda found: replace(found, limit_bytes_s=bytes_s))
+    print(
+        f"no limit: {_drawn(directions, '———')}"
+        if bytes_s == 0
+        else f"limited to {bytes_s} bytes/s: {_drawn(directions, '~~~')}"
+    )
+
+
+def flap(
+    one: OneArgument,
+    other: OtherArgument,
+    up_ms: Annotated[
+        int, typer.Option("--up-ms", metavar="MS", min=1, help="How long the link is whole.")
+    ] = 1000,
+    down_ms: Annotated[
+        int, typer.Option("--down-ms", metavar="MS", min=1, help="How long the link is cut.")
+    ] = 1000,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", min=0.001, help="How long to go on.")
+    ] = 30.0,
+    one_way: OneWayOption = False,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Cut and mend the link between two regions again and again.
+
+    At the end and on Ctrl-C the link is mended. The command stops by itself if somebody else
+    changes the link meanwhile.
+    """
+    links = Links(cluster, at, password)
+    directions = links.directions(one, other, one_way)
+    print(
+        f"flapping for {seconds:g} s, {down_ms} ms cut and {up_ms} ms whole:"
+        f" {_drawn(directions, '—✂—')}",
+        flush=True,
+    )
+    cuts = link_flapping.Flapping(links.control, directions).run(up_ms, down_ms, seconds)
+    print(f"mended after {cuts} {'cut' if cuts == 1 else 'cuts'}: {_drawn(directions, '———')}")
+
+
+def status(
+    json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Show every link: its state, who cut it, its delay and its limit.
+
+    Exits with 1 if the state of a link cannot be told.
+    """
+    links = Links(cluster, at, password)
+    rows = link_status.collect(links.all_directions(), links.toxiproxy, links.password)
+    link_status.show(rows, json)

@@ -11,6 +11,7 @@ import typer
 from anabranch import build
 from anabranch.cli import (
     bench,
+    chaos,
     data,
     diff,
     explain,
@@ -60,6 +61,7 @@ app.command("check", cls=Command)(data.check)
 app.command("repair", cls=Command)(data.repair)
 app.add_typer(scenario_app, name="scenario")
 app.command("simulate", cls=Command)(simulate.simulate)
+app.command("chaos", cls=Command)(chaos.chaos)
 app.command(
     "bench",
     cls=BenchCommand,
@@ -73,6 +75,9 @@ app.command(
 link_app.command("cut", cls=Command)(takes_password(links.cut))
 link_app.command("heal", cls=Command)(takes_password(links.heal))
 link_app.command("delay", cls=Command)(takes_password(links.delay))
+link_app.command("limit", cls=Command)(takes_password(links.limit))
+link_app.command("flap", cls=Command)(takes_password(links.flap))
+link_app.command("status", cls=Command)(takes_password(links.status))
 member_app.command("lost", cls=Command)(takes_password(members.lost))
 scenario_app.command("run", cls=Command)(scenario.run)
 

@@ -187,6 +187,10 @@ class Driver:
         self._apply_link_requests()
         self.hub.received(connection, message, self._clock.now_ms())
 
+    def reads_on(self, connection: int) -> bool:
+        """Whether to read another message of a peer. Ask again after every step."""
+        return self.hub.reads_on(connection)
+
     def malformed(self, connection: int, error: PeerError) -> None:
         """A peer sent bytes that are not a valid message."""
         self._step_wanted = True

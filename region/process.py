@@ -258,7 +258,9 @@ async def run(config: RegionConfig) -> None:
     database = Database(config.data, files=DataFiles(config.data / FILE_NAME))
     region: Optional[Region] = None
     try:
-        driver = await starting.start(config, database, SystemClock())
+        driver = await starting.start(
+            config, database, SystemClock(config.settings.integer("crdt-clock-offset-ms"))
+        )
         region = Region(config, driver, database)
         # The objects made by the start live as long as the process. `gc.freeze` keeps the garbage
         # collector from walking them while clients wait.

@@ -20,6 +20,7 @@ Reading order:
 - `bodies`: the block bodies that a peer asked for.
 - `sender`: the state machine of one link that a peer dialled.
 - `puller`: the decision when to ask which peer for a snapshot.
+- `held_messages`: the messages that a delay or limit of CRDT.LINK holds back.
 - `links`: connections, and the links that this region dials.
 - `snapshots`: serving snapshots to peers.
 - `announcer`: attestations, and the times at which they are sent.

@@ -18,7 +18,7 @@ from anabranch.crdt.vector import includes
 from anabranch.sync import messages as m
 from anabranch.sync.announcer import Announcer, own_gossip
 from anabranch.sync.handshake import Identity, refusal_of_lost
-from anabranch.sync.interfaces import Attestation, Engine, Settings
+from anabranch.sync.interfaces import Attestation, Engine, LinkRequest, Settings
 from anabranch.sync.links import PeerConnection
 from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog, Request
 from anabranch.sync.log_tail import LogTail
@@ -57,8 +57,9 @@ class Hub(Opening):
         if connection is None or connection.finishing:
             return
         steady_ms = connection.heard_ms = self._steady.at(now_ms)
-        if connection.receiver is not None and self.links[connection.peer].hold(message, steady_ms):
-            return
+        if connection.receiver is not None:
+            if self.links[connection.peer].held.hold(message, steady_ms):
+                return
         self._process(connection, message, now_ms)
 
     def _process(self, connection: PeerConnection, message: m.Message, now_ms: int) -> None:
@@ -254,7 +255,7 @@ class Hub(Opening):
         """Does everything that depends on time. The driver calls it every few milliseconds."""
         steady_ms = self._steady.at(now_ms)
         for link in self.links.values():
-            while link.connection is not None and (message := link.due(steady_ms)) is not None:
+            while link.connection is not None and (message := link.held.due(steady_ms)) is not None:
                 self._process(link.connection, message, now_ms)
             receiver = link.connection.receiver if link.connection is not None else None
             if receiver is not None and receiver.open:
@@ -282,6 +283,10 @@ class Hub(Opening):
             self.settings.integer("crdt-link-silence-ms"),
             _SILENCE_HEARTBEATS * self.settings.integer("crdt-heartbeat-interval-ms"),
         )
+        for link in self.links.values():
+            # A message that is held back has come: the carrier may have been told to read no more.
+            if link.connection is not None and link.held:
+                link.connection.heard_ms = steady_ms
         for connection in list(self._connections.values()):
             if steady_ms - connection.heard_ms > silence_ms:
                 self.closed(connection.number, f"nothing heard for {silence_ms} ms", now_ms)
@@ -306,13 +311,11 @@ class Hub(Opening):
         reply on.
         """
         for request in self.engine.take_link_requests():
-            self._link_request(
-                request.peer, request.action.upper(), request.delay_ms, self._steady.at(now_ms)
-            )
+            self._link_request(request, self._steady.at(now_ms))
 
-    def _link_request(self, peer: int, action: str, delay_ms: int, steady_ms: int) -> None:
-        """Carries out one `CRDT.LINK peer UP | DOWN | DELAY ms`."""
-        link = self.links.get(peer)
+    def _link_request(self, request: LinkRequest, steady_ms: int) -> None:
+        """Carries out one `CRDT.LINK peer UP | DOWN | DELAY ms | LIMIT bytes-per-second`."""
+        link, action = self.links.get(request.peer), request.action.upper()
         if link is None:
             return
         if action == "DOWN":
@@ -326,8 +329,16 @@ class Hub(Opening):
             if link.connection is None:
                 self._state(link, "connecting")
         else:
-            link.delay_ms = delay_ms
+            link.held.delay_ms = request.delay_ms
+            link.held.limit_bytes_s = request.limit_bytes_s
             self._direct_changed()
+
+    def reads_on(self, number: int) -> bool:
+        """Whether the carrier is to read another message; False while a limited link is full."""
+        connection = self._connections.get(number)
+        if connection is None or connection.receiver is None:
+            return True
+        return not self.links[connection.peer].held.is_full
 
     # -- output for the driver
 

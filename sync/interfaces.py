@@ -67,7 +67,10 @@ class SnapshotCut(Protocol):
 
 
 class LinkRequest(Protocol):
-    """A request by CRDT.LINK: `action` is UP, DOWN or DELAY; `peer` is a region_id."""
+    """A request by CRDT.LINK: `action` is UP, DOWN, DELAY or LIMIT.
+
+    `peer` is a region_id. Delay and limit are those in force after the request, 0 without one.
+    """
 
     @property
     def peer(self) -> int: ...
@@ -75,6 +78,8 @@ class LinkRequest(Protocol):
     def action(self) -> str: ...
     @property
     def delay_ms(self) -> int: ...
+    @property
+    def limit_bytes_s(self) -> int: ...
 
 
 class Engine(Protocol):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Optional, Union
 
 from anabranch.crdt.gossip import StartAnswer, StartQuestion
+from anabranch.sync.held_messages import HeldMessages
 from anabranch.sync.messages import Hello, Message, Welcome
 from anabranch.sync.receiver import Receiver
 from anabranch.sync.sender import Sender
@@ -77,9 +77,8 @@ class Link:
         self.state = "connecting"
         self.dialling = False
         self.connection: Optional[PeerConnection] = None
-        self.delay_ms = 0
-        # (due time in ms, message), for CRDT.LINK … DELAY.
-        self.delayed: deque[tuple[int, Message]] = deque()
+        # For CRDT.LINK … DELAY and LIMIT.
+        self.held = HeldMessages()
         self._pause_ms = pause_min_ms
         self._dial_ms = now_ms
 
@@ -103,16 +102,3 @@ class Link:
 
     def welcomed(self) -> None:
         self._pause_ms = self.pause_min_ms
-
-    def hold(self, message: Message, now_ms: int) -> bool:
-        """Keeps a message for the delay in force, in order; False: process the message at once."""
-        if not self.delay_ms and not self.delayed:
-            return False
-        self.delayed.append((now_ms + self.delay_ms, message))
-        return True
-
-    def due(self, now_ms: int) -> Optional[Message]:
-        """Returns the next message whose delay is over; None if there is none."""
-        if self.delayed and (self.delay_ms == 0 or self.delayed[0][0] <= now_ms):
-            return self.delayed.popleft()[1]
-        return None

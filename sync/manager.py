@@ -25,6 +25,7 @@ class Driver(Protocol):
     def dial_failed(self, peer: int, text: str) -> None: ...
     def accepted(self) -> int: ...
     def received(self, connection: int, message: Message) -> None: ...
+    def reads_on(self, connection: int) -> bool: ...
     def malformed(self, connection: int, error: PeerError) -> None: ...
     def disconnected(self, connection: int, text: str) -> None: ...
     def next_message(self, connection: int) -> Optional[Message]: ...
@@ -44,12 +45,17 @@ class ServedRegion(Protocol):
 
 
 class _Carried:
-    """A connection with its tasks. `may_send` is set when a message may wait to be sent."""
+    """A connection with its tasks.
+
+    `may_send` is set when a message may wait to be sent, `may_read` when a link that was full may
+    have room again.
+    """
 
     def __init__(self, stream: PeerStream, is_dialled: bool) -> None:
         self.stream: Final = stream
         self.is_dialled: Final = is_dialled
         self.may_send: Final = asyncio.Event()
+        self.may_read: Final = asyncio.Event()
         self.tasks: list[asyncio.Task[None]] = []
 
 
@@ -87,7 +93,7 @@ class SyncManager:
         await self._listener.stop()
 
     def perform(self, dials: Sequence[int], hang_ups: Sequence[int]) -> None:
-        """Dials and hangs up as a step of the driver asks, and wakes every connection to send."""
+        """Dials and hangs up as a step of the driver asks, and wakes every connection."""
         for peer in dials:
             self._spawn(self._dial(peer))
         for number in hang_ups:
@@ -96,6 +102,7 @@ class SyncManager:
                 task.cancel()
         for carried in self._carried.values():
             carried.may_send.set()
+            carried.may_read.set()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -160,7 +167,13 @@ class SyncManager:
 
     async def _read(self, number: int, carried: _Carried) -> None:
         decode = decode_down if carried.is_dialled else decode_up
-        while (data := await carried.stream.receive()) is not None:
+        while True:
+            while not self._driver.reads_on(number):
+                carried.may_read.clear()
+                await carried.may_read.wait()
+            data = await carried.stream.receive()
+            if data is None:
+                return
             try:
                 message: Message = decode(data)
             except PeerError as error:

@@ -174,7 +174,7 @@ class Opening(Switchboard):
         patience_ms = self.settings.integer("crdt-body-patience-ms")
         direct = set()
         for link, receiver in self._open_receivers():
-            if not receiver.holding_back and link.delay_ms <= patience_ms:
+            if not receiver.holding_back and link.held.delay_ms <= patience_ms:
                 direct.add(link.peer)
         if direct != self._direct:
             self._direct = frozenset(direct)

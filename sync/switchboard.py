@@ -155,7 +155,7 @@ class Switchboard:
             link = self.links[connection.peer]
             if link.connection is connection:
                 link.connection = None
-                link.delayed.clear()
+                link.held.clear()
                 self._puller.closed(connection.peer)
             return
         if self.sending.get(connection.peer) is connection:

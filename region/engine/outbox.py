@@ -9,6 +9,8 @@ from anabranch.region.engine.session import Session
 
 # Longest delay that CRDT.LINK … DELAY accepts.
 LINK_DELAY_MAX_MS: Final = 3_600_000
+# Largest limit that CRDT.LINK … LIMIT accepts, in bytes per second.
+LINK_LIMIT_MAX_BYTES_S: Final = 1 << 40
 
 
 class LateReply:
@@ -20,12 +22,16 @@ class LateReply:
 
 
 class LinkRequest:
-    """A request of CRDT.LINK: `action` is "UP", "DOWN" or "DELAY"."""
+    """A request of CRDT.LINK: `action` is "UP", "DOWN", "DELAY" or "LIMIT".
 
-    def __init__(self, peer: int, action: str, delay_ms: int) -> None:
+    Delay and limit are those in force after the request; 0 means none.
+    """
+
+    def __init__(self, peer: int, action: str, delay_ms: int, limit_bytes_s: int) -> None:
         self.peer: Final = peer
         self.action: Final = action
         self.delay_ms: Final = delay_ms
+        self.limit_bytes_s: Final = limit_bytes_s
 
 
 class Outbox:

@@ -16,7 +16,9 @@ class PeerStatus:
         self.detail = ""
         # Set by CRDT.LINK … DOWN: messages of the peer are not applied.
         self.is_down = False
+        # Set by CRDT.LINK … DELAY and LIMIT; 0: none.
         self.delay_ms = 0
+        self.limit_bytes_s = 0
         self.receives_from_here = False
         # The vector on the peer's disk, as reported on the open connection.
         self.acknowledged: Vector = {}

@@ -324,6 +324,15 @@ ALL: list[Setting] = [
     Setting("timeout", 0, "Seconds after which an idle client is closed; 0: never."),
     Setting("tcp-keepalive", 300, "Seconds between keep-alive probes to clients."),
     Setting("requirepass", "", "Password that AUTH must give; empty: none."),
+    # Tests of a whole cluster
+    Setting(
+        "crdt-clock-offset-ms",
+        0,
+        "Added to the machine's clock, in ms; for tests in which the clocks of regions differ.",
+        minimum=-86_400_000,
+        maximum=86_400_000,
+        mutable=False,
+    ),
     # Settings that cannot change, present because tools ask for them
     Setting("appendonly", "yes", "Always yes: the log is the persistence.", fixed=True),
     Setting("save", "", "Always empty: the log is the persistence.", fixed=True),

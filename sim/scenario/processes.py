@@ -74,13 +74,17 @@ class RegionProcess:
 class ProcessCluster:
     """Regions that all dial each other.
 
-    Their files go into a temporary directory that `stop` removes.
+    Their files go into `directory`, or without one into a temporary one that `stop` removes.
     """
 
     def __init__(
-        self, names: Sequence[str] = ("us", "eu", "ap"), flags: Mapping[str, str] | None = None
+        self,
+        names: Sequence[str] = ("us", "eu", "ap"),
+        flags: Mapping[str, str] | None = None,
+        directory: Path | None = None,
     ) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="anabranch-"))
+        self.is_temporary = directory is None
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="anabranch-"))
         self.flags = dict(flags or {})
         ports = free_ports(3 * len(names))
         self.regions = {
@@ -117,11 +121,15 @@ class ProcessCluster:
         ]
         for peer in self.regions.values():
             if peer is not region:
-                line += ["--peer", f"{peer.name}@{HOST}:{peer.sync_port}"]
+                line += ["--peer", f"{peer.name}@{HOST}:{self.dialled_port(name, peer.name)}"]
         line += ["--data", str(region.data)]
         for flag, value in self.flags.items():
             line += [f"--{flag}", value]
         return [*line, *extra]
+
+    def dialled_port(self, receiver: str, sender: str) -> int:
+        """The port that a region dials to receive from another one."""
+        return self.regions[sender].sync_port
 
     def start(self, name: str, extra: Sequence[str] = (), wait: bool = True) -> RegionProcess:
         """Starts a region; by default returns once the region answers PING."""
@@ -236,7 +244,7 @@ class ProcessCluster:
             ) from None
 
     def stop(self) -> None:
-        """Ends every region and removes temporary files."""
+        """Ends every region, and removes a temporary directory."""
         for region in self.regions.values():
             if region.process is not None and region.process.poll() is None:
                 # A paused process would not receive SIGTERM.
@@ -249,7 +257,8 @@ class ProcessCluster:
                 except subprocess.TimeoutExpired:
                     region.process.kill()
                     region.process.wait(STOP_PATIENCE_S)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if self.is_temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def vector_of(wire: Wire) -> dict[int, int]:

@@ -77,6 +77,7 @@ def test_peers_are_listed() -> None:
     us.engine.receiver_opened(2)
     us.engine.acknowledged(2, {1: 1}, us.now_ms)
     us.ok("CRDT.LINK", "3", "DELAY", "50")
+    us.ok("CRDT.LINK", "3", "LIMIT", "2000")
     us.ok("CRDT.MEMBER", "LOST", "ap")
     reply = us("CRDT.PEERS")
     assert isinstance(reply, list)
@@ -96,6 +97,7 @@ def test_peers_are_listed() -> None:
         50,
         1,
     )
+    assert ap_shown[b"limit_bytes_s"] == 2000
     assert (ap_shown[b"acknowledged"], ap_shown[b"lag"], ap_shown[b"receives_from_here"]) == (
         [],
         1,
@@ -104,10 +106,10 @@ def test_peers_are_listed() -> None:
     us.ok("CRDT.LINK", "ap", "DOWN")
     reply = us("CRDT.PEERS")
     assert reply[1].flat[5] == b"down"  # type: ignore[index,union-attr]
-    assert [(one.peer, one.action, one.delay_ms) for one in us.engine.take_link_requests()] == [
-        (3, "DELAY", 50),
-        (3, "DOWN", 50),
-    ]
+    assert [
+        (one.peer, one.action, one.delay_ms, one.limit_bytes_s)
+        for one in us.engine.take_link_requests()
+    ] == [(3, "DELAY", 50, 0), (3, "LIMIT", 50, 2000), (3, "DOWN", 50, 2000)]
     assert us.engine.take_link_requests() == []
 
 
@@ -122,6 +124,15 @@ def test_a_refused_delay_changes_nothing(refused: str) -> None:
     assert isinstance(us("CRDT.LINK", "eu", "DELAY", refused), ErrorReply)
     assert us.engine.state.peers.by_id[2].delay_ms == 3600000
     assert [one.delay_ms for one in us.engine.take_link_requests()] == [3600000]
+
+
+@pytest.mark.parametrize("refused", ["-1", str((1 << 40) + 1), "x"])
+def test_a_refused_limit_changes_nothing(refused: str) -> None:
+    us, _ = cluster(2)
+    us.ok("CRDT.LINK", "eu", "LIMIT", "1000")
+    assert isinstance(us("CRDT.LINK", "eu", "LIMIT", refused), ErrorReply)
+    assert us.engine.state.peers.by_id[2].limit_bytes_s == 1000
+    assert [one.limit_bytes_s for one in us.engine.take_link_requests()] == [1000]
 
 
 def test_a_failed_commit_is_shown() -> None:

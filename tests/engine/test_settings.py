@@ -14,7 +14,7 @@ UNITS = {"": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
 
 def size(text: str) -> int:
-    number, unit = re.fullmatch(r"(\d+)([a-z]*)", text).groups()  # type: ignore[union-attr]
+    number, unit = re.fullmatch(r"(-?\d+)([a-z]*)", text).groups()  # type: ignore[union-attr]
     return int(number) * UNITS[unit]
 
 
@@ -39,7 +39,7 @@ def test_numbers(name: str) -> None:
     default, takes, _ = ROWS[name]
     settings = Settings()
     assert settings.integer(name) == size(default)
-    matched = re.fullmatch(r"(number|bytes), (\w+) (?:to (\w+)|or more)", takes)
+    matched = re.fullmatch(r"(number|bytes), (-?\w+) (?:to (\w+)|or more)", takes)
     assert matched is not None
     kind, least, most = matched.groups()
     settings.set(name, str(size(least)))

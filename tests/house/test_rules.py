@@ -33,6 +33,7 @@ LISTED: Final = {
     "region/engine/__init__.py": ("state",),
     "sync/__init__.py": ("hub", "wire"),
     "cli/__init__.py": ("main",),
+    "chaos/__init__.py": ("toxiproxy",),
     "sim/__init__.py": ("run", "oracle"),
     "sim/oracle/__init__.py": ("state",),
     "bench/__init__.py": ("__main__",),

@@ -24,11 +24,13 @@ ALLOWED = {
     "us.log": "a file of `anabranch up`",
     # Files and folders that programs write.
     "simulated/": "the folder in which `anabranch simulate` writes stories",
+    "chaos-report/seed-N/": "the folder in which `anabranch chaos` writes the report of seed N",
     # Patterns of names.
     "planted/NN-name.patch": "NN stands for a number, name for words",
     "sim/mutants/planted/NN-name.patch": "NN stands for a number, name for words",
     "python -m anabranch.bench.acceptance.NAME": "NAME stands for a program",
     # Names of other software.
+    "us-to-eu": "the name of a proxy of toxiproxy",
     "Ready": "a type of etcd-io/raft",
     # Commands of Redis that are not served.
     "XDELEX": "said to be missing",

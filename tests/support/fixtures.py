@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from anabranch.chaos.toxiproxy_server import ToxiproxyMissing, ToxiproxyServer, program
 from tests.support.cluster import LiveCluster
 from tests.support.ports import free_ports
 from tests.support.processes import eventually, stop
@@ -67,6 +68,17 @@ def oracle(_oracle_port: int) -> Iterator[redis.Redis]:
     with redis.Redis(port=_oracle_port) as client:
         client.flushall()
         yield client
+
+
+@pytest.fixture
+def toxiproxy(tmp_path: Path) -> Iterator[ToxiproxyServer]:
+    """A running toxiproxy server. If there is none, the test fails with a message; never skips."""
+    try:
+        program()
+    except ToxiproxyMissing as missing:
+        pytest.fail(str(missing))
+    with ToxiproxyServer(free_ports(1)[0], tmp_path / "toxiproxy.log") as server:
+        yield server
 
 
 @pytest.fixture

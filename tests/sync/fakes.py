@@ -160,8 +160,9 @@ class FakeLog:
 
 
 class FakeLinkRequest:
-    def __init__(self, peer: int, action: str, delay_ms: int = 0) -> None:
-        self.peer, self.action, self.delay_ms = peer, action, delay_ms
+    def __init__(self, peer: int, action: str, delay_ms: int, limit_bytes_s: int) -> None:
+        self.peer, self.action = peer, action
+        self.delay_ms, self.limit_bytes_s = delay_ms, limit_bytes_s
 
 
 class FakeEngine:
@@ -204,6 +205,7 @@ class FakeEngine:
         self.compared: list[bool] = []
         self.requests: list[FakeLinkRequest] = []
         self.down: set[int] = set()
+        self.slow: dict[int, dict[str, int]] = {}  # peer → DELAY and LIMIT in force
         self.merged: list[tuple[int, int, int]] = []  # (source, origin, last)
         self.joins = 0
 
@@ -227,8 +229,11 @@ class FakeEngine:
         self.disk_vector, self.disk_chains = dict(self.vector), dict(self.chains)
         return [row for row in rows if row.block is not None]
 
-    def link(self, peer: int, action: str, delay_ms: int = 0) -> None:
-        self.requests.append(FakeLinkRequest(peer, action, delay_ms))
+    def link(self, peer: int, action: str, value: int = 0) -> None:
+        slow = self.slow.setdefault(peer, {"DELAY": 0, "LIMIT": 0})
+        if action in slow:
+            slow[action] = value
+        self.requests.append(FakeLinkRequest(peer, action, slow["DELAY"], slow["LIMIT"]))
         if action == "DOWN":
             self.down.add(peer)
         elif action == "UP":
@@ -441,6 +446,9 @@ class FakeDriver:
 
     def received(self, connection: int, message: Message) -> None:
         self.hub.received(connection, message, self.clock())
+
+    def reads_on(self, connection: int) -> bool:
+        return self.hub.reads_on(connection)
 
     def malformed(self, connection: int, error: PeerError) -> None:
         self.hub.malformed(connection, error, self.clock())

@@ -504,7 +504,7 @@ def _holding_back(*rids: int) -> World:
     world.engines[2].link(1, "DELAY", 60_000)
     world.engines[1].write("lost")
     world.run(200)
-    assert world.hubs[2].links[1].delayed and not world.engines[2].vector
+    assert world.hubs[2].links[1].held and not world.engines[2].vector
     return world
 
 
@@ -580,6 +580,36 @@ def test_link_down_ends_receiving_up_resumes() -> None:
     world.engines[1].link(2, "UP")
     world.step()
     world.until(lambda: world.engines[1].states[2][0] == "up")
+
+
+def test_a_limit_paces_messages_and_ends_at_once() -> None:
+    world = World([(2, 1)])
+    world.run(200)
+    world.engines[2].link(1, "LIMIT", 2000)
+    world.step()
+    began_ms = world.now_ms
+    world.engines[1].write("x" * 4000)
+    world.until(lambda: world.engines[2].vector == {1: 1})
+    assert world.now_ms - began_ms >= 2000
+    world.engines[1].write("y" * 4000)
+    world.run(200)
+    assert world.engines[2].vector == {1: 1}
+    world.engines[2].link(1, "LIMIT", 0)
+    world.run(30)
+    assert world.engines[2].vector == {1: 2}
+
+
+def test_a_limited_link_that_reads_no_further_is_not_silent() -> None:
+    """A full link reads nothing, so no message comes. It must not count as dead (S2.2)."""
+    world = World([(2, 1)])
+    world.run(200)
+    world.engines[2].link(1, "LIMIT", 1)
+    world.engines[1].write("w")
+    world.run(500)
+    connection = world.hubs[2].links[1].connection
+    world.pipes.clear()
+    world.run(30_000)
+    assert world.hubs[2].links[1].connection is connection is not None
 
 
 def test_a_delay_holds_messages_in_order_and_ends_at_once() -> None:

@@ -11,7 +11,9 @@ from anabranch.crdt.errors import PeerError
 from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
 from anabranch.region.engine.settings import Settings
 from anabranch.sync import messages as m
+from anabranch.sync.codec import encode_down
 from anabranch.sync.handshake import LinkLimits
+from anabranch.sync.held_messages import FULL_BYTES, FULL_MESSAGES, HeldMessages
 from anabranch.sync.links import Link
 from anabranch.sync.log_requests import Locate, ReadBlock, ReadLog
 from anabranch.sync.log_tail import LogTail
@@ -489,7 +491,7 @@ def test_back_off_doubles_up_to_its_limit() -> None:
 
 
 def test_when_a_delay_ends_nothing_overtakes_what_was_held() -> None:
-    link = Link(2, 50, 1000, 0)
+    link = HeldMessages()
     first, second = m.Heartbeat({1: 1}, b""), m.Heartbeat({1: 2}, b"")
     link.delay_ms = 100
     assert link.hold(first, 0)
@@ -498,3 +500,69 @@ def test_when_a_delay_ends_nothing_overtakes_what_was_held() -> None:
     assert link.hold(second, 50)
     assert link.due(50) is first and link.due(50) is second
     assert not link.hold(first, 51)
+
+
+def beat(counter: int) -> m.Heartbeat:
+    return m.Heartbeat({1: counter}, b"")
+
+
+def test_a_limit_lets_messages_through_in_order_at_its_pace() -> None:
+    held = HeldMessages()
+    first, second = beat(1), beat(2)
+    size = len(encode_down(first, "none"))
+    held.limit_bytes_s = size * 10  # one message takes 100 ms
+    assert held.hold(first, 0) and held.hold(second, 0)
+    assert held.size == 2 * size
+    assert held.due(99) is None
+    assert held.due(100) is first
+    assert held.due(199) is None
+    assert held.due(200) is second
+    assert held.size == 0 and not held
+    # A pause is not saved up for later messages.
+    assert held.hold(first, 1000)
+    assert held.due(1099) is None and held.due(1100) is first
+
+
+def test_a_limit_and_a_delay_add_up() -> None:
+    held = HeldMessages()
+    first, second = beat(1), beat(2)
+    held.limit_bytes_s = len(encode_down(first, "none")) * 10
+    held.delay_ms = 1000
+    assert held.hold(first, 0) and held.hold(second, 0)
+    assert held.due(1099) is None and held.due(1100) is first
+    assert held.due(1199) is None and held.due(1200) is second
+
+
+def test_messages_that_wait_follow_a_new_limit() -> None:
+    """A limit that was too low by mistake must not hold the link once it is raised or ended."""
+    held = HeldMessages()
+    first, second, third = beat(1), beat(2), beat(3)
+    held.limit_bytes_s = 1
+    assert held.hold(first, 0) and held.hold(second, 0)
+    assert held.due(500) is None
+    held.limit_bytes_s = 0
+    assert held.hold(third, 500)
+    assert [held.due(500), held.due(500), held.due(500)] == [first, second, third]
+    assert not held.hold(first, 501)
+
+
+@pytest.mark.parametrize("count, full", [(FULL_MESSAGES - 1, False), (FULL_MESSAGES, True)])
+def test_a_limited_link_that_is_full_reads_no_further(count: int, full: bool) -> None:
+    """Heartbeats come five times a second, whatever the window allows: they must not pile up."""
+    held = HeldMessages()
+    held.limit_bytes_s = 1
+    for number in range(count):
+        assert held.hold(beat(number + 1), 0)
+    assert held.is_full == full
+    held.limit_bytes_s = 0
+    assert not held.is_full
+
+
+def test_a_limited_link_is_full_by_bytes_too() -> None:
+    held = HeldMessages()
+    held.limit_bytes_s = 1000
+    chunk = m.SnapshotChunk(1, 0, b"x" * (FULL_BYTES // 2))
+    assert held.hold(chunk, 0) and not held.is_full
+    assert held.hold(chunk, 0) and held.is_full
+    held.clear()
+    assert not held.is_full and not held and held.size == 0

@@ -294,7 +294,7 @@ def test_two_regions_put_back_to_backups_that_nobody_told_of(seed: int) -> None:
     world.engines[3].link(2, "DELAY", 60_000)
     world.engines[1].write("lost")
     world.run(200)
-    assert world.hubs[3].links[2].delayed and not world.engines[3].vector
+    assert world.hubs[3].links[2].held and not world.engines[3].vector
     world.put_back(1, life=2, starts=True)
     world.put_back(2, life=2)
     world.cut_links = {(2, 3), (3, 2), (1, 2), (2, 1)}

@@ -328,7 +328,7 @@ def _links(state: EngineState) -> Lines:
         shown = "down" if link.is_down else link.state
         text = (
             f"name={member.name if member is not None else peer},region_id={peer},"
-            f"state={shown},delay_ms={link.delay_ms},"
+            f"state={shown},delay_ms={link.delay_ms},limit_bytes_s={link.limit_bytes_s},"
         )
         text += (
             f"receives_from_here={int(link.receives_from_here)},"

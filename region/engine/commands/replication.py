@@ -22,7 +22,7 @@ from anabranch.region.engine.commands.arguments import (
 from anabranch.region.engine.explain import explain
 from anabranch.region.engine.figures import lag_of
 from anabranch.region.engine.members import Member
-from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS, LinkRequest
+from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS, LINK_LIMIT_MAX_BYTES_S, LinkRequest
 from anabranch.region.engine.replies import (
     OK,
     REPLY_LATER,
@@ -87,6 +87,8 @@ def peers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
                     link.detail.encode(),
                     b"delay_ms",
                     link.delay_ms,
+                    b"limit_bytes_s",
+                    link.limit_bytes_s,
                     b"receives_from_here",
                     int(link.receives_from_here),
                     b"lost",
@@ -102,7 +104,7 @@ def peers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def link_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.LINK peer UP | DOWN | DELAY ms: resumes, stops or delays receiving from a peer.
+    """CRDT.LINK peer UP | DOWN | DELAY ms | LIMIT n: resumes, stops or slows receiving.
 
     After the reply to DOWN, this region applies nothing more from that peer.
     """
@@ -118,9 +120,16 @@ def link_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         if not 0 <= delay_ms <= LINK_DELAY_MAX_MS:
             raise CommandError(f"ERR the delay must be between 0 and {LINK_DELAY_MAX_MS} ms")
         link.delay_ms = delay_ms
+    elif action == "LIMIT" and len(argv) == 4:
+        limit = integer(argv[3])
+        if not 0 <= limit <= LINK_LIMIT_MAX_BYTES_S:
+            raise CommandError(
+                f"ERR the limit must be between 0 and {LINK_LIMIT_MAX_BYTES_S} bytes per second"
+            )
+        link.limit_bytes_s = limit
     else:
         raise CommandError(SYNTAX_ERROR)
-    state.outbox.link_requests.append(LinkRequest(peer, action, link.delay_ms))
+    state.outbox.link_requests.append(LinkRequest(peer, action, link.delay_ms, link.limit_bytes_s))
     return OK
 
 
@@ -276,10 +285,10 @@ COMMANDS: Final = [
         -3,
         "admin",
         link_,
-        "Resumes, stops or delays receiving from a peer.",
+        "Resumes, stops, delays or limits receiving from a peer.",
         reply="simple string",
         group="crdt",
-        syntax="peer UP | DOWN | DELAY ms",
+        syntax="peer UP | DOWN | DELAY ms | LIMIT bytes-per-second",
     ),
     Command(
         "crdt.sync",

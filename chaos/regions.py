@@ -1,0 +1,121 @@
+"""The regions of a run: processes on this machine that dial each other through toxiproxy."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from pathlib import Path
+from typing import Final
+
+from anabranch.chaos.plan import Plan
+from anabranch.chaos.toxiproxy import ToxiproxyError
+from anabranch.chaos.toxiproxy_server import ToxiproxyServer
+from anabranch.sim.scenario.processes import HOST, ProcessCluster, free_ports
+
+# A disk that is "full" takes no file beyond this size: a limit of the process (RLIMIT_FSIZE), which
+# needs no rights. The logs of regions stay below it, and so take further lines.
+FULL_DISK_BYTES: Final = 64 << 10
+
+
+class ChaosRegions(ProcessCluster):
+    """The regions of a plan, a toxiproxy server, and a proxy for each direction of each link."""
+
+    def __init__(self, plan: Plan, directory: Path) -> None:
+        super().__init__(plan.names, plan.settings, directory)
+        self.offsets_ms = dict(plan.offsets_ms)
+        # Ends of processes that no fault caused, by region.
+        self.deaths: dict[str, list[str]] = {name: [] for name in plan.names}
+        pairs = [(one, other) for one in plan.names for other in plan.names if one != other]
+        api_port, *ports = free_ports(1 + len(pairs))
+        # (sender, receiver) → the port of its proxy.
+        self._proxies = dict(zip(pairs, ports, strict=True))
+        self.toxiproxy = ToxiproxyServer(api_port, directory / "toxiproxy.log", plan.seed)
+        self.toxiproxy_restarts = 0
+
+    def dialled_port(self, receiver: str, sender: str) -> int:
+        return self._proxies[sender, receiver]
+
+    @staticmethod
+    def proxy(sender: str, receiver: str) -> str:
+        """The name of the proxy of one direction."""
+        return f"{sender}-to-{receiver}"
+
+    def start_toxiproxy(self) -> None:
+        """Starts the server with all its proxies."""
+        self.toxiproxy.start()
+        for (sender, receiver), port in self._proxies.items():
+            self.toxiproxy.api.create(
+                self.proxy(sender, receiver),
+                f"{HOST}:{port}",
+                f"{HOST}:{self.regions[sender].sync_port}",
+            )
+
+    def repair_toxiproxy(self) -> bool:
+        """Starts the server again if it has died; returns whether it had. Its toxics are gone."""
+        if self.toxiproxy.is_running:
+            return False
+        self.toxiproxy.stop()
+        self.toxiproxy_restarts += 1
+        self.start_toxiproxy()
+        return True
+
+    def begin(self, name: str) -> None:
+        """Starts a region with its clock, without waiting for it."""
+        # One word, because the offset may begin with a minus sign.
+        self.start(name, [f"--crdt-clock-offset-ms={self.offsets_ms[name]}"], wait=False)
+
+    def begin_all(self) -> None:
+        """Starts all regions, and waits until they have exchanged an effect each."""
+        for name in self.regions:
+            self.begin(name)
+        for name in self.regions:
+            self.await_answer(name)
+        self.level()
+
+    def note_deaths(self) -> list[str]:
+        """Notes the regions that have ended by themselves, starts them again, returns their names.
+
+        Call it only while no fault has ended a region: those that a fault ends are taken off first.
+        """
+        found = []
+        for name, region in self.regions.items():
+            if region.process is not None and not region.running:
+                self.deaths[name].append(f"ended by itself with code {region.process.returncode}")
+                found.append(name)
+                self.begin(name)
+        return found
+
+    def forget_process(self, name: str) -> None:
+        """Takes a region that a fault has ended off the list of those that must run."""
+        self.regions[name].process = None
+
+    def limit_files(self, name: str, is_full: bool) -> None:
+        """Makes the disk of a running region full, or ends that."""
+        process = self.regions[name].process
+        if process is None:
+            return
+        _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        soft = FULL_DISK_BYTES if is_full else hard
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+    def stop(self) -> None:
+        """Ends all processes; the files stay."""
+        super().stop()
+        self.toxiproxy.stop()
+
+    def heal_links(self) -> None:
+        """Ends everything that was done to links. A server that died is started again."""
+        for sender, receiver in self._proxies:
+            try:
+                self.toxiproxy.api.clean(self.proxy(sender, receiver))
+            except ToxiproxyError:
+                if not self.repair_toxiproxy():
+                    raise
+
+    def resume_all(self) -> None:
+        """Lets paused regions go on, and gives them their disks back."""
+        for name, region in self.regions.items():
+            if region.running:
+                with contextlib.suppress(ProcessLookupError):
+                    self.limit_files(name, is_full=False)
+                    self.resume(name)

@@ -1,0 +1,133 @@
+"""`anabranch chaos`: real regions under real faults, and judges."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Optional
+
+import typer
+
+from anabranch.chaos import report
+from anabranch.chaos.plan import KINDS, NAMES
+from anabranch.chaos.run import ChaosFailed, Options, run
+from anabranch.chaos.toxiproxy import ToxiproxyError
+from anabranch.chaos.toxiproxy_server import ToxiproxyMissing
+from anabranch.cli.errors import CliError, UsageError
+
+DEFAULT_OUT = Path("chaos-report")
+SECONDS_MIN = 10.0
+
+
+_Seconds = Annotated[
+    float, typer.Option("--seconds", metavar="S", min=SECONDS_MIN, help="How long faults strike.")
+]
+_Seed = Annotated[int, typer.Option("--seed", help="Decides faults, settings and clocks.")]
+_Regions = Annotated[int, typer.Option("--regions", min=2, max=len(NAMES), help="Regions.")]
+_Faults = Annotated[
+    Optional[str],
+    typer.Option(
+        "--faults",
+        metavar="KIND,…",
+        help=f"Only these kinds of fault, or 'none'. [default: all: {', '.join(KINDS)}]",
+    ),
+]
+_Appendfsync = Annotated[
+    str,
+    typer.Option(
+        "--appendfsync",
+        metavar="always|everysec",
+        help="With everysec a kill may take the last second.",
+    ),
+]
+_Rate = Annotated[
+    float, typer.Option("--rate", metavar="N", min=1.0, help="Adds per second, all together.")
+]
+_LevelBound = Annotated[
+    float,
+    typer.Option(
+        "--level-bound",
+        metavar="S",
+        min=1.0,
+        help="Most seconds from the last fault until all regions hold the same.",
+    ),
+]
+_Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of the reports.")]
+_Keep = Annotated[
+    bool, typer.Option("--keep", help="Keep data and logs of a run that passes, too.")
+]
+
+
+def chaos(
+    seconds: _Seconds = 60.0,
+    seed: _Seed = 1,
+    regions: _Regions = 3,
+    faults: _Faults = None,
+    appendfsync: _Appendfsync = "always",
+    rate: _Rate = 200.0,
+    level_bound: _LevelBound = 60.0,
+    out: _Out = DEFAULT_OUT,
+    keep: _Keep = False,
+) -> None:
+    """Run regions on this machine, break them and their links, and judge what clients saw.
+
+    It needs toxiproxy-server (`make toxiproxy`). Exits with 1 if a judge finds a violation. Then
+    data, logs and history stay in the directory of the run.
+    """
+    if appendfsync not in ("always", "everysec"):
+        raise UsageError(f"--appendfsync is always or everysec, not '{appendfsync}'")
+    directory = _made(out, seed)
+    options = Options(
+        seed, seconds, directory, regions, _kinds(faults), appendfsync, rate, level_bound, keep
+    )
+    print(options.command(), flush=True)
+    # As after Ctrl-C, the regions are ended before this process is.
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        outcome = run(options, lambda text: print(text, flush=True))
+    except (ChaosFailed, ToxiproxyMissing, ToxiproxyError) as error:
+        raise CliError(f"{error}\nwhat there is of logs and data: {directory}") from None
+    page = report.write(outcome, directory)
+    print(report.text(outcome))
+    print(f"report: {page}")
+    if outcome.failed:
+        broken = [name for name, found in outcome.violations.items() if found]
+        print(f"data and logs: {directory}; the same plan again: {options.command()}")
+        sys.stdout.flush()
+        raise CliError(f"seed {seed}: violations found by {', '.join(broken)}")
+    print(f"seed {seed}: 0 violations")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _kinds(text: str | None) -> tuple[str, ...]:
+    """The kinds that ``--faults`` names; UsageError for an unknown one."""
+    if text is None:
+        return KINDS
+    asked = [word.strip() for word in text.split(",") if word.strip()]
+    if asked == ["none"]:
+        return ()
+    for word in asked:
+        if word not in KINDS:
+            raise UsageError(f"--faults: no kind '{word}'; there are {', '.join(KINDS)}")
+    if not asked:
+        raise UsageError("--faults names no kind; 'none' runs without faults")
+    return tuple(kind for kind in KINDS if kind in asked)
+
+
+def _made(out: Path, seed: int) -> Path:
+    """A new directory for this run."""
+    number = 1
+    while True:
+        directory = out / (f"seed-{seed}" if number == 1 else f"seed-{seed}-{number}")
+        try:
+            directory.mkdir(parents=True)
+            return directory.resolve()
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise CliError(f"cannot make {directory}: {error.strerror}") from None

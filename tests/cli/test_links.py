@@ -1,0 +1,215 @@
+"""`anabranch link` without regions: undoing halves, flapping, and the rows of `link status`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from anabranch.chaos.toxiproxy import DOWNSTREAM, UPSTREAM, Proxy, Toxic
+from anabranch.cli import addresses, link_flapping
+from anabranch.cli.addresses import RegionAddress
+from anabranch.cli.errors import CliError
+from anabranch.cli.link_control import Condition, Direction, change, condition_of
+from anabranch.cli.link_flapping import Flapping
+from anabranch.cli.link_status import LinkRow, as_json
+
+US, EU = RegionAddress("us", 1, "127.0.0.1:1"), RegionAddress("eu", 2, "127.0.0.1:2")
+TO_US, TO_EU = Direction(EU, US), Direction(US, EU)
+CUT = Condition(is_cut=True)
+
+
+class FakeControl:
+    """Links in memory. `fails(direction, wanted)` tells which writes fail."""
+
+    def __init__(self) -> None:
+        self.now = {TO_US: Condition(), TO_EU: Condition()}
+        self.fails: Callable[[Direction, Condition], bool] = lambda direction, wanted: False
+        self.written: list[tuple[Direction, Condition]] = []
+        self.reads = 0
+
+    def read(self, direction: Direction) -> Condition:
+        self.reads += 1
+        return self.now[direction]
+
+    def write(self, direction: Direction, wanted: Condition) -> None:
+        if self.fails(direction, wanted):
+            raise CliError(f"{direction.receiver.name} is unreachable")
+        self.now[direction] = wanted
+        self.written.append((direction, wanted))
+
+    def heal(self, direction: Direction) -> None:
+        self.write(direction, Condition())
+
+
+def cut(found: Condition) -> Condition:
+    return replace(found, is_cut=True)
+
+
+def test_a_change_reaches_both_directions() -> None:
+    control = FakeControl()
+    change(control, [TO_US, TO_EU], cut)
+    assert control.now == {TO_US: CUT, TO_EU: CUT}
+
+
+def test_a_half_cut_is_undone() -> None:
+    """A cut reached one region and not the other: the link was cut in one direction, unsaid."""
+    control = FakeControl()
+    control.fails = lambda direction, wanted: direction is TO_EU
+    with pytest.raises(CliError, match="eu is unreachable; nothing has been changed"):
+        change(control, [TO_US, TO_EU], cut)
+    assert control.now == {TO_US: Condition(), TO_EU: Condition()}
+    assert control.written == [(TO_US, CUT), (TO_US, Condition())]
+
+
+def test_a_half_cut_that_cannot_be_undone_is_named() -> None:
+    control = FakeControl()
+    control.fails = lambda direction, wanted: direction is TO_EU or not wanted.is_cut
+    with pytest.raises(CliError, match="this stands: eu → us may be changed, and could not be"):
+        change(control, [TO_US, TO_EU], cut)
+    assert control.now[TO_US] == CUT
+
+
+def test_nothing_is_written_if_one_link_cannot_be_read() -> None:
+    control = FakeControl()
+    del control.now[TO_EU]
+    with pytest.raises(KeyError):
+        change(control, [TO_US, TO_EU], cut)
+    assert control.written == []
+
+
+def no_pause(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> None:
+    """A pause of flapping takes a second of a made-up clock, and calls `act` with its number."""
+    now_s, pauses = [0.0], [0]
+
+    def pause(ms: int, end_s: float) -> None:
+        pauses[0] += 1
+        now_s[0] += 1
+        act(pauses[0])
+
+    monkeypatch.setattr(link_flapping, "_sleep", pause)
+    monkeypatch.setattr(link_flapping.time, "monotonic", lambda: now_s[0])
+
+
+def test_flapping_leaves_links_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    control = FakeControl()
+    control.now[TO_US] = delayed = Condition(delay_ms=30)
+    seen: list[bool] = []
+    no_pause(monkeypatch, lambda number: seen.append(control.now[TO_US].is_cut))
+    assert Flapping(control, [TO_US, TO_EU]).run(1000, 1000, 5.0) == 3
+    assert seen == [True, False, True, False, True, False]
+    assert control.now == {TO_US: delayed, TO_EU: Condition()}
+
+
+@pytest.mark.parametrize("when", [1, 2])
+def test_flapping_mends_when_it_is_interrupted(monkeypatch: pytest.MonkeyPatch, when: int) -> None:
+    control = FakeControl()
+
+    def interrupt(number: int) -> None:
+        if number == when:
+            raise KeyboardInterrupt
+
+    no_pause(monkeypatch, interrupt)
+    assert Flapping(control, [TO_US, TO_EU]).run(1000, 1000, 100.0) == 1
+    assert control.now == {TO_US: Condition(), TO_EU: Condition()}
+
+
+def test_an_interruption_between_the_two_directions_is_mended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    control = FakeControl()
+
+    def interrupt(direction: Direction, wanted: Condition) -> bool:
+        if direction is TO_EU and wanted.is_cut:
+            raise KeyboardInterrupt
+        return False
+
+    control.fails = interrupt
+    no_pause(monkeypatch, lambda number: None)
+    Flapping(control, [TO_US, TO_EU]).run(1000, 1000, 100.0)
+    assert control.now == {TO_US: Condition(), TO_EU: Condition()}
+
+
+@pytest.mark.parametrize(
+    "theirs, said",
+    [
+        (Condition(), "it was cut, and is whole"),
+        (Condition(True, delay_ms=9), "it was cut, and is cut, delayed by 9 ms"),
+    ],
+)
+def test_flapping_stops_if_somebody_else_changes_the_link(
+    monkeypatch: pytest.MonkeyPatch, theirs: Condition, said: str
+) -> None:
+    """The other's change stays, and the other direction is mended."""
+    control = FakeControl()
+
+    def other(number: int) -> None:
+        if number == 3:
+            control.now[TO_US] = theirs
+
+    no_pause(monkeypatch, other)
+    with pytest.raises(CliError, match="flapping stopped: somebody else changed the link eu → us"):
+        try:
+            Flapping(control, [TO_US, TO_EU]).run(1000, 1000, 100.0)
+        except CliError as error:
+            assert said in str(error)
+            raise
+    assert control.now == {TO_US: theirs, TO_EU: Condition()}
+
+
+def test_flapping_refuses_a_link_that_is_cut() -> None:
+    control = FakeControl()
+    control.now[TO_EU] = CUT
+    with pytest.raises(CliError, match="us → eu is cut already: heal it first"):
+        Flapping(control, [TO_US, TO_EU])
+
+
+def test_links_that_stay_cut_after_flapping_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    control = FakeControl()
+    no_pause(monkeypatch, lambda number: None)
+    control.fails = lambda direction, wanted: direction is TO_US and not wanted.is_cut
+    with pytest.raises(CliError, match="eu → us may still be cut"):
+        Flapping(control, [TO_US, TO_EU]).run(1000, 1000, 100.0)
+
+
+def test_the_state_of_a_proxy_as_a_condition() -> None:
+    toxics = (
+        Toxic("anabranch-delay", "latency", DOWNSTREAM, {"latency": 200, "jitter": 20}),
+        Toxic("anabranch-limit", "bandwidth", DOWNSTREAM, {"rate": 64}),
+        Toxic("mine", "slicer", UPSTREAM, {"average_size": 10}),
+    )
+    proxy = Proxy("eu-to-us", "127.0.0.1:1", "127.0.0.1:2", False, toxics)
+    found = condition_of(proxy)
+    assert found == Condition(True, 200, 20, 64_000, ("slicer upstream",))
+    row = LinkRow(TO_US, "connecting", "", Condition(True, 100, 0, 5000), found)
+    assert (row.cut_by, row.delay, row.limit, row.others) == (
+        ["region", "toxiproxy"],
+        "300 ± 20 ms",
+        "5000 bytes/s",
+        "slicer upstream",
+    )
+    (shown,) = as_json([row])
+    assert (shown["from"], shown["to"], shown["cut_by"]) == ("eu", "us", ["region", "toxiproxy"])
+    assert shown["toxiproxy"]["jitter_ms"] == 20
+
+
+def cluster_file(directory: Path, text: str) -> Path:
+    path = directory / "cluster.toml"
+    path.write_text('cluster = "c"\n[[regions]]\nname = "us"\nid = 1\nresp = "a:1"\n' + text)
+    return path
+
+
+def test_the_cluster_file_may_name_toxiproxy(tmp_path: Path) -> None:
+    assert addresses.toxiproxy_address(cluster_file(tmp_path, ""), None) is None
+    path = cluster_file(tmp_path, '[toxiproxy]\napi = "127.0.0.1:8474"\n')
+    assert str(addresses.toxiproxy_address(path, None)) == "127.0.0.1:8474"
+    assert str(addresses.toxiproxy_address(tmp_path, None)) == "127.0.0.1:8474"
+    assert addresses.toxiproxy_address(None, ["127.0.0.1:7001"]) is None
+
+
+@pytest.mark.parametrize("table", ["[toxiproxy]", "[toxiproxy]\napi = 8474", "[[toxiproxy]]"])
+def test_a_toxiproxy_table_without_an_address_is_named(tmp_path: Path, table: str) -> None:
+    with pytest.raises(CliError, match=r'needs api = "HOST:PORT"'):
+        addresses.toxiproxy_address(cluster_file(tmp_path, table + "\n"), None)
