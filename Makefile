@@ -31,11 +31,11 @@ help: ## list the targets; ARGS="..." passes flags on to up, bench, and test* ex
 up: $(VENV)/.installed ## install, and start three regions on this machine
 	@$(BIN)/anabranch up $(ARGS)
 
-test: $(VENV)/.installed redis-server toxiproxy-server ## run the test suite against the installed build
-	$(PYTEST) -m "not long and not install and not compose" $(ARGS)
+test: $(VENV)/.installed redis-server ## run the test suite against the installed build
+	$(PYTEST) -m "not long and not install and not compose and not toxiproxy" $(ARGS)
 
-test-pure: $(VENV)/.installed redis-server toxiproxy-server ## run the test suite with the interpreted modules
-	ANABRANCH_PURE=1 $(PYTEST) -m "not long and not install and not compose" $(ARGS)
+test-pure: $(VENV)/.installed redis-server ## run the test suite with the interpreted modules
+	ANABRANCH_PURE=1 $(PYTEST) -m "not long and not install and not compose and not toxiproxy" $(ARGS)
 
 test-install: $(VENV)/.installed ## build archive and wheel; install each, and the checkout, in empty venvs
 	$(PYTEST) -m install tests/packaging $(ARGS)
@@ -61,10 +61,11 @@ test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical b
 test-sim: $(VENV)/.installed ## simulate 1,000 seeds, some with restores, and all that ever failed
 	$(RUN) -m anabranch.sim.ci $(ARGS)
 
-# Three runs, about five minutes together: three regions, then with replies before the commit, then
-# five regions. `python -m anabranch.chaos.mutants` shows that such runs find planted bugs.
+# First the tests that need toxiproxy-server. Then three runs, about five minutes together: three
+# regions, then with replies before the commit, then five regions. `python -m anabranch.chaos.mutants` shows that such runs find planted bugs.
 test-chaos: $(VENV)/.installed toxiproxy-server ## break real regions and their links for five minutes
 	@mkdir -p build
+	$(PYTEST) -m toxiproxy tests
 	$(BIN)/anabranch chaos --seed 7 --seconds 80 --out build/chaos $(ARGS)
 	$(BIN)/anabranch chaos --seed 8 --seconds 60 --appendfsync everysec --out build/chaos $(ARGS)
 	$(BIN)/anabranch chaos --seed 9 --seconds 80 --regions 5 --out build/chaos $(ARGS)

@@ -21,6 +21,14 @@ build.include_source_tree(ROOT)
 pytest_plugins = ["tests.support.fixtures"]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that use a toxiproxy server, so that `-m` can select them."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "toxiproxy" in item.fixturenames:
+            item.add_marker("toxiproxy")
+
+
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Names the build under test, so that a fallback to the source tree is visible."""
     return [f"anabranch build: {build.describe()}"]
