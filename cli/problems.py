@@ -66,6 +66,16 @@ def _own_problems(region: RegionFacts, regions: list[RegionFacts]) -> list[str]:
                 f"{name} is in recovery and takes no writes: it waits for {', '.join(absent)},"
                 " to which it has no links in both directions"
             )
+    if region.state == "lost":
+        found.append(
+            f"{name} was said to be lost by {region.info.get('crdt_called_lost_by', 'others')} and"
+            f" takes no writes: `anabranch export {name} FILE` saves what only it holds"
+        )
+    if region.info.get("crdt_damage"):
+        found.append(
+            f"{name} met damage in its database: {region.info['crdt_damage']};"
+            " stop it when it suits, and run `anabranch check` on its data directory"
+        )
     found += [f"{name} {text}" for field, text in _ALARMS.items() if region.info.get(field) == "1"]
     return found
 
@@ -83,6 +93,8 @@ def _link_problems(region: RegionFacts, regions: list[RegionFacts]) -> list[str]
 
     A link from a region that does not answer, or that has just started, says nothing new.
     """
+    if region.state == "lost":
+        return []  # All its links are refused for that reason, which is a problem of its own.
     quiet = {other.place.name for other in regions if other.error or other.state == "starting"}
     return [
         f"{region.place.name} receives nothing from {peer.name}: link {peer.link}"

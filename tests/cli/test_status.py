@@ -189,6 +189,27 @@ def test_a_region_that_all_others_call_lost_is_no_problem() -> None:
     assert problems([ap]) == [ap.error]
 
 
+def test_a_lost_region_that_came_back_is_one_problem() -> None:
+    """Its refused links say the same as its state, and the others have no problem with it."""
+    us, eu, ap = regions = cluster(FULL)
+    us.peers[1] = eu.peers[1] = peer("ap", 3, "refused", 1)
+    ap.info.update(crdt_state="lost", crdt_called_lost_by="us,eu")
+    ap.peers = [peer("us", 1, "refused", detail="lost"), peer("eu", 2, "refused", detail="lost")]
+    assert problems(regions) == [
+        (
+            "ap was said to be lost by us,eu and takes no writes:"
+            " `anabranch export ap FILE` saves what only it holds"
+        )
+    ]
+
+
+def test_damage_is_a_problem() -> None:
+    us, _, _ = regions = cluster(FULL)
+    us.info["crdt_damage"] = "row 7 of the log is damaged"
+    (found,) = problems(regions)
+    assert found.startswith("us met damage in its database: row 7") and "anabranch check" in found
+
+
 def test_a_wrong_password_is_no_silence() -> None:
     us = facts("us", 1, {}, "")
     us.error, us.asks_password = "us asks for a password", True
