@@ -108,8 +108,8 @@ def repair(
         print("\n  ".join([f"{directory} is damaged:", *found.findings]))
         if len(found.members) == 1:
             raise CliError(
-                f"{found.name} is the only region of its cluster, so nothing can be rebuilt from"
-                " others; put a backup back with `anabranch restore`"
+                f"{found.name} is the only region of its cluster that is not lost, so nothing can"
+                " be rebuilt from others; put a backup back with `anabranch restore`"
             )
         if not yes:
             typer.confirm("Writes that no other region has are lost. Rebuild?", abort=True)

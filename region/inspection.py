@@ -10,7 +10,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,15 +19,19 @@ from anabranch.region.database import FILE_NAME, Database
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.settings import Settings
 from anabranch.region.starting import replay_limits, stored_members
-from anabranch.region.storage import schema
+from anabranch.region.storage import loading, schema
+from anabranch.region.storage.schema import IDENTITY_ROWS
 
 _FINDINGS_MAX: Final = 20
+# Meta rows that a rebuilt region keeps beside its identity (S13.8).
+_KEPT_ROWS: Final = ("lost", "called_lost")
 
 
 class Inspection:
     """What a look at a data directory found. `findings` say what is damaged; none if all is sound.
 
-    `name` and `cluster` are those of the region, empty if they could not be read.
+    `name` and `cluster` are those of the region, empty if they could not be read. `members` are
+    the names of the members that are not lost.
     """
 
     def __init__(self) -> None:
@@ -81,7 +85,7 @@ async def _read_all(database: Database, inspection: Inspection) -> None:
     members = stored_members(meta)
     inspection.name = meta.get("name", b"").decode(errors="replace")
     inspection.cluster = meta.get("cluster", b"").decode(errors="replace")
-    inspection.members = [member.name for member in members]
+    inspection.members = [member.name for member in members if not member.lost]
     async for text in database.damaged_rows():
         inspection.find(text)
     own = next((one.region_id for one in members if one.name == inspection.name), 0)
@@ -149,23 +153,47 @@ async def restore(file: Path, directory: Path) -> Inspection:
 def set_aside(directory: Path) -> Path:
     """Moves a damaged database away, so that the next start rebuilds the region from the others.
 
-    The mark stays, or is made: a start without a database but with a mark is a recovery. Returns
-    the directory that holds the damaged files now.
+    A new database keeps the identity of the region, and which members are lost, as far as these
+    rows are sound. Without them the mark, which stays or is made, makes the next start a recovery.
+    Returns the directory that holds the damaged files now.
 
     Raises:
         StorageError: The files cannot be moved.
     """
+    path = directory / FILE_NAME
     try:
         aside = Path(tempfile.mkdtemp(prefix="damaged-", dir=directory))
-        files = DataFiles(directory / FILE_NAME)
+        files = DataFiles(path)
         position = max(files.read_mark(), 1)
         for file in directory.glob(f"{FILE_NAME}*"):
             file.rename(aside / file.name)
+        kept = _sound_meta(aside / FILE_NAME)
+        if set(IDENTITY_ROWS) <= kept.keys():
+            with closing(sqlite3.connect(path)) as database, database:
+                for table in schema.TABLES:
+                    database.execute(table)
+                for name in (*IDENTITY_ROWS, *_KEPT_ROWS):
+                    if name in kept:
+                        database.execute(*schema.meta(name, kept[name]))
+                database.execute(*schema.meta("restored", b"1"))
         files.write_mark(position)
         files.close()
-    except OSError as error:
+    except (OSError, sqlite3.Error) as error:
         raise StorageError(f"cannot move the files in {directory}: {error}") from error
     return aside
+
+
+def _sound_meta(path: Path) -> dict[str, bytes]:
+    """The meta rows of a damaged database whose checksums are right; none if it cannot be read."""
+    kept: dict[str, bytes] = {}
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            for row in database.execute("SELECT name, value, sum FROM meta"):
+                with suppress(Damaged):
+                    kept.update(loading.read_meta([row]))
+    except sqlite3.Error:
+        pass  # What was read until then is sound.
+    return kept
 
 
 async def _require_sound(directory: Path) -> Inspection:

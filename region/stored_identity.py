@@ -17,9 +17,7 @@ from anabranch.region.config import ConfigError, parse_members
 from anabranch.region.data_files import MARK_NAME
 from anabranch.region.database import FILE_NAME
 from anabranch.region.engine.errors import Damaged, StorageError
-
-# Every database of a region has these rows in its table `meta` from its first transaction on.
-_ROWS: Final = ("schema", "cluster", "name", "region_id", "members")
+from anabranch.region.storage.schema import IDENTITY_ROWS
 
 
 class StoredIdentity:
@@ -62,7 +60,7 @@ def read_identity(directory: Path) -> Optional[StoredIdentity]:
     if not rows and "log" in tables:
         return None  # The first start ended between its two transactions.
     try:
-        _, cluster, name, region_id, members = (bytes(rows[row]).decode() for row in _ROWS)
+        _, cluster, name, region_id, members = (bytes(rows[row]).decode() for row in IDENTITY_ROWS)
         return StoredIdentity(cluster, name, int(region_id), parse_members(members))
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         if "schema" in rows or (directory / MARK_NAME).exists():

@@ -68,7 +68,7 @@ def check_meta(meta: dict[str, bytes], cluster: str, region_id: int, name: str) 
         raise Damaged(
             f"the identity of the region in the database is damaged: {error!r}"
         ) from error
-    if version not in (*UPGRADES, SCHEMA_VERSION):
+    if version != SCHEMA_VERSION and version not in UPGRADES:
         raise StorageError(
             f"the database has schema version {version}, "
             f"this release reads versions up to {SCHEMA_VERSION}"

@@ -55,6 +55,9 @@ TABLES: Final = [
 ]
 
 
+# The meta rows that a first start writes: they say whose database it is.
+IDENTITY_ROWS: Final = ("schema", "cluster", "name", "region_id", "members")
+
 UPGRADES: Final = {
     1: [
         f"ALTER TABLE {table} ADD COLUMN sum INTEGER"

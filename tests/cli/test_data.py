@@ -15,6 +15,7 @@ from anabranch.cli.main import app
 from anabranch.region.data_files import MARK_NAME
 from anabranch.region.database import FILE_NAME
 from anabranch.region.engine.lifecycle import RECOVERY
+from anabranch.region.storage import schema
 from tests.storage.test_data_files import run_once
 
 
@@ -126,10 +127,27 @@ def test_repair_moves_damage_aside_and_the_next_start_recovers(data: Path) -> No
     assert state == RECOVERY and "was once on disk" in cause
 
 
+def test_a_rebuilt_region_still_knows_who_is_lost(tmp_path: Path) -> None:
+    """Otherwise its recovery would wait for a region that is gone for good (S13.8)."""
+    data, members = tmp_path / "us", {"us": 1, "eu": 2, "ap": 3}
+    asyncio.run(run_once(data, members=members))
+    with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
+        database.execute(*schema.meta("lost", b"2"))
+        database.execute("UPDATE log SET clock_ms = clock_ms + 1")
+    assert anabranch("repair", data, "--yes").exit_code == 0
+    with closing(sqlite3.connect(data / FILE_NAME)) as database:
+        kept = dict(database.execute("SELECT name, value FROM meta"))
+        assert database.execute("SELECT COUNT(*) FROM log").fetchone() == (0,)
+    assert kept["lost"] == b"2" and kept["name"] == b"us"
+    state, cause = asyncio.run(run_once(data, members=members))
+    assert state == RECOVERY and "put back" in cause
+
+
 def test_a_region_alone_cannot_be_rebuilt(tmp_path: Path) -> None:
     data = tmp_path / "us"
-    asyncio.run(run_once(data, members={"us": 1}))
+    asyncio.run(run_once(data))
     with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
+        database.execute(*schema.meta("lost", b"2"))
         database.execute("UPDATE log SET clock_ms = clock_ms + 1")
     assert "the only region of its cluster" in message_of(anabranch("repair", data, "--yes"))
     assert (data / FILE_NAME).exists()
