@@ -17,4 +17,5 @@ Reading order:
 - `catch_up`: a region that was down catches up with a million entries.
 - `idempotent_retries`: idempotent adds that are retried in another region during cuts.
 - `restored_backup`: a region that is restored from an old copy and not told.
+- `damaged_files`: flipped and missing bytes in the files of a region.
 """

@@ -8,6 +8,7 @@ import pytest
 
 from anabranch.bench.acceptance import (
     catch_up,
+    damaged_files,
     idempotent_retries,
     kill_region,
     package_index,
@@ -52,3 +53,8 @@ def test_restored_backup(frozen_peer: bool) -> None:
 def test_idempotent_retries() -> None:
     """Cuts of a second, and far more pairs in each than one producer's maxsize of 100."""
     assert idempotent_retries.retry(4.0, 250.0, 1, cut_s=1.0, seed=3).failures == []
+
+
+@pytest.mark.parametrize("is_alone", [False, True], ids=["peers", "alone"])
+def test_damaged_files(is_alone: bool) -> None:
+    assert damaged_files.try_all(4, 2, 1, is_alone, entries=300).failures == []
