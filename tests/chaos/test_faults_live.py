@@ -16,7 +16,7 @@ from anabranch.chaos.plan import KINDS, OF_LINKS, Fault, Plan, draw
 from anabranch.chaos.regions import ChaosRegions
 from tests.support.processes import eventually
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.toxiproxy]
 
 VALUES = {
     "latency": {"latency": 30, "jitter": 5},

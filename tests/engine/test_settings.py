@@ -96,6 +96,7 @@ READ_ONCE = {
     "crdt-reconnect-min-ms",
     "crdt-reconnect-max-ms",
     "crdt-start-patience-ms",
+    "crdt-clock-offset-ms",
 }
 
 

@@ -30,7 +30,6 @@ ALLOWED = {
     "sim/mutants/planted/NN-name.patch": "NN stands for a number, name for words",
     "python -m anabranch.bench.acceptance.NAME": "NAME stands for a program",
     # Names of other software.
-    "us-to-eu": "the name of a proxy of toxiproxy",
     "Ready": "a type of etcd-io/raft",
     # Commands of Redis that are not served.
     "XDELEX": "said to be missing",

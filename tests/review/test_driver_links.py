@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from anabranch.crdt.gossip import StartAnswer, StartQuestion
-from anabranch.region.engine.errors import StorageError
+from anabranch.region.config import ConfigError
 from anabranch.region.engine.lifecycle import SERVING, STARTING
 from anabranch.region.engine.replies import ReplyLater
 from tests.review.drivers import Net, Place, SetClock
@@ -194,5 +194,5 @@ def test_one_region_may_start_while_the_other_serves() -> None:
 
 
 def test_a_peer_that_is_no_member() -> None:
-    with pytest.raises(StorageError, match="nowhere"):
+    with pytest.raises(ConfigError, match="nowhere"):
         Place("us", PAIR, ["nowhere"], SetClock(1000))

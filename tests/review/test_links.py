@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.region.engine.lifecycle import SERVING
+from anabranch.region.engine.replies import MapReply
 from anabranch.sync.messages import Message, VectorAcknowledgement
 from tests.review.drivers import Net, Place, SetClock
 
@@ -50,6 +51,22 @@ def test_nothing_said_after_down_calls_the_peer_direct() -> None:
     message = us.driver.next_message(connection.number)
     assert isinstance(message, VectorAcknowledgement)
     assert message.direct == frozenset({3})
+
+
+def test_a_link_that_was_opened_is_not_shown_as_cut() -> None:
+    """CRDT.PEERS, asked right after UP has replied, showed the link as down until the next tick.
+
+    `anabranch link flap` took that for a change by somebody else, and stopped.
+    """
+    net, (us, _) = mesh("us", "eu")
+    us.run("CRDT.LINK", "eu", "DOWN")
+    net.run(20)
+    assert us.engine.state.peers.by_id[2].state == "down"
+    us.run("CRDT.LINK", "eu", "UP")
+    reply = us.run("CRDT.PEERS")
+    assert isinstance(reply, list) and isinstance(reply[0], MapReply)
+    fields = reply[0].flat
+    assert fields[fields.index(b"link") + 1] == b"connecting"
 
 
 @pytest.mark.parametrize("event", ["message", "merge", "tick"])

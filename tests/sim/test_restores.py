@@ -205,6 +205,6 @@ def test_failed_seeds_run_with_their_restores(tmp_path: Path) -> None:
     assert isinstance(on.file, io.StringIO)
     lines = [line for line in on.file.getvalue().splitlines() if "failed once" in line]
     assert lines == [
-        "1 seeds that failed once, of 3 regions and 10 operations with forgotten restores",
-        "1 seeds that failed once, of 3 regions and 10 operations",
+        "1 seed that failed once, of 3 regions and 10 operations with forgotten restores",
+        "1 seed that failed once, of 3 regions and 10 operations",
     ]

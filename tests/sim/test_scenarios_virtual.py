@@ -40,7 +40,7 @@ def test_the_command(tmp_path: Path) -> None:
     unreadable.write_text("no table\n", encoding="utf-8")
     good = CliRunner().invoke(app, ["scenario", "run", str(FILES[0])])
     assert good.exit_code == 0 and re.search(
-        r"^passed .*\n1 scenarios, 0 failed, \d+\.\d s$", good.output, re.MULTILINE
+        r"^passed .*\n1 scenario, 0 failed, \d+\.\d s$", good.output, re.MULTILINE
     )
     bad = CliRunner().invoke(app, ["scenario", "run", str(tmp_path)])
     assert (

@@ -211,7 +211,7 @@ def test_failed_seeds_run_with_their_own_scale(tmp_path: Path) -> None:
     on = console()
     assert simulate.run_failed(simulate.Asked(), on, path)
     assert "2 seeds that failed once, of 2 regions and 10 operations" in printed(on)
-    assert "1 seeds that failed once, of 3 regions and 15 operations" in printed(on)
+    assert "1 seed that failed once, of 3 regions and 15 operations" in printed(on)
 
 
 def test_ranges_of_seeds() -> None:

@@ -115,6 +115,9 @@ def link_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     action = shown(argv[2]).upper()
     if action in ("UP", "DOWN") and len(argv) == 3:
         link.is_down = action == "DOWN"
+        if action == "UP" and link.state == "down":
+            # The hub takes the request at its next event; CRDT.PEERS says at once what holds.
+            link.state = "connecting"
     elif action == "DELAY" and len(argv) == 4:
         delay_ms = integer(argv[3])
         if not 0 <= delay_ms <= LINK_DELAY_MAX_MS:
