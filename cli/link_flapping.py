@@ -29,7 +29,11 @@ class Flapping:
 
         CliError if somebody else changes a link meanwhile: such a link is left as it is.
         """
-        former = signal.signal(signal.SIGTERM, _interrupt)
+        # A shell script starts a program in the background with SIGINT ignored. This one must end
+        # on it nevertheless, and leave whole links behind.
+        former = {
+            number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)
+        }
         end_s = time.monotonic() + seconds
         cuts = 0
         try:
@@ -43,7 +47,8 @@ class Flapping:
             pass
         finally:
             self._mend()
-            signal.signal(signal.SIGTERM, former)
+            for number, handler in former.items():
+                signal.signal(number, handler)
         return cuts
 
     def _set(self, is_cut: bool) -> None:
