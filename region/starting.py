@@ -5,7 +5,6 @@ Recovery after a restore: S13.7. Lost members: S13.8.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Final, Optional
 
@@ -27,8 +26,6 @@ from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.state import EngineState
 from anabranch.region.storage import loading, schema
 from anabranch.region.storage.checkpoint import Checkpointer
-
-_log: Final = logging.getLogger("anabranch.region")
 
 
 def _members_text(members: dict[str, int]) -> bytes:
@@ -135,7 +132,6 @@ async def _begin_life(
         # The backup may have been taken during a recovery. A new number keeps the peers from
         # taking this recovery for that one (S13.7).
         recovery = life
-        _log.warning("region %s recovers from the other members: %s", config.name, cause)
     elif recovery:
         cause = "a recovery that began before this start"
     await database.write(
