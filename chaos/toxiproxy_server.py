@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from anabranch.chaos.toxiproxy import Toxiproxy, ToxiproxyError
+from anabranch.sim.scenario.processes import end
 
 PROGRAM: Final = "toxiproxy-server"
 HOST: Final = "127.0.0.1"
@@ -74,14 +75,8 @@ class ToxiproxyServer:
     def stop(self) -> None:
         """Ends the process."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(STOP_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(STOP_PATIENCE_S)
+        if process is not None:
+            end(process, STOP_PATIENCE_S)
 
     def __enter__(self) -> ToxiproxyServer:
         self.start()

@@ -18,6 +18,7 @@ import ctypes
 import os
 from pathlib import Path
 from typing import Final, Optional
+from urllib.parse import quote
 
 from xxhash import xxh3_64_hexdigest
 
@@ -86,6 +87,26 @@ class DataFiles:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def read_only_uri(path: Path) -> str:
+    """The URI with which SQLite opens a file of any name without writing to it."""
+    return f"file:{quote(str(path.absolute()))}?mode=ro"
+
+
+def missing_commits(wal_damage: str, position: int, mark: int) -> str:
+    """How files show that they lack commits that were once on disk; empty if they do not.
+
+    `position` is the last row of the log, `mark` the position in the mark.
+    """
+    if wal_damage:
+        return f"the write-ahead log of the database is damaged: {wal_damage}"
+    if position < mark:
+        return (
+            f"the database ends at row {position} of the log, and row {mark} was once on disk: the"
+            " file is an older copy, or has lost a part of its write-ahead log"
+        )
+    return ""
 
 
 def _check(digits: bytes) -> bytes:

@@ -19,7 +19,7 @@ from anabranch.crdt.encoding import Malformed, Reader
 from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.vector import Vector, raise_to
-from anabranch.region.data_files import DataFiles
+from anabranch.region.data_files import DataFiles, read_only_uri
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import BlockRow, SnapshotRow
 from anabranch.region.storage import loading, log, schema
@@ -55,7 +55,7 @@ Connect = Callable[[Path, bool], Awaitable[SqlConnection]]
 async def _connect(path: Path, reads_only: bool) -> SqlConnection:
     path.parent.mkdir(parents=True, exist_ok=True)
     connection: Any = await aiosqlite.connect(
-        f"file:{path}?mode=ro" if reads_only else path, uri=reads_only, isolation_level=None
+        read_only_uri(path) if reads_only else path, uri=reads_only, isolation_level=None
     )
     return connection  # type: ignore[no-any-return]
 
@@ -116,9 +116,7 @@ class Database:
         """
         try:
             self._reader = await self._connect(self.path, True)
-            found = [str(row[0]) for row in await self._read(_CHECK, ())]
-            if found != [_IS_SOUND]:
-                raise Damaged(f"the structure of {self.path} is damaged: {'; '.join(found)}")
+            self._require_sound(await self._read(_CHECK, ()))
             return loading.read_meta(await self._read("SELECT name, value, sum FROM meta", ()))
         except (sqlite3.Error, OSError) as error:
             raise _failure(f"cannot open {self.path}", error) from error
@@ -157,12 +155,15 @@ class Database:
             Damaged: The structure is damaged.
         """
         assert self._writer is not None
-        found = await self._writer.execute_fetchall(_CHECK)
-        if [row[0] for row in found] == [_IS_SOUND]:
-            return
-        await self._writer.execute_fetchall("REINDEX")
-        found = await self._writer.execute_fetchall(_CHECK)
-        wrong = [str(row[0]) for row in found]
+        try:
+            self._require_sound(await self._writer.execute_fetchall(_CHECK))
+        except Damaged:
+            await self._writer.execute_fetchall("REINDEX")
+            self._require_sound(await self._writer.execute_fetchall(_CHECK))
+
+    def _require_sound(self, rows: Iterable[Any]) -> None:
+        """Raises Damaged unless these rows, which `_CHECK` returned, say that all is sound."""
+        wrong = [str(row[0]) for row in rows]
         if wrong != [_IS_SOUND]:
             raise Damaged(f"the structure of {self.path} is damaged: {'; '.join(wrong)}")
 

@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from anabranch.region.data_files import MARK_NAME, DataFiles
+from anabranch.region.data_files import MARK_NAME, DataFiles, missing_commits, read_only_uri
 from anabranch.region.database import FILE_NAME, Database
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.settings import Settings
@@ -60,9 +60,7 @@ async def inspect(directory: Path) -> Inspection:
         raise StorageError(f"there is no {FILE_NAME} in {directory}")
     inspection = Inspection()
     files = DataFiles(path)
-    wrong = files.wal_damage()
-    if wrong:
-        inspection.find(f"the write-ahead log is damaged: {wrong}")
+    wal_damage = files.wal_damage()
     database = Database(directory)
     try:
         await _read_all(database, inspection)
@@ -70,11 +68,10 @@ async def inspect(directory: Path) -> Inspection:
         inspection.find(str(error))
     finally:
         await database.close()
-    if not inspection.findings and inspection.position < files.read_mark():
-        inspection.find(
-            f"the log ends at row {inspection.position}, and row {files.read_mark()} was once on"
-            " disk: the file is an older copy, or has lost a part of its write-ahead log"
-        )
+    if wal_damage or not inspection.findings:
+        missing = missing_commits(wal_damage, inspection.position, files.read_mark())
+        if missing:
+            inspection.find(missing)
     return inspection
 
 
@@ -113,7 +110,7 @@ async def back_up(directory: Path, target: Path) -> Inspection:
     try:
         with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as temporary:
             copy = Path(temporary) / FILE_NAME
-            with closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as database:
+            with closing(sqlite3.connect(read_only_uri(source), uri=True)) as database:
                 database.execute("VACUUM INTO ?", (str(copy),))
             inspection = await _require_sound(Path(temporary))
             _sync(copy)
@@ -187,7 +184,7 @@ def _sound_meta(path: Path) -> dict[str, bytes]:
     """The meta rows of a damaged database whose checksums are right; none if it cannot be read."""
     kept: dict[str, bytes] = {}
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        with closing(sqlite3.connect(read_only_uri(path), uri=True)) as database:
             for row in database.execute("SELECT name, value, sum FROM meta"):
                 with suppress(Damaged):
                     kept.update(loading.read_meta([row]))

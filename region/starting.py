@@ -12,6 +12,7 @@ from anabranch.crdt.idempotency import NO_LIMIT, PairLimits
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.region.clock import Clock
 from anabranch.region.config import ConfigError, RegionConfig, listed_members
+from anabranch.region.data_files import missing_commits
 from anabranch.region.database import Database
 from anabranch.region.driver import Driver, TurnLimits
 from anabranch.region.effect_log import EffectLog
@@ -156,7 +157,7 @@ def _restored_because(config: RegionConfig, database: Database, stored: loading.
         return "it was started with --restored"
     if stored.number("restored"):
         return "its files were put back with `anabranch restore`"
-    missing = _missing_commits(database, stored)
+    missing = missing_commits(database.wal_damage, stored.position, database.mark())
     if missing:
         if len(config.members) == 1:
             raise Damaged(
@@ -170,18 +171,6 @@ def _restored_because(config: RegionConfig, database: Database, stored: loading.
             "the database is not the file of the last start (device:inode:birth was"
             f" {former.decode(errors='replace')}, is {found.decode()}), and copied files may be"
             " old; if the region was stopped and its files moved, --moved says so"
-        )
-    return ""
-
-
-def _missing_commits(database: Database, stored: loading.Stored) -> str:
-    """How the files show that they lack commits that were once on disk; empty if they do not."""
-    if database.wal_damage:
-        return f"the write-ahead log of the database is damaged: {database.wal_damage}"
-    if stored.position < database.mark():
-        return (
-            f"the database ends at row {stored.position} of the log, and row {database.mark()} was"
-            " once on disk: the file is an older copy, or has lost a part of its write-ahead log"
         )
     return ""
 

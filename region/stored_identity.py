@@ -11,10 +11,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Final, Optional
-from urllib.parse import quote
 
 from anabranch.region.config import ConfigError, parse_members
-from anabranch.region.data_files import MARK_NAME
+from anabranch.region.data_files import MARK_NAME, read_only_uri
 from anabranch.region.database import FILE_NAME
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.storage.schema import IDENTITY_ROWS
@@ -88,8 +87,9 @@ def _opened(path: Path) -> sqlite3.Connection:
     Without a write-ahead log the file is complete. Opened as immutable, it gets no files beside it.
     """
     log = path.with_name(path.name + "-wal")
-    mode = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
-    connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?{mode}", uri=True)
+    is_whole = not (log.exists() and log.stat().st_size)
+    uri = read_only_uri(path) + ("&immutable=1" if is_whole else "")
+    connection = sqlite3.connect(uri, uri=True)
     try:
         connection.execute("PRAGMA schema_version")
     except sqlite3.Error:

@@ -40,6 +40,18 @@ def free_ports(count: int) -> list[int]:
     return list(found)
 
 
+def end(process: subprocess.Popen[bytes], patience_s: float) -> bool:
+    """Sends SIGTERM, and SIGKILL if the process lives on; returns whether SIGTERM was enough."""
+    process.terminate()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(patience_s)
+        return False
+    return True
+
+
 class RegionProcess:
     """One region: its addresses, its files, and its process while that runs."""
 
@@ -232,16 +244,11 @@ class ProcessCluster:
         process = self.regions[name].process
         if process is None or process.poll() is not None:
             return
-        process.terminate()
-        try:
-            process.wait(STOP_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(STOP_PATIENCE_S)
+        if not end(process, STOP_PATIENCE_S):
             raise ClusterError(
                 f"region {name} did not end within {STOP_PATIENCE_S} s of SIGTERM:"
                 f"\n{self[name].log_tail()}"
-            ) from None
+            )
 
     def stop(self) -> None:
         """Ends every region, and removes a temporary directory."""

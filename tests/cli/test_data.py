@@ -55,6 +55,14 @@ def test_a_sound_directory(data: Path) -> None:
     assert (data / FILE_NAME).read_bytes() == before
 
 
+def test_a_directory_of_any_name(tmp_path: Path) -> None:
+    """SQLite takes ``#``, ``?`` and ``%`` in a URI for something else than a part of the path."""
+    directory = tmp_path / "a?b#c%41" / "us"
+    asyncio.run(run_once(directory))
+    assert "is sound" in anabranch("check", directory).output
+    assert anabranch("backup", "us", tmp_path / "copy", "--data", directory).exit_code == 0
+
+
 def test_damage_is_named(data: Path) -> None:
     flip_in(data / FILE_NAME, b"CREATE TABLE")
     assert "is damaged" in message_of(anabranch("check", data))
