@@ -6,6 +6,8 @@ BIN    := $(VENV)/bin
 # -P keeps the source tree off sys.path, so that the installed build runs.
 RUN    := $(BIN)/python -P
 PYTEST := ANABRANCH_TEST_INSTALLED=1 $(RUN) -m pytest
+# The tests that need nothing but this environment and redis-server.
+ORDINARY := not long and not install and not compose and not toxiproxy and not alerts
 PACKAGES := crdt region sync cli chaos sim bench
 SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
 	\( -name '*.py' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
@@ -17,8 +19,8 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 	*(name for name in extras['dev'] if not name.startswith('anabranch')), sep='\n')
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-pure test-install test-chaos test-compose test-long test-sim test-mutants
-.PHONY: lint fmt bench docs clean redis-server toxiproxy-server toxiproxy
+.PHONY: help up test test-pure test-install test-chaos test-compose test-alerts test-long test-sim
+.PHONY: test-mutants lint fmt bench docs clean redis-server toxiproxy-server toxiproxy prometheus
 .DELETE_ON_ERROR:
 
 # A `##` comment in a target's line is its text in `make help`. ARGS passes flags on, for example
@@ -32,10 +34,10 @@ up: $(VENV)/.installed ## install, and start three regions on this machine
 	@$(BIN)/anabranch up $(ARGS)
 
 test: $(VENV)/.installed redis-server ## run the test suite against the installed build
-	$(PYTEST) -m "not long and not install and not compose and not toxiproxy" $(ARGS)
+	$(PYTEST) -m "$(ORDINARY)" $(ARGS)
 
 test-pure: $(VENV)/.installed redis-server ## run the test suite with the interpreted modules
-	ANABRANCH_PURE=1 $(PYTEST) -m "not long and not install and not compose and not toxiproxy" $(ARGS)
+	ANABRANCH_PURE=1 $(PYTEST) -m "$(ORDINARY)" $(ARGS)
 
 test-install: $(VENV)/.installed ## build archive and wheel; install each, and the checkout, in empty venvs
 	$(PYTEST) -m install tests/packaging $(ARGS)
@@ -45,8 +47,12 @@ test-install: $(VENV)/.installed ## build archive and wheel; install each, and t
 test-compose: $(VENV)/.dev $(VENV)/.stubs ## build the image, start deploy/compose.yaml, break and mend the cluster
 	$(BIN)/python -m pytest -m compose tests/compose $(ARGS)
 
+# It takes about ten minutes: each alert has three regions and a Prometheus of its own.
+test-alerts: $(VENV)/.installed prometheus ## make each alert fire, and ask each query of the dashboard
+	$(PYTEST) -m alerts tests/alerts $(ARGS)
+
 test-long: $(VENV)/.installed redis-server toxiproxy-server ## run all tests, also those that take many minutes
-	$(PYTEST) --timeout=3600 -m "not install and not compose" $(ARGS)
+	$(PYTEST) --timeout=3600 -m "not install and not compose and not alerts" $(ARGS)
 
 test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical bugs are found
 	@mkdir -p build
@@ -62,7 +68,8 @@ test-sim: $(VENV)/.installed ## simulate 1,000 seeds, some with restores, and al
 	$(RUN) -m anabranch.sim.ci $(ARGS)
 
 # First the tests that need toxiproxy-server. Then three runs, about five minutes together: three
-# regions, then with replies before the commit, then five regions. `python -m anabranch.chaos.mutants` shows that such runs find planted bugs.
+# regions, then with replies before the commit, then five regions. `python -m anabranch.chaos.mutants`
+# shows that such runs find planted bugs.
 test-chaos: $(VENV)/.installed toxiproxy-server ## break real regions and their links for five minutes
 	@mkdir -p build
 	$(PYTEST) -m toxiproxy tests
@@ -109,6 +116,21 @@ $(BIN)/toxiproxy-server: | $(VENV)/.dev
 toxiproxy-server: $(VENV)/.dev
 	@command -v toxiproxy-server >/dev/null || $(MAKE) --no-print-directory toxiproxy \
 	  || echo "toxiproxy-server is missing: tests of links through it will fail."
+
+# Tests of alerts need prometheus and promtool, from Debian's package. It is unpacked and not
+# installed, which needs no root, and starts no service.
+prometheus: $(VENV)/.dev ## fetch prometheus and promtool, which test-alerts needs
+	@{ [ -x $(BIN)/prometheus ] && [ -x $(BIN)/promtool ]; } \
+	|| { command -v prometheus && command -v promtool; } >/dev/null || { \
+	  command -v apt-get >/dev/null && command -v dpkg >/dev/null || { \
+	    echo "there is no prometheus, and no apt to fetch it. Put prometheus and promtool 2.42 or" \
+	      "later on PATH."; exit 1; }; \
+	  rm -rf build/prometheus && mkdir -p build/prometheus && cd build/prometheus \
+	  && { apt-get -qq download prometheus \
+	    || { apt-get -qq update && apt-get -qq download prometheus; }; } \
+	  && dpkg -x prometheus_*.deb . && cd $(CURDIR) \
+	  && mv build/prometheus/usr/bin/prometheus build/prometheus/usr/bin/promtool $(BIN)/ \
+	  && rm -rf build/prometheus; }
 
 # Development tools and all dependencies, without anabranch itself.
 $(VENV)/.dev: pyproject.toml

@@ -28,10 +28,13 @@ _DRIVER = (
     "checkpoints",
     "client_connection",
     "clients",
+    "command_timer",
     "disk_schedule",
     "driver",
     "effect_log",
+    "event_log",
     "held_replies",
+    "salvaging",
     "server",
     "work",
 )

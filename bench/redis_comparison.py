@@ -24,6 +24,7 @@ from anabranch.bench.acceptance.harness import (
     Figures,
     benchmark_command,
     info_of,
+    resident_bytes,
     show_build,
     wait_for,
 )
@@ -79,14 +80,6 @@ class RedisServer:
 
     def _answers(self) -> bool:
         return _answer(self.resp_port, "PING") == b"PONG"
-
-
-def resident_bytes(process_id: int) -> int:
-    """``VmRSS`` of a process, in bytes."""
-    for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) << 10
-    raise ClusterError(f"no VmRSS of process {process_id}")
 
 
 def await_saved(region: RegionProcess) -> None:

@@ -11,11 +11,13 @@ Reading order:
 - `judges`: what must hold.
 - `toxiproxy`: the API of a toxiproxy server.
 - `toxiproxy_server`: the server as a process.
+- `other_build`: the build that regions change to and fro at their restarts.
 - `regions`: the processes of a run, and the proxies between them.
 - `breaking`: performs the faults of a plan.
 - `clients`: what all clients share.
 - `producers`: clients that add.
 - `consumers`: clients of a group.
+- `tailers`: clients that read with XREAD.
 - `removers`: clients that remove and trim.
 - `observer`: samples vectors, for the lag.
 - `draining`: reads groups and streams to their ends.

@@ -56,6 +56,23 @@ class Delivery:
 
 
 @dataclass(slots=True)
+class Reading:
+    """One entry that a client received from XREAD. `reply`: the number of the reply that held it.
+
+    The readings of one client and key are in the order in which the client got them.
+    """
+
+    key: str
+    region: str
+    client: str
+    sent_s: float
+    answered_s: float
+    entry_id: str
+    value: str
+    reply: int
+
+
+@dataclass(slots=True)
 class Acknowledgement:
     """One entry that a client acknowledged with XACK."""
 
@@ -114,6 +131,7 @@ class History:
     began_s: float = field(default_factory=time.monotonic)
     adds: list[Add] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
     acknowledgements: list[Acknowledgement] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
     trims: list[Trim] = field(default_factory=list)
@@ -127,7 +145,15 @@ class History:
 
     def lists(self) -> Iterator[tuple[str, list[Any]]]:
         """The names of the lists, with the lists."""
-        for name in ("adds", "deliveries", "acknowledgements", "removals", "trims", "losses"):
+        for name in (
+            "adds",
+            "deliveries",
+            "readings",
+            "acknowledgements",
+            "removals",
+            "trims",
+            "losses",
+        ):
             yield name, getattr(self, name)
 
     def write(self, path: Path) -> None:

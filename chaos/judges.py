@@ -284,6 +284,26 @@ def _left_by_trims(case: Case) -> Iterator[str]:
                             break
 
 
+def tailed(case: Case) -> Iterator[str]:
+    """A reader with XREAD gets ascending IDs, and only entries that were added.
+
+    It may miss an entry that its region merged under an ID below one that it had read (S7.2), so
+    nothing is said about completeness.
+    """
+    last: dict[tuple[str, str], str] = {}
+    for reading in case.history.readings:
+        former = last.get((reading.client, reading.key))
+        if former is not None and id_pair(former) >= id_pair(reading.entry_id):
+            yield f"{reading.client} read {reading.key} {reading.entry_id} after {former}"
+        last[reading.client, reading.key] = reading.entry_id
+        attempts = case.attempts.get((reading.key, reading.value), [])
+        entry = f"{reading.client} read {reading.key} {reading.entry_id} ({reading.value})"
+        if all(add.outcome == REFUSED for add in attempts):
+            yield f"{entry}, which {'was refused' if attempts else 'nobody added'}"
+        elif all(add.outcome == OK and add.entry_id != reading.entry_id for add in attempts):
+            yield f"{entry}, which was answered with {attempts[0].entry_id}"
+
+
 def unequal(case: Case) -> Iterator[str]:
     """All regions hold the same entries, and have equal vectors and digests."""
     first, *others = case.final.regions
@@ -326,6 +346,8 @@ def vacuous(case: Case) -> Iterator[str]:
         yield "no add was acknowledged"
     if not any(one.way != DRAIN for one in history.deliveries):
         yield "no entry was delivered to a consumer"
+    if not history.readings:
+        yield "no entry was read by a tailing reader"
     for text, count in sorted(history.refusals.items()):
         if not text.startswith(REASONS):
             yield f"{count} requests were refused with '{text}'"
@@ -338,6 +360,7 @@ JUDGES: Final[dict[str, Judge]] = {
     "skipped": skipped,
     "delivered again": delivered_again,
     "order": order,
+    "tailed": tailed,
     "returned": returned,
     "divergent": unequal,
     "level": late,

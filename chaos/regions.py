@@ -7,6 +7,7 @@ import resource
 from pathlib import Path
 from typing import Final
 
+from anabranch.chaos.other_build import OtherBuild
 from anabranch.chaos.plan import Plan
 from anabranch.chaos.toxiproxy import ToxiproxyError
 from anabranch.chaos.toxiproxy_server import ToxiproxyServer
@@ -18,10 +19,16 @@ FULL_DISK_BYTES: Final = 64 << 10
 
 
 class ChaosRegions(ProcessCluster):
-    """The regions of a plan, a toxiproxy server, and a proxy for each direction of each link."""
+    """The regions of a plan, a toxiproxy server, and a proxy for each direction of each link.
 
-    def __init__(self, plan: Plan, directory: Path) -> None:
+    With `other`, the regions change to that build and back at their restarts.
+    """
+
+    def __init__(self, plan: Plan, directory: Path, other: OtherBuild | None = None) -> None:
         super().__init__(plan.names, plan.settings, directory)
+        self._other = other
+        # How often each region was started. Every second start runs the other build.
+        self.starts = dict.fromkeys(plan.names, 0)
         self.offsets_ms = dict(plan.offsets_ms)
         # Ends of processes that no fault caused, by region.
         self.deaths: dict[str, list[str]] = {name: [] for name in plan.names}
@@ -34,6 +41,11 @@ class ChaosRegions(ProcessCluster):
 
     def dialled_port(self, receiver: str, sender: str) -> int:
         return self._proxies[sender, receiver]
+
+    def program(self, name: str) -> tuple[list[str], dict[str, str]]:
+        if self._other is not None and self.starts[name] % 2 == 0:
+            return self._other.command, self._other.environment
+        return super().program(name)
 
     @staticmethod
     def proxy(sender: str, receiver: str) -> str:
@@ -61,8 +73,12 @@ class ChaosRegions(ProcessCluster):
 
     def begin(self, name: str) -> None:
         """Starts a region with its clock, without waiting for it."""
-        # One word, because the offset may begin with a minus sign.
-        self.start(name, [f"--crdt-clock-offset-ms={self.offsets_ms[name]}"], wait=False)
+        self.starts[name] += 1
+        # One word, because the offset may begin with a minus sign. None without an offset: another
+        # build may not know the setting.
+        offset_ms = self.offsets_ms[name]
+        extra = [f"--crdt-clock-offset-ms={offset_ms}"] if offset_ms else []
+        self.start(name, extra, wait=False)
 
     def begin_all(self) -> None:
         """Starts all regions, and waits until they have exchanged an effect each."""

@@ -52,10 +52,13 @@ def figures(outcome: Outcome) -> dict[str, str]:
     )
     return {
         "adds": f"{adds[OK]} acknowledged, {adds[UNKNOWN]} unknown, {adds[REFUSED]} refused",
-        "refusals": ", ".join(f"{n} {text[:40]}" for text, n in sorted(history.refusals.items()))
+        "refusals": ", ".join(
+            f"{n} {text.partition(':')[0]}" for text, n in sorted(history.refusals.items())
+        )
         or "none",
         "of these idempotent": str(sum(add.is_idempotent for add in history.adds)),
         "delivered by groups": str(len(history.deliveries)),
+        "read by XREAD": str(len(history.readings)),
         "acknowledged by groups": str(len(history.acknowledgements)),
         "removed": str(sum(one.count for one in history.removals)),
         "trimmed": str(sum(one.count for one in history.trims)),

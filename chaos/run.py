@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -18,10 +19,12 @@ from anabranch.chaos.consumers import GROUP, Consumer
 from anabranch.chaos.final_state import FinalState, RegionState
 from anabranch.chaos.history import History
 from anabranch.chaos.observer import Observer
+from anabranch.chaos.other_build import OtherBuild
 from anabranch.chaos.plan import KINDS, Plan, draw
 from anabranch.chaos.producers import JOBS, IdempotentProducer, Producer
 from anabranch.chaos.regions import ChaosRegions
 from anabranch.chaos.removers import Remover, Trimmer
+from anabranch.chaos.tailers import Tailer
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.wire import WireError
 
@@ -46,13 +49,16 @@ class Options:
     rate: float = 200.0
     level_bound_s: float = 60.0
     keeps_data: bool = False
+    restart_with: str = ""
 
     def command(self) -> str:
         """The command line that makes the same plan."""
         faults = "" if tuple(self.kinds) == KINDS else f" --faults '{','.join(self.kinds)}'"
+        other = f" --restart-with {shlex.quote(self.restart_with)}" if self.restart_with else ""
         return (
             f"anabranch chaos --seed {self.seed} --seconds {self.seconds:g}"
-            f" --regions {self.regions} --appendfsync {self.fsync} --rate {self.rate:g}{faults}"
+            f" --regions {self.regions} --appendfsync {self.fsync} --rate {self.rate:g}"
+            f"{faults}{other}"
         )
 
 
@@ -64,17 +70,21 @@ def run(options: Options, say: Callable[[str], None]) -> report.Outcome:
     """Runs the plan of a seed in `options.out`, which must be empty, and judges it.
 
     A run without violations removes the data and logs of the regions, unless they are to be kept.
-    Raises ChaosFailed, ToxiproxyMissing and ToxiproxyError; everything stays then, too.
+    Raises ChaosFailed, ToxiproxyMissing, ToxiproxyError and NoSuchBuild; what there is stays then.
     """
     history = History()
     plan = draw(options.seed, options.seconds, options.regions, options.kinds, options.fsync)
-    regions = ChaosRegions(plan, options.out)
+    other = OtherBuild(options.restart_with) if options.restart_with else None
+    regions = ChaosRegions(plan, options.out, other)
     with ExitStack() as stack:
         stack.callback(regions.stop)
         try:
             regions.start_toxiproxy()
             regions.begin_all()
             outcome = _run(options, plan, regions, history, say)
+            if other is not None:
+                restarts = sum(regions.starts.values()) - len(regions.starts)
+                outcome.notes.append(f"{restarts} restarts, each to the other build: {other.shown}")
         except (ClusterError, WireError) as error:
             raise ChaosFailed(str(error)) from None
         finally:
@@ -155,13 +165,14 @@ def _make_group(port: int) -> None:
 
 
 def _clients(place: Workplace, rate: float) -> list[Client]:
-    """Two producers, two consumers and a remover for each region, and a trimmer for all."""
+    """Two producers, two consumers, a reader and a remover for each region; a trimmer for all."""
     each = rate / len(place.ports)
     clients: list[Client] = []
     for name in place.ports:
         clients.append(Producer(place, f"plain-{name}", name, each * 0.75))
         clients.append(IdempotentProducer(place, f"idmp-{name}", name, each * 0.25))
         clients += [Consumer(place, f"consumer-{name}-{number}", name) for number in (1, 2)]
+        clients.append(Tailer(place, f"tailer-{name}", name))
         clients.append(Remover(place, f"remover-{name}", name, 3.0))
     clients.append(Trimmer(place, "trimmer", next(iter(place.ports)), 4.0))
     return clients

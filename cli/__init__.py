@@ -5,6 +5,7 @@ Reading order:
 - `main`: the entry point and the table of commands.
 - `usage`: the form of help texts.
 - `errors`: the errors that end a command, with their exit codes.
+- `interrupting`: ends a command with the processes that it has started.
 - `terminal`: escapes of control characters, counts with nouns, columns.
 - `addresses`: finds the regions of a running cluster.
 - `passwords`: finds the password of the regions.
@@ -15,6 +16,7 @@ Reading order:
 - `supervisor`: starts, watches, restarts and stops the processes of `anabranch up`.
 - `greeting`: the commands that `anabranch up` suggests.
 - `status`: `anabranch status`, regions, links, vectors, lag and digests.
+- `top`: `anabranch top`, throughput and lag, live.
 - `facts`: the facts that `status` asks the regions for.
 - `problems`: the problems that `status` lists.
 - `link_control`: the condition of links, read and changed in the regions or at toxiproxy.

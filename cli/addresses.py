@@ -12,8 +12,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from anabranch.cli.client import RegionClient
-from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.client import RegionClient, listed_members
+from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.region.config import Address, ConfigError, parse_address, valid_name
 
 DEFAULT_DATA = Path("anabranch-data")
@@ -47,7 +47,10 @@ PasswordOption = Annotated[
 
 
 class RegionAddress:
-    """One region of a cluster. Addresses are HOST:PORT; `sync` and `http` are empty if unknown."""
+    """One region of a cluster. Addresses are HOST:PORT; `sync` and `http` are empty if unknown.
+
+    A region that does not answer and that nobody could name has the id 0, and its address as name.
+    """
 
     def __init__(
         self, name: str, region_id: int, resp: str, sync: str = "", http: str = ""
@@ -57,6 +60,11 @@ class RegionAddress:
         self.resp = resp
         self.sync = sync
         self.http = http
+
+    @property
+    def known_name(self) -> str:
+        """The name; empty if it is not known."""
+        return self.name if self.region_id else ""
 
 
 class ClusterFile:
@@ -68,9 +76,16 @@ class ClusterFile:
 
 
 def write_file(
-    path: Path, cluster: str, places: list[RegionAddress], config: Path | None = None
+    path: Path,
+    cluster: str,
+    places: list[RegionAddress],
+    config: Path | None = None,
+    toxiproxy: Address | None = None,
 ) -> None:
-    """Writes `cluster.toml` atomically. `config` is the file with the regions' settings, if any."""
+    """Writes `cluster.toml` atomically.
+
+    `config` is the file with the regions' settings, `toxiproxy` the API of the server between them.
+    """
     lines = [
         "# Written by `anabranch up`. The other anabranch commands find the cluster here.",
         f"cluster = {json.dumps(cluster)}",
@@ -83,6 +98,8 @@ def write_file(
             f"{key} = {json.dumps(value)}"
             for key, value in (("resp", place.resp), ("sync", place.sync), ("http", place.http))
         ]
+    if toxiproxy is not None:
+        lines += ["", "[toxiproxy]", f"api = {json.dumps(str(toxiproxy))}"]
     fresh = path.with_suffix(".new")
     fresh.write_text("\n".join(lines) + "\n", encoding="utf-8")
     fresh.replace(path)
@@ -188,27 +205,49 @@ def config_file(cluster: Path | None) -> Path | None:
     return read_cluster(cluster_path(cluster)).config
 
 
-def find(cluster: Path | None, at: list[str] | None, password: str | None) -> list[RegionAddress]:
-    """The regions that the options name; with ``--at``, each region is asked for its name."""
+def find(
+    cluster: Path | None, at: list[str] | None, password: str | None, *, some_down: bool = False
+) -> list[RegionAddress]:
+    """The regions that the options name; with ``--at``, each region is asked for its name.
+
+    `some_down`: of the regions of ``--at``, those that do not answer are returned, too. Such a
+    region has the name that the others leave for it, or else its address, and then the id 0.
+
+    Raises:
+        CliError: No region answers, or one does not and `some_down` is not set; a wrong password.
+    """
     if cluster is not None and at:
         raise UsageError("give --cluster or --at, not both")
     if not at:
         return read_file(cluster_path(cluster))
-    places = []
     for address in at:
         try:
             parse_address(address, "--at")
         except ConfigError as error:
             raise UsageError(str(error)) from None
-        with RegionClient(address, password=password) as client:
-            facts = client.info("crdt")
-            places.append(
-                RegionAddress(
-                    facts.get("crdt_region_name", address),
-                    int(facts.get("crdt_region_id", 0)),
-                    address,
-                )
-            )
+    places: list[RegionAddress] = []
+    down: dict[int, Unreachable] = {}
+    unnamed: dict[int, str] = {}
+    for place, address in enumerate(at):
+        try:
+            with RegionClient(address, password=password) as client:
+                facts = client.info("crdt")
+        except Unreachable as error:
+            if not some_down:
+                raise
+            down[place] = error
+            places.append(RegionAddress(address, 0, address))
+            continue
+        region_id = int(facts.get("crdt_region_id", 0))
+        places.append(RegionAddress(facts.get("crdt_region_name", address), region_id, address))
+        unnamed |= listed_members(facts)
+    if len(down) == len(at):
+        raise CliError("\n  ".join(["no region answers:", *map(str, down.values())]))
+    for found in places:
+        unnamed.pop(found.region_id, None)
+    if len(down) == 1 and len(unnamed) == 1:
+        (place,) = down
+        ((places[place].region_id, places[place].name),) = unnamed.items()
     return places
 
 

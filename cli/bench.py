@@ -12,6 +12,7 @@ import typer
 
 from anabranch import build
 from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.interrupting import end_as_after_ctrl_c
 
 _ACCEPTANCE = "acceptance."
 
@@ -35,6 +36,7 @@ def bench(context: typer.Context) -> None:
     if chosen and chosen[0] not in known:
         raise UsageError(f"no benchmark '{chosen[0]}'; there are {', '.join(known) or 'none'}")
     _check_programs(chosen or benchmarks)
+    end_as_after_ctrl_c()
     failed = False
     for name in chosen or benchmarks:
         try:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Optional
 
 import typer
 
 from anabranch.chaos import report
+from anabranch.chaos.other_build import NoSuchBuild, OtherBuild
 from anabranch.chaos.plan import KINDS, NAMES
 from anabranch.chaos.run import ChaosFailed, Options, run
 from anabranch.chaos.toxiproxy import ToxiproxyError
-from anabranch.chaos.toxiproxy_server import ToxiproxyMissing
+from anabranch.chaos.toxiproxy_server import ToxiproxyMissing, program
 from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.interrupting import end_as_after_ctrl_c
 
 DEFAULT_OUT = Path("chaos-report")
 SECONDS_MIN = 10.0
@@ -55,6 +55,15 @@ _LevelBound = Annotated[
     ),
 ]
 _Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of the reports.")]
+_RestartWith = Annotated[
+    str,
+    typer.Option(
+        "--restart-with",
+        metavar="PYTHON",
+        help="At every restart a region changes the build: to the anabranch of that Python, or to"
+        " the 'interpreted' modules, and back.",
+    ),
+]
 _Keep = Annotated[
     bool, typer.Option("--keep", help="Keep data and logs of a run that passes, too.")
 ]
@@ -68,6 +77,7 @@ def chaos(
     appendfsync: _Appendfsync = "always",
     rate: _Rate = 200.0,
     level_bound: _LevelBound = 60.0,
+    restart_with: _RestartWith = "",
     out: _Out = DEFAULT_OUT,
     keep: _Keep = False,
 ) -> None:
@@ -78,17 +88,26 @@ def chaos(
     """
     if appendfsync not in ("always", "everysec"):
         raise UsageError(f"--appendfsync is always or everysec, not '{appendfsync}'")
+    kinds = _kinds(faults)
+    try:
+        program()
+        if restart_with:
+            OtherBuild(restart_with)
+    except (ToxiproxyMissing, NoSuchBuild) as error:
+        raise CliError(str(error)) from None
     directory = _made(out, seed)
     options = Options(
-        seed, seconds, directory, regions, _kinds(faults), appendfsync, rate, level_bound, keep
+        seed, seconds, directory, regions, kinds, appendfsync, rate, level_bound, keep, restart_with
     )
     print(options.command(), flush=True)
-    # As after Ctrl-C, the regions are ended before this process is.
-    signal.signal(signal.SIGTERM, _interrupt)
+    end_as_after_ctrl_c()
     try:
         outcome = run(options, lambda text: print(text, flush=True))
-    except (ChaosFailed, ToxiproxyMissing, ToxiproxyError) as error:
+    except (ChaosFailed, ToxiproxyMissing, ToxiproxyError, NoSuchBuild) as error:
         raise CliError(f"{error}\nwhat there is of logs and data: {directory}") from None
+    except KeyboardInterrupt:
+        print(f"interrupted, and not judged; what there is of logs and data: {directory}")
+        raise
     page = report.write(outcome, directory)
     print(report.text(outcome))
     print(f"report: {page}")
@@ -98,10 +117,6 @@ def chaos(
         sys.stdout.flush()
         raise CliError(f"seed {seed}: violations found by {', '.join(broken)}")
     print(f"seed {seed}: 0 violations")
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _kinds(text: str | None) -> tuple[str, ...]:

@@ -40,6 +40,12 @@ def listed_members(info: dict[str, str]) -> dict[int, str]:
     return {int(region_id): name for name, _, region_id in parts}
 
 
+def listed_vector(listed: str) -> dict[int, int]:
+    """region_id → counter, from a vector in INFO such as ``1=42,2=7``."""
+    parts = (one.partition("=") for one in listed.split(",") if "=" in one)
+    return {int(region_id): int(counter) for region_id, _, counter in parts}
+
+
 def text(value: Any) -> Any:
     """Replies with text instead of bytes; control characters and other bytes are escaped."""
     if isinstance(value, bytes):

@@ -12,6 +12,7 @@ from anabranch.cli.addresses import DEFAULT_DATA, FILE_NAME, ClusterOption, name
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.serve import locked
 from anabranch.region import inspection
+from anabranch.region.damaged_log import Salvaged
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.inspection import Inspection
 
@@ -98,7 +99,8 @@ def repair(
 ) -> None:
     """Rebuild a region whose data directory is damaged: the next start gets all from the others.
 
-    The damaged files are moved aside, not deleted. Effects that no other region has are lost.
+    Writes that no other region has come back from the damaged log, up to the first damaged one.
+    The damaged files are moved aside, not deleted, and must not be put back.
     """
     with locked(_existing(directory)):
         found = _run_inspect(directory)
@@ -112,15 +114,27 @@ def repair(
                 " be rebuilt from others; put a backup back with `anabranch restore`"
             )
         if not yes:
-            typer.confirm("Writes that no other region has are lost. Rebuild?", abort=True)
+            text = "Writes that no other region has are lost, as far as they are damaged. Rebuild?"
+            typer.confirm(text, abort=True)
         try:
-            aside = inspection.set_aside(directory)
+            aside, salvaged = inspection.set_aside(directory)
         except StorageError as error:
             raise CliError(str(error)) from None
     print(
-        f"The damaged files are in {aside}.\n"
+        f"{_salvage_described(salvaged)}\n"
+        f"The damaged files are in {aside}. Never put them back.\n"
         "Start the region as usual: it recovers from the other regions before it takes writes."
-        " Delete these files when it serves again."
+        " Its log says what it could not save. Delete these files when it serves again."
+    )
+
+
+def _salvage_described(salvaged: Optional[Salvaged]) -> str:
+    if salvaged is None:
+        return "The identity of the region is damaged, so nothing of its log is kept."
+    return (
+        f"{_count(salvaged.blocks, 'sound block')} of its effect log"
+        f" {'is' if salvaged.blocks == 1 else 'are'} kept, with effects of its own up to"
+        f" {salvaged.last:,}; {_count(salvaged.unreadable, 'block')} of the log cannot be read."
     )
 
 

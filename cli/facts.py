@@ -5,8 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from anabranch.cli.addresses import RegionAddress
-from anabranch.cli.client import PeerFacts, RegionClient, listed_members
+from anabranch.cli.client import PeerFacts, RegionClient, listed_members, listed_vector
 from anabranch.cli.errors import CliError, WrongPassword
+
+# The state of a region whose commits fail, as INFO names it.
+FAILED = "failed"
 
 
 class RegionFacts:
@@ -56,15 +59,33 @@ def ask(place: RegionAddress, password: str | None) -> RegionFacts:
     """Asks a region for everything that `status` shows of it."""
     facts = RegionFacts(place)
     try:
-        with RegionClient(place.resp, place.name, password) as client:
+        with RegionClient(place.resp, place.known_name, password) as client:
             facts.info = client.info("everything")
-            facts.vector = client.vector()
-            facts.digest = client.digest()
             facts.peers = client.peers()
+        if facts.state != FAILED:
+            _ask_for_state(facts, password)
     except CliError as error:
         facts.error = str(error)
         facts.asks_password = isinstance(error, WrongPassword)
+    if facts.state == FAILED:
+        facts.vector = listed_vector(facts.info.get("crdt_disk_vector", ""))
     return facts
+
+
+def _ask_for_state(facts: RegionFacts, password: str | None) -> None:
+    """Asks for vector and digest, which wait for a commit (S2.4), unless commits fail."""
+    place = facts.place
+    try:
+        with RegionClient(place.resp, place.name, password) as client:
+            facts.vector = client.vector()
+            facts.digest = client.digest()
+    except CliError:
+        # The region ends the connections of clients that wait for a commit which failed (S13.4).
+        with RegionClient(place.resp, place.name, password) as client:
+            facts.info = client.info("everything")
+        if facts.state != FAILED:
+            raise
+        facts.digest = ""
 
 
 def ask_all(places: list[RegionAddress], password: str | None) -> list[RegionFacts]:

@@ -113,11 +113,11 @@ def heal(
     one: Annotated[
         Optional[str],
         typer.Argument(
-            metavar="[US", help="A region; without regions, every link.", show_default=False
+            metavar="US", help="A region; without regions, every link.", show_default=False
         ),
     ] = None,
     other: Annotated[
-        Optional[str], typer.Argument(metavar="EU]", help="Another region.", show_default=False)
+        Optional[str], typer.Argument(metavar="EU", help="Another region.", show_default=False)
     ] = None,
     one_way: OneWayOption = False,
     cluster: ClusterOption = None,

@@ -22,6 +22,7 @@ from anabranch.cli import (
     serve,
     simulate,
     status,
+    top,
     up,
 )
 from anabranch.cli.errors import CliError
@@ -50,6 +51,7 @@ scenario_app = typer.Typer(
 app.command("up", cls=Command)(up.up)
 app.command("serve", cls=Command)(serve.serve)
 app.command("status", cls=Command)(takes_password(status.status))
+app.command("top", cls=Command)(takes_password(top.top))
 app.add_typer(link_app, name="link")
 app.add_typer(member_app, name="member")
 app.command("explain", cls=Command)(takes_password(explain.explain))
@@ -79,7 +81,7 @@ link_app.command("limit", cls=Command)(takes_password(links.limit))
 link_app.command("flap", cls=Command)(takes_password(links.flap))
 link_app.command("status", cls=Command)(takes_password(links.status))
 member_app.command("lost", cls=Command)(takes_password(members.lost))
-scenario_app.command("run", cls=Command)(scenario.run)
+scenario_app.command("run", cls=Command)(takes_password(scenario.run))
 
 
 def _version(asked: bool) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated, Optional
 
 import typer
 
-from anabranch.cli.addresses import AtOption, ClusterOption, find
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
 from anabranch.cli.errors import UsageError
+from anabranch.cli.interrupting import end_as_after_ctrl_c
 from anabranch.cli.simulate import need_simulator
 
 
@@ -31,6 +32,7 @@ def run(
     ] = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
+    password: PasswordOption = None,
 ) -> None:
     """Run scenario files in the simulator, and show each reply that differs from the expected one.
 
@@ -42,9 +44,10 @@ def run(
         raise UsageError(f"no such file: {', '.join(missing)}")
     from anabranch.sim import scenario
 
+    end_as_after_ctrl_c()
     addresses = at or (
         [place.resp for place in find(cluster, None, None)] if cluster is not None else None
     )
     if not live and not addresses:
         need_simulator()
-    raise typer.Exit(scenario.main([str(path) for path in chosen], addresses, live))
+    raise typer.Exit(scenario.main([str(path) for path in chosen], addresses, live, password))

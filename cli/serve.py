@@ -18,6 +18,7 @@ import typer
 
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.ports import listen_error
+from anabranch.region import open_files
 from anabranch.region.config import ALIASES, FLAGS, IDENTITY, ConfigError, RegionConfig, load
 from anabranch.region.engine import settings
 
@@ -109,8 +110,11 @@ def serve(**options: Any) -> None:
         level=logging.INFO,
         format=f"%(asctime)s {config.name} %(levelname)s %(name)s: %(message)s",
     )
-    for warning in config.warnings:
+    few_files = open_files.fit_clients(config.settings)
+    for warning in (*config.warnings, *([few_files] if few_files else [])):
         logging.getLogger("anabranch").warning(warning)
+    # gRPC's own lines are one for each malformed connection; the region counts and tells these.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     with locked(config.data):
         _check_ports(config)
         _run(config)

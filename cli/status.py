@@ -18,7 +18,7 @@ from anabranch.cli.client import listed_members
 from anabranch.cli.errors import CliError
 from anabranch.cli.facts import RegionFacts, ask_all, lack
 from anabranch.cli.problems import problems
-from anabranch.cli.terminal import columns
+from anabranch.cli.terminal import table
 from anabranch.plural import counted
 
 _DIGEST_DIGITS = 12
@@ -38,25 +38,12 @@ def report(regions: list[RegionFacts], width: int | None) -> list[str]:
     return "\n\n".join("\n".join(section) for section in sections).split("\n")
 
 
-def _table(
-    heads: list[str], rows: list[list[str]], right: frozenset[int], width: int | None
-) -> list[str]:
-    """Lines with aligned columns, or with one value each if the columns are too wide."""
-    lines = columns([heads, *rows], right)
-    if width is None or max(map(len, lines)) <= width:
-        return lines
-    made: list[str] = []
-    for row in rows:
-        made += ["", *columns(zip([f"{head}:" for head in heads], row, strict=True))]
-    return made[1:]
-
-
 def _regions(regions: list[RegionFacts], width: int | None) -> list[str]:
     heads = ["region", "id", "state", "clients", "build", "digest"]
     rows = [
         [
             region.place.name,
-            str(region.place.region_id),
+            str(region.place.region_id or "?"),
             region.state,
             region.place.resp,
             region.info.get("anabranch_build", ""),
@@ -64,10 +51,12 @@ def _regions(regions: list[RegionFacts], width: int | None) -> list[str]:
         ]
         for region in regions
     ]
-    return _table(heads, rows, frozenset({1}), width)
+    return table(heads, rows, frozenset({1}), width)
 
 
 def _links(regions: list[RegionFacts], width: int | None) -> list[str]:
+    # Of a region that nobody could name, no link is known.
+    regions = [region for region in regions if region.place.region_id]
     rows = [
         [
             receiver.place.name,
@@ -87,7 +76,7 @@ def _links(regions: list[RegionFacts], width: int | None) -> list[str]:
     ]
     if not rows:
         return []
-    return _table(["region", "receives from", "link", "lacks"], rows, frozenset({3}), width)
+    return table(["region", "receives from", "link", "lacks"], rows, frozenset({3}), width)
 
 
 def shown_link(receiver: RegionFacts, sender: RegionFacts) -> str:
@@ -174,7 +163,7 @@ def status(
     Exits with 0 if there is no problem, with 1 if there are problems (a region that does not answer
     is one) or no cluster is found, and with 2 if an argument is wrong.
     """
-    regions = ask_all(find(cluster, at, password), password)
+    regions = ask_all(find(cluster, at, password, some_down=True), password)
     if all(region.asks_password for region in regions):
         raise CliError(regions[0].error)
     if json:

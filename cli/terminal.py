@@ -93,6 +93,22 @@ def columns(rows: Iterable[Sequence[str]], right: frozenset[int] = frozenset()) 
     ]
 
 
+def table(
+    heads: list[str], rows: list[list[str]], right: frozenset[int], width: int | None
+) -> list[str]:
+    """Lines with aligned columns, or with one value each if they are wider than `width`.
+
+    `right` are the columns that are aligned to the right. A `width` of None is any.
+    """
+    lines = columns([heads, *rows], right)
+    if width is None or max(map(len, lines)) <= width:
+        return lines
+    made: list[str] = []
+    for row in rows:
+        made += ["", *columns(zip([f"{head}:" for head in heads], row, strict=True))]
+    return made[1:]
+
+
 class Output(io.TextIOWrapper):
     """A text stream that writes no control characters, except newlines and tabs."""
 

@@ -17,7 +17,14 @@ from typing import Annotated, Optional
 import typer
 
 from anabranch import build
-from anabranch.cli.addresses import DEFAULT_DATA, FILE_NAME, RegionAddress, read_file, write_file
+from anabranch.cli.addresses import (
+    DEFAULT_DATA,
+    FILE_NAME,
+    RegionAddress,
+    read_file,
+    toxiproxy_address,
+    write_file,
+)
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.ports import listen_error
 from anabranch.cli.serve import locked
@@ -219,7 +226,10 @@ def up(
         places = _planned(directory, regions, resp_port, sync_port, http_port)
         password = _check_settings(places, directory, extra)
         check_ports(places)
-        write_file(directory / FILE_NAME, CLUSTER, places, config)
+        # The user wrote this table, if there is one: it stays when the rest is written again.
+        file = directory / FILE_NAME
+        toxiproxy = toxiproxy_address(file, None) if file.exists() else None
+        write_file(file, CLUSTER, places, config, toxiproxy)
         processes = [
             Process(
                 place,

@@ -11,14 +11,23 @@ from anabranch.cli.errors import CliError
 
 
 class Command(TyperCommand):
-    """A command whose usage line shows ``NAME`` for a required argument, ``[NAME]`` for others."""
+    """A command whose usage line shows ``NAME`` for a required argument, ``[NAME]`` for others.
+
+    Typer puts a metavar of optional arguments in brackets, and some versions put required ones in
+    braces. So a metavar that has brackets itself would get two pairs.
+    """
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The parts of the usage line. Some versions of typer put required names in braces."""
-        return [
-            piece[1:-1] if piece.startswith("{") and piece.endswith("}") else piece
-            for piece in super().collect_usage_pieces(ctx)
-        ]
+        """The parts of the usage line."""
+        return [_tidy(piece) for piece in super().collect_usage_pieces(ctx)]
+
+
+def _tidy(piece: str) -> str:
+    """``{US}`` → ``US``, ``[[KEY]]`` → ``[KEY]``, ``[[PATH…]]...`` → ``[PATH…]``."""
+    bare = piece.removesuffix("...")
+    if bare.startswith("{") and bare.endswith("}"):
+        return bare[1:-1] + piece[len(bare) :]
+    return bare[1:-1] if bare.startswith("[[") and bare.endswith("]]") else piece
 
 
 class BenchCommand(Command):

@@ -78,7 +78,7 @@ def apply(
     elif isinstance(effect, fx.AddIdempotent):
         apply_add_idempotent(keyspace, stream, effect, (origin, counter), now_ms, is_own)
     elif isinstance(effect, fx.RemoveEntries):
-        apply_remove_entries(stream, effect)
+        apply_remove_entries(keyspace, stream, effect)
     elif isinstance(effect, fx.Trim):
         apply_trim(stream, effect)
     elif isinstance(effect, fx.Delete):
@@ -96,7 +96,7 @@ def apply(
     elif isinstance(effect, fx.RemoveObserved):
         apply_remove_observed(keyspace, stream, effect)
     else:
-        apply_configure(stream, effect, (origin, counter))
+        apply_configure(keyspace, stream, effect, (origin, counter))
     stream.touched[origin] = counter
     # A round announces acknowledgements at any time. Such an announcement must not abort the
     # transaction of a client that watches the key (S10.7).
@@ -205,9 +205,10 @@ def retire_pairs(keyspace: Keyspace, stream: Stream, pid: bytes) -> None:
     stream.pairs.retire(pid, maxsize)
 
 
-def apply_remove_entries(stream: Stream, effect: fx.RemoveEntries) -> None:
+def apply_remove_entries(keyspace: Keyspace, stream: Stream, effect: fx.RemoveEntries) -> None:
     for region_id, counter in effect.dots:
-        stream.remove_entry(region_id, counter)
+        if not stream.remove_entry(region_id, counter):
+            keyspace.conflicts.removed_twice += 1
 
 
 def apply_trim(stream: Stream, effect: fx.Trim) -> None:
@@ -229,6 +230,7 @@ def apply_delete(
     raise_to(stream.clears, effect.vector)
     stream.tombstone_of_all[origin] = counter
     _drop_all_groups(keyspace, stream)
+    keyspace.conflicts.kept_from_delete += stream.length()
 
 
 def apply_flush(
@@ -247,6 +249,7 @@ def apply_flush(
             continue
         stream = keyspace.keys[key]
         stream.remove_observed(effect.vector)
+        keyspace.conflicts.kept_from_delete += stream.length()
         _drop_all_groups(keyspace, stream)
         note_change(keyspace, stream)
         keyspace.drop_if_empty(stream)
@@ -262,6 +265,7 @@ def apply_remove_observed(keyspace: Keyspace, stream: Stream, effect: fx.RemoveO
     """
     vector = effect.vector
     stream.remove_observed(vector)
+    keyspace.conflicts.kept_from_expiry += stream.length()
     raise_to(stream.clears, vector)
     for name in list(stream.groups):
         dots = [dot for dot in stream.groups[name].creates if covers(vector, *dot)]
@@ -293,6 +297,7 @@ def apply_create_group(
 ) -> None:
     """Adds a create, unless its vector does not cover a tombstone here (S6.1)."""
     if is_buried([*stream.tombstones_of(effect.group), keyspace.flush_tombstone], effect.vector):
+        keyspace.conflicts.creates_lost += 1
         return
     stream.add_create(effect.group, dot, Create(effect.start()))
     keyspace.changes.added_keys[stream.key] = None
@@ -325,13 +330,17 @@ def apply_set_deadline(
 ) -> None:
     for replaced in effect.replaces:
         stream.deadlines.pop(replaced, None)
+    if stream.deadlines:
+        keyspace.conflicts.deadlines += 1
     stream.deadlines[dot] = effect.at_ms
     keyspace.changes.deadlines[stream.key] = None
 
 
-def apply_configure(stream: Stream, effect: fx.Configure, dot: Dot) -> None:
+def apply_configure(keyspace: Keyspace, stream: Stream, effect: fx.Configure, dot: Dot) -> None:
     for replaced in effect.replaces:
         stream.configurations.pop(replaced, None)
+    if stream.configurations:
+        keyspace.conflicts.configurations += 1
     stream.configurations[dot] = (effect.duration_s, effect.maxsize)
     stream.pairs.clear(effect.vector)
     raise_to(stream.clears, effect.vector)

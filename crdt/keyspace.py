@@ -14,6 +14,7 @@ from xxhash import xxh3_64_intdigest
 
 from anabranch.crdt import digest
 from anabranch.crdt.block import NO_CHAIN
+from anabranch.crdt.conflicts import Conflicts
 from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.node import DIGEST_MASK
 from anabranch.crdt.region_log import NodeLimits
@@ -74,6 +75,7 @@ class Keyspace:
         self.position = 0
         # Statistic: entries merged below the highest ID that an XREAD returned (S7.2).
         self.late_arrivals = 0
+        self.conflicts: Final = Conflicts()
         # Built at the first call of `scan_order`.
         self._scan_order: Optional[SortedSet[tuple[int, bytes]]] = None
         # Digest cache: the sum of the shares of all keys not in `_undigested`.

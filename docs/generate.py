@@ -1,8 +1,9 @@
 """Writes the parts of docs/ that derive from tables in the code.
 
 `settings.md` derives from `region.config` and `region.engine.settings`, the tables inside
-`commands.md` from `region.engine.registry`, and the table inside `semantics.md` from
-`sim.rules.table`.
+`commands.md` from `region.engine.registry`, the table inside `semantics.md` from
+`sim.rules.table`, the tables of figures inside `operations.md` from
+`region.engine.figures.table`, and its table of alerts from `deploy/prometheus/alerts.yml`.
 
 ``python docs/generate.py`` writes the pages. With ``--check`` it only reports pages that are out of
 date; the exit code is then 1 if there is any.
@@ -13,11 +14,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import yaml
+
 DOCS = Path(__file__).resolve().parent
 sys.path.append(str(DOCS.parent))
 
 from anabranch.region.config import ALIASES, ENVIRONMENT_PREFIX, IDENTITY  # noqa: E402
 from anabranch.region.engine import registry, settings  # noqa: E402
+from anabranch.region.engine.figures.figure import Figure  # noqa: E402
+from anabranch.region.engine.figures.table import TOPICS  # noqa: E402
 from anabranch.region.engine.state import EngineState  # noqa: E402
 from anabranch.region.engine.table import Command  # noqa: E402
 from anabranch.sim.rules.table import NOT_SIMULATED, RULES  # noqa: E402
@@ -102,6 +107,8 @@ GROUPS = {
     "crdt": "Regions",
 }
 BEGIN, END = "<!-- written by docs/generate.py: begin -->", "<!-- end -->"
+BEGIN_ALERTS = "<!-- alerts, written by docs/generate.py: begin -->"
+ALERTS = DOCS.parent / "deploy" / "prometheus" / "alerts.yml"
 
 
 def _command_rows(command: Command[EngineState]) -> list[str]:
@@ -146,7 +153,48 @@ def semantics_page() -> str:
     return before + "\n".join([*lines, "", END]) + rest.partition(END)[2]
 
 
-PAGES = {"settings.md": settings_page, "commands.md": commands_page, "semantics.md": semantics_page}
+def _figure_row(row: Figure) -> str:
+    metric = f"`{row.name}`" if row.metric else ""
+    if row.labels:
+        metric += f" by {', '.join(f'`{label}`' for label in row.labels)}"
+    info = f"`{row.info}`" if row.info else ""
+    return f"| {metric} | {info} | {row.kind} | {row.unit} | {row.text} |"
+
+
+def alerts_table() -> str:
+    """The table of alerts, with the mark before it."""
+    groups = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
+    lines = [BEGIN_ALERTS, "", "| alert | fires if | for | means | do |", "|---|---|---|---|---|"]
+    for rule in (rule for group in groups for rule in group["rules"]):
+        texts = rule["annotations"]
+        name = f"{rule['alert']} ({rule['labels']['severity']})"
+        expression = rule["expr"].replace("|", "\\|")
+        lines.append(
+            f"| {name} | `{expression}` | {rule.get('for', '')} "
+            f"| {texts['description']} | {texts['action']} |"
+        )
+    return "\n".join([*lines, "", ""])
+
+
+def operations_page() -> str:
+    """Returns the text of operations.md: the present page with figures and alerts written anew."""
+    page = (DOCS / "operations.md").read_text(encoding="utf-8")
+    before, _, rest = page.partition(BEGIN_ALERTS)
+    page = before + alerts_table() + END + rest.partition(END)[2]
+    before, _, rest = page.partition(BEGIN)
+    lines = [BEGIN]
+    for topic, rows in TOPICS.items():
+        lines += ["", f"**{topic}**", "", "| metric | field of INFO | type | unit | means |"]
+        lines += ["|---|---|---|---|---|", *(_figure_row(row) for row in rows)]
+    return before + "\n".join([*lines, "", END]) + rest.partition(END)[2]
+
+
+PAGES = {
+    "settings.md": settings_page,
+    "commands.md": commands_page,
+    "semantics.md": semantics_page,
+    "operations.md": operations_page,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -12,21 +12,27 @@ Reading order:
 - `clock`: the clock that is injected into a region.
 - `work`: the value that a step of the driver returns.
 - `driver`: the order in which a region commits, replies, ships, merges and stops.
+- `event_log`: the events of a region for the operator's log.
 - `disk_schedule`: the order of commits and checkpoint slices.
 - `checkpoints`: when a checkpoint is due, and its steps.
 - `effect_log`: size, retention and in-memory tail of the effect log on disk.
 - `clients`: all client connections of a region.
+- `client_pressure`: bounds on the lines and the unsent output of all clients.
 - `client_connection`: one client connection, bytes in, bytes out.
+- `command_timer`: measures how long commands take.
 - `held_replies`: the queue of replies that wait for a commit.
+- `salvaging`: the merging of the sound part of a damaged log, in a recovery.
 - `config`: the configuration from flags, environment and TOML file.
 - `starting`: the load from disk that makes a driver.
 - `data_files`: the database as a file: its identity, its mark, its write-ahead log.
 - `database`: the SQLite connections, through aiosqlite.
+- `damaged_log`: reads what is sound in the log of a damaged database.
 - `inspection`: a data directory that no region uses: check, backup, restore, repair.
 - `stored_identity`: the identity in a data directory, read without changing it.
 - `server`: the client sockets on asyncio.
-- `http`: the HTTP server of /metrics and /health.
-- `process_facts`: memory, CPU and system facts of the process for INFO.
+- `http`: the HTTP server of /metrics, /health and /ready.
+- `open_files`: the limit of open files, and the number of clients that it allows.
+- `process_facts`: memory, CPU, disk and system facts of the process for INFO.
 - `system_clock`: the machine's clock.
 - `process`: the asyncio process that performs the work of the driver.
 """

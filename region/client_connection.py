@@ -11,8 +11,9 @@ turn is due, or while too much output is unsent. Its input then stays in the par
 ``client-query-buffer-limit`` the transport stops reading. A single request above that limit could
 never be read completely, so its client is disconnected.
 
-Replies whose effects must first be on disk (``appendfsync always``, S13.2) are held. Every reply
-after a held reply is held as well, so that replies leave in order.
+Replies that depend on data which must first be on disk (``appendfsync always``, S13.2) are held.
+Every reply after a held reply is held as well, so that replies leave in order. The replies of one
+turn leave or wait together.
 
 After each call the transport performs the requests of the connection: `take_output`,
 `wants_turn`, `is_reading`, `ending`.
@@ -23,10 +24,13 @@ from __future__ import annotations
 import logging
 from typing import Final, Optional, Protocol
 
+from anabranch.region.client_pressure import LineLimit, UnsentOutput
 from anabranch.region.clock import Clock
-from anabranch.region.engine.replies import ErrorReply, NoReply, Reply, ReplyLater
+from anabranch.region.command_timer import CommandTimer
+from anabranch.region.engine.replies import NoReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
+from anabranch.region.engine.statistics import CommandStatistics
 from anabranch.region.held_replies import HeldReplies, must_wait
 from anabranch.region.resp.encoder import encode, encode_error
 from anabranch.region.resp.parser import ProtocolError, RequestParser
@@ -62,11 +66,16 @@ class EngineInterface(Protocol):
     @property
     def committed_position(self) -> int: ...
 
+    @property
+    def statistics(self) -> CommandStatistics: ...
+
     def connect(self, address: str, local_address: str, now_ms: int) -> Session: ...
 
     def disconnect(self, session: Session) -> None: ...
 
     def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply: ...
+
+    def reflects(self, session: Session, reply: Reply) -> bool: ...
 
     def reply_position(self) -> int: ...
 
@@ -84,6 +93,8 @@ class ClientLimits:
         self.argument_bytes_max = 0
         self.query_bytes_max = 0
         self.output_bytes_max = 0
+        # Replies wait for commits (`appendfsync always`).
+        self.holds_replies = False
         self.refresh()
 
     def refresh(self) -> None:
@@ -94,6 +105,7 @@ class ClientLimits:
             self.argument_bytes_max = settings.integer("proto-max-bulk-len")
             self.query_bytes_max = settings.integer("client-query-buffer-limit")
             self.output_bytes_max = settings.integer("client-output-limit")
+            self.holds_replies = settings.text("appendfsync") == "always"
 
 
 class ClientCounters:
@@ -125,7 +137,10 @@ class ClientShare:
         self.clock: Final = clock
         self.limits: Final = ClientLimits(settings, turn_pieces)
         self.counters: Final = ClientCounters()
+        self.timer: Final = CommandTimer(engine.statistics, clock)
         self.held: Final[HeldReplies[ClientConnection]] = HeldReplies()
+        self.lines: Final = LineLimit()
+        self.unsent: Final = UnsentOutput()
         self.by_session: Final[dict[int, ClientConnection]] = {}
         self.closing: Final[dict[ClientConnection, None]] = {}
 
@@ -161,7 +176,7 @@ class ClientConnection:
         self._held_bytes = 0
         # Steady time (ms) at which a closing connection is aborted.
         self.patience_ends_ms = 0
-        # A reply of the current turn depends on the region's state.
+        # A reply of the current turn depends on data, or no reply can wait.
         self._reflects = False
 
     def admit(self, session: Session) -> None:
@@ -253,9 +268,13 @@ class ClientConnection:
         self._limits.refresh()
         self._parser.argument_bytes_max = self._limits.argument_bytes_max
         out: list[bytes] = []
-        self._reflects = False
+        # Where no replies are held, the question is not asked for each command.
+        self._reflects = not self._limits.holds_replies
+        timer = self._share.timer
+        timer.begin()
         if self._execute(session, out):
             self.wants_turn = True
+        timer.end(session)
         if out:
             self._send(out[0] if len(out) == 1 else b"".join(out))
         self._settle()
@@ -270,6 +289,7 @@ class ClientConnection:
         session.active_ms = now_ms
         engine = self._engine
         parser = self._parser
+        timer = self._share.timer
         until_clock = CLOCK_COMMANDS
         large_bytes = 0
         try:
@@ -278,13 +298,14 @@ class ClientConnection:
                 command = parser.next()
                 if command is None:
                     return False
+                timer.before(session, command[0])
                 reply = engine.execute(session, command, now_ms)
                 if isinstance(reply, ReplyLater):
                     return False
                 if not isinstance(reply, NoReply):
                     encode(reply, session.protocol, out)
                     if not self._reflects:
-                        self._reflects = _reflects(reply)
+                        self._reflects = engine.reflects(session, reply)
                 if session.closing:
                     self._finishing = True
                     return False
@@ -307,7 +328,9 @@ class ClientConnection:
         except Exception:
             # A bug of the region, not an error of the client. The connection is closed, INFO counts
             # the error, and the region continues.
-            log.exception("a command of client %s failed with an internal error", session.address)
+            if (more := self._line("internal error")) is not None:
+                text = "a command of client %s failed with an internal error%s"
+                log.exception(text, session.address, more)
             self._counters.internal_errors += 1
             out.append(encode_error("ERR internal error; the connection is closed"))
         self._finishing = True
@@ -362,14 +385,19 @@ class ClientConnection:
         session = self.session
         if session is None:
             return
+        self._share.unsent.change(session.output_bytes, size)
         session.output_bytes = size
         limit = self._limits.output_bytes_max
         if 0 < limit < size:
-            log.warning(
-                "client %s closed: its unsent replies exceed client-output-limit", session.address
-            )
+            if (more := self._line("client-output-limit")) is not None:
+                text = "client %s closed: its unsent replies exceed client-output-limit%s"
+                log.warning(text, session.address, more)
             self._counters.output_limit_disconnections += 1
             self.abort()
+
+    def _line(self, cause: str) -> Optional[str]:
+        """The end of a line of the log about this client, or None: see `LineLimit.line`."""
+        return self._share.lines.line(cause, self._clock.steady_ms())
 
     # -- reading and closing
 
@@ -388,9 +416,9 @@ class ClientConnection:
         if buffered <= self._limits.query_bytes_max:
             self.is_reading = True
         elif idle and not session.waiting:
-            log.warning(
-                "client %s closed: a request exceeds client-query-buffer-limit", session.address
-            )
+            if (more := self._line("client-query-buffer-limit")) is not None:
+                text = "client %s closed: a request exceeds client-query-buffer-limit%s"
+                log.warning(text, session.address, more)
             self._counters.query_limit_disconnections += 1
             self.close()
         else:
@@ -429,13 +457,6 @@ class ClientConnection:
         """Ends the session in the engine, once."""
         session, self.session = self.session, None
         if session is not None:
+            self._share.unsent.change(session.output_bytes, 0)
             del self._share.by_session[session.session_id]
             self._engine.disconnect(session)
-
-
-def _reflects(reply: Reply) -> bool:
-    """Whether a reply depends on the region's state.
-
-    All do, except the refusal of a write while the disk fails (S13.4).
-    """
-    return not (isinstance(reply, ErrorReply) and reply.reflects_nothing)

@@ -122,6 +122,10 @@ class Clients:
         self._touched.clear()
         return touched
 
+    def take_freed_output(self) -> int:
+        """Bytes of unsent replies that were freed after a burst of them (`UnsentOutput`)."""
+        return self._share.unsent.take_fall()
+
     def _touch(self, connection: ClientConnection) -> None:
         self._touched[connection] = None
 

@@ -14,5 +14,5 @@ class Clock(Protocol):
     def steady_ms(self) -> int:
         """Steady time, which never runs back, ms since an arbitrary moment."""
 
-    def steady_us(self) -> int:
-        """Steady time in µs, for measuring how long a turn took."""
+    def steady_ns(self) -> int:
+        """Steady time in ns, for measuring how long something took."""

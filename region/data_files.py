@@ -15,7 +15,11 @@ Neither shows a rollback of the whole volume, which brings back the inodes and t
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import shutil
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Optional
 from urllib.parse import quote
@@ -25,6 +29,20 @@ from xxhash import xxh3_64_hexdigest
 from anabranch.region.storage import wal
 
 MARK_NAME: Final = "region.mark"
+
+# A start writes less than this.
+_PROBE_BYTES: Final = 64 << 10
+_SPACE: Final = "free space on its file system, or raise the limit"
+_RIGHTS: Final = "a region must be able to write there"
+# errno → what would be right.
+_RIGHT: Final = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EFBIG: _SPACE,
+    errno.EROFS: _RIGHTS,
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+}
 
 _AT_FDCWD: Final = -100
 _STATX_BTIME: Final = 0x800
@@ -87,6 +105,25 @@ class DataFiles:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def write_problem(directory: Path) -> str:
+    """Why files in a directory cannot be written, and what would be right; found by writing one.
+
+    Empty if a file of `_PROBE_BYTES` can be written.
+    """
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".probe-", dir=directory, buffering=0) as file:
+            if file.write(bytes(_PROBE_BYTES)) < _PROBE_BYTES:
+                file.write(b"-")  # The rest does not fit: this attempt says why.
+            os.fsync(file.fileno())
+    except OSError as error:
+        free = ""
+        with suppress(OSError):
+            free = f" ({shutil.disk_usage(directory).free:,} bytes are free)"
+        right = _RIGHT.get(error.errno or 0, "check the device and the kernel's log")
+        return f"{error.strerror}{free}: {right}"
+    return ""
 
 
 def read_only_uri(path: Path) -> str:

@@ -22,18 +22,24 @@ from anabranch.crdt.vector import Vector, raise_to
 from anabranch.region.data_files import DataFiles, read_only_uri
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import BlockRow, SnapshotRow
-from anabranch.region.storage import loading, log, schema
+from anabranch.region.storage import loading, log, salvage, schema
 from anabranch.region.storage.loading import Stored
 from anabranch.region.storage.log import LogSize, OldRow, ReadOldest
+from anabranch.region.storage.salvage import ReadSalvage
 from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog, Request
 
 FILE_NAME: Final = "region.sqlite"
 _READ_ROWS: Final = 512
+_SALVAGE_ROWS: Final = 64
 _CHECK: Final = "PRAGMA integrity_check(3)"
 _IS_SOUND: Final = "ok"
 # Primary result codes of SQLite that tell of damage: the statement meets another schema than the
 # one that was made (1, while the file is opened or loaded), a tree is wrong (11), no database (26).
 _DAMAGE_CODES: Final = frozenset({1, 11, 26})
+# Those of files that cannot be written: read-only (8), I/O error (10), full (13), no file (14).
+_WRITE_CODES: Final = frozenset({8, 10, 13, 14})
+# The module sqlite3 met a text that is none, without a code of SQLite: the type of a value changed.
+_NO_TEXT: Final = "Could not decode to UTF-8"
 
 
 class SqlConnection(Protocol):
@@ -122,21 +128,22 @@ class Database:
             raise _failure(f"cannot open {self.path}", error) from error
 
     async def damaged_rows(self) -> AsyncIterator[str]:
-        """Reads every row of the log, and yields what is damaged in it, in words.
+        """Reads every row of the log and the salvage; yields what is damaged in them, in words.
 
         `load` reads the other tables whole, but of the log only what a start replays.
         """
-        position = 0
-        while True:
-            found = list(await self._read(log.ROWS_AFTER, (position, _READ_ROWS)))
-            if not found:
-                return
-            for columns in found:
-                position = columns[0]
-                try:
-                    log.read_row(columns)
-                except (Malformed, AssertionError) as error:
-                    yield f"row {position} of the log is damaged: {error}"
+        tables = {"log": log.ROWS_AFTER}
+        if list(await self._read(salvage.IS_IN_SCHEMA, ())):
+            tables["salvage"] = salvage.SALVAGED_AFTER
+        for table, sql in tables.items():
+            position = 0
+            while found := list(await self._read(sql, (position, _READ_ROWS))):
+                for columns in found:
+                    position = columns[0]
+                    try:
+                        log.read_row(columns)
+                    except (Malformed, AssertionError) as error:
+                        yield f"row {position} of the {table} is damaged: {error}"
 
     async def _upgrade(self) -> None:
         """Brings the tables of an older schema to this one."""
@@ -276,6 +283,13 @@ class Database:
         if self._files is not None:
             self._files.close()
 
+    async def has_salvage(self) -> bool:
+        """Whether a recovery has blocks of a damaged log to merge (`region.storage.salvage`)."""
+        try:
+            return bool(next(iter(await self._read(salvage.HAS_SALVAGE, ())))[0])
+        except sqlite3.Error as error:
+            raise _failure(f"cannot read {self.path}", error) from error
+
     # -- writing
 
     async def write(self, statements: Sequence[schema.Statement]) -> None:
@@ -311,7 +325,7 @@ class Database:
         assert reader is not None
         return await reader.execute_fetchall(sql, parameters)
 
-    async def answer(self, request: Request | ReadOldest) -> Any:
+    async def answer(self, request: Request | ReadOldest | ReadSalvage) -> Any:
         """Answers a request to the log. The class of the request decides the type of the answer.
 
         Raises:
@@ -324,7 +338,7 @@ class Database:
         except sqlite3.Error as error:
             raise _failure("the log", error) from error
 
-    async def _answer(self, request: Request | ReadOldest) -> Any:
+    async def _answer(self, request: Request | ReadOldest | ReadSalvage) -> Any:
         if isinstance(request, ReadLog):
             return await self.rows_after(request.position, request.bytes_max)
         if isinstance(request, Locate):
@@ -333,6 +347,9 @@ class Database:
             return await self.block_with(request.origin, request.counter)
         if isinstance(request, ReadOldest):
             return await self.oldest_rows(request.up_to, request.count)
+        if isinstance(request, ReadSalvage):
+            after = (request.position, _SALVAGE_ROWS)
+            return await self._blocks(salvage.SALVAGED_AFTER, after, request.bytes_max)
         return await self.first_fork(request)
 
     async def rows_after(self, position: int, bytes_max: int) -> list[BlockRow]:
@@ -340,9 +357,14 @@ class Database:
 
         The first row is returned even if it is larger.
         """
+        return await self._blocks(log.BLOCKS_AFTER, (position, _READ_ROWS), bytes_max)
+
+    async def _blocks(
+        self, sql: str, parameters: tuple[int, int], bytes_max: int
+    ) -> list[BlockRow]:
         found: list[BlockRow] = []
         size = 0
-        for columns in await self._read(log.BLOCKS_AFTER, (position, _READ_ROWS)):
+        for columns in await self._read(sql, parameters):
             row = log.read_block_row(columns)
             if found and size + len(row.block.body) > bytes_max:
                 break
@@ -381,10 +403,16 @@ class Database:
         return [OldRow(*columns) for columns in await self._read(log.OLDEST, (up_to, count))]
 
 
+def cannot_write(error: BaseException) -> bool:
+    """Whether the cause of an error is that SQLite could not write a file."""
+    return getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF in _WRITE_CODES
+
+
 def _failure(what: str, error: Exception) -> StorageError:
     """The error to raise for one of SQLite or the file system, met while the file is loaded."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    kind = Damaged if code in _DAMAGE_CODES else StorageError
+    is_damage = code in _DAMAGE_CODES or _NO_TEXT in str(error)
+    kind = Damaged if is_damage else StorageError
     return kind(f"{what}: {error}")
 
 

@@ -25,7 +25,6 @@ Rules of order:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Any, Final, Optional
 
@@ -37,16 +36,20 @@ from anabranch.region.clock import Clock
 from anabranch.region.disk_schedule import DiskSchedule
 from anabranch.region.effect_log import EffectLog
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.lifecycle import LOST, RECOVERY
 from anabranch.region.engine.settings import Settings
+from anabranch.region.event_log import EventLog
+from anabranch.region.salvaging import Salvaging
 from anabranch.region.storage.checkpoint import CAPTURE_BYTES, Checkpointer
 from anabranch.region.storage.log import ReadOldest
-from anabranch.region.work import DiskTransaction, LogRead, Note, Work
+from anabranch.region.storage.salvage import ReadSalvage
+from anabranch.region.work import DiskTransaction, LogRead, Work
 from anabranch.sync.hub import Hub
 from anabranch.sync.messages import Message
 
 # After a checkpoint that covers more log than this, free memory is returned to the system.
 _BURST_BYTES: Final = 1 << 20
+# After clients left so much output unsent, and took it or were disconnected, likewise.
+_FREED_OUTPUT_BYTES: Final = 16 << 20
 
 
 class TurnLimits:
@@ -101,10 +104,11 @@ class Driver:
         # The last turn merged blocks: they may cover headers that wait on other links (S2.3).
         self._merge_again = False
         self._merge_rest_us = 0
-        self._notes: list[Note] = []
-        self._divergences_logged = 0
-        self._state_logged = ""
+        self._events: Final = EventLog(engine)
+        self._salvaging: Final = Salvaging(engine, self._events, limits.retry_ms)
         self._is_stopping = False
+        # Steady time (ns) at which the transaction that is out was decided.
+        self._transaction_ns = 0
 
     @property
     def settings(self) -> Settings:
@@ -117,44 +121,14 @@ class Driver:
         """Does the periodic work of all parts. Call it every few milliseconds."""
         now_ms = self._clock.now_ms()
         self.engine.tick(now_ms)
+        self._salvaging.merge(now_ms)
         self._apply_link_requests()
         if not self._is_stopping:
             self.hub.tick(now_ms)
         self.clients.tick()
         self._disk.tick(self._clock.steady_ms())
-        self._log_state_changes()
+        self._events.tick()
         self._step_wanted = True
-
-    def _log_state_changes(self) -> None:
-        """Logs new divergences and changes of the region's lifecycle state."""
-        state = self.engine.state
-        divergences = state.replication.divergences
-        if divergences > self._divergences_logged:
-            text = (
-                "DIVERGENCE: a peer with an equal vector has another digest; "
-                "keep the files of both and see CRDT.EXPLAIN"
-            )
-            self._notes.append(Note(logging.ERROR, text))
-        self._divergences_logged = divergences
-        lifecycle = state.lifecycle.state
-        if lifecycle != self._state_logged:
-            self._state_logged = lifecycle
-            if lifecycle == RECOVERY:
-                text = (
-                    f"region {self.engine.name} is in recovery (S13.7) because "
-                    f"{state.lifecycle.recovery_cause}: it issues no effects until it holds all "
-                    "effects that the other members report"
-                )
-                self._notes.append(Note(logging.WARNING, text))
-            elif lifecycle == LOST:
-                by = state.members.names_of(state.lifecycle.called_lost_by)
-                text = (
-                    f"LOST: region {self.engine.name} was said to be lost by {by} (S13.8): it takes"
-                    " no more writes; `anabranch export` saves what only it holds"
-                )
-                self._notes.append(Note(logging.ERROR, text))
-            else:
-                self._notes.append(Note(logging.INFO, f"region {self.engine.name} is {lifecycle}"))
 
     # -- peers
 
@@ -181,11 +155,12 @@ class Driver:
         self._step_wanted = True
         return self.hub.accepted(self._clock.now_ms())
 
-    def received(self, connection: int, message: Message) -> None:
-        """A message of a peer has arrived. Call it in the order of arrival."""
+    def received(self, connection: int, message: Message, size: int = 0) -> None:
+        """A message of a peer has arrived, of `size` bytes. Call it in the order of arrival."""
         self._step_wanted = True
         self._apply_link_requests()
         self.hub.received(connection, message, self._clock.now_ms())
+        self.hub.arrived(connection, size)
 
     def reads_on(self, connection: int) -> bool:
         """Whether to read another message of a peer. Ask again after every step."""
@@ -212,9 +187,9 @@ class Driver:
             self._step_wanted = True
         return message
 
-    def sent(self, size: int) -> None:
-        """Counts `size` bytes sent to peers."""
-        self.hub.sent(size)
+    def sent(self, connection: int, size: int) -> None:
+        """Counts a message of `size` bytes that is sent to a peer."""
+        self.hub.sent(connection, size)
 
     def compression(self) -> str:
         """The compression of messages to peers (setting ``crdt-compression``)."""
@@ -231,10 +206,10 @@ class Driver:
         if self._is_stopping:
             return
         self._apply_link_requests()
-        began_us = self._clock.steady_us()
+        began_ns = self._clock.steady_ns()
         self._merge_again = self.hub.merge_some(self._limits.merge_bytes, self._clock.now_ms())
         if self._merge_again:
-            taken_us = self._clock.steady_us() - began_us
+            taken_us = (self._clock.steady_ns() - began_ns) // 1000
             if taken_us > self._limits.merge_short_us:
                 self._merge_rest_us = min(taken_us, self._limits.merge_rest_max_us)
         self._step_wanted = True
@@ -248,6 +223,9 @@ class Driver:
         ships (S13.2, S13.3).
         """
         self._step_wanted = True
+        kind = "checkpoint" if transaction.commit is None else "commit"
+        taken_us = (self._clock.steady_ns() - self._transaction_ns) // 1000
+        self.engine.transaction_took(kind, taken_us)
         commit = transaction.commit
         if commit is not None:
             self.log.committed(commit)
@@ -255,24 +233,18 @@ class Driver:
             self.clients.released(commit.position)
             if not self._is_stopping:
                 self.hub.committed(self._clock.now_ms())
+            self._events.committed(commit.position)
         self._disk.written(transaction)
 
     def failed(self, transaction: DiskTransaction, error: str) -> None:
         """A transaction failed: none of its statements took effect."""
         self._step_wanted = True
         if transaction.commit is not None:
-            if not self.engine.state.disk.error:
-                position = transaction.commit.position
-                text = (
-                    f"commit of position {position} failed, no more writes until it succeeds: "
-                    f"{error}"
-                )
-                self._notes.append(Note(logging.ERROR, text))
+            self._events.commit_failed(transaction.commit.position, error)
             self.engine.commit_failed(error)
             self.clients.commit_failed()
         else:
-            text = f"checkpoint failed, it will be tried again: {error}"
-            self._notes.append(Note(logging.ERROR, text))
+            self._events.checkpoint_failed(error)
         self._disk.failed(transaction, self._clock.steady_ms())
 
     def read(self, read: LogRead, result: Any) -> None:
@@ -280,6 +252,8 @@ class Driver:
         self._step_wanted = True
         if isinstance(read.request, ReadOldest):
             self._disk.read(result)
+        elif isinstance(read.request, ReadSalvage):
+            self._salvaging.read(result, self._clock.now_ms())
         else:
             self.hub.answered(read.connection, read.request, result, self._clock.now_ms())
 
@@ -287,7 +261,10 @@ class Driver:
         """The log could not be read. `is_damaged`: a row of it is not as it was written."""
         self._step_wanted = True
         text = f"the log could not be read: {error}"
-        self._notes.append(Note(logging.ERROR, text))
+        self._events.log_unreadable(text)
+        if isinstance(read.request, ReadSalvage):
+            self._salvaging.cannot_read(error, is_damaged, self._clock.steady_ms())
+            return
         if is_damaged:
             self._give_up_log(error)
         if isinstance(read.request, ReadOldest):
@@ -303,11 +280,7 @@ class Driver:
         engine = self.engine
         self.log.give_up(engine.disk_vector, engine.committed_position)
         engine.note_damage(error, {"log_floor": self.log.encoded_floor()})
-        text = (
-            "DAMAGE in the effect log on disk: peers that lag behind get snapshots from now on;"
-            " stop the region when it suits, and run `anabranch check` on its data directory"
-        )
-        self._notes.append(Note(logging.ERROR, text))
+        self._events.damaged(error)
 
     # -- steps
 
@@ -332,13 +305,20 @@ class Driver:
         read = self._disk.next_read()
         if read is not None:
             work.reads.append(LogRead(0, read))
+        salvage = None if self._is_stopping else self._salvaging.next_read(self._clock.steady_ms())
+        if salvage is not None:
+            work.reads.append(LogRead(0, salvage))
+        if work.transaction is not None:
+            self._transaction_ns = self._clock.steady_ns()
         if self._is_stopping:
             work.has_stopped = self._disk.has_stopped()
         else:
             self._add_hub_work(work)
         work.clients = self.clients.take_touched()
-        work.notes, self._notes = self._notes, []
-        work.gives_back_memory = self._disk.take_burst() >= _BURST_BYTES
+        work.notes = self._events.take()
+        freed_output = self.clients.take_freed_output()
+        burst = self._disk.take_burst()
+        work.gives_back_memory = burst >= _BURST_BYTES or freed_output >= _FREED_OUTPUT_BYTES
         return work
 
     def _add_hub_work(self, work: Work) -> None:
@@ -350,8 +330,8 @@ class Driver:
             work.reads += [LogRead(number, request) for number, request in hub_work.requests]
             work.dials = hub_work.dials
             work.hang_ups = hub_work.closes
-            name = self.engine.name
-            self._notes += [Note(logging.WARNING, f"{name}: {text}") for text in hub_work.notes]
+            for event in hub_work.events:
+                self._events.tell(event)
         if (hub.wants_merge or self._merge_again) and not self._merge_planned:
             self._merge_planned = True
             work.merge_in_ms = self._merge_rest_us / 1000

@@ -12,8 +12,9 @@ import sqlite3
 import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Optional
 
+from anabranch.region.damaged_log import DamagedLog, Salvaged
 from anabranch.region.data_files import MARK_NAME, DataFiles, missing_commits, read_only_uri
 from anabranch.region.database import FILE_NAME, Database
 from anabranch.region.engine.errors import Damaged, StorageError
@@ -25,6 +26,8 @@ from anabranch.region.storage.schema import IDENTITY_ROWS
 _FINDINGS_MAX: Final = 20
 # Meta rows that a rebuilt region keeps beside its identity (S13.8).
 _KEPT_ROWS: Final = ("lost", "called_lost")
+# The new database, until the damaged one is moved.
+_REBUILT_NAME: Final = "rebuilt.sqlite"
 
 
 class Inspection:
@@ -147,12 +150,13 @@ async def restore(file: Path, directory: Path) -> Inspection:
     return inspection
 
 
-def set_aside(directory: Path) -> Path:
+def set_aside(directory: Path) -> tuple[Path, Optional[Salvaged]]:
     """Moves a damaged database away, so that the next start rebuilds the region from the others.
 
-    A new database keeps the identity of the region, and which members are lost, as far as these
-    rows are sound. Without them the mark, which stays or is made, makes the next start a recovery.
-    Returns the directory that holds the damaged files now.
+    A new database keeps the identity of the region, which members are lost, and the salvage of the
+    effect log (`region.storage.salvage`), as far as these are sound. Without the identity there is
+    no new database, and the mark, which stays or is made, makes the next start a recovery.
+    Returns the directory that holds the damaged files now, and the figures of the salvage.
 
     Raises:
         StorageError: The files cannot be moved.
@@ -161,23 +165,34 @@ def set_aside(directory: Path) -> Path:
     try:
         aside = Path(tempfile.mkdtemp(prefix="damaged-", dir=directory))
         files = DataFiles(path)
-        position = max(files.read_mark(), 1)
+        files.write_mark(max(files.read_mark(), 1))
+        files.close()
+        rebuilt = aside / _REBUILT_NAME
+        # An end before the files are moved leaves them as they were.
+        salvaged = _rebuild(path, rebuilt)
         for file in directory.glob(f"{FILE_NAME}*"):
             file.rename(aside / file.name)
-        kept = _sound_meta(aside / FILE_NAME)
-        if set(IDENTITY_ROWS) <= kept.keys():
-            with closing(sqlite3.connect(path)) as database, database:
-                for table in schema.TABLES:
-                    database.execute(table)
-                for name in (*IDENTITY_ROWS, *_KEPT_ROWS):
-                    if name in kept:
-                        database.execute(*schema.meta(name, kept[name]))
-                database.execute(*schema.meta("restored", b"1"))
-        files.write_mark(position)
-        files.close()
+        if salvaged is not None:
+            rebuilt.rename(path)
     except (OSError, sqlite3.Error) as error:
         raise StorageError(f"cannot move the files in {directory}: {error}") from error
-    return aside
+    return aside, salvaged
+
+
+def _rebuild(damaged: Path, target: Path) -> Optional[Salvaged]:
+    """Makes the new database; None without it if the identity of the region is damaged."""
+    kept = _sound_meta(damaged)
+    if not set(IDENTITY_ROWS) <= kept.keys() or not kept["region_id"].isdigit():
+        return None
+    with closing(sqlite3.connect(target)) as database, database:
+        for table in schema.TABLES:
+            database.execute(table)
+        for name in (*IDENTITY_ROWS, *_KEPT_ROWS):
+            if name in kept:
+                database.execute(*schema.meta(name, kept[name]))
+        database.execute(*schema.meta("restored", b"1"))
+        with closing(sqlite3.connect(read_only_uri(damaged), uri=True)) as source:
+            return DamagedLog(source, int(kept["region_id"])).copy_to(database)
 
 
 def _sound_meta(path: Path) -> dict[str, bytes]:

@@ -18,11 +18,13 @@ from anabranch import build
 from anabranch.region import process_facts, starting
 from anabranch.region.client_connection import ClientConnection
 from anabranch.region.config import RegionConfig
-from anabranch.region.data_files import DataFiles
-from anabranch.region.database import FILE_NAME, Database
+from anabranch.region.data_files import DataFiles, write_problem
+from anabranch.region.database import FILE_NAME, Database, cannot_write
 from anabranch.region.driver import Driver
 from anabranch.region.engine.errors import Damaged, StorageError
-from anabranch.region.engine.figures import Figure, figures, health
+from anabranch.region.engine.figures.figure import Metric
+from anabranch.region.engine.figures.health import health, readiness
+from anabranch.region.engine.figures.table import figures
 from anabranch.region.engine.settings import Settings
 from anabranch.region.http import Health, HttpServer
 from anabranch.region.server import Server
@@ -33,6 +35,8 @@ from anabranch.sync.manager import SyncManager
 
 _TICK_S: Final = 0.005
 _FACTS_S: Final = 1.0
+
+_UNKNOWN_PROBLEM: Final = "other files there can be written: check the rights of these, and limits"
 
 _log: Final = logging.getLogger("anabranch.region")
 
@@ -75,18 +79,19 @@ class Region:
             OSError: An address is taken or cannot be bound.
         """
         config = self.config
-        await self.server.start(config.resp.host, config.resp.port)
-        self._facts["tcp_port"] = str(self.server.port)
         self._facts["anabranch_build"] = build.kind()
         self._facts["anabranch_version"] = build.version()
+        # A client may ask as soon as the port is open, before the other ports are.
+        self._update_facts()
+        await self.server.start(config.resp.host, config.resp.port)
+        self._facts["tcp_port"] = str(self.server.port)
         try:
             await self.sync.start()
         except RuntimeError as error:
             raise OSError(f"cannot listen on {config.sync} for other regions: {error}") from error
         if config.http is not None:
-            self._http = HttpServer(self.metrics, self.health)
+            self._http = HttpServer(self.metrics, self.health, self.ready)
             await self._http.start(config.http.host, config.http.port)
-        self._update_facts()
         self._tick()
         engine = self.driver.engine
         _log.info(
@@ -230,10 +235,11 @@ class Region:
         """Gives the engine the facts that only the process knows, for INFO and /metrics."""
         self._facts_due_s = self._loop.time() + _FACTS_S
         self._facts.update(process_facts.changing())
+        self._facts.update(process_facts.disk(self.database.path))
         self._facts.update({name: str(value) for name, value in self.driver.figures().items()})
         self.driver.engine.set_process_facts(self._facts)
 
-    def metrics(self) -> list[Figure]:
+    def metrics(self) -> list[Metric]:
         """The figures for /metrics."""
         self._update_facts()
         return figures(self.driver.engine.state)
@@ -241,6 +247,24 @@ class Region:
     def health(self) -> Health:
         """The state and details for /health."""
         return health(self.driver.engine.state)
+
+    def ready(self, lag_ms_max: Optional[int]) -> tuple[bool, dict[str, Any]]:
+        """Whether the region is ready, and the details for /ready; None takes the setting."""
+        return readiness(self.driver.engine.state, lag_ms_max)
+
+
+async def _start(config: RegionConfig, database: Database) -> Driver:
+    """The start from disk. If a file cannot be written, the error names it and the cause."""
+    clock = SystemClock(config.settings.integer("crdt-clock-offset-ms"))
+    try:
+        return await starting.start(config, database, clock)
+    except StorageError as error:
+        if not cannot_write(error):
+            raise
+        reason = await asyncio.to_thread(write_problem, config.data) or _UNKNOWN_PROBLEM
+        raise StorageError(
+            f"cannot read or write {database.path}: {error.__cause__}; {reason}"
+        ) from error
 
 
 async def run(config: RegionConfig) -> None:
@@ -258,9 +282,7 @@ async def run(config: RegionConfig) -> None:
     database = Database(config.data, files=DataFiles(config.data / FILE_NAME))
     region: Optional[Region] = None
     try:
-        driver = await starting.start(
-            config, database, SystemClock(config.settings.integer("crdt-clock-offset-ms"))
-        )
+        driver = await _start(config, database)
         region = Region(config, driver, database)
         # The objects made by the start live as long as the process. `gc.freeze` keeps the garbage
         # collector from walking them while clients wait.

@@ -1,4 +1,4 @@
-"""Facts about the operating system process, by INFO field name: memory, CPU and system."""
+"""Facts about the operating system process, by INFO field name: memory, CPU, disk and system."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import platform
 import resource
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -57,3 +59,21 @@ def changing() -> dict[str, str]:
         "used_cpu_sys_children": f"{children.ru_stime:.6f}",
         "used_cpu_user_children": f"{children.ru_utime:.6f}",
     }
+
+
+def disk(database: Path) -> dict[str, str]:
+    """The size of a database with its write-ahead log, and the free space beside it, in bytes.
+
+    Free is the space that a process without privileges may use. A fact that the system does not
+    tell is left out.
+    """
+    facts: dict[str, str] = {}
+    size = 0
+    for path in (database, database.with_name(f"{database.name}-wal")):
+        with suppress(FileNotFoundError):
+            size += path.stat().st_size
+    facts["crdt_disk_bytes"] = str(size)
+    with suppress(OSError):
+        system = os.statvfs(database.parent)
+        facts["crdt_disk_free_bytes"] = str(system.f_bavail * system.f_frsize)
+    return facts

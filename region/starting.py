@@ -214,6 +214,7 @@ async def start(
         registry.commands(),
     )
     state.lifecycle.call_lost(_called_lost_by(meta))
+    state.disk.note_salvage(begun.recovery > 0 and await database.has_salvage())
     engine = make_engine(state)
     engine.checkpointed(stored.replay_from)
     limits = limits or TurnLimits()

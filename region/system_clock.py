@@ -18,5 +18,5 @@ class SystemClock:
     def steady_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
-    def steady_us(self) -> int:
-        return time.monotonic_ns() // 1000
+    # The function itself, because each turn of a client calls it twice.
+    steady_ns = staticmethod(time.monotonic_ns)

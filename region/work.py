@@ -11,6 +11,7 @@ from typing import Final, Optional, Union
 from anabranch.region.client_connection import ClientConnection
 from anabranch.region.engine.rows import Commit
 from anabranch.region.storage.log import ReadOldest
+from anabranch.region.storage.salvage import ReadSalvage
 from anabranch.region.storage.schema import Statement
 from anabranch.sync.log_requests import Request
 
@@ -30,10 +31,11 @@ class DiskTransaction:
 class LogRead:
     """A read of the log on disk; report `Driver.read` or `Driver.cannot_read`.
 
-    `connection` is the number of the peer connection that needs the answer, 0 for the checkpoint.
+    `connection` is the number of the peer connection that needs the answer, 0 for the checkpoint
+    and the salvage.
     """
 
-    def __init__(self, connection: int, request: Union[Request, ReadOldest]) -> None:
+    def __init__(self, connection: int, request: Union[Request, ReadOldest, ReadSalvage]) -> None:
         self.connection: Final = connection
         self.request: Final = request
 

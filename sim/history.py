@@ -36,6 +36,14 @@ BLOCKING: Final = (
 _DISK_FAILS: Final = "MISCONF this region takes no writes: its last commit"
 
 
+# First words of commands that show the region and no data. Their replies wait for no commit while
+# commits fail.
+_WITHOUT_DATA: Final = frozenset(
+    b"PING ECHO TIME INFO CONFIG CLIENT COMMAND HELLO AUTH SELECT RESET QUIT DEBUG"
+    b" CRDT.PEERS CRDT.LINK".split()
+)
+
+
 def is_disk_refusal(reply: Reply) -> bool:
     """Whether a write was refused because the disk fails.
 
@@ -57,7 +65,9 @@ class Operation:
     - `at_ms`: true (virtual) time. `clock_ms`: the time that the region's own clock read.
     - `before`, `after`: the region's vector just before and just after the step that executed the
       command. `after` is None while the command waits (blocked, or the start is not over).
-    - `always`: appendfsync always was in force, so an answer means that the command is on disk.
+    - `always`: appendfsync always was in force, so an answer means that the command is on disk,
+      except where `waits_for_disk` says otherwise.
+    - `commits_fail`: the region's last commit had failed when the command ran.
     - `reply`: the reply that the region computed, None until then.
     - `waited`: the command ran in a later step than the one in which it arrived; `before` and
       `after` are then both the vector after that later step.
@@ -74,6 +84,7 @@ class Operation:
         "before",
         "client",
         "clock_ms",
+        "commits_fail",
         "has_reply",
         "lost",
         "number",
@@ -110,6 +121,7 @@ class Operation:
         self.before = before
         self.after: Optional[Vector] = None
         self.always = always
+        self.commits_fail = False
         self.reply: Reply = None
         self.has_reply = False
         self.waited = False
@@ -119,6 +131,12 @@ class Operation:
     def commands(self) -> tuple[Words, ...]:
         """The command alone, or the commands of the transaction."""
         return self.queued or (self.argv,)
+
+    def waits_for_disk(self) -> bool:
+        """Whether the answer means that everything it reflects is on disk (S13.2, S13.4)."""
+        if not self.always or is_disk_refusal(self.reply):
+            return False
+        return not self.commits_fail or self.argv[0].upper() not in _WITHOUT_DATA
 
     def effects(self) -> tuple[int, int]:
         """(first, last) counter that the region issued in the step; first > last if it issued none.

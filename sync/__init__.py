@@ -25,7 +25,9 @@ Reading order:
 - `snapshots`: serving snapshots to peers.
 - `announcer`: attestations, and the times at which they are sent.
 - `start_asking`: the questions and answers of a start.
+- `events`: events for the operator's log.
 - `work`: the tasks that the hub hands to the driver.
+- `refusal_log`: the refusals of links for the operator's log.
 - `switchboard`: the base of the hub: connections open, close and fail.
 - `opening`: the handshakes of all connections, between `switchboard` and `hub`.
 - `hub`: all links of one region, and the decisions across them.

@@ -35,6 +35,13 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.so_reuseport", 0),
 ]
+# Of the side that accepts: connections that say nothing, or no call, are closed. A peer opens its
+# call at once, and keeps it.
+_LISTENER_OPTIONS: Final[list[tuple[str, Any]]] = [
+    *_OPTIONS,
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_connection_idle_ms", 10_000),
+]
 
 
 class ConnectionLost(Exception):
@@ -164,7 +171,7 @@ class Listener:
                 return  # The dialler is gone.
             await self._serve(AcceptedStream(context))
 
-        self._server = grpc.aio.server(options=_OPTIONS)
+        self._server = grpc.aio.server(options=_LISTENER_OPTIONS)
         service, method = METHOD[1:].split("/")
         handlers = {method: grpc.stream_stream_rpc_method_handler(link)}
         self._server.add_generic_rpc_handlers(

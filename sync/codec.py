@@ -124,7 +124,7 @@ def _get_regions(region_ids: Iterable[int]) -> frozenset[int]:
 
 def _get_dots(dots: Any) -> list[Dot]:
     if not 1 <= len(dots) <= m.DOTS_MAX:
-        raise PeerError(f"malformed: a request of {len(dots)} bodies")
+        raise PeerError(f"a request of {len(dots)} bodies")
     return [(fields.region(dot.region_id), fields.counter(dot.counter)) for dot in dots]
 
 
@@ -241,7 +241,7 @@ def decode_down(data: bytes) -> m.Down:
 def _get_batch(down: wire.Down) -> m.Batch:
     parsed = _parse_inner(wire.BatchItems(), fields.unpack(down.batch.items))
     if not 1 <= len(parsed.items) <= ITEMS_MAX:
-        raise PeerError(f"malformed: a batch of {len(parsed.items)} items")
+        raise PeerError(f"a batch of {len(parsed.items)} items")
     items: list[m.Item] = []
     for one in parsed.items:
         kind = one.WhichOneof("item")
@@ -260,7 +260,7 @@ def _get_batch(down: wire.Down) -> m.Batch:
                 )
             )
         else:
-            raise PeerError("malformed: an empty batch item")
+            raise PeerError("an empty batch item")
     return m.Batch(items)
 
 
@@ -269,7 +269,7 @@ def _get_part(down: wire.Down) -> m.Part:
     first, last = fields.span(part.first, part.last)
     data = fields.unpack(part.data)
     if not data or part.offset + len(data) > fields.counter(part.body_bytes):
-        raise PeerError("malformed: a part outside its block")
+        raise PeerError("a part outside its block")
     return m.Part(
         fields.region(part.origin),
         first,
@@ -326,7 +326,7 @@ def _get_snapshot_end(down: wire.Down) -> m.SnapshotEnd:
 def _get_heartbeat(down: wire.Down) -> m.Heartbeat:
     beat = down.heartbeat
     if len(beat.digest) not in (0, 16):
-        raise PeerError(f"malformed: a digest of {len(beat.digest)} bytes")
+        raise PeerError(f"a digest of {len(beat.digest)} bytes")
     return m.Heartbeat(fields.get_vector(beat.vector), beat.digest, fields.get_gossip(beat.gossip))
 
 
@@ -353,10 +353,10 @@ _DOWN: Final[dict[str, Callable[[wire.Down], m.Down]]] = {
 
 def _parse(target: Any, data: bytes) -> str:
     if len(data) > MESSAGE_BYTES_MAX:
-        raise PeerError(f"malformed: a message of {len(data)} bytes")
+        raise PeerError(f"a message of {len(data)} bytes")
     kind = _parse_inner(target, data).WhichOneof("message")
     if kind is None:
-        raise PeerError("malformed: an empty message, or one of a later version")
+        raise PeerError("an empty message, or one of a later version")
     return str(kind)
 
 
@@ -364,5 +364,5 @@ def _parse_inner(target: Any, data: bytes) -> Any:
     try:
         target.ParseFromString(data)
     except DecodeError as error:
-        raise PeerError(f"malformed: {error}") from error
+        raise PeerError(str(error)) from error
     return target

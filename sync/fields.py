@@ -43,31 +43,31 @@ _decompressor = zstandard.ZstdDecompressor()
 
 def region(region_id: int) -> int:
     if not 1 <= region_id <= REGION_ID_MAX:
-        raise PeerError(f"malformed: region_id {region_id}")
+        raise PeerError(f"region_id {region_id}")
     return region_id
 
 
 def counter(counter: int, lowest: int = 1) -> int:
     if not lowest <= counter <= COUNTER_MAX:
-        raise PeerError(f"malformed: counter {counter}")
+        raise PeerError(f"counter {counter}")
     return counter
 
 
 def chain(chain: bytes) -> bytes:
     if len(chain) != CHAIN_BYTES:
-        raise PeerError(f"malformed: a chain value of {len(chain)} bytes")
+        raise PeerError(f"a chain value of {len(chain)} bytes")
     return chain
 
 
 def text(text: str) -> str:
     if len(text) > TEXT_MAX:
-        raise PeerError(f"malformed: a text of {len(text)} characters")
+        raise PeerError(f"a text of {len(text)} characters")
     return text
 
 
 def span(first: int, last: int) -> tuple[int, int]:
     if not 1 <= first <= last <= COUNTER_MAX:
-        raise PeerError(f"malformed: a block from {first} to {last}")
+        raise PeerError(f"a block from {first} to {last}")
     return first, last
 
 
@@ -84,7 +84,7 @@ def get_vector(counters: Iterable[wire.Counter]) -> Vector:
     vector: Vector = {}
     for one in counters:
         if region(one.region_id) in vector:
-            raise PeerError("malformed: a region twice in a vector")
+            raise PeerError("a region twice in a vector")
         vector[one.region_id] = counter(one.counter)
     return vector
 
@@ -99,7 +99,7 @@ def get_chains(source: Iterable[wire.Chain], vector: Vector) -> dict[int, bytes]
     chains: dict[int, bytes] = {}
     for one in source:
         if vector.get(region(one.region_id)) != one.counter or one.region_id in chains:
-            raise PeerError("malformed: a chain value of a counter that is not the vector's")
+            raise PeerError("a chain value of a counter that is not the vector's")
         chains[one.region_id] = chain(one.chain)
     return chains
 
@@ -113,7 +113,7 @@ def get_members(source: Iterable[wire.Member]) -> dict[int, str]:
     members: dict[int, str] = {}
     for one in source:
         if region(one.region_id) in members:
-            raise PeerError("malformed: a region twice among the members")
+            raise PeerError("a region twice among the members")
         members[one.region_id] = text(one.name)
     return members
 
@@ -128,20 +128,20 @@ def pack(raw: bytes, compression: str) -> wire.Packed:
 
 def unpack(packed: wire.Packed) -> bytes:
     if packed.raw_bytes > MESSAGE_BYTES_MAX:
-        raise PeerError(f"malformed: {packed.raw_bytes} bytes in one message")
+        raise PeerError(f"{packed.raw_bytes} bytes in one message")
     raw = packed.payload
     if packed.compression == wire.ZSTD:
         try:
             # The decompressor allocates the size that the frame names, so check that size first.
             if zstandard.frame_content_size(raw) != packed.raw_bytes:
-                raise PeerError("malformed: a packed payload of another size")
+                raise PeerError("a packed payload of another size")
             raw = _decompressor.decompress(raw, max_output_size=packed.raw_bytes)
         except zstandard.ZstdError as error:
-            raise PeerError(f"malformed: {error}") from error
+            raise PeerError(str(error)) from error
     elif packed.compression != wire.NONE:
-        raise PeerError(f"malformed: compression {packed.compression}")
+        raise PeerError(f"compression {packed.compression}")
     if len(raw) != packed.raw_bytes:
-        raise PeerError("malformed: a payload of another size")
+        raise PeerError("a payload of another size")
     return raw
 
 
@@ -185,7 +185,7 @@ def put_gossip(gossip: Gossip) -> wire.Gossip:
 
 def get_gossip(gossip: wire.Gossip) -> Gossip:
     if len(gossip.heard) + len(gossip.questions) + len(gossip.answers) > GOSSIP_MAX:
-        raise PeerError("malformed: too much gossip")
+        raise PeerError("too much gossip")
     heard = [
         Heard(
             region(one.region_id),
@@ -230,7 +230,7 @@ def get_lives(source: Iterable[wire.Life]) -> dict[int, int]:
     lives: dict[int, int] = {}
     for one in source:
         if region(one.region_id) in lives:
-            raise PeerError("malformed: a region twice among the lives")
+            raise PeerError("a region twice among the lives")
         lives[one.region_id] = counter(one.life, 0)
     return lives
 
@@ -270,5 +270,5 @@ def put_refusal(refusal: m.Refusal) -> wire.Refusal:
 
 def get_refusal(refusal: wire.Refusal) -> m.Refusal:
     if not 1 <= refusal.reason <= len(m.REASONS):
-        raise PeerError(f"malformed: reason {refusal.reason}")
+        raise PeerError(f"reason {refusal.reason}")
     return m.Refusal(m.REASONS[refusal.reason - 1], text(refusal.text))

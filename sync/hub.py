@@ -9,6 +9,7 @@ The hub is three classes, each derived from the one before: `Switchboard` (conne
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any, Optional
 
@@ -106,6 +107,8 @@ class Hub(Opening):
         elif isinstance(event, m.Hello):
             self._hello(connection, event, now_ms)
         elif isinstance(event, m.SnapshotRequest):
+            name = self._name(connection.peer)
+            self._tell(logging.INFO, "snapshot_asked", f"{name} asks for a snapshot", peer=name)
             self.snapshots.ask(connection, event.number)
             self.snapshots.serve(self.engine)
             self._send_committed()
@@ -237,9 +240,9 @@ class Hub(Opening):
             self.engine.join(staged.chunks, connection.peer, now_ms)
             self.counts["snapshots_joined"] += 1
             self.engine.want_commit()
-            self._work.notes.append(
-                f"joined a snapshot of {staged.bytes} bytes from {self._name(connection.peer)}"
-            )
+            name = self._name(connection.peer)
+            text = f"joined a snapshot of {staged.bytes} bytes from {name}"
+            self._tell(logging.INFO, "snapshot_joined", text, peer=name, bytes=staged.bytes)
         self._puller.joined(self._steady.at(now_ms))
         self._announcer.dirty = True
         self._merge_again = True
@@ -265,6 +268,8 @@ class Hub(Opening):
                 self._work.dials.append(link.peer)
         self._close_silent(now_ms, steady_ms)
         self._refuse_lost(now_ms)
+        for refused, count in self._refusals.due(steady_ms):
+            self._tell_refusal(refused, count)
         self._pull(now_ms, steady_ms)
         self.snapshots.serve(self.engine)
         self._send_committed()
@@ -301,6 +306,9 @@ class Hub(Opening):
         peer = self._puller.decide(self.engine.vector, steady_ms, patience_ms)
         connection = self.links[peer].connection if peer is not None else None
         if connection is not None and connection.receiver is not None:
+            name = self._name(connection.peer)
+            text = f"pulls a snapshot from {name}, whose log no longer reaches back"
+            self._tell(logging.INFO, "snapshot_begun", text, peer=name)
             self._snapshot_number += 1
             connection.receiver.ask_snapshot(self._snapshot_number)
 
@@ -323,7 +331,10 @@ class Hub(Opening):
             if link.connection is not None:
                 self._drop(link.connection)
             self._state(link, "down", "CRDT.LINK DOWN")
+            self._tell_link(logging.WARNING, "link_cut", link.peer, "was cut by CRDT.LINK DOWN")
         elif action == "UP":
+            if not link.wanted:
+                self._tell_link(logging.INFO, "link_healed", link.peer, "is wanted again")
             link.wanted = True
             link.dial_now(steady_ms)
             if link.connection is None:
@@ -331,6 +342,15 @@ class Hub(Opening):
         else:
             link.held.delay_ms = request.delay_ms
             link.held.limit_bytes_s = request.limit_bytes_s
+            text = f"has a delay of {request.delay_ms} ms and a limit of {request.limit_bytes_s}"
+            self._tell_link(
+                logging.WARNING,
+                "link_throttled",
+                link.peer,
+                f"{text} bytes/s (0: none)",
+                delay_ms=request.delay_ms,
+                limit_bytes_s=request.limit_bytes_s,
+            )
             self._direct_changed()
 
     def reads_on(self, number: int) -> bool:
@@ -359,7 +379,7 @@ class Hub(Opening):
     def has_work(self) -> bool:
         """Whether tasks are known that wait for `take_work`."""
         work = self._work
-        return bool(work.requests or work.dials or work.closes or work.notes)
+        return bool(work.requests or work.dials or work.closes or work.events)
 
     def find_work(self) -> bool:
         """Asks all senders for their questions to the log; returns whether any task waits."""

@@ -8,6 +8,7 @@ closed and dropped (S2.2). `hub` builds on this module.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from typing import Optional
 
@@ -151,14 +152,13 @@ class Opening(Switchboard):
         greeting = connection.greeting
         assert greeting is not None
         self.engine.peer_holds(connection.peer, greeting.vector, now_ms)
-        self._refusals_noted = {
-            key: note for key, note in self._refusals_noted.items() if key[0] != connection.peer
-        }
+        self._refusals.works(connection.peer)
         if connection.receiver is not None:
             link = self.links[connection.peer]
             link.welcomed()
             connection.receiver.open = True
             self._state(link, "up")
+            self._tell_link(logging.INFO, "link_up", link.peer, "is up", life=connection.life)
             self._direct_changed()
         else:
             self._send_welcome(connection)
@@ -184,6 +184,7 @@ class Opening(Switchboard):
         """Sends peers the vector on this region's disk (S2.4)."""
         for _, receiver in self._open_receivers():
             receiver.acknowledge(self.engine.disk_vector, self._direct, gossip)
+            self.engine.reports_vector(receiver.peer)
 
     def _open_receivers(self) -> Iterator[tuple[Link, Receiver]]:
         for link in self.links.values():

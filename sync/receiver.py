@@ -66,8 +66,7 @@ class _Stage:
         )
         if not same or part.offset != len(self.body):
             raise PeerError(
-                f"malformed: a part at {part.offset} of block {part.origin}:{part.last} "
-                "does not follow"
+                f"a part at {part.offset} of block {part.origin}:{part.last} does not follow"
             )
         self.body += part.data
         if len(self.body) < head.body_bytes:

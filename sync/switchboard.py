@@ -5,22 +5,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
-from typing import Optional
+from typing import Final, Optional
 
 from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
 from anabranch.sync import messages as m
 from anabranch.sync.announcer import SteadyClock
+from anabranch.sync.events import Event
 from anabranch.sync.handshake import LinkLimits
 from anabranch.sync.interfaces import Engine, Settings
 from anabranch.sync.links import Link, PeerConnection
 from anabranch.sync.log_tail import LogTail
 from anabranch.sync.puller import Puller
 from anabranch.sync.receiver import Receiver
+from anabranch.sync.refusal_log import RefusalLog, Refused
 from anabranch.sync.sender import Sender
 from anabranch.sync.snapshots import SnapshotServer
 from anabranch.sync.start_asking import StartAsking
 from anabranch.sync.work import HubWork
+
+# Most accepted connections without a Hello. A peer sends it at once; each of the others may hold a
+# message of the greatest length.
+HANDSHAKES_MAX: Final = 64
 
 
 class Switchboard:
@@ -53,14 +60,14 @@ class Switchboard:
                 "blocks_merged",
                 "bytes_merged",
                 "bytes_sent",
+                "bytes_received",
             ],
             0,
         )
         self._steady = SteadyClock(now_ms)
         self._connections: dict[int, PeerConnection] = {}
         self._number = 0
-        # Peer and direction → the newest refusal in the operator's log.
-        self._refusals_noted: dict[tuple[int, str], str] = {}
+        self._refusals = RefusalLog()
         self._puller = Puller()
         self._work = HubWork()
         for link in self.links.values():
@@ -93,7 +100,17 @@ class Switchboard:
             self._state(link, link.state, text)
 
     def accepted(self, now_ms: int) -> int:
-        """Notes that a peer dialled this region; returns the number of the connection."""
+        """Notes that a peer dialled this region; returns the number of the connection.
+
+        Above `HANDSHAKES_MAX` connections without a Hello, the oldest of these is closed.
+        """
+        silent = [
+            connection
+            for connection in self._connections.values()
+            if connection.sender is not None and connection.greeting is None
+        ]
+        if len(silent) >= HANDSHAKES_MAX:
+            self._drop(silent[0])
         return self._connection(
             now_ms, sender=Sender(self.engine.region_id, LinkLimits(self.settings), self.tail)
         ).number
@@ -108,6 +125,10 @@ class Switchboard:
         self._drop(connection)
         if link is not None and current:
             link.back_off(self._steady.at(now_ms))
+            if link.state == "up":
+                self._tell_link(
+                    logging.WARNING, "link_lost", link.peer, f"is lost: {text}", reason=text
+                )
             self._state(link, "connecting", text)
 
     def malformed(self, number: int, error: PeerError, now_ms: int) -> None:
@@ -179,11 +200,9 @@ class Switchboard:
         self.counts["refusals"] += 1
         self.engine.link_refused(reason)
         direction = "receiving from" if connection.receiver is not None else "sending to"
-        note = f"{direction} {self._name(connection.peer)}: {reason}: {text}"
-        if self._refusals_noted.get((connection.peer, direction)) != note:
-            # A peer that is refused dials again every second: the operator's log gets one line.
-            self._refusals_noted[connection.peer, direction] = note
-            self._work.notes.append(note)
+        refused = Refused(connection.peer, direction, reason, text)
+        if self._refusals.is_line(refused, self._steady.at(now_ms)):
+            self._tell_refusal(refused)
         if connection.receiver is not None:
             link = self.links[connection.peer]
             if not link.wanted:
@@ -194,6 +213,20 @@ class Switchboard:
                 return
             link.back_off_longest(self._steady.at(now_ms))
             self._state(link, "forked" if reason == "forked" else "refused", f"{reason}: {text}")
+
+    def _tell_refusal(self, refused: Refused, count: int = 1) -> None:
+        """Adds a refusal for the operator's log. `count`: the new ones since the last such line."""
+        peer = self._name(refused.peer)
+        text = f"{refused.direction} {peer}: {refused.reason}: {refused.text}"
+        fields: dict[str, object] = {
+            "peer": peer,
+            "direction": refused.direction.split(" ", 1)[0],
+            "reason": refused.reason,
+        }
+        if count > 1:
+            text = f"{count} refusals since the last line, the newest: {text}"
+            fields["count"] = count
+        self._tell(logging.WARNING, "link_refused", text, **fields)
 
     def _failed(self, connection: PeerConnection, error: PeerError, now_ms: int) -> None:
         """Refuses a connection whose peer broke the protocol or failed a check of the engine."""
@@ -224,9 +257,23 @@ class Switchboard:
             self._failed(connection, error, self._steady.told_ms)
             return connection.next_message()
 
-    def sent(self, size: int) -> None:
-        """Counts `size` bytes that were sent to peers."""
+    def sent(self, number: int, size: int) -> None:
+        """Counts a message of `size` bytes that was sent on this connection."""
         self.counts["bytes_sent"] += size
+        connection = self._connections.get(number)
+        if connection is not None and connection.peer:
+            self.engine.message_sent(connection.peer, size)
+
+    def arrived(self, number: int, size: int) -> None:
+        """Counts a message of `size` bytes that arrived on this connection.
+
+        The first message of an accepted connection says who the peer is: call this after
+        `Hub.received`.
+        """
+        self.counts["bytes_received"] += size
+        connection = self._connections.get(number)
+        if connection is not None and connection.peer:
+            self.engine.message_received(connection.peer, size)
 
     def finished(self, number: int) -> bool:
         """Whether the carrier is to close this connection. Call it when no message waits."""
@@ -236,6 +283,15 @@ class Switchboard:
     def _state(self, link: Link, state: str, detail: str = "") -> None:
         link.state = state
         self.engine.link_state(link.peer, state, detail)
+
+    def _tell(self, level: int, name: str, text: str, **fields: object) -> None:
+        """Adds an event for the operator's log."""
+        self._work.events.append(Event(level, name, text, fields))
+
+    def _tell_link(self, level: int, name: str, peer: int, text: str, **fields: object) -> None:
+        """Adds an event of the link by which this region receives from a peer."""
+        shown = self._name(peer)
+        self._tell(level, name, f"the link from {shown} {text}", peer=shown, **fields)
 
     def _name(self, peer: int) -> str:
         member = self.engine.members.get(peer)

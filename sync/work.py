@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anabranch.sync.events import Event
 from anabranch.sync.log_requests import Request
 
 
@@ -10,12 +11,12 @@ class HubWork:
 
     `requests`: questions to the log, each with the number of its connection; report by
     `Hub.answered`. `dials`: peers to dial; report by `Hub.dial_opened` or `Hub.dial_failed`.
-    `closes`: connections to close at once, without sending what they still hold. `notes`: log lines
-    for the operator.
+    `closes`: connections to close at once, without sending what they still hold. `events`: lines
+    of the operator's log.
     """
 
     def __init__(self) -> None:
         self.requests: list[tuple[int, Request]] = []
         self.dials: list[int] = []
         self.closes: list[int] = []
-        self.notes: list[str] = []
+        self.events: list[Event] = []

@@ -17,5 +17,9 @@ Reading order:
 - `catch_up`: a region that was down catches up with a million entries.
 - `idempotent_retries`: idempotent adds that are retried in another region during cuts.
 - `restored_backup`: a region that is restored from an old copy and not told.
+- `large_start`: the start of a region with a large database, and the cost of its checks.
 - `damaged_files`: flipped and missing bytes in the files of a region.
+- `malformed_messages`: malformed bytes and messages, for the next one.
+- `malformed_peers`: malformed messages at the port where regions meet.
+- `many_clients`: thousands of idle clients, and hundreds of slow ones.
 """

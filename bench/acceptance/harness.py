@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
@@ -117,6 +118,14 @@ def start_all(figures: Figures, cluster: ProcessCluster) -> None:
     """Starts all regions, and shows their build."""
     cluster.start_all()
     show_build(figures, next(iter(cluster.regions.values())))
+
+
+def resident_bytes(process_id: int) -> int:
+    """``VmRSS`` of a process, in bytes."""
+    for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    raise ClusterError(f"no VmRSS of process {process_id}")
 
 
 def digest_of(region: RegionProcess) -> str:

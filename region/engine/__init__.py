@@ -28,12 +28,14 @@ Reading order:
 - `members`: the table of members.
 - `peers`: the state of the links to each other region.
 - `lifecycle`: start, serving and recovery.
+- `lags`: how far regions are behind each other in time, and how long effects travel.
 - `gossiping`: gossip between regions.
 - `stability`: causal stability.
 - `removals`: the newest removals, remembered for explanations.
 - `explain`: the reply of CRDT.EXPLAIN.
 - `statistics`: counters for INFO and /metrics.
-- `figures`: the metrics and the health of a region.
+- `histogram`: counts of measured times.
+- `figures`: the table of all figures, and the health of a region.
 - `glob`: Redis glob patterns.
 - `errors`: the error of the region's own disk.
 """

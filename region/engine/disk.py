@@ -27,12 +27,18 @@ class DiskState:
         self.error = ""
         # What was found damaged in the database since the start, else empty.
         self.damage = ""
+        # The database holds salvaged blocks that the recovery has not dealt with yet (S13.7).
+        self.has_salvage = False
         # Meta rows that the next commit stores: life, recovery, lost members.
         self.meta_changes: dict[str, bytes] = {}
         # The newest complete checkpoint reflects all rows up to this position.
         self.checkpoint_position = position
         # The region's clock when that checkpoint ended; 0: none has ended since the start.
         self.checkpoint_ms = 0
+
+    def note_salvage(self, is_there: bool) -> None:
+        """Notes whether the database holds salvaged blocks that are not dealt with."""
+        self.has_salvage = is_there
 
     def begin(self, commit: Commit) -> None:
         """Notes the commit that is now written, and adds the meta rows to it."""

@@ -55,10 +55,12 @@ def admit(
     if command is None:
         command = state.commands.get(argv[0].upper())
         if command is None:
+            session.last_command = b""
             return _refuse(state, session, _unknown(argv))
     if command.subcommands and len(argv) > 1:
         subcommand = command.subcommands.get(argv[1].upper())
         if subcommand is None:
+            session.last_command = b""
             shown = argv[1][:128].decode("utf-8", "replace")
             text = f"ERR unknown subcommand '{shown}'. Try {command.name.upper()} HELP."
             return _refuse(state, session, ErrorReply(text))

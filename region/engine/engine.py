@@ -25,6 +25,7 @@ from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.state import EngineState
+from anabranch.region.engine.statistics import CommandStatistics, ends_round
 from anabranch.region.engine.table import Command
 from anabranch.region.engine.upkeep import Upkeep
 from anabranch.region.engine.writer import NotYet
@@ -40,6 +41,13 @@ class Engine:
     def __init__(self, state: EngineState) -> None:
         self.state: Final = state
         self.upkeep: Final = Upkeep()
+        # Names, as `Session.last_command` has them, of the commands whose replies show no data.
+        self._without_data: Final = frozenset(
+            one.shown
+            for command in state.commands.values()
+            for one in (command, *command.subcommands.values())
+            if not command.shows_data
+        )
         self._next_session_id = 1
         self._was_serving = False
         # Life and recovery as last given to the next commit.
@@ -48,7 +56,7 @@ class Engine:
             self.upkeep.note(state, stream)
             for name in stream.groups:
                 state.keyspace.acknowledgeable[(stream.key, name)] = None
-        state.lifecycle.tick(state.members.others(), state.disk.vector)
+        state.lifecycle.tick(state.members.others(), state.disk.vector, state.disk.has_salvage)
         self._note_lifecycle()
 
     # -- properties
@@ -110,6 +118,11 @@ class Engine:
 
     # -- clients
 
+    @property
+    def statistics(self) -> CommandStatistics:
+        """Counters of commands, and their times."""
+        return self.state.statistics
+
     def connect(self, address: str, local_address: str, now_ms: int) -> Session:
         """Makes the session of a client that has connected."""
         state = self.state
@@ -164,6 +177,22 @@ class Engine:
             state.journal.end_unit()
         self._settle()
         return reply
+
+    def reflects(self, session: Session, reply: Reply) -> bool:
+        """Whether the reply of the session's last command depends on data (S13.2).
+
+        It does not if the command is refused because the disk fails (S13.4), and, while commits
+        fail, if the command shows the region only: its figures tell why. No reply leaves before
+        the writes of its own connection are on disk, though CLIENT REPLY may suppress their
+        replies.
+        """
+        if not self.state.disk.error:
+            return True
+        if isinstance(reply, ErrorReply) and reply.reflects_nothing:
+            return False
+        if session.last_command not in self._without_data:
+            return True
+        return session.write_counter > self.state.disk.vector.get(self.region_id, 0)
 
     def reply_position(self) -> int:
         """The position that must be on disk before the replies made up to now may leave (S13.2).
@@ -291,11 +320,13 @@ class Engine:
             state.waiting.reads.remove(blocked.session.session_id)
             state.outbox.answer(blocked.session, NULL_ARRAY)
         lifecycle = state.lifecycle
-        lifecycle.tick(state.members.others(), state.disk.vector)
+        lifecycle.tick(state.members.others(), state.disk.vector, state.disk.has_salvage)
         self._note_lifecycle()
         if lifecycle.state in (RECOVERY, LOST) and state.waiting.for_start:
             self._run_waiting()
         state.stability.count(state.keyspace.vector)
+        if state.peers.lags.is_due(state.clock.steady_ms):
+            state.note_lags()
         hidden = self.upkeep.hide(state)
         if state.writer.may_issue():
             self.upkeep.work(state)
@@ -349,6 +380,7 @@ class Engine:
         state = self.state
         state.clock.read(now_ms)
         state.disk.committed()
+        state.peers.delays.committed(state.disk.vector, self.region_id, now_ms, state.replication)
         gossiping.answer_from_disk(state)
         state.outbox.release(state.disk.position)
         if state.waiting.waiters:
@@ -367,6 +399,10 @@ class Engine:
         """
         self.state.disk.error = error
         self.state.outbox.drop_held()
+
+    def transaction_took(self, kind: str, time_us: int) -> None:
+        """A transaction of this kind (commit, checkpoint) was on disk after this time."""
+        self.state.replication.disk_times[kind].observe(time_us)
 
     def cut_block(self) -> None:
         """Closes the open block, so that everything applied is in rows."""
@@ -423,6 +459,40 @@ class Engine:
                 merging.join_snapshot(self.state, chunks, source)
             finally:
                 self._after_merge()
+
+    def merge_salvage(self, items: list[Block], now_ms: int) -> int:
+        """Merges the next items of the salvage (`region.storage.salvage`), as far as it may.
+
+        Returns how many items are dealt with: those before the first that does not follow yet.
+
+        Raises:
+            PeerError: A block forks a chain, is malformed, or is of a region that is no member.
+        """
+        self.state.clock.read(now_ms)
+        if self.state.journal.pending_bytes() > self.state.cached.uncommitted_max_bytes:
+            return 0  # Commits fail or are slow (S14).
+        try:
+            return merging.merge_salvage(self.state, items)
+        finally:
+            self._after_merge()
+
+    def wants_salvage(self) -> bool:
+        """Whether the salvage on disk is to be merged now."""
+        return self.state.disk.has_salvage and self.state.lifecycle.state in (RECOVERY, LOST)
+
+    def is_salvage_final(self) -> bool:
+        """Whether an item of the salvage that does not follow now never will.
+
+        In recovery the region then holds all that other members hold; a lost region gets nothing.
+        """
+        state = self.state
+        return state.lifecycle.state == LOST or state.lifecycle.holds_all_answered(
+            state.members.others(), state.disk.vector
+        )
+
+    def end_salvage(self) -> None:
+        """The salvage is dealt with. Its rows go with the commit that ends the recovery."""
+        self.state.disk.note_salvage(False)
 
     def _is_taken_from(self, source: int) -> bool:
         status = self.state.peers.by_id.get(source)
@@ -503,9 +573,34 @@ class Engine:
     def acknowledged(self, peer: int, vector: Vector, now_ms: int) -> None:
         """A receiving peer reports the vector on its disk."""
         self.state.clock.read(now_ms)
-        self.state.peers.by_id[peer].acknowledged = vector
+        status = self.state.peers.by_id[peer]
+        status.traffic.sent_rounds += ends_round(status.acknowledged, vector, peer)
+        status.acknowledged = vector
         if self.state.waiting.waiters:
             rounds.answer_waiters(self.state)
+
+    def message_sent(self, peer: int, size: int) -> None:
+        """Counts a message of `size` bytes that was sent to a peer."""
+        status = self.state.peers.by_id.get(peer)
+        if status is not None:
+            status.traffic.sent_bytes += size
+            status.traffic.sent_messages += 1
+
+    def message_received(self, peer: int, size: int) -> None:
+        """Counts a message of `size` bytes that a peer sent."""
+        status = self.state.peers.by_id.get(peer)
+        if status is not None:
+            status.traffic.received_bytes += size
+            status.traffic.received_messages += 1
+
+    def reports_vector(self, peer: int) -> None:
+        """Notes that the vector on this region's disk is reported to a peer that sends to it."""
+        state = self.state
+        status, vector = state.peers.by_id[peer], state.disk.vector
+        status.traffic.received_rounds += ends_round(
+            status.reported, vector, state.members.region_id
+        )
+        status.reported = dict(vector)
 
     def link_state(self, peer: int, state: str, detail: str) -> None:
         """Sets the state that CRDT.PEERS shows for the link that receives from `peer`."""

@@ -60,6 +60,9 @@ def _hear_of_region(state: EngineState, heard: Heard) -> None:
     state.stability.hear(heard)
     if not _is_outdated(state, heard):
         state.check_held_by_peer(heard.vector)
+        if state.peers.delays.stated(heard, state.replication):
+            link = state.peers.by_id[heard.region_id]
+            link.clock_ahead_ms = max(heard.clock_ms - state.clock.read_ms, 0)
     if heard.counts:
         lifecycle.forget_asker(heard.region_id, heard.life)
 

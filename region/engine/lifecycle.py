@@ -4,7 +4,8 @@ It decides when the region may issue effects. Before its first effect after any 
 every other member how many of its effects that member holds. It waits for all answers or until
 `crdt-start-patience-ms` has passed. If a member holds more of its effects than the region itself,
 the region enters recovery: it asks all members for their vectors, and leaves when it holds
-everything in the answers to one asking.
+everything in the answers to one asking, and has merged the salvage of its damaged log, if there is
+one (`region.storage.salvage`).
 
 An asking names the lives of other members that are known when it begins. If the region hears of an
 unknown life before the start or the recovery is over, it begins another asking.
@@ -87,12 +88,15 @@ class Lifecycle:
     def _known_lives(self) -> dict[int, int]:
         return {**self.lives, self.region_id: self.life}
 
-    def tick(self, others: list[int], disk_vector: Vector) -> None:
-        """Ends a start whose patience is over, leaves recovery, or asks again."""
+    def tick(self, others: list[int], disk_vector: Vector, has_salvage: bool = False) -> None:
+        """Ends a start whose patience is over, leaves recovery, or asks again.
+
+        A region that still `has_salvage` stays in recovery.
+        """
         if self.state == STARTING:
             self._try_to_serve(others)
         elif self.state == RECOVERY:
-            self._try_to_leave(others, disk_vector)
+            self._try_to_leave(others, disk_vector, has_salvage)
 
     # -- start
 
@@ -209,16 +213,28 @@ class Lifecycle:
             self.region_id, self.life, self.asking, self.recovery, self._asked_with_lives
         )
 
-    def _try_to_leave(self, others: list[int], disk_vector: Vector) -> None:
-        if not all(other in self._answers for other in others):
+    def holds_all_answered(self, others: list[int], disk_vector: Vector) -> bool:
+        """Whether the region holds everything that the other members hold (S13.7)."""
+        return (
+            self._have_answered(others)
+            and includes(disk_vector, self._needed(others))
+            and self._all_known_before(others)
+        )
+
+    def _try_to_leave(self, others: list[int], disk_vector: Vector, has_salvage: bool) -> None:
+        if not self._have_answered(others):
             return
-        if includes(disk_vector, self._needed(others)) and self._all_known_before(others):
+        if not self.holds_all_answered(others, disk_vector):
+            if self._clock.steady_ms >= self._asked_ms + _ASK_AGAIN_MS:
+                self.ask()
+        elif not has_salvage:
             self.state = SERVING
             self.recovery = 0
             self.recovery_cause = ""
             self._answers = {}
-        elif self._clock.steady_ms >= self._asked_ms + _ASK_AGAIN_MS:
-            self.ask()
+
+    def _have_answered(self, others: list[int]) -> bool:
+        return all(other in self._answers for other in others)
 
     def _needed(self, others: list[int]) -> Vector:
         needed: Vector = {}

@@ -31,6 +31,40 @@ def merge_blocks(state: EngineState, blocks: list[Block], source: int) -> int:
     return merged
 
 
+def merge_salvage(state: EngineState, items: list[Block]) -> int:
+    """Merges items of the salvage, in order; returns how many are dealt with.
+
+    It stops before the first item that demands effects which are not applied here: a gap, or a
+    block that does not follow the last effect of its region.
+
+    Raises:
+        PeerError: A block is wrong; the blocks before it are applied.
+    """
+    for number, block in enumerate(items):
+        applied = state.keyspace.vector.get(block.origin, 0)
+        if block.last <= applied:
+            if block.last == applied and block.body:
+                _check_chain(block, state.keyspace.chain(block.origin))
+            continue
+        if not block.body or block.first != applied + 1:
+            return number
+        if block.origin not in state.members.by_id:
+            raise NotAMember(f"block of region {block.origin}, which is no member")
+        _check_chain(block, chain_after(state.keyspace.chain(block.origin), block.body))
+        # The source is this region, but not 0: the effects are applied like those that come back
+        # from a peer (S8.2).
+        _merge(state, block, state.members.region_id)
+    return len(items)
+
+
+def _check_chain(block: Block, chain: bytes) -> None:
+    if chain != block.chain:
+        raise ChainForked(
+            f"the chain of region {block.origin} forks at counter {block.first}: "
+            "two different contents carry the same counters"
+        )
+
+
 def _check(state: EngineState, block: Block, applied: int) -> None:
     """Checks membership (S1.1), contiguity (S2.2) and the chain (S13.5)."""
     if block.origin not in state.members.by_id:
@@ -46,11 +80,7 @@ def _check(state: EngineState, block: Block, applied: int) -> None:
             f"block {block.first}–{block.last} of region {block.origin} "
             f"does not follow counter {applied}"
         )
-    if chain_after(state.keyspace.chain(block.origin), block.body) != block.chain:
-        raise ChainForked(
-            f"the chain of region {block.origin} forks at counter {block.first}: "
-            "two different contents carry the same counters"
-        )
+    _check_chain(block, chain_after(state.keyspace.chain(block.origin), block.body))
 
 
 def _merge(state: EngineState, block: Block, source: int) -> None:
@@ -67,9 +97,12 @@ def _merge(state: EngineState, block: Block, source: int) -> None:
     state.replication.blocks_merged += 1
     state.replication.effects_merged += block.last - block.first + 1
     counter = block.first
+    merged = state.replication.merged_by_kind
     for effect in effects:
         state.writer.removals.note(effect, block.origin, counter)
-        counter += dots_of(effect)
+        kind, dots = type(effect), dots_of(effect)
+        merged[kind] = merged.get(kind, 0) + dots
+        counter += dots
 
 
 def join_snapshot(state: EngineState, chunks: list[bytes], source: int) -> None:

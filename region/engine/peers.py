@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from anabranch.crdt.vector import Vector
+from anabranch.region.engine.lags import Lags, SyncDelays
+from anabranch.region.engine.statistics import Traffic
 
 
 class PeerStatus:
@@ -22,6 +25,17 @@ class PeerStatus:
         self.receives_from_here = False
         # The vector on the peer's disk, as reported on the open connection.
         self.acknowledged: Vector = {}
+        # The vector that this region reported last to the peer from which it receives.
+        self.reported: Vector = {}
+        # How far the peer's clock was ahead of this region's, at the newest effects of the peer
+        # that this region heard of (ms); 0: not ahead, as far as is known.
+        self.clock_ahead_ms = 0
+        self.traffic: Final = Traffic()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether this region receives from the peer."""
+        return self.state == "up" and not self.is_down
 
 
 class Peers:
@@ -30,6 +44,8 @@ class Peers:
     def __init__(self, others: Iterable[int]) -> None:
         self.by_id: dict[int, PeerStatus] = {peer: PeerStatus() for peer in others}
         self.receiver_count = 0
+        self.lags: Final = Lags()
+        self.delays: Final = SyncDelays()
 
     def receivers(self) -> list[PeerStatus]:
         """The peers that receive from this region."""

@@ -299,8 +299,24 @@ ALL: list[Setting] = [
         100000,
         "Number of group tombstones above which an alarm is raised (S6.2).",
     ),
+    Setting(
+        "crdt-ready-lag-ms",
+        10000,
+        "How far behind another region `/ready` lets this one be, unless the request says it.",
+    ),
+    Setting(
+        "crdt-metrics-streams-max",
+        0,
+        "Most streams, and most groups, that have metrics of their own in `/metrics`; 0: none.",
+        maximum=10000,
+    ),
     # Clients
-    Setting("maxclients", 10000, "Most client connections.", minimum=1),
+    Setting(
+        "maxclients",
+        10000,
+        "Most client connections; a start lowers it to what the limit of open files allows.",
+        minimum=1,
+    ),
     Setting(
         "client-query-buffer-limit",
         64 << 20,
@@ -350,9 +366,11 @@ class Settings:
     """The current values, by name.
 
     `changes` counts changes, so that hot paths can keep copies of values and notice a change.
+    `ceilings`: the greatest values that the system allows, by name, as found at the start.
     """
 
     def __init__(self, values: Optional[dict[str, Value]] = None) -> None:
+        self.ceilings: dict[str, int] = {}
         self.values: dict[str, Value] = {setting.name: setting.default for setting in ALL}
         self.changes = 0
         for name, value in (values or {}).items():

@@ -65,6 +65,8 @@ class EngineState:
         self.outbox: Final = Outbox()
         self.statistics: Final = CommandStatistics()
         self.replication: Final = ReplicationStatistics()
+        # The replay of the log has counted the conflicts of former runs again.
+        keyspace.conflicts.reset()
         # Every command by its name in upper case.
         self.commands: Final = commands
         self.started_ms: Final = self.clock.now_ms
@@ -116,6 +118,20 @@ class EngineState:
         heard = self.stability.newest(peer)
         gossiped = 0 if heard is None else heard.vector.get(own, 0)
         return max(self.peers.by_id[peer].acknowledged.get(own, 0), gossiped)
+
+    def note_lags(self) -> None:
+        """Notes what this region and each peer hold now (`lags`)."""
+        lags, steady_ms = self.peers.lags, self.clock.steady_ms
+        own = self.disk.vector.get(self.members.region_id, 0)
+        others = self.members.others()
+        held = min((self.counter_held_by(peer) for peer in others), default=own)
+        lags.note_own(own, held, steady_ms)
+        for peer in others:
+            link, heard = self.peers.by_id[peer], self.stability.newest(peer)
+            newest = 0 if heard is None else heard.vector.get(peer, 0)
+            applied = self.keyspace.vector.get(peer, 0)
+            hears = link.is_up or link.state == "none"
+            lags.note_peer(peer, hears, newest, applied, steady_ms)
 
     def hear_life(self, region_id: int, life: int) -> None:
         """Notes a life of another member, whatever message names it (S1.3, S13.6).

@@ -66,8 +66,10 @@ class Command(Generic[State]):
     `arity` counts the name too; a negative arity means at least that many words. `flags` are those
     of COMMAND; a command with `no_auth` may be sent before AUTH. `categories` are ACL categories in
     addition to those derived from flags and group. `changes_local_state` marks a write that issues
-    no effect, so that it works while no effects may be issued (S13.8). A command with `subcommands`
-    is a container: its second word selects the subcommand.
+    no effect, so that it works while no effects may be issued (S13.8). `shows_data` is False for a
+    command whose reply shows the region, its settings, links and figures, and no data: while
+    commits fail, the reply does not wait for one (S13.4). A command with `subcommands` is a
+    container: its second word selects the subcommand, and all of them show data, or none.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Command(Generic[State]):
         since: str = "",
         in_multi: str = IS_QUEUED,
         changes_local_state: bool = False,
+        shows_data: bool = True,
         subcommands: Optional[list[Command[State]]] = None,
     ) -> None:
         self.name: Final = name
@@ -99,6 +102,7 @@ class Command(Generic[State]):
         self.needs_password: Final = "no_auth" not in self.flags
         self.issues_effects: Final = self.is_write and not changes_local_state
         self.in_multi: Final = in_multi
+        self.shows_data: Final = shows_data
         self.categories: Final = categories.split()
         usual = "RW access update" if self.is_write else "RO access"
         self.keys: Final = Keys(

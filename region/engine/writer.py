@@ -59,6 +59,8 @@ class Writer:
         # The current command or transaction passed the check for room. Later checks are skipped, so
         # that its own writes cannot get it refused half-way (S14).
         self._had_room = False
+        # Commands refused because too many bytes waited for the disk.
+        self.room_refused = 0
 
     def begin_command(self) -> None:
         """Begins a command or a whole transaction: the next write checks for room again."""
@@ -112,6 +114,7 @@ class Writer:
         if self._had_room:
             return
         if self._journal.pending_bytes() > self._cached.uncommitted_max_bytes:
+            self.room_refused += 1
             raise CommandError(
                 "MISCONF this region takes no writes for now: "
                 f"{self._journal.pending_bytes()} bytes wait for its disk "

@@ -9,5 +9,6 @@ Reading order:
 - `log`: the effect log as rows.
 - `checkpoint`: checkpoints of changed keys, in slices.
 - `loading`: the start, from the checkpoint and the log after it.
+- `salvage`: blocks of a damaged log, for the recovery of a rebuilt region.
 - `wal`: damage in SQLite's write-ahead log.
 """

@@ -76,6 +76,9 @@ def commit_statements(commit: Commit) -> list[Statement]:
                 statements.append((insert, (row.position, part, chunk, total)))
     for name, value in commit.meta.items():
         statements.append(meta(name, value))
+    if commit.meta.get("recovery") == b"0":
+        # No recovery is under way, so nothing of a damaged log is to be merged any more.
+        statements.append(DELETE_SALVAGE)
     return statements
 
 
@@ -163,6 +166,7 @@ BLOCK_WITH: Final = (
     f"SELECT {COLUMNS} FROM log WHERE origin = ? AND last >= ? AND origin > 0 ORDER BY last LIMIT 1"
 )
 BLOCK_ENDING_AT: Final = f"SELECT {COLUMNS} FROM log WHERE origin = ? AND last = ? AND origin > 0"
+DELETE_SALVAGE: Final[Statement] = ("DELETE FROM salvage", ())
 STAGED: Final = "SELECT body FROM staged WHERE position = ? ORDER BY part"
 SIZE: Final = (
     "SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), "

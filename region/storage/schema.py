@@ -35,6 +35,11 @@ TABLES: Final = [
         first INTEGER NOT NULL, last INTEGER NOT NULL, source INTEGER NOT NULL,
         clock_ms INTEGER NOT NULL, chain BLOB NOT NULL, body BLOB NOT NULL, sum INTEGER)""",
     "CREATE INDEX IF NOT EXISTS log_by_origin ON log (origin, last) WHERE origin > 0",
+    # Blocks of a damaged log, which a recovery merges (`salvage`). Empty outside a recovery.
+    """CREATE TABLE IF NOT EXISTS salvage (
+        position INTEGER PRIMARY KEY, origin INTEGER NOT NULL,
+        first INTEGER NOT NULL, last INTEGER NOT NULL, source INTEGER NOT NULL,
+        clock_ms INTEGER NOT NULL, chain BLOB NOT NULL, body BLOB NOT NULL, sum INTEGER)""",
     # Chunks of the joined snapshots, by the position of their row in `log`.
     """CREATE TABLE IF NOT EXISTS staged (
         position INTEGER, part INTEGER, body BLOB NOT NULL, sum INTEGER,
@@ -57,6 +62,19 @@ TABLES: Final = [
 
 # The meta rows that a first start writes: they say whose database it is.
 IDENTITY_ROWS: Final = ("schema", "cluster", "name", "region_id", "members")
+
+# All other meta rows but the floor of the log, `log_floor`.
+STATE_ROWS: Final = (
+    "life",
+    "recovery",
+    "restored",
+    "file",
+    "lost",
+    "called_lost",
+    "region_state",
+    "cut",
+    "collected",
+)
 
 UPGRADES: Final = {
     1: [

@@ -65,7 +65,7 @@ class AcknowledgedAdds(OracleJudge):
 
     def answered(self, operation: Operation) -> None:
         """The client has the reply."""
-        if operation.always and not is_disk_refusal(operation.reply):
+        if operation.waits_for_disk():
             self._must_be_on_disk(operation)
         if any(words[0].upper() == b"XADD" for words in operation.commands()):
             self._acknowledged.append(operation)

@@ -27,7 +27,6 @@ from anabranch.sim.history import (
     Setup,
     Stopped,
     Vector,
-    is_disk_refusal,
 )
 
 
@@ -161,7 +160,7 @@ class TapeChecker(Checker):
 
     def answered(self, operation: Operation) -> None:
         """Under `always` an answered operation is on disk, and so is all before it."""
-        if operation.always and not is_disk_refusal(operation.reply):
+        if operation.waits_for_disk():
             for item in reversed(self.tapes[operation.region].waiting):
                 if item.event is operation:
                     item.is_sure = True

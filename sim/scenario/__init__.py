@@ -32,11 +32,17 @@ from collections.abc import Sequence
 from anabranch.plural import counted
 
 
-def main(paths: Sequence[str], addresses: Sequence[str] | None = None, live: bool = False) -> int:
+def main(
+    paths: Sequence[str],
+    addresses: Sequence[str] | None = None,
+    live: bool = False,
+    password: str | None = None,
+) -> int:
     """Runs files and directories, prints each outcome, and returns an exit status: 0 if all passed.
 
     The scenarios run in virtual time; with `live`, on regions started for the purpose; with
-    `addresses` (HOST:PORT of every region), on an existing, empty cluster.
+    `addresses` (HOST:PORT of every region), on an existing, empty cluster, which may ask for the
+    `password`.
     """
     from anabranch.sim.scenario.cluster import ClusterError
     from anabranch.sim.scenario.running import Outcome, run, run_virtually
@@ -51,7 +57,9 @@ def main(paths: Sequence[str], addresses: Sequence[str] | None = None, live: boo
 
     try:
         failed = (
-            run(paths, addresses, report) if live or addresses else run_virtually(paths, report)
+            run(paths, addresses, report, password)
+            if live or addresses
+            else run_virtually(paths, report)
         )
     except ClusterError as error:
         print(f"scenarios cannot run: {error}")

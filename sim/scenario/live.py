@@ -36,11 +36,12 @@ _RENAME_COMMANDS = (b"RENAME", b"RENAMENX")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The address of a region for clients."""
+    """The address of a region for clients, and its password if it asks for one."""
 
     name: str
     host: str
     port: int
+    password: str | None = None
 
 
 class _Line:
@@ -393,7 +394,7 @@ class LiveCluster:
 
     def _connect(self, region: int) -> Wire:
         endpoint = self.endpoints[region]
-        return Wire(endpoint.host, endpoint.port, ANSWER_PATIENCE_S)
+        return Wire(endpoint.host, endpoint.port, ANSWER_PATIENCE_S, endpoint.password)
 
     def _drop_clients(self) -> None:
         for line in self._clients.values():

@@ -113,10 +113,14 @@ class ProcessCluster:
     def __getitem__(self, name: str) -> RegionProcess:
         return self.regions[name]
 
+    def program(self, name: str) -> tuple[list[str], dict[str, str]]:
+        """The beginning of the command line of a region, and its environment."""
+        return build.command(), build.environment()
+
     def command(self, name: str, extra: Sequence[str] = ()) -> list[str]:
-        """The command line of one region; it runs the same build as this process."""
+        """The command line of one region; by default it runs the build of this process."""
         region = self.regions[name]
-        line = [*build.command(), "serve", "--cluster", "scenario"]
+        line = [*self.program(name)[0], "serve", "--cluster", "scenario"]
         line += [
             "--members",
             ",".join(f"{each.name}={each.region_id}" for each in self.regions.values()),
@@ -153,7 +157,7 @@ class ProcessCluster:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=dict(build.environment(), PYTHONUNBUFFERED="1"),
+                env=dict(self.program(name)[1], PYTHONUNBUFFERED="1"),
             )
         if wait:
             self.await_answer(name)

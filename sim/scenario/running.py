@@ -85,7 +85,12 @@ def run_virtually(paths: Iterable[str | Path], report: Report) -> int:
     return failed
 
 
-def run(paths: Iterable[str | Path], addresses: Sequence[str] | None, report: Report) -> int:
+def run(
+    paths: Iterable[str | Path],
+    addresses: Sequence[str] | None,
+    report: Report,
+    password: str | None = None,
+) -> int:
     """Runs files and directories on the cluster at `addresses` (HOST:PORT each), or on a new one.
 
     `report` receives each file's `Outcome` as it ends; ``print`` will do. Returns how many files
@@ -95,7 +100,7 @@ def run(paths: Iterable[str | Path], addresses: Sequence[str] | None, report: Re
     scenarios, failed = _loaded(paths, report)
     scenarios.sort(key=lambda scenario: bool(deadline_keys(scenario)))
     runner = (
-        _Existing(discover(addresses))
+        _Existing(discover(addresses, password))
         if addresses
         else _Own(max([_MEMBERS_AT_LEAST, *(each.members for each in scenarios)]))
     )
@@ -139,7 +144,7 @@ def _tell(report: Report, scenario: Scenario, mismatches: list[Mismatch], begun:
     return bool(mismatches)
 
 
-def discover(addresses: Sequence[str]) -> dict[int, Endpoint]:
+def discover(addresses: Sequence[str], password: str | None = None) -> dict[int, Endpoint]:
     """region_id → endpoint of the regions at these HOST:PORT addresses.
 
     A region is the one that the others list as a peer and that does not list itself.
@@ -150,7 +155,7 @@ def discover(addresses: Sequence[str]) -> dict[int, Endpoint]:
         if not host or not port.isdigit():
             raise ClusterError(f"an address is HOST:PORT, not '{address}'")
         try:
-            with Wire(host, int(port), ANSWER_PATIENCE_S) as wire:
+            with Wire(host, int(port), ANSWER_PATIENCE_S, password) as wire:
                 reply, held = wire.call("CRDT.PEERS"), wire.call("DBSIZE")
         except WireError as error:
             raise ClusterError(str(error)) from error
@@ -173,7 +178,7 @@ def discover(addresses: Sequence[str]) -> dict[int, Endpoint]:
             )
         name, region_id = own.pop()
         host, _, port = address.rpartition(":")
-        endpoints[region_id] = Endpoint(name, host, int(port))
+        endpoints[region_id] = Endpoint(name, host, int(port), password)
     if len(endpoints) < len(addresses) or sorted(endpoints) != list(range(1, len(endpoints) + 1)):
         raise ClusterError(
             "scenarios need regions with the ids 1, 2, 3 …;"

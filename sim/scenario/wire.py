@@ -18,9 +18,14 @@ class WireError(Exception):
 
 
 class Wire:
-    """One connection. `timeout_s` bounds each wait for a reply."""
+    """One connection. `timeout_s` bounds each wait for a reply.
 
-    def __init__(self, host: str, port: int, timeout_s: float = 30.0) -> None:
+    With `password`, it logs in first; WireError if the password is wrong.
+    """
+
+    def __init__(
+        self, host: str, port: int, timeout_s: float = 30.0, password: str | None = None
+    ) -> None:
         self.address = f"{host}:{port}"
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
@@ -29,6 +34,11 @@ class Wire:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
         self._at = 0
+        if password is not None:
+            reply = self.call("AUTH", password)
+            if isinstance(reply, ErrorText):
+                self.close()
+                raise WireError(f"{self.address}: {reply.text}")
 
     def __enter__(self) -> Wire:
         return self

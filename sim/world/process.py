@@ -67,6 +67,8 @@ class SimulatedProcess(Endpoint):
         self.is_paused = False
         self.pipes: list[tuple[Pipe, int]] = []
         self.write_ms = (0, 3)  # the least and the most that a transaction takes
+        # The last commit failed.
+        self.commits_fail = False
         # Counter of the newest own effect that judges have been told is on the disk.
         self.told = 0
         self._environment: Final = environment
@@ -173,7 +175,7 @@ class SimulatedProcess(Endpoint):
         except StorageError as error:
             if self._disk.is_dead():
                 raise DiedInWrite from error
-            self.driver.failed(transaction, str(error))
+            self._tell_failed(transaction, str(error))
             return
         if self._disk.is_dead():
             raise DiedInWrite
@@ -281,14 +283,20 @@ class SimulatedProcess(Endpoint):
         if error:
             self._environment.note(self.region_id, "disk fails", error)
             self._environment.counters["write failed"] += 1
-            self.driver.failed(transaction, error)
+            self._tell_failed(transaction, error)
         else:
             commit = transaction.commit
             if commit is not None:
                 self._environment.note(
                     self.region_id, "commits", commit.position, dict(commit.vector)
                 )
+                self.commits_fail = False
             self.driver.written(transaction)
+
+    def _tell_failed(self, transaction: DiskTransaction, error: str) -> None:
+        if transaction.commit is not None:
+            self.commits_fail = True
+        self.driver.failed(transaction, error)
 
     def _tell_written(self, commit: Optional[Commit]) -> None:
         """Tells the judges of a commit on disk.

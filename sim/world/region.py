@@ -40,8 +40,8 @@ class RegionClock:
     def steady_ms(self) -> int:
         return self._scheduler.now_ms
 
-    def steady_us(self) -> int:
-        return self._scheduler.now_ms * 1000
+    def steady_ns(self) -> int:
+        return self._scheduler.now_ms * 1_000_000
 
 
 class Restart:

@@ -148,7 +148,7 @@ class World:
         self._operations += 1
         region = self.regions[region_id]
         always = region.settings.text("appendfsync") == "always"
-        return Operation(
+        operation = Operation(
             self._operations,
             client,
             region_id,
@@ -160,6 +160,8 @@ class World:
             before,
             always,
         )
+        operation.commits_fail = region.process is not None and region.process.commits_fail
+        return operation
 
     def _intend(self, intent: Intent) -> None:
         client = self.clients[intent.client]

@@ -11,6 +11,9 @@ from anabranch.bench.acceptance import (
     damaged_files,
     idempotent_retries,
     kill_region,
+    large_start,
+    malformed_peers,
+    many_clients,
     package_index,
     replication_delay,
     restored_backup,
@@ -50,6 +53,10 @@ def test_restored_backup(frozen_peer: bool) -> None:
     assert restored_backup.restore(50, frozen_peer).failures == []
 
 
+def test_large_start() -> None:
+    assert large_start.measure(2, 20).failures == []
+
+
 def test_idempotent_retries() -> None:
     """Cuts of a second, and far more pairs in each than one producer's maxsize of 100."""
     assert idempotent_retries.retry(4.0, 250.0, 1, cut_s=1.0, seed=3).failures == []
@@ -58,3 +65,11 @@ def test_idempotent_retries() -> None:
 @pytest.mark.parametrize("is_alone", [False, True], ids=["peers", "alone"])
 def test_damaged_files(is_alone: bool) -> None:
     assert damaged_files.try_all(4, 2, 1, is_alone, entries=300).failures == []
+
+
+def test_malformed_messages_of_peers() -> None:
+    assert malformed_peers.attack(400, 1, None).failures == []
+
+
+def test_idle_and_slow_clients() -> None:
+    assert many_clients.run(200, 20, 30, limits=False).failures == []

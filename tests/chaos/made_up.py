@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from anabranch.chaos.final_state import FinalState, RegionState
-from anabranch.chaos.history import OK, Acknowledgement, Add, Delivery, History, Loss, Removal, Trim
+from anabranch.chaos.history import (
+    OK,
+    Acknowledgement,
+    Add,
+    Delivery,
+    History,
+    Loss,
+    Reading,
+    Removal,
+    Trim,
+)
 from anabranch.chaos.judges import Case, judge
 
 
@@ -53,6 +63,13 @@ class Run:
         number = reply or 1000 + self._reply
         self.history.deliveries.append(
             Delivery(key, region, "c", "read", at_s, at_s + 0.1, entry_id, "", number, place)
+        )
+
+    def read(self, entry_id: str, value: str, at_s: float, key: str = "plain") -> None:
+        """An entry that the reader in us received."""
+        self._reply += 1
+        self.history.readings.append(
+            Reading(key, "us", "tailer-us", at_s, at_s + 0.1, entry_id, value, self._reply)
         )
 
     def acknowledge(
@@ -126,4 +143,8 @@ def sound(is_always: bool = True) -> Run:
     run.add("maxlen", "70-1", "x", 7.0, stays=False)
     run.add("maxlen", "71-1", "y", 8.0)
     run.trim("maxlen", "MAXLEN", "1", 9.0)
+    # The reader got c before a region merged b, and so never got b.
+    run.read("10-1", "a", 1.6)
+    run.read("20-1", "c", 2.6)
+    run.read("40-1", "j", 5.0, key="jobs")
     return run

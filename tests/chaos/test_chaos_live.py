@@ -80,11 +80,26 @@ def test_without_toxiproxy_server_the_error_says_how_to_get_it(
     with pytest.raises(ToxiproxyMissing, match="`make toxiproxy` builds it"):
         program()
     with pytest.raises(CliError, match="there is no toxiproxy-server"):
-        command.chaos(seconds=10.0, out=tmp_path)
+        command.chaos(seconds=10.0, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists(), "there is nothing to keep"
     beside = tmp_path / "toxiproxy-server"
     beside.write_text("#!/bin/sh")
     beside.chmod(0o755)
     assert program() == str(beside)
+
+
+def test_an_interrupted_run_says_what_it_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(options: object, say: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "program", lambda: "toxiproxy-server")
+    monkeypatch.setattr(command, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        command.chaos(seed=5, out=tmp_path)
+    said = capsys.readouterr().out
+    assert f"interrupted, and not judged; what there is of logs and data: {tmp_path}" in said
 
 
 def test_the_api_of_the_server(toxiproxy: ToxiproxyServer) -> None:

@@ -151,6 +151,30 @@ def _bad_line(run: Run) -> None:
     run.bad_lines.append("region us is in recovery (S13.7)")
 
 
+def _nothing_tailed(run: Run) -> None:
+    run.history.readings = []
+
+
+def _tailed_twice(run: Run) -> None:
+    run.read("20-1", "c", 4.0)
+
+
+def _tailed_backwards(run: Run) -> None:
+    run.read("11-2", "b", 4.0)
+
+
+def _tailed_a_ghost(run: Run) -> None:
+    run.read("97-1", "ghost", 4.0)
+
+
+def _tailed_what_was_refused(run: Run) -> None:
+    run.read("97-1", "d", 4.0)
+
+
+def _tailed_under_another_id(run: Run) -> None:
+    run.read("97-1", "b", 4.0)
+
+
 SPOILT: list[tuple[str, Callable[[Run], None], str]] = [
     ("lost", _lost_everywhere, "us lacks plain 80-1 (gone), which us acknowledged at 9.50 s"),
     ("lost", _lost_in_one_region, "eu lacks plain 10-1 (a)"),
@@ -170,6 +194,12 @@ SPOILT: list[tuple[str, Callable[[Run], None], str]] = [
     ("order", _one_id_twice, "us: plain has (10, 1) before (10, 1)"),
     ("order", _reply_out_of_order, "reply 7 of a group is out of order"),
     ("order", _ids_go_back, "us gave plain late the ID 9-1, not above 10-1"),
+    ("tailed", _tailed_twice, "tailer-us read plain 20-1 after 20-1"),
+    ("tailed", _tailed_backwards, "tailer-us read plain 11-2 after 20-1"),
+    ("tailed", _tailed_a_ghost, "tailer-us read plain 97-1 (ghost), which nobody added"),
+    ("tailed", _tailed_what_was_refused, "tailer-us read plain 97-1 (d), which was refused"),
+    ("tailed", _tailed_under_another_id, "read plain 97-1 (b), which was answered with 11-2"),
+    ("vacuous", _nothing_tailed, "no entry was read by a tailing reader"),
     ("returned", _came_back, "us holds removed 50-1 (r), which us removed at 6.10 s"),
     ("returned", _left_by_minid, "us holds minid 60-1, which us trimmed with MINID 61-1"),
     ("divergent", _other_entries, "plain: us holds 3 entries and eu 4"),

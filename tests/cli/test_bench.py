@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from anabranch import build
+from tests.support.processes import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,3 +79,31 @@ def test_the_options_of_an_acceptance_program_are_its_own() -> None:
     done = bench("acceptance.kill_region", "--kill", "no number")
     assert done.returncode == 2
     assert "usage: anabranch bench acceptance.kill_region" in done.stderr
+
+
+def running_below(folder: Path) -> list[str]:
+    """The command lines of processes that name a path below `folder`."""
+    lines = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            lines.append(file.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+    return [line for line in lines if str(folder) in line]
+
+
+@pytest.mark.live
+def test_a_benchmark_that_is_ended_ends_its_regions(tmp_path: Path) -> None:
+    """SIGTERM used to end the benchmark alone: its region went on for ever."""
+    process = subprocess.Popen(
+        [*build.command(), "bench", "malformed", "--mutations", "1000000"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        env={**build.environment(), "TMPDIR": str(tmp_path)},
+    )
+    try:
+        eventually(lambda: bool(running_below(tmp_path)), 60.0, "a region of the benchmark")
+        process.terminate()
+        assert process.wait(60) != 0
+    finally:
+        process.kill()
+    assert running_below(tmp_path) == [] and list(tmp_path.iterdir()) == []

@@ -14,6 +14,7 @@ from anabranch.cli.errors import CliError
 from anabranch.cli.main import app
 from anabranch.region.data_files import MARK_NAME
 from anabranch.region.database import FILE_NAME
+from anabranch.region.engine.errors import Damaged
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.storage import schema
 from tests.storage.test_data_files import run_once
@@ -133,6 +134,38 @@ def test_repair_moves_damage_aside_and_the_next_start_recovers(data: Path) -> No
     assert (aside / FILE_NAME).exists() and not (data / FILE_NAME).exists()
     state, cause = asyncio.run(run_once(data))
     assert state == RECOVERY and "was once on disk" in cause
+
+
+def test_a_value_whose_type_changed_is_damage(data: Path) -> None:
+    """A flipped bit in the head of a row turned a blob into text, which could not be decoded.
+
+    It was taken for a file that cannot be read, so `repair` refused.
+    """
+    with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
+        database.execute("UPDATE part SET body = CAST(x'ff00' AS TEXT)")
+    assert "is damaged" in message_of(anabranch("check", data))
+    with pytest.raises(Damaged):
+        asyncio.run(run_once(data))
+    assert anabranch("repair", data, "--yes").exit_code == 0
+
+
+def test_a_damaged_salvage_is_found(data: Path) -> None:
+    """It counts like the log: `check` names it, and the next repair keeps what is sound of it."""
+    with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
+        database.execute("UPDATE part SET body = body || x'00'")
+    assert "effects of its own up to 3; 0 blocks" in anabranch("repair", data, "--yes").output
+    (data / MARK_NAME).unlink()
+    assert "is sound" in anabranch("check", data).output
+    with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
+        database.execute("UPDATE salvage SET chain = x'00' WHERE position = 1")
+    assert "row 1 of the salvage is damaged" in message_of(anabranch("check", data))
+
+
+def test_a_database_of_a_build_without_salvage_is_read(data: Path) -> None:
+    with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
+        database.execute("DROP TABLE salvage")
+    assert anabranch("check", data).exit_code == 0
+    assert asyncio.run(run_once(data))[0] != RECOVERY
 
 
 def test_a_rebuilt_region_still_knows_who_is_lost(tmp_path: Path) -> None:

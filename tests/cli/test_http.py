@@ -1,24 +1,26 @@
-"""The HTTP server: the replies of /metrics and /health, and the requests that it refuses."""
+"""The HTTP server: the replies of /metrics, /health and /ready, and what it refuses."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from anabranch.region import http
-from anabranch.region.http import Figure, Health, HttpServer
+from anabranch.region.engine.figures.figure import Metric
+from anabranch.region.http import Health, HttpServer
 
-FIGURES: list[Figure] = [
-    ("anabranch_keys", "Streams.", "gauge", [({}, 3)]),
+FIGURES: list[Metric] = [
+    ("anabranch_keys", "Streams.", "gauge", [("", {}, 3)]),
     (
         "anabranch_effects_total",
         "Effects applied.",
         "counter",
-        [({"origin": "us"}, 5), ({"origin": 'e"u'}, 7)],
+        [("", {"origin": "us"}, 5), ("", {"origin": 'e"u'}, 7)],
     ),
 ]
 
@@ -28,13 +30,18 @@ class Region:
 
     def __init__(self) -> None:
         self.health: Health = ("serving", {"region": "us"})
+        self.behind_ms = 0
         self.port = 0
+
+    def ready(self, lag_ms_max: int | None) -> tuple[bool, dict[str, Any]]:
+        tolerated = 1000 if lag_ms_max is None else lag_ms_max
+        return self.behind_ms <= tolerated, {"lag_ms_max": tolerated}
 
 
 @pytest.fixture
 async def region() -> AsyncIterator[Region]:
     one = Region()
-    server = HttpServer(lambda: FIGURES, lambda: one.health)
+    server = HttpServer(lambda: FIGURES, lambda: one.health, one.ready)
     one.port = await server.start("127.0.0.1", 0)
     yield one
     await server.close()
@@ -72,6 +79,39 @@ async def test_health(region: Region, state: http.State, expected: int) -> None:
     region.health = (state, {"region": "us"})
     status, _, body = await ask(region, b"GET /health?verbose HTTP/1.1\r\n\r\n")
     assert status == expected and json.loads(body) == {"state": state, "region": "us"}
+
+
+@pytest.mark.parametrize(
+    ("query", "behind_ms", "expected"),
+    [
+        ("", 1000, (200, {"lag_ms_max": 1000})),
+        ("", 1001, (503, {"lag_ms_max": 1000})),
+        ("?lag_ms=5000", 1001, (200, {"lag_ms_max": 5000})),
+        ("?lag_ms=0", 1, (503, {"lag_ms_max": 0})),
+    ],
+)
+async def test_ready(
+    region: Region, query: str, behind_ms: int, expected: tuple[int, dict[str, int]]
+) -> None:
+    region.behind_ms = behind_ms
+    status, _, body = await ask(region, f"GET /ready{query} HTTP/1.1\r\n\r\n".encode())
+    assert (status, json.loads(body)) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("lag_ms=", "a number of milliseconds, such as 5000"),
+        ("lag_ms=-1", "a number of milliseconds"),
+        ("lag_ms=1e3", "a number of milliseconds"),
+        ("lag_ms=%C2%B2", "a number of milliseconds"),
+        ("lag_ms=" + "9" * 40, "a number of milliseconds"),
+        ("lag=5", "the only parameter of /ready is lag_ms"),
+    ],
+)
+async def test_ready_refuses_other_queries(region: Region, query: str, message: str) -> None:
+    status, _, body = await ask(region, f"GET /ready?{query} HTTP/1.1\r\n\r\n".encode())
+    assert status == 400 and message in body.decode()
 
 
 async def test_head_has_no_body(region: Region) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import resource
 import socket
 import sqlite3
 import subprocess
@@ -267,6 +268,28 @@ def test_a_read_only_database_is_named(tmp_path: Path) -> None:
     told(result, 1, "us/region.sqlite is read-only for this process", "must be able to write it")
 
 
+def test_a_disk_that_is_full_at_the_start(tmp_path: Path) -> None:
+    """The error was "disk I/O error", without a file or a cause."""
+    stored_region(tmp_path / "us", "us", "us=1", "c")
+    result = subprocess.run(
+        [*build.command(), *serve_flags(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=child_env(),
+        timeout=60,
+        check=False,
+        preexec_fn=without_room,
+    )
+    told(
+        result, 1, "cannot read or write", "us/region.sqlite", "File too large", "free space on its"
+    )
+
+
+def without_room() -> None:
+    """Files cannot grow over 1000 bytes."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+
 def without_root_rights() -> None:
     """From the next exec on, permissions of files count for root, too."""
     drop_capability, capabilities = 24, (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
@@ -325,13 +348,15 @@ def test_what_a_region_cannot_honour_is_refused(
 
 
 def test_usage_lines_have_one_notation(tmp_path: Path) -> None:
-    """Before, they were `diff {US} {EU} [[KEY]]` and `explain {REGION} {KEY} [[ID]]`."""
+    """Before, they were `diff {US} {EU} [[KEY]]` and `link heal [[US] [EU]]`."""
     for command, usage in (
         ("diff", "diff [OPTIONS] US EU [KEY]"),
         ("explain", "explain [OPTIONS] REGION KEY [ID]"),
         ("bench", "bench [NAME [OPTIONS]]"),
+        ("link heal", "link heal [OPTIONS] [US] [EU]"),
+        ("scenario run", "scenario run [OPTIONS] [PATH…]"),
     ):
-        lines = anabranch(command, "--help", cwd=tmp_path).stdout.splitlines()
+        lines = anabranch(*command.split(), "--help", cwd=tmp_path).stdout.splitlines()
         assert lines[0].endswith(usage), lines[0]
 
 

@@ -65,6 +65,7 @@ def test_every_command_that_asks_regions_takes_the_password_from_all_sources() -
     found = dict(commands(get_command(main.app)))
     asking = {name for name, parameters in found.items() if "password" in parameters}
     assert asking >= {"anabranch status", "anabranch link cut", "anabranch member lost"}
+    assert [name for name in found if {"at"} <= found[name] and name not in asking] == []
     assert [name for name in asking if "password_file" not in found[name]] == []
 
 

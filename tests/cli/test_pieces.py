@@ -11,6 +11,7 @@ from anabranch.cli import addresses, diff, explain, up
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import RegionClient, flat_vector, text
 from anabranch.cli.errors import CliError, UsageError
+from anabranch.region.config import Address
 
 
 def test_text_shows_bytes_that_are_no_text() -> None:
@@ -26,6 +27,14 @@ def test_cluster_file_round_trip(tmp_path: Path) -> None:
     addresses.write_file(tmp_path / "cluster.toml", "local", written)
     read = addresses.find(tmp_path, None, None)
     assert [vars(place) for place in read] == [vars(place) for place in written]
+
+
+def test_the_cluster_file_keeps_the_address_of_toxiproxy(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.toml"
+    written = [RegionAddress("us", 1, "127.0.0.1:7001")]
+    addresses.write_file(path, "local", written, toxiproxy=Address("::1", 8474))
+    assert addresses.toxiproxy_address(path, None) == Address("::1", 8474)
+    assert len(addresses.find(path, None, None)) == 1
 
 
 @pytest.mark.parametrize(

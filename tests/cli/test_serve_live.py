@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import resource
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from anabranch import build
+from anabranch.region.open_files import RESERVED
 from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
 
@@ -88,3 +94,42 @@ def test_a_peer_that_does_not_belong_is_refused_on_both_sides(
             f"{name} refusing {peer}",
         )  # type: ignore[misc]
     assert what[:7] in "".join(cluster.regions[name].log_tail() for name in ("us", "eu"))
+
+
+def test_more_clients_than_files_are_lowered_with_a_warning(new_cluster: NewCluster) -> None:
+    """A region takes as many clients as it may open files, and says so.
+
+    The bug: with 10,000 clients allowed and 1,024 files, the 1,000th client was accepted by nobody,
+    and neither was a peer.
+    """
+    cluster = new_cluster(["us"], {"maxclients": "5000"})
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # A region inherits its limits. Only root could raise the hard limit again, so it stays.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1000, limits[0]), limits[1]))
+    try:
+        region = cluster.start("us")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert region.process is not None
+    allowed = limits[1] - RESERVED
+    client = cluster.client("us")
+    assert client.config_get("maxclients") == {"maxclients": str(min(5000, allowed))}
+    soft, hard = resource.prlimit(region.process.pid, resource.RLIMIT_NOFILE)
+    assert soft == hard, "the soft limit is raised as far as the system lets it"
+
+
+def test_a_hard_limit_of_files_lowers_maxclients(tmp_path: Path) -> None:
+    script = (
+        "import resource; from anabranch.region.engine.settings import Settings;"
+        "from anabranch.region.open_files import fit_clients;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 400)); s = Settings();"
+        "print(fit_clients(s)); print(s.integer('maxclients'), s.ceilings)"
+    )
+    line = [sys.executable, "-P", "-c", script]
+    done = subprocess.run(
+        line, capture_output=True, text=True, check=False, env=build.environment(), cwd=tmp_path
+    )
+    assert done.stderr == ""
+    warning, fitted = done.stdout.splitlines()
+    assert warning.startswith("maxclients is 272 instead of 10000: this process may open 400 files")
+    assert fitted == "272 {'maxclients': 272}"

@@ -325,9 +325,13 @@ def test_data_survives_a_restart_of_all(tmp_path: Path) -> None:
         assert one.process.wait(40) == 0, one.text()
     finally:
         stop(one.process, 40)
+    # A table that the user added stays: before, `up` wrote the file again without it.
+    file = tmp_path / "d" / "cluster.toml"
+    file.write_text(file.read_text() + '\n[toxiproxy]\napi = "127.0.0.1:9"\n')
     again = Up(tmp_path, "--data", "d")
     try:
         assert [entry for entry, _ in again.ready().client("us").xrange("s")] == [added]
         assert "2 regions are up" in again.text()
+        assert tomllib.loads(file.read_text())["toxiproxy"] == {"api": "127.0.0.1:9"}
     finally:
         stop(again.process, 40)

@@ -10,4 +10,5 @@ Reading order:
 - `conftest`: the fixtures.
 - `test_cluster`: what an operator does with the cluster.
 - `test_profiles`: the third-party images.
+- `__main__`: says whether these tests can run here.
 """

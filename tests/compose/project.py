@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import time
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,9 @@ from typing import Any, Final
 
 import redis
 
+from anabranch import build
+from anabranch.cli.addresses import FILE_NAME, RegionAddress, write_file
+from anabranch.region.config import Address
 from tests.compose.commands import run
 from tests.compose.engine import Engine
 from tests.deploy.files import COMPOSE
@@ -221,17 +225,32 @@ class Project:
 
     def switch_proxy(self, sender: str, receiver: str, *, passes: bool) -> None:
         """Lets data pass from one region to another, or cuts this direction."""
-        self._toxiproxy(f"/proxies/{sender}-to-{receiver}", {"enabled": passes})
+        # The receiver is named first, as in the help of `anabranch link`.
+        self._link("heal" if passes else "cut", receiver, sender, "--one-way")
 
-    def _toxiproxy(self, path: str, change: Mapping[str, object] | None = None) -> str:
+    def _link(self, *words: str) -> None:
+        """Runs `anabranch link` on this machine, with the ports of the project."""
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, FILE_NAME)
+            places = [
+                RegionAddress(
+                    name, number, f"127.0.0.1:{self.environment[f'ANABRANCH_PORT_{name.upper()}']}"
+                )
+                for number, name in enumerate(REGIONS, 1)
+            ]
+            api = Address("127.0.0.1", int(self.environment["ANABRANCH_TOXIPROXY_PORT"]))
+            write_file(path, "compose", places, toxiproxy=api)
+            line = [*build.command(), "link", *words, "--cluster", str(path)]
+            run(line, environment=build.environment())
+
+    def _toxiproxy(self, path: str) -> str:
         port = self.environment["ANABRANCH_TOXIPROXY_PORT"]
-        body = None if change is None else json.dumps(change).encode()
-        return self._fetch(f"http://127.0.0.1:{port}{path}", body)
+        return self._fetch(f"http://127.0.0.1:{port}{path}")
 
     @staticmethod
-    def _fetch(url: str, body: bytes | None = None) -> str:
+    def _fetch(url: str) -> str:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(url, body, timeout=30) as answer:
+        with opener.open(url, timeout=30) as answer:
             return str(answer.read().decode())
 
 

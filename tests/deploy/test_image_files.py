@@ -48,7 +48,7 @@ class Region:
 @pytest.fixture
 async def region() -> AsyncIterator[Region]:
     one = Region()
-    server = HttpServer(list, lambda: one.health)
+    server = HttpServer(list, lambda: one.health, lambda _: (False, {}))
     one.port = await server.start("127.0.0.1", 0)
     yield one
     await server.close()

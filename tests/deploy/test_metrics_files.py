@@ -9,16 +9,24 @@ from typing import Any
 import pytest
 import yaml
 
-from anabranch.region.engine.figures import STATES, figures
+from anabranch.region.engine.figures.figure import HISTOGRAM
+from anabranch.region.engine.figures.state_rows import STATES
+from anabranch.region.engine.figures.table import ALL, figures
 from anabranch.region.engine.settings import BY_NAME
 from tests.deploy.files import DEPLOY, compose, regions
 from tests.support.engines import single
 
 # Metrics of Prometheus itself.
 OF_PROMETHEUS = {"up"}
-FUNCTIONS = {"rate", "increase", "resets", "sum"}
+FUNCTIONS = {"rate", "increase", "resets", "sum", "histogram_quantile"}
 # Labels of regions, and those that prometheus.yml adds.
-LABELS = {"region", "peer", "state", "command", "code", "job", "origin"}
+LABELS = {"region", "job", "le"} | {label for row in ALL for label in row.labels}
+METRICS = {row.name for row in ALL if row.kind != HISTOGRAM} | {
+    row.name + suffix
+    for row in ALL
+    if row.kind == HISTOGRAM
+    for suffix in ("_bucket", "_sum", "_count")
+}
 
 
 def alerts() -> list[dict[str, Any]]:
@@ -49,15 +57,20 @@ def queries() -> list[str]:
 
 def unknown(query: str) -> set[str]:
     """The names in an expression that are no metric, label or state of a region."""
-    known = {name for name, _, _, _ in figures(single().state)} | OF_PROMETHEUS
+    known = METRICS | OF_PROMETHEUS
     braces = re.findall(r"\{([^}]*)\}", query)
     bare = re.sub(r"\{[^}]*\}|\[[^]]*\]", "", query)
     bare = re.sub(r"\bby \(([\w, ]*)\)", "", bare)
     groups = {
         label for part in re.findall(r"\bby \(([\w, ]*)\)", query) for label in part.split(", ")
     }
-    labels = {label for part in braces for label in re.findall(r"(\w+)=~?\"", part)} | groups
-    states = {state for part in braces for state in re.findall(r'state="(\w+)"', part)}
+    labels = {label for part in braces for label in re.findall(r"(\w+)!?=~?\"", part)} | groups
+    states = {
+        state
+        for part in braces
+        for shown in re.findall(r'\bstate=~?"([\w|]+)"', part)
+        for state in shown.split("|")
+    }
     names = set(re.findall(r"[a-zA-Z_]\w*", bare)) - FUNCTIONS
     assert names, f"no metric in {query}"
     return (names - known) | (labels - LABELS) | (states - set(STATES))
@@ -75,6 +88,8 @@ def test_metrics_exist(query: str) -> None:
         ('rate(anabranch_commands{region="us"}[5m])', {"anabranch_commands"}),
         ('anabranch_link_up{origins="eu"}', {"origins"}),
         ('anabranch_state{state="served"} == 0', {"served"}),
+        ('anabranch_state{state=~"starting|recover"} == 1', {"recover"}),
+        ('anabranch_link_up{peers!="eu"}', {"peers"}),
         ("sum by (colour) (anabranch_entries)", {"colour"}),
     ],
 )
@@ -99,6 +114,8 @@ def test_each_alert_says_how_urgent_it_is_and_what_it_means() -> None:
         assert rule["annotations"]["summary"].endswith(".") or "(" in rule["annotations"]["summary"]
         for label in re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]):
             assert label in LABELS
+        for text in ("description", "action"):
+            assert rule["annotations"][text].endswith(".") and "$" not in rule["annotations"][text]
 
 
 def test_the_alarm_of_tombstones_is_that_of_the_setting() -> None:

@@ -255,6 +255,15 @@ def test_config_set_says_what_is_wrong(client: Client, text: str, reason: str) -
     )
 
 
+def test_config_set_refuses_more_clients_than_the_system_allows(client: Client) -> None:
+    client.engine.settings.ceilings["maxclients"] = 900
+    assert client("CONFIG SET maxclients 900") is OK
+    assert text_of(client("CONFIG SET maxclients 901")) == (
+        "-ERR CONFIG SET failed (possibly related to argument 'maxclients')"
+        " - The operating system does not allow a value above 900"
+    )
+
+
 def test_what_never_changes_may_be_set_to_what_it_is(client: Client) -> None:
     assert client("CONFIG SET appendonly yes databases 1 maxmemory 0") is OK
     assert client("CONFIG SET crdt-slice-max-bytes 1mb crdt-start-patience-ms 2000") is OK

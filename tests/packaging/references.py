@@ -27,6 +27,9 @@ from tests.packaging.source_index import OTHERS, PACKAGES, Index
 
 SUFFIXES: Final = r"\.(?:py|pyi|md|txt|toml|sql|proto|patch|jsonl?|ya?ml|log|lock|cfg)"
 
+# The functions in the expressions of alerts.
+PROMETHEUS_FUNCTIONS: Final = ("increase",)
+
 _WORD: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _CAPITALS: Final = re.compile(r"_?[A-Z][A-Za-z0-9_]*")
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
@@ -158,7 +161,9 @@ def _call(index: Index, name: str) -> Optional[str]:
     if "." in name:
         return _dotted(index, name)
     known = name in index.functions or name in index.classes or name in index.imported
-    return None if known or hasattr(builtins, name) else "no such function"
+    if known or name in PROMETHEUS_FUNCTIONS or hasattr(builtins, name):
+        return None
+    return "no such function"
 
 
 def _dotted(index: Index, text: str) -> Optional[str]:

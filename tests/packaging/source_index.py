@@ -150,7 +150,7 @@ class Index:
         """Whether the word is a string of the code, or continues the beginning of an f-string.
 
         A metric is a string of the code between the prefix of all metrics and, of counters, a
-        suffix (region/engine/figures.py).
+        suffix (region/engine/figures/figure.py).
         """
         metric = word.removeprefix("anabranch_").removesuffix("_total")
         return (

@@ -29,8 +29,6 @@ ALLOWED = {
     "planted/NN-name.patch": "NN stands for a number, name for words",
     "sim/mutants/planted/NN-name.patch": "NN stands for a number, name for words",
     "python -m anabranch.bench.acceptance.NAME": "NAME stands for a program",
-    # Names of other software.
-    "Ready": "a type of etcd-io/raft",
     # Commands of Redis that are not served.
     "XDELEX": "said to be missing",
     "XACKDEL": "said to be missing",

@@ -33,7 +33,7 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
 
 
 class SetClock:
-    """A clock that stands. `cost_us` is what each reading of the microseconds adds to them."""
+    """A clock that stands. Each reading of the nanoseconds adds `cost_us` to them."""
 
     def __init__(self, now_ms: int) -> None:
         self.now = now_ms
@@ -46,9 +46,9 @@ class SetClock:
     def steady_ms(self) -> int:
         return self.now
 
-    def steady_us(self) -> int:
+    def steady_ns(self) -> int:
         self._more_us += self.cost_us
-        return 1000 * self.now + self._more_us
+        return 1_000_000 * self.now + 1000 * self._more_us
 
 
 class Place:

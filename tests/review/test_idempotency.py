@@ -6,7 +6,8 @@ import pytest
 
 from anabranch.crdt.idempotency import Pairs
 from anabranch.region.engine.commands.info import crdt
-from anabranch.region.engine.figures import Holdings, figures
+from anabranch.region.engine.figures.figure import View
+from anabranch.region.engine.figures.table import figures
 from anabranch.region.engine.replies import MapReply
 from tests.review.support import Place, carry, cluster, sync, tell
 
@@ -143,9 +144,9 @@ def _tracked(place: Place) -> tuple[object, object]:
 def _forgotten_early(place: Place) -> int:
     """What operators see of it."""
     state = place.engine.state
-    (shown,) = [value for name, value in crdt(state, Holdings(state)) if name == EVICTED_EARLY]
+    (shown,) = [value for name, value in crdt(View(state)) if name == EVICTED_EARLY]
     (value,) = [
-        samples[0][1]
+        samples[0][2]
         for name, _, _, samples in figures(state)
         if name == "anabranch_idmp_evicted_early_total"
     ]
@@ -411,9 +412,9 @@ def test_the_alarm_of_retired_pairs_is_raised_at_half_of_the_limit() -> None:
     shown = []
     for number in range(105):
         _add(us, str(number))
-        figures_of_us = dict(crdt(us.engine.state, Holdings(us.engine.state)))
+        figures_of_us = dict(crdt(View(us.engine.state)))
         shown.append((figures_of_us["crdt_idmp_retired"], figures_of_us["crdt_idmp_retired_alarm"]))
     assert shown[100:] == [("1", "0"), ("2", "0"), ("3", "1"), ("4", "1"), ("4", "1")]
     assert figures_of_us["crdt_idmp_retired_max"] == "4"
-    metrics = {name: values[0][1] for name, _, _, values in figures(us.engine.state) if values}
+    metrics = {name: values[0][2] for name, _, _, values in figures(us.engine.state) if values}
     assert metrics["anabranch_idmp_retired"] == 4 and metrics["anabranch_idmp_retired_alarm"] == 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.region.engine.figures import health
+from anabranch.region.engine.figures.health import health
 from anabranch.region.engine.lifecycle import LOST, SERVING
 from anabranch.region.engine.replies import ErrorReply, VerbatimText
 from tests.review.drivers import Net, Place
@@ -56,7 +56,7 @@ def test_it_says_so_wherever_one_looks() -> None:
     net.run(3000)
     assert info(ap, "crdt_state") == "lost" and info(ap, "crdt_called_lost_by") == "us,eu"
     assert health(ap.engine.state)[0] == "lost"
-    (line,) = [note.text for note in ap.notes if note.text.startswith("LOST")]
+    (line,) = [note.text for note in ap.notes if note.text.startswith("event=lost ")]
     assert "anabranch export" in line
     link = ap.driver.hub.links[1]
     assert link.state == "refused"

@@ -40,8 +40,8 @@ class SetClock:
     def steady_ms(self) -> int:
         return self._now_ms
 
-    def steady_us(self) -> int:
-        return 1000 * self._now_ms
+    def steady_ns(self) -> int:
+        return 1_000_000 * self._now_ms
 
 
 async def _start(directory: Path, now_ms: int, restored: bool = False) -> tuple[Engine, Database]:

@@ -18,6 +18,7 @@ from anabranch.region.engine.replies import (
 )
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings, Value
+from anabranch.region.engine.statistics import CommandStatistics
 from anabranch.region.server import Server
 from anabranch.region.system_clock import SystemClock
 
@@ -35,6 +36,7 @@ class StubEngine:
         self.left: list[Session] = []
         self.executed = 0
         self.password_needed = False
+        self.statistics = CommandStatistics()
         # The session_id of each executed command, in order.
         self.served: list[int] = []
 
@@ -47,6 +49,9 @@ class StubEngine:
     def disconnect(self, session: Session) -> None:
         assert session not in self.left
         self.left.append(session)
+
+    def reflects(self, session: Session, reply: Reply) -> bool:
+        return not (isinstance(reply, ErrorReply) and reply.reflects_nothing)
 
     def reply_position(self) -> int:
         return self.last_position

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from anabranch.region.engine.commands.info import CLIENT_FACTS
+from anabranch.region.engine.commands.info import CLIENT_FIELDS
 from anabranch.region.engine.replies import NO_REPLY
 from tests.server.client import connect, until
 from tests.server.conftest import Play
@@ -191,6 +191,6 @@ def test_a_fault_of_ours_ends_one_connection_only(play: Play) -> None:
         await other.expect(b"+PONG\r\n")
         figures = region.clients.figures()
         assert figures["internal_errors"] == 1
-        assert set(CLIENT_FACTS) <= set(figures), "INFO shows these under the names given here"
+        assert set(CLIENT_FIELDS) <= set(figures), "INFO shows these under the names given here"
 
     play(story)

@@ -47,8 +47,8 @@ class Clock:
     def steady_ms(self) -> int:
         return self.elapsed_ms
 
-    def steady_us(self) -> int:
-        return self.elapsed_ms * 1000
+    def steady_ns(self) -> int:
+        return self.elapsed_ms * 1_000_000
 
 
 class Surroundings(Protocol):

@@ -15,6 +15,9 @@ from random import Random
 
 import pytest
 
+from anabranch.cli.addresses import RegionAddress
+from anabranch.cli.facts import ask
+from anabranch.cli.problems import problems
 from anabranch.region import process, process_facts, starting
 from anabranch.region.database import Database
 from anabranch.region.engine.errors import StorageError
@@ -157,6 +160,67 @@ async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
     values = [fields[1] for _, _, fields in expected["keys"][b"k"]["logs"][1]]
     # A write that was not acknowledged may be found.
     assert values == [b"v", b"unanswered", b"later"]
+
+
+async def test_a_region_that_cannot_write_still_shows_itself(
+    database: FailingDatabase, tmp_path: Path
+) -> None:
+    """Under `always`, a reply that shows the region and no data does not wait for the commit.
+
+    Every reply used to wait, and the clients were disconnected, so an operator could not ask the
+    region what was wrong, and `anabranch status` called it unreachable. A reply still never
+    overtakes one that waits, and a connection's own writes.
+    """
+    region = await begin(
+        database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=3600000
+    )
+    assert b"-" in await (await connect(region)).say("XADD k * f v")
+    database.fails = True
+    assert await (await connect(region)).say("XADD k * f unanswered") == b""
+    client = await connect(region)
+    for command, begins in [
+        ("PING", b"+PONG"),
+        ("CONFIG GET appendfsync", b"*2"),
+        ("XADD k * f refused", b"-MISCONF"),
+    ]:
+        assert (await client.say(command)).startswith(begins), command
+        client = await connect(region)
+    for command in ("CLIENT ID", "ECHO x", "TIME", "COMMAND COUNT", "HELLO 2", "CRDT.PEERS"):
+        assert await (await connect(region)).say(command) != b"", command
+    for command in ("XLEN k", "EXISTS k", "DBSIZE", "KEYS *", "CRDT.DIGEST", "CRDT.VECTOR", "XYZ"):
+        assert await (await connect(region)).say(command) == b"", command
+    assert await (await connect(region)).say("XLEN k\r\nPING") == b"", "PING overtakes nothing"
+    info = await asyncio.to_thread(
+        ask, RegionAddress("us", 1, f"127.0.0.1:{region.server.port}"), None
+    )
+    assert (info.state, info.error, info.vector) == ("failed", "", {1: 1})
+    assert "the disk is full" in problems([info])[0]
+    database.fails = False
+    await until(lambda: not region.driver.engine.state.disk.error)
+    info = await asyncio.to_thread(
+        ask, RegionAddress("us", 1, f"127.0.0.1:{region.server.port}"), None
+    )
+    assert (info.state, info.vector) == ("serving", {1: 2}) and len(info.digest) == 32
+    await region.stop()
+
+
+async def test_no_reply_overtakes_the_own_writes_of_a_connection(
+    database: FailingDatabase, tmp_path: Path
+) -> None:
+    """CLIENT REPLY SKIP suppresses the reply of a write; the PING after it waits for the commit."""
+    region = await begin(
+        database, tmp_path, appendfsync="always", crdt_checkpoint_interval_ms=3600000
+    )
+    client = await connect(region)
+    database.fails = True
+    assert await client.say("CLIENT REPLY SKIP\r\nXADD k * f v\r\nPING") == b""
+    assert database.failed
+    database.fails = False
+    await until(lambda: not region.driver.engine.state.disk.error)
+    client = await connect(region)
+    said = await client.say("CLIENT REPLY SKIP\r\nXADD k * f v\r\nPING")
+    assert said == b"+PONG" and region.driver.engine.disk_vector == {1: 2}
+    await region.stop()
 
 
 async def test_under_everysec_the_region_says_that_it_takes_no_writes(

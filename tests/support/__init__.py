@@ -3,7 +3,7 @@
 Reading order:
 
 - `ports`: free ports on the loopback address.
-- `processes`: stopping processes, and waiting for conditions.
+- `processes`: stopping processes, limiting their files, and waiting for conditions.
 - `engines`: engines without a process.
 - `cluster`: a live cluster of region processes.
 - `fixtures`: the pytest fixtures on top of these, and a redis-server to compare with.

@@ -1,7 +1,8 @@
-"""Stopping the processes that tests start, and waiting for conditions."""
+"""Stopping the processes that tests start, limiting their files, and waiting for conditions."""
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import time
 from collections.abc import Callable
@@ -42,3 +43,10 @@ def eventually(
     raise AssertionError(
         f"timed out after {patience_s} s: {what}" + (f": {error!r}" if error else "")
     )
+
+
+def limit_files(process_id: int, most_bytes: int | None) -> None:
+    """Lets a process write no file beyond `most_bytes`, as a full disk would; None ends that."""
+    _, hard = resource.prlimit(process_id, resource.RLIMIT_FSIZE)
+    soft = hard if most_bytes is None else most_bytes
+    resource.prlimit(process_id, resource.RLIMIT_FSIZE, (soft, hard))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Optional
 
@@ -201,6 +201,8 @@ class FakeEngine:
         self.receivers: set[int] = set()
         self.peers_hold: dict[int, dict[int, int]] = {}
         self.peer_acks: dict[int, dict[int, int]] = {}
+        # (peer, "sent" or "received") → bytes of messages.
+        self.carried: Counter[tuple[int, str]] = Counter()
         self.heard: dict[int, Heard] = {}
         self.compared: list[bool] = []
         self.requests: list[FakeLinkRequest] = []
@@ -314,6 +316,15 @@ class FakeEngine:
 
     def acknowledged(self, peer: int, vector: dict[int, int], now_ms: int) -> None:
         self.peer_acks[peer] = dict(vector)
+
+    def message_sent(self, peer: int, size: int) -> None:
+        self.carried[peer, "sent"] += size
+
+    def message_received(self, peer: int, size: int) -> None:
+        self.carried[peer, "received"] += size
+
+    def reports_vector(self, peer: int) -> None:
+        pass
 
     def link_state(self, peer: int, state: str, detail: str) -> None:
         self.states[peer] = (state, detail)
@@ -444,8 +455,9 @@ class FakeDriver:
     def accepted(self) -> int:
         return self.hub.accepted(self.clock())
 
-    def received(self, connection: int, message: Message) -> None:
+    def received(self, connection: int, message: Message, size: int = 0) -> None:
         self.hub.received(connection, message, self.clock())
+        self.hub.arrived(connection, size)
 
     def reads_on(self, connection: int) -> bool:
         return self.hub.reads_on(connection)
@@ -462,8 +474,8 @@ class FakeDriver:
     def is_over(self, connection: int) -> bool:
         return self.hub.finished(connection)
 
-    def sent(self, size: int) -> None:
-        self.hub.sent(size)
+    def sent(self, connection: int, size: int) -> None:
+        self.hub.sent(connection, size)
 
     def compression(self) -> str:
         return "zstd"
@@ -631,7 +643,11 @@ class World:
             self._dial(rid, peer)
         for number in work.closes:
             self._close(rid, number)
-        self.notes += [f"{self.engines[rid].name}: {note}" for note in work.notes]
+        self.notes += [
+            f"{self.engines[rid].name}: {event.text}"
+            for event in work.events
+            if event.name in {"link_refused", "snapshot_joined"}
+        ]
 
     def _dial(self, rid: int, peer: int) -> None:
         if (rid, peer) in self.cut_links or peer not in self.hubs:

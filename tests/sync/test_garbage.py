@@ -163,4 +163,5 @@ def test_garbage_leaves_no_traceback(new_cluster: Callable[..., LiveCluster]) ->
     cluster.stop("us")
     log = Path(region.log).read_text(errors="replace")
     assert "Traceback" not in log and " ERROR " not in log, log
-    assert "malformed" in log
+    assert "malformed: " in log
+    assert "malformed: malformed" not in log, "the reason stood twice in each line"

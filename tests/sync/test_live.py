@@ -18,10 +18,10 @@ import pytest
 
 from anabranch.region.engine.settings import Settings
 from anabranch.sync.carrier import METHOD, ConnectionLost, dial
-from anabranch.sync.codec import encode_up
+from anabranch.sync.codec import decode_down, encode_up
 from anabranch.sync.hub import Hub
 from anabranch.sync.manager import ServedRegion, SyncManager
-from anabranch.sync.messages import VERSION, Hello
+from anabranch.sync.messages import VERSION, Hello, Refusal
 from tests.sync.fakes import NAMES, FakeDriver, FakeEngine
 
 GENEROUS_S = 60
@@ -63,8 +63,8 @@ class LiveRegion:
     def _step(self) -> None:
         self._planned = False
         work = self.driver.step()
-        for note in work.notes:
-            logging.getLogger("tests.sync").warning("%s: %s", self.engine.name, note)
+        for event in work.events:
+            logging.getLogger("tests.sync").log(event.level, event.line(self.engine.name))
         if self.manager is not None:
             self.manager.perform(work.dials, work.closes)
 
@@ -248,7 +248,7 @@ async def test_a_refusal_shows_on_both_sides(caplog: pytest.LogCaptureFixture) -
             "cluster" in cluster.engine(1).states[2][1]
             and "another" in cluster.engine(2).states[1][1]
         )
-    assert any("us: sending to" in record.message for record in caplog.records)
+    assert any("event=link_refused region=us" in record.message for record in caplog.records)
 
 
 async def test_nobody_there_and_a_peer_that_speaks_nonsense() -> None:
@@ -262,7 +262,9 @@ async def test_nobody_there_and_a_peer_that_speaks_nonsense() -> None:
         stream = await dial(cluster.address(1))
         await stream.send(b"\xff\xff\xff nonsense")
         answer = await stream.receive()
-        assert answer is not None and b"malformed" in answer
+        assert answer is not None
+        refusal = decode_down(answer)
+        assert isinstance(refusal, Refusal) and refusal.reason == "malformed"
         assert await stream.receive() is None
         await stream.close()
         await cluster.start(2)

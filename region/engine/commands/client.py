@@ -347,6 +347,7 @@ COMMANDS: Final = [
         "A container for connection commands.",
         group="connection",
         since="2.4.0",
+        shows_data=False,
         subcommands=[
             Command(
                 "client|id",

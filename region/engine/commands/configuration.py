@@ -11,7 +11,7 @@ from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply,
 from anabranch.region.engine.glob import Glob
 from anabranch.region.engine.replies import OK, CommandError, MapReply, Reply
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.settings import BY_NAME, Setting, Value
+from anabranch.region.engine.settings import BY_NAME, Setting, Settings
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
@@ -52,7 +52,7 @@ def set_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         reason = (
             "duplicate parameter"
             if change.setting.name in seen
-            else _refusal(change.setting, change.text, state.settings.values[change.setting.name])
+            else _refusal(change.setting, change.text, state.settings)
         )
         if reason is not None:
             raise CommandError(
@@ -66,11 +66,12 @@ def set_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     return OK
 
 
-def _refusal(setting: Setting, text: str, present: Value) -> Optional[str]:
+def _refusal(setting: Setting, text: str, settings: Settings) -> Optional[str]:
     """Why a setting cannot have that value, in Redis's words; None if it can.
 
-    An immutable setting accepts its `present` value.
+    An immutable setting accepts its present value.
     """
+    present = settings.values[setting.name]
     if not setting.mutable:
         try:
             return None if setting.parse(text) == present else "can't set immutable config"
@@ -83,11 +84,14 @@ def _refusal(setting: Setting, text: str, present: Value) -> Optional[str]:
             else "argument couldn't be parsed into an integer"
         )
     try:
-        setting.parse(text)
+        value = setting.parse(text)
     except ValueError:
         if setting.choices is not None:
             return f"argument(s) must be one of the following: {', '.join(setting.choices)}"
         return f"argument must be between {setting.minimum} and {setting.maximum} inclusive"
+    ceiling = settings.ceilings.get(setting.name)
+    if ceiling is not None and isinstance(value, int) and value > ceiling:
+        return f"The operating system does not allow a value above {ceiling}"
     return None
 
 
@@ -97,6 +101,9 @@ def resetstat(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     state.replication.reset()
     state.keyspace.pair_limits.forgotten_early = 0
     state.keyspace.late_arrivals = 0
+    state.keyspace.conflicts.reset()
+    for link in state.peers.by_id.values():
+        link.traffic.reset()
     return OK
 
 
@@ -141,6 +148,7 @@ COMMANDS: Final = [
         "A container for commands about settings.",
         group="server",
         since="2.0.0",
+        shows_data=False,
         subcommands=[
             Command(
                 "config|get",

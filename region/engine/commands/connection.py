@@ -170,6 +170,7 @@ COMMANDS: Final = [
         group="connection",
         since="1.0.0",
         syntax="[message]",
+        shows_data=False,
     ),
     Command(
         "echo",
@@ -181,6 +182,7 @@ COMMANDS: Final = [
         group="connection",
         since="1.0.0",
         syntax="message",
+        shows_data=False,
     ),
     Command(
         "quit",
@@ -192,6 +194,7 @@ COMMANDS: Final = [
         group="connection",
         since="1.0.0",
         in_multi=RUNS,
+        shows_data=False,
     ),
     Command(
         "reset",
@@ -203,6 +206,7 @@ COMMANDS: Final = [
         group="connection",
         since="6.2.0",
         in_multi=RUNS,
+        shows_data=False,
     ),
     Command(
         "select",
@@ -214,6 +218,7 @@ COMMANDS: Final = [
         group="connection",
         since="1.0.0",
         syntax="0",
+        shows_data=False,
     ),
     Command(
         "auth",
@@ -225,6 +230,7 @@ COMMANDS: Final = [
         group="connection",
         since="1.0.0",
         syntax="[username] password",
+        shows_data=False,
     ),
     Command(
         "hello",
@@ -236,5 +242,6 @@ COMMANDS: Final = [
         group="connection",
         since="6.0.0",
         syntax="[2 | 3 [AUTH username password] [SETNAME clientname]]",
+        shows_data=False,
     ),
 ]

@@ -2,7 +2,8 @@
 
 The engine cannot know memory, CPU, bytes on the network, process id and port. The process puts
 these facts into `state.process_facts` under the names of INFO's fields. A fact that the process
-does not give is shown as 0 or left out. A test lists all fields.
+does not give is shown as 0 or left out. Figures that /metrics shows, too, come from the table of
+`region.engine.figures.table`. A test lists all fields.
 """
 
 from __future__ import annotations
@@ -11,14 +12,9 @@ from typing import Final
 
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.commands.connection import REDIS_VERSION
-from anabranch.region.engine.figures import (
-    Holdings,
-    behind,
-    blocked_clients,
-    fact,
-    has_many_retired,
-    lag_of,
-)
+from anabranch.region.engine.figures.figure import View
+from anabranch.region.engine.figures.holdings import behind, behind_ms, lag_ms, lag_of
+from anabranch.region.engine.figures.table import BY_FIELD, crdt_fields, field
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.state import EngineState
 
@@ -49,7 +45,7 @@ _CPU_FACTS: Final = (
     "used_cpu_sys_children",
     "used_cpu_user_children",
 )
-CLIENT_FACTS: Final = (
+CLIENT_FIELDS: Final = (
     "total_net_input_bytes",
     "total_net_output_bytes",
     "rejected_connections",
@@ -81,30 +77,30 @@ def info_text(state: EngineState, sections: list[str]) -> bytes:
         else:
             wanted.add(name)
     parts: list[str] = []
-    held = Holdings(state) if "keyspace" in wanted or "crdt" in wanted else None
+    view = View(state)
     for name in ALL:
         if name in wanted:
-            lines = _section(state, name) if held is None else _holding_section(state, name, held)
-            body = "".join(f"{field}:{value}\r\n" for field, value in lines)
+            body = "".join(f"{line}:{value}\r\n" for line, value in _section(view, name))
             parts.append(f"# {_TITLES.get(name, name.capitalize())}\r\n{body}")
     return "\r\n".join(parts).encode("utf-8", "surrogateescape")
 
 
-def _section(state: EngineState, name: str) -> Lines:
+def _section(view: View, name: str) -> Lines:
+    state = view.state
     if name == "server":
-        return _server(state)
+        return _server(view)
     if name == "clients":
-        return _clients(state)
+        return _clients(view)
     if name == "memory":
         return _memory(state)
     if name == "persistence":
-        return _persistence(state)
+        return _persistence(view)
     if name == "stats":
-        return _stats(state)
+        return _stats(view)
     if name == "replication":
         return _replication(state)
     if name == "cpu":
-        return [(field, state.process_facts.get(field, "0.000000")) for field in _CPU_FACTS]
+        return [(one, state.process_facts.get(one, "0.000000")) for one in _CPU_FACTS]
     if name == "commandstats":
         return _command_statistics(state)
     if name == "errorstats":
@@ -112,20 +108,19 @@ def _section(state: EngineState, name: str) -> Lines:
             (f"errorstat_{code}", f"count={count}")
             for code, count in sorted(state.statistics.errors.items())
         ]
+    if name == "keyspace":
+        held = view.held
+        return [("db0", f"keys={held.keys},expires={held.expires},avg_ttl=0")] if held.keys else []
+    if name == "crdt":
+        return crdt(view)
     assert name == "cluster"
     return [("cluster_enabled", "0")]
 
 
-def _holding_section(state: EngineState, name: str, held: Holdings) -> Lines:
-    """As `_section`, for the sections that need figures about the keyspace (`held`)."""
-    if name == "keyspace":
-        return [("db0", f"keys={held.keys},expires={held.expires},avg_ttl=0")] if held.keys else []
-    return crdt(state, held) if name == "crdt" else _section(state, name)
-
-
-def _server(state: EngineState) -> Lines:
+def _server(view: View) -> Lines:
+    state = view.state
     facts = state.process_facts
-    uptime_s = max(state.clock.now_ms - state.started_ms, 0) // 1000
+    uptime = field(view, "uptime_in_seconds")
     lines: Lines = [
         ("redis_version", REDIS_VERSION),
         ("redis_mode", "standalone"),
@@ -133,21 +128,22 @@ def _server(state: EngineState) -> Lines:
         ("anabranch_build", state.process_facts.get("anabranch_build", "")),
         ("arch_bits", "64"),
     ]
-    lines += [(field, facts[field]) for field in _SERVER_FACTS if field in facts]
+    lines += [(one, facts[one]) for one in _SERVER_FACTS if one in facts]
     lines += [
         ("server_time_usec", str(state.clock.now_ms * 1000)),
-        ("uptime_in_seconds", str(uptime_s)),
-        ("uptime_in_days", str(uptime_s // 86400)),
+        uptime,
+        ("uptime_in_days", str(int(uptime[1]) // 86400)),
     ]
     return lines
 
 
-def _clients(state: EngineState) -> Lines:
+def _clients(view: View) -> Lines:
+    state = view.state
     settings = state.settings
     return [
-        ("connected_clients", str(len(state.sessions))),
+        field(view, "connected_clients"),
         ("cluster_connections", "0"),
-        ("maxclients", str(settings.integer("maxclients"))),
+        field(view, "maxclients"),
         ("client_query_buffer_limit", str(settings.integer("client-query-buffer-limit"))),
         ("client_output_limit", str(settings.integer("client-output-limit"))),
         (
@@ -158,7 +154,7 @@ def _clients(state: EngineState) -> Lines:
             "client_recent_max_output_buffer",
             str(max((one.output_bytes for one in state.sessions.values()), default=0)),
         ),
-        ("blocked_clients", str(blocked_clients(state))),
+        field(view, "blocked_clients"),
         ("tracking_clients", "0"),
         (
             "clients_in_timeout_table",
@@ -179,9 +175,9 @@ def human(size: float) -> str:
 def _memory(state: EngineState) -> Lines:
     facts = state.process_facts
     lines: Lines = []
-    for field in ("used_memory", "used_memory_rss", "used_memory_peak", "total_system_memory"):
-        size = facts.get(field, "0")
-        lines += [(field, size), (f"{field}_human", human(float(size) if size.isdigit() else 0.0))]
+    for one in ("used_memory", "used_memory_rss", "used_memory_peak", "total_system_memory"):
+        size = facts.get(one, "0")
+        lines += [(one, size), (f"{one}_human", human(float(size) if size.isdigit() else 0.0))]
     return [
         *lines,
         ("used_memory_lua", "0"),
@@ -193,11 +189,12 @@ def _memory(state: EngineState) -> Lines:
     ]
 
 
-def _persistence(state: EngineState) -> Lines:
+def _persistence(view: View) -> Lines:
+    state = view.state
     return [
         ("loading", "0"),
         ("async_loading", "0"),
-        ("rdb_changes_since_last_save", str(state.changes_since_checkpoint())),
+        field(view, "rdb_changes_since_last_save"),
         ("rdb_bgsave_in_progress", "0"),
         ("rdb_last_save_time", str((state.disk.checkpoint_ms or state.started_ms) // 1000)),
         ("rdb_last_bgsave_status", "ok"),
@@ -206,25 +203,20 @@ def _persistence(state: EngineState) -> Lines:
         ("aof_rewrite_scheduled", "0"),
         ("aof_last_bgrewrite_status", "ok"),
         ("aof_last_write_status", "err" if state.disk.error else "ok"),
-        ("aof_current_size", str(int(fact(state, "crdt_log_bytes")))),
-        ("aof_buffer_length", str(state.journal.pending_bytes())),
+        ("aof_current_size", field(view, "crdt_log_bytes")[1]),
+        ("aof_buffer_length", field(view, "crdt_uncommitted_bytes")[1]),
         ("aof_fsync", state.settings.text("appendfsync")),
     ]
 
 
-def _stats(state: EngineState) -> Lines:
-    statistics = state.statistics
-    facts = state.process_facts
-    lines: Lines = [
-        ("total_connections_received", str(statistics.connections)),
-        ("total_commands_processed", str(statistics.commands)),
-        ("instantaneous_ops_per_sec", "0"),
-    ]
-    lines += [(field, facts.get(field, "0")) for field in CLIENT_FACTS]
+def _stats(view: View) -> Lines:
     return [
-        *lines,
-        ("sync_full", str(state.replication.snapshots_cut)),
-        ("expired_keys", str(state.replication.expired_keys)),
+        field(view, "total_connections_received"),
+        field(view, "total_commands_processed"),
+        ("instantaneous_ops_per_sec", "0"),
+        *(field(view, one) for one in CLIENT_FIELDS),
+        ("sync_full", field(view, "crdt_snapshots_cut")[1]),
+        ("expired_keys", field(view, "crdt_expired_keys")[1]),
         ("evicted_keys", "0"),
         ("keyspace_hits", "0"),
         ("keyspace_misses", "0"),
@@ -232,7 +224,7 @@ def _stats(state: EngineState) -> Lines:
         ("pubsub_patterns", "0"),
         ("latest_fork_usec", "0"),
         ("unexpected_error_replies", "0"),
-        ("total_error_replies", str(statistics.error_replies)),
+        field(view, "total_error_replies"),
     ]
 
 
@@ -250,13 +242,15 @@ def _replication(state: EngineState) -> Lines:
 
 
 def _command_statistics(state: EngineState) -> Lines:
-    """Calls by command, with times of 0: the engine reads the time once per step."""
+    """Calls by command, with the time that the driver has measured for them."""
     statistics = state.statistics
     names = sorted({*statistics.calls, *statistics.rejected, *statistics.failed})
     lines: Lines = []
     for name in names:
-        text = f"calls={statistics.calls.get(name, 0)},usec=0,usec_per_call=0.00,"
-        text += (
+        calls, times = statistics.calls.get(name, 0), statistics.times.get(name.encode())
+        usec = 0 if times is None else times.sum_us
+        text = (
+            f"calls={calls},usec={usec},usec_per_call={usec / max(calls, 1):.2f},"
             f"rejected_calls={statistics.rejected.get(name, 0)},"
             f"failed_calls={statistics.failed.get(name, 0)}"
         )
@@ -274,8 +268,9 @@ def vector_text(vector: Vector) -> str:
     )
 
 
-def crdt(state: EngineState, held: Holdings) -> Lines:
-    """The section # CRDT; `held` are figures about the keyspace."""
+def crdt(view: View) -> Lines:
+    """The section # CRDT."""
+    state = view.state
     members = sorted(state.members.by_id.values(), key=lambda member: member.region_id)
     lifecycle = state.lifecycle
     waiting = ""
@@ -305,23 +300,19 @@ def crdt(state: EngineState, held: Holdings) -> Lines:
         ("crdt_disk_vector", vector_text(state.disk.vector)),
         ("crdt_stable_vector", vector_text(state.stable_vector())),
     ]
-    return lines + _links(state) + _alarms(state) + _counts(state, held) + _limits(state)
+    lines += [*_links(state), *crdt_fields(view)]
+    # Facts of the database and of sync that have no row in the table.
+    lines += [
+        (name, value)
+        for name, value in sorted(state.process_facts.items())
+        if name.startswith(_CRDT_FACTS) and name not in BY_FIELD
+    ]
+    return lines
 
 
 def _links(state: EngineState) -> Lines:
-    lines: Lines = [
-        (
-            "crdt_links_up",
-            str(
-                sum(
-                    1
-                    for link in state.peers.by_id.values()
-                    if link.state == "up" and not link.is_down
-                )
-            ),
-        ),
-        ("crdt_receivers", str(len(state.peers.receivers()))),
-    ]
+    """A line for each other region."""
+    lines: Lines = []
     for peer in sorted(state.peers.by_id):
         link = state.peers.by_id[peer]
         member = state.members.by_id.get(peer)
@@ -334,76 +325,15 @@ def _links(state: EngineState) -> Lines:
             f"receives_from_here={int(link.receives_from_here)},"
             f"acknowledged={link.acknowledged.get(state.members.region_id, 0)},"
         )
-        lines.append(
-            (f"crdt_link{peer}", text + f"lag={lag_of(state, peer)},behind={behind(state, peer)}")
+        text += (
+            f"lag={lag_of(state, peer)},behind={behind(state, peer)},"
+            f"lag_ms={lag_ms(state, peer)},behind_ms={behind_ms(state, peer)},"
         )
-    return lines
-
-
-def _alarms(state: EngineState) -> Lines:
-    return [
-        ("crdt_divergence", str(state.replication.divergences)),
-        ("crdt_gaps", str(state.replication.gaps)),
-        ("crdt_forks", str(state.replication.forks)),
-    ]
-
-
-def _counts(state: EngineState, held: Holdings) -> Lines:
-    alarm = state.settings.integer("crdt-tombstone-alarm")
-    pair_limits = state.keyspace.pair_limits
-    return [
-        ("crdt_entries", str(held.entries)),
-        ("crdt_groups", str(held.groups)),
-        ("crdt_pending_entries", str(held.pending)),
-        ("crdt_idmp_pairs", str(held.pairs)),
-        ("crdt_idmp_retired", str(pair_limits.retired)),
-        ("crdt_idmp_retired_max", str(pair_limits.retired_max)),
-        ("crdt_idmp_retired_alarm", "1" if has_many_retired(state) else "0"),
-        ("crdt_tombstones", str(held.tombstones)),
-        ("crdt_tombstone_alarm", "1" if held.tombstones > alarm else "0"),
-        ("crdt_clears", str(held.clears)),
-        ("crdt_absent_keys", str(held.keys_absent)),
-        ("crdt_idmp_conflicts", str(state.replication.idmp_conflicts)),
-        ("crdt_idmp_evicted_early", str(pair_limits.forgotten_early)),
-        ("crdt_xread_late_arrivals", str(state.keyspace.late_arrivals)),
-        ("crdt_expired_keys", str(state.replication.expired_keys)),
-        ("crdt_expired_early", str(state.replication.expired_early)),
-        ("crdt_rounds", str(state.replication.rounds)),
-        ("crdt_acknowledgements", str(state.replication.acknowledgements)),
-        ("crdt_effects_issued", str(state.journal.effects_issued)),
-        ("crdt_effects_merged", str(state.replication.effects_merged)),
-        ("crdt_blocks_merged", str(state.replication.blocks_merged)),
-        ("crdt_snapshots_cut", str(state.replication.snapshots_cut)),
-        ("crdt_snapshots_joined", str(state.replication.snapshots_joined)),
-    ]
-
-
-def _limits(state: EngineState) -> Lines:
-    """Each limit (S14), and how much of it is used."""
-    settings = state.settings
-    lines: Lines = [
-        ("crdt_log_bytes", str(int(fact(state, "crdt_log_bytes")))),
-        ("crdt_log_bytes_max", str(settings.integer("crdt-log-max-bytes"))),
-        ("crdt_log_effects_max", str(settings.integer("crdt-log-max-effects"))),
-        ("crdt_uncommitted_bytes", str(state.journal.pending_bytes())),
-        ("crdt_uncommitted_bytes_max", str(state.cached.uncommitted_max_bytes)),
-        ("crdt_block_bytes_max", str(settings.integer("crdt-block-max-bytes"))),
-        ("crdt_unit_bytes_max", str(settings.integer("crdt-unit-max-bytes"))),
-        (
-            "crdt_unit_bytes_queued",
-            str(sum(one.transaction.queued_bytes for one in state.sessions.values())),
-        ),
-        ("crdt_units_refused", str(state.statistics.unit_max_bytes_refused)),
-        ("crdt_snapshot_bytes_max", str(settings.integer("crdt-snapshot-max-bytes"))),
-        ("crdt_window_bytes_max", str(settings.integer("crdt-window-max-bytes"))),
-        ("crdt_position", str(state.journal.position)),
-        ("crdt_committed_position", str(state.disk.position)),
-        ("crdt_saved_position", str(state.disk.checkpoint_position)),
-    ]
-    shown = {field for field, _ in lines}
-    lines += [
-        (field, value)
-        for field, value in sorted(state.process_facts.items())
-        if field.startswith(_CRDT_FACTS) and field not in shown
-    ]
+        traffic = link.traffic
+        text += (
+            f"clock_ahead_ms={link.clock_ahead_ms},"
+            f"sent_bytes={traffic.sent_bytes},received_bytes={traffic.received_bytes},"
+            f"sent_rounds={traffic.sent_rounds},received_rounds={traffic.received_rounds}"
+        )
+        lines.append((f"crdt_link{peer}", text))
     return lines

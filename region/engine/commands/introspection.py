@@ -292,6 +292,7 @@ COMMANDS: Final = [
         reply="array",
         group="server",
         since="2.8.13",
+        shows_data=False,
         subcommands=[
             Command(
                 "command|count",

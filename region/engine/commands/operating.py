@@ -82,6 +82,7 @@ COMMANDS: Final = [
         group="server",
         since="1.0.0",
         syntax="[section [section ...]]",
+        shows_data=False,
     ),
     Command(
         "time",
@@ -92,6 +93,7 @@ COMMANDS: Final = [
         reply="array",
         group="server",
         since="2.6.0",
+        shows_data=False,
     ),
     Command(
         "debug",
@@ -103,6 +105,7 @@ COMMANDS: Final = [
         group="server",
         since="1.0.0",
         syntax="SLEEP seconds",
+        shows_data=False,
     ),
     Command(
         "shutdown",

@@ -20,7 +20,7 @@ from anabranch.region.engine.commands.arguments import (
     timeout_ms,
 )
 from anabranch.region.engine.explain import explain
-from anabranch.region.engine.figures import lag_of
+from anabranch.region.engine.figures.holdings import lag_of
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS, LINK_LIMIT_MAX_BYTES_S, LinkRequest
 from anabranch.region.engine.replies import (
@@ -282,6 +282,7 @@ COMMANDS: Final = [
         "Returns the other regions and the links to them.",
         reply="array",
         group="crdt",
+        shows_data=False,
     ),
     Command(
         "crdt.link",
@@ -292,6 +293,7 @@ COMMANDS: Final = [
         reply="simple string",
         group="crdt",
         syntax="peer UP | DOWN | DELAY ms | LIMIT bytes-per-second",
+        shows_data=False,
     ),
     Command(
         "crdt.sync",

@@ -1,0 +1,200 @@
+"""`anabranch top`: throughput, lag and contents of all regions, live in the terminal."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import typer
+
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
+from anabranch.cli.client import RegionClient
+from anabranch.cli.errors import CliError, WrongPassword
+from anabranch.cli.terminal import table
+from anabranch.plural import counted
+
+# A region that does not answer in this time is shown as unreachable.
+_PATIENCE_S: Final = 2.0
+_LINK: Final = re.compile(r"crdt_link\d+")
+_UNITS: Final = ("", "k", "M", "G", "T")
+
+
+class Sample:
+    """The INFO of one region at one moment; `error` instead if it does not answer."""
+
+    def __init__(self, place: RegionAddress, at_s: float) -> None:
+        self.place = place
+        self.at_s = at_s
+        self.info: dict[str, str] = {}
+        self.error = ""
+        self.asks_password = False
+
+    @property
+    def state(self) -> str:
+        """The state of the region in a word."""
+        if self.error:
+            return "no access" if self.asks_password else "unreachable"
+        return self.info.get("crdt_state", "?")
+
+    def number(self, field: str) -> int:
+        """A field of INFO as a number; 0 if it is missing."""
+        text = self.info.get(field, "0")
+        return int(text) if text.isdigit() else 0
+
+    def links(self) -> list[dict[str, str]]:
+        """The links of the region: the parts of each ``crdt_link…`` line."""
+        return [
+            dict(part.partition("=")[::2] for part in value.split(","))
+            for field, value in self.info.items()
+            if _LINK.fullmatch(field)
+        ]
+
+
+def sample(place: RegionAddress, password: str | None) -> Sample:
+    """Asks one region."""
+    made = Sample(place, time.monotonic())
+    try:
+        with RegionClient(place.resp, place.known_name, password, _PATIENCE_S) as client:
+            made.info = client.info("default")
+    except CliError as error:
+        made.error = str(error)
+        made.asks_password = isinstance(error, WrongPassword)
+    made.at_s = time.monotonic()
+    return made
+
+
+def sample_all(places: list[RegionAddress], password: str | None) -> list[Sample]:
+    """Asks all regions at the same time."""
+    with ThreadPoolExecutor(max_workers=len(places)) as pool:
+        return list(pool.map(lambda place: sample(place, password), places))
+
+
+def short(number: float) -> str:
+    """A number of at most five characters, such as ``999``, ``1.2k`` or ``123M``."""
+    size = float(number)
+    for unit in _UNITS:
+        if size < 999.5 or unit == _UNITS[-1]:
+            break
+        size /= 1000
+    return f"{size:.1f}{unit}" if unit and size < 99.95 else f"{size:.0f}{unit}"
+
+
+def rate(before: Sample, after: Sample, field: str) -> str:
+    """The growth of a counter per second; empty if the region did not answer both times."""
+    if before.error or after.error:
+        return ""
+    # A region that was started again counts from 0.
+    grown = max(after.number(field) - before.number(field), 0)
+    return short(grown / max(after.at_s - before.at_s, 0.001))
+
+
+def seconds(text: str) -> str:
+    """Milliseconds as they are shown: ``0.3 s``."""
+    return f"{int(text) / 1000:.1f} s" if text.isdigit() else "?"
+
+
+def screen(before: list[Sample], after: list[Sample], width: int | None) -> list[str]:
+    """The lines to show, for a terminal of `width` columns; None: of any width."""
+    down = sum(1 for one in after if one.error)
+    head = f"{counted(len(after), 'region')}, {down} not answering"
+    heads = ["region", "state", "cmds/s", "new/s", "recv/s", "entries", "pending", "cli", "mem"]
+    rows = [
+        [
+            new.place.name,
+            new.state,
+            rate(old, new, "total_commands_processed"),
+            rate(old, new, "crdt_effects_issued"),
+            rate(old, new, "crdt_effects_merged"),
+            *(
+                "" if new.error else short(new.number(field))
+                for field in (
+                    "crdt_entries",
+                    "crdt_pending_entries",
+                    "connected_clients",
+                    "used_memory_rss",
+                )
+            ),
+        ]
+        for old, new in zip(before, after, strict=True)
+    ]
+    lines = [head, "", *table(heads, rows, frozenset(range(2, len(heads))), width)]
+    links = _links(after)
+    if links:
+        heads = ["region", "receives from", "link", "behind", "for"]
+        lines += ["", *table(heads, links, frozenset({3, 4}), width)]
+    errors = [new.error for new in after if new.error]
+    return [*lines, *([""] if errors else []), *errors]
+
+
+def _links(samples: list[Sample]) -> list[list[str]]:
+    return [
+        [
+            one.place.name,
+            link.get("name", "?"),
+            link.get("state", "?"),
+            short(int(link["behind"])) if link.get("behind", "").isdigit() else "?",
+            seconds(link.get("behind_ms", "")),
+        ]
+        for one in samples
+        for link in one.links()
+        if link.get("state") != "none"
+    ]
+
+
+def top(
+    once: bool = typer.Option(False, "--once", help="Print one screen and end, for pipes."),
+    interval: float = typer.Option(
+        1.0, "--interval", min=0.1, max=3600, help="Seconds between two looks."
+    ),
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Show throughput, contents and lag of all regions, live. Ctrl-C ends it.
+
+    "new/s" counts effects that clients caused in a region, "recv/s" effects that arrived from
+    others. "behind" counts the effects of the region in "receives from" that the one in "region" is
+    known to lack, and "for" says since when.
+
+    Exits with 0, with 1 if no region answers or no cluster is found, and with 2 if an argument is
+    wrong.
+    """
+    places = find(cluster, at, password, some_down=True)
+    before = sample_all(places, password)
+    if all(one.error for one in before):
+        raise CliError("\n  ".join(["no region answers:", *(one.error for one in before)]))
+    if once or not sys.stdout.isatty():
+        time.sleep(interval)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print("\n".join(screen(before, sample_all(places, password), width)))
+        return
+    _live(places, before, interval, password)
+
+
+def _live(
+    places: list[RegionAddress], before: list[Sample], interval: float, password: str | None
+) -> None:
+    # Imported here, as in the other commands: rich takes long to import.
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False)
+
+    def shown(after: list[Sample]) -> Text:
+        lines = screen(before, after, console.width)
+        return Text("\n".join(lines), no_wrap=True, overflow="crop")
+
+    try:
+        with Live(shown(before), console=console, auto_refresh=False, screen=True) as live:
+            while True:
+                time.sleep(interval)
+                after = sample_all(places, password)
+                live.update(shown(after), refresh=True)
+                before = after
+    except KeyboardInterrupt:
+        return

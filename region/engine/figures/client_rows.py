@@ -1,0 +1,143 @@
+"""Rows about clients and commands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.region.engine.figures.figure import (
+    COUNTER,
+    GAUGE,
+    Distribution,
+    Figure,
+    Histograms,
+    Labelled,
+    Number,
+    Values,
+    View,
+)
+from anabranch.region.engine.figures.holdings import blocked_clients, fact
+
+
+def _fact(metric: str, info: str, unit: str, text: str) -> Number:
+    """A row for a counter that only the process has."""
+    return Number(metric, info, COUNTER, unit, text, lambda view: fact(view.state, info))
+
+
+def _by(label: str, counts: dict[str, int]) -> Values:
+    return [({label: name}, float(count)) for name, count in sorted(counts.items())]
+
+
+def _times(view: View) -> Histograms:
+    times = view.state.statistics.times
+    return [({"command": name.decode()}, times[name]) for name in sorted(times)]
+
+
+CLIENTS: Final[list[Figure]] = [
+    Number(
+        "connected_clients",
+        "connected_clients",
+        GAUGE,
+        "clients",
+        "Client connections.",
+        lambda view: len(view.state.sessions),
+    ),
+    Number(
+        "maxclients",
+        "maxclients",
+        GAUGE,
+        "clients",
+        "Limit of client connections.",
+        lambda view: view.state.settings.integer("maxclients"),
+    ),
+    Number(
+        "blocked_clients",
+        "blocked_clients",
+        GAUGE,
+        "clients",
+        "Clients that wait for entries, peers or effects.",
+        lambda view: blocked_clients(view.state),
+    ),
+    Number(
+        "connections",
+        "total_connections_received",
+        COUNTER,
+        "clients",
+        "Client connections taken.",
+        lambda view: view.state.statistics.connections,
+    ),
+    _fact(
+        "rejected_connections",
+        "rejected_connections",
+        "clients",
+        "Client connections refused above maxclients.",
+    ),
+    _fact(
+        "query_buffer_disconnections",
+        "client_query_buffer_limit_disconnections",
+        "clients",
+        "Clients disconnected because a request was larger than client-query-buffer-limit.",
+    ),
+    _fact(
+        "output_buffer_disconnections",
+        "client_output_buffer_limit_disconnections",
+        "clients",
+        "Clients disconnected because their unsent replies were larger than client-output-limit.",
+    ),
+    _fact(
+        "idle_disconnections",
+        "idle_client_disconnections",
+        "clients",
+        "Clients disconnected because they were idle for longer than the setting timeout.",
+    ),
+    _fact("protocol_errors", "protocol_errors", "clients", "Clients that broke the protocol."),
+    _fact(
+        "internal_errors",
+        "internal_errors",
+        "errors",
+        "Commands that failed by a bug of the region; expected to be 0.",
+    ),
+    _fact("input_bytes", "total_net_input_bytes", "bytes", "Bytes received from clients."),
+    _fact("output_bytes", "total_net_output_bytes", "bytes", "Bytes sent to clients."),
+]
+
+COMMANDS: Final[list[Figure]] = [
+    Number(
+        "commands",
+        "total_commands_processed",
+        COUNTER,
+        "commands",
+        "Commands executed.",
+        lambda view: view.state.statistics.commands,
+    ),
+    Number(
+        "error_replies",
+        "total_error_replies",
+        COUNTER,
+        "errors",
+        "Errors answered to clients.",
+        lambda view: view.state.statistics.error_replies,
+    ),
+    Labelled(
+        "command_calls",
+        COUNTER,
+        "commands",
+        "Calls, by command.",
+        ("command",),
+        lambda view: _by("command", view.state.statistics.calls),
+    ),
+    Distribution(
+        "command_seconds",
+        "Time of calls: reading the request, executing it, encoding the reply. A run of equal"
+        " commands in a pipeline counts with its average.",
+        ("command",),
+        _times,
+    ),
+    Labelled(
+        "errors",
+        COUNTER,
+        "errors",
+        "Errors answered, by code.",
+        ("code",),
+        lambda view: _by("code", view.state.statistics.errors),
+    ),
+]

@@ -1,0 +1,79 @@
+"""`top` and `status` with ``--at``: regions that are down, passwords, names that are not UTF-8.
+
+Both commands once ended with an error as soon as one of the regions of ``--at`` did not answer,
+which is when an operator looks.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from anabranch import build
+from tests.support.cluster import LiveCluster, child_env
+from tests.support.processes import eventually
+
+pytestmark = pytest.mark.live
+NewCluster = Callable[..., LiveCluster]
+
+
+def run(cluster: LiveCluster, *words: str, names: str = "us eu ap") -> tuple[int, list[str], str]:
+    """Runs a command for these regions: exit code, lines of output, and error output."""
+    line = [*build.command(), *words]
+    for name in names.split():
+        line += ["--at", cluster[name].address]
+    ended = subprocess.run(
+        line, capture_output=True, text=True, env=child_env(), timeout=100, check=False
+    )
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return ended.returncode, ended.stdout.splitlines(), ended.stderr
+
+
+def test_a_region_that_is_down_has_the_name_that_is_left(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    for name in ("us", "eu"):
+        cluster.start(name)
+    eventually(lambda: cluster.links("us")["eu"] == "up", 60, "the link from eu")
+    code, lines, _ = run(cluster, "top", "--once", "--interval", "0.2")
+    assert code == 0 and lines[0] == "3 regions, 1 not answering"
+    assert ["ap", "unreachable"] in [line.split() for line in lines]
+    assert lines[-1].startswith(f"ap at {cluster['ap'].address} is unreachable")
+    code, lines, problems = run(cluster, "status")
+    rows = [line.split() for line in lines]
+    assert code == 1 and ["ap", "3", "unreachable", cluster["ap"].address] in rows
+    assert problems.count("unreachable") == 1
+
+
+def test_two_regions_that_are_down_have_their_addresses(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    cluster.start("us")
+    code, lines, problems = run(cluster, "status")
+    for name in ("eu", "ap"):
+        address = cluster[name].address
+        assert [address, "?", "unreachable", address] in [line.split() for line in lines]
+        assert f"the region at {address} is unreachable" in problems
+    assert code == 1 and not any("not dialled" in line for line in lines)
+    code, lines, _ = run(cluster, "top", "--once", "--interval", "0.2")
+    assert code == 0 and lines[0] == "3 regions, 2 not answering"
+    for command in (["top", "--once"], ["status"]):
+        code, lines, problems = run(cluster, *command, names="eu ap")
+        assert code == 1 and lines == [] and "no region answers" in problems
+
+
+def test_a_password_and_names_that_are_not_utf_8(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(["us"])
+    cluster.start("us")
+    with cluster.client("us", decode_responses=False) as client:
+        client.xadd(b"k\xff\x1b", {b"\xff": b"\xfe"})
+        client.xgroup_create(b"k\xff\x1b", b"g\xff", 0)
+        client.config_set("crdt-metrics-streams-max", 5)
+        client.config_set("requirepass", "s\u00e9cret")
+        for password in ([], ["--password", "wrong"]):
+            code, lines, problems = run(cluster, "top", "--once", *password, names="us")
+            assert code == 1 and lines == [] and "password" in problems
+        words = ["top", "--once", "--interval", "0.2", "--password", "s\u00e9cret"]
+        code, lines, problems = run(cluster, *words, names="us")
+        assert (code, problems) == (0, "") and lines[0] == "1 region, 0 not answering"
+        assert ["us", "serving"] in [line.split()[:2] for line in lines]

@@ -1,0 +1,165 @@
+"""Every event of docs/operations.md, but two alarms, in the logs of live regions.
+
+`tests/review/test_events.py` has the two: divergence, and a log that cannot be read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+import redis
+
+from anabranch.region.database import FILE_NAME
+from tests.support.cluster import LiveCluster, LiveRegion
+from tests.support.processes import eventually, limit_files
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 60.0
+# Less than any region's database has after its start.
+FULL_DISK_BYTES = 16 << 10
+_EVENT = re.compile(r": event=(\w+) region=(\w+) (.*)")
+
+
+def events(region: LiveRegion) -> list[tuple[str, str]]:
+    """The events in a region's log: name, and the fields after the region."""
+    found = []
+    for line in region.log.read_text(encoding="utf-8").splitlines():
+        event = _EVENT.search(line)
+        if event is not None:
+            assert event[2] == region.name and ' text="' in line, line
+            found.append((event[1], event[3]))
+    return found
+
+
+def told(region: LiveRegion, name: str, fields: str = "") -> None:
+    """Waits until the log of a region has an event whose fields contain `fields`."""
+    eventually(
+        lambda: any(event == name and fields in rest for event, rest in events(region)),
+        PATIENCE_S,
+        f"{name} {fields} in the log of {region.name}",
+    )
+
+
+def add(region: LiveRegion, size: int = 1, count: int = 1) -> None:
+    with region.client() as client:
+        pipeline = client.pipeline(transaction=False)
+        for _ in range(count):
+            pipeline.xadd("s", {"f": "x" * size})
+        pipeline.execute()
+
+
+def test_links(new_cluster: Callable[..., LiveCluster]) -> None:
+    cluster = new_cluster(["us", "eu"], {"crdt-ready-lag-ms": "500"})
+    cluster.start_all()
+    us, eu = cluster["us"], cluster["eu"]
+    told(us, "starting")
+    told(us, "serving")
+    told(eu, "link_up", "peer=us")
+    cluster.link("eu", "us", "LIMIT", 1000)
+    told(eu, "link_throttled", "peer=us delay_ms=0 limit_bytes_s=1000")
+    for _ in range(5):
+        # Entries that compress well would pass the limit.
+        add(us, count=1)
+        with us.client() as client:
+            client.xadd("s", {"f": os.urandom(20_000)})
+    told(eu, "link_slow", "peer=us")
+    cluster.link("eu", "us", "LIMIT", 0)
+    told(eu, "link_level", "peer=us")
+    cluster.link("eu", "us", "DOWN")
+    told(eu, "link_cut", "peer=us")
+    cluster.link("eu", "us", "UP")
+    told(eu, "link_healed", "peer=us")
+    os.kill(us.pid(), signal.SIGKILL)
+    told(eu, "link_lost", "peer=us reason=")
+    with eu.client() as client:
+        client.execute_command("CRDT.MEMBER", "LOST", "us")
+    assert us.process is not None
+    us.process.wait(30)
+    cluster.start("us")
+    told(eu, "link_refused", "peer=us direction=sending reason=lost")
+    told(us, "lost", "by=eu")
+
+
+def test_snapshots_and_recovery(new_cluster: Callable[..., LiveCluster]) -> None:
+    settings = {"crdt-log-max-effects": "20", "crdt-log-tail-max-bytes": "1"}
+    settings |= {"crdt-snapshot-patience-ms": "100", "crdt-checkpoint-interval-ms": "50"}
+    cluster = new_cluster(["us", "eu"], settings)
+    cluster.start_all()
+    us, eu = cluster["us"], cluster["eu"]
+    cluster.stop("eu")
+
+    def is_cut_off() -> bool:
+        add(us, count=20)
+        with us.client() as client:
+            shown = client.info("crdt")
+        return bool(shown["crdt_log_effects"] + 100 < shown["crdt_effects_issued"])
+
+    eventually(is_cut_off, PATIENCE_S, "the log of us reaching less far back", 0.1)
+    cluster.start("eu", "--restored")
+    told(eu, "recovery", 'cause="')
+    told(us, "snapshot_asked", "peer=eu")
+    told(eu, "snapshot_begun", "peer=us")
+    told(eu, "snapshot_joined", "peer=us bytes=")
+    told(eu, "serving")
+
+
+def test_disk(new_cluster: Callable[..., LiveCluster]) -> None:
+    settings = {"crdt-log-tail-max-bytes": "1", "crdt-checkpoint-interval-ms": "1500"}
+    cluster = new_cluster(["us", "eu"], settings)
+    cluster.start_all()
+    us = cluster["us"]
+
+    def committed() -> None:
+        add(us)
+        with us.client() as client:
+            assert client.execute_command("CRDT.DIGEST"), "once it is on disk"
+
+    def failed(event: str) -> bool:
+        return any(name == event for name, _ in events(us))
+
+    def checkpoint_fails() -> bool:
+        limit_files(us.pid(), None)
+        # The first commit may begin a checkpoint at once. The second one leaves work for another.
+        committed()
+        committed()
+        limit_files(us.pid(), FULL_DISK_BYTES)
+        eventually(lambda: failed("checkpoint_failed"), 5, "a checkpoint failing")
+        return True
+
+    def commit_fails() -> bool:
+        with suppress(redis.exceptions.ResponseError):
+            add(us)
+        return failed("commit_failed")
+
+    eventually(checkpoint_fails, PATIENCE_S, "a checkpoint failing")
+    eventually(commit_fails, PATIENCE_S, "a commit failing")
+    limit_files(us.pid(), None)
+    told(us, "commit_works")
+    cluster.link("eu", "us", "DOWN")
+    for _ in range(3):
+        committed()
+    with closing(sqlite3.connect(us.data / FILE_NAME, timeout=60)) as database, database:
+        database.execute("UPDATE log SET clock_ms = clock_ms + 1")
+    cluster.link("eu", "us", "UP")
+    told(us, "damage")
+
+
+def test_every_event_of_the_docs_is_tried() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    table = page.partition("| event | means |")[2].partition("\n\n")[0]
+    named = {
+        name
+        for row in table.splitlines()
+        for name in re.findall(r"`(\w+)`", row.split("|")[1] if "|" in row else "")
+    }
+    here = Path(__file__).read_text(encoding="utf-8")
+    tried = set(re.findall(r'(?:told\(\w+, |failed\()"(\w+)"', here))
+    assert named - tried == {"divergence", "log_unreadable"} and tried <= named

@@ -1,0 +1,131 @@
+"""An old backup while the peers hold newer effects: no dot is issued twice (S13.6, S13.7).
+
+eu is stopped while us starts, so that patience ends before any peer can say what it holds.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from anabranch import build
+from anabranch.region.data_files import MARK_NAME
+from anabranch.region.database import FILE_NAME
+from tests.support.cluster import LiveCluster
+from tests.support.processes import eventually
+
+pytestmark = pytest.mark.live
+
+SETTINGS = {"appendfsync": "always", "crdt-start-patience-ms": "200"}
+
+
+def command(*words: object) -> None:
+    done = subprocess.run(
+        [*build.command(), *map(str, words)],
+        env=build.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def entries(cluster: LiveCluster, name: str) -> dict[int, Any]:
+    """Counter → ID and fields of the entries of us in the key k, as a region holds them."""
+    with cluster.client(name, protocol=3) as client:
+        rows: Any = client.execute_command("CRDT.LOG", "k", "us")
+        return {int(row["counter"]): (row["id"], row["fields"]) for row in rows}
+
+
+def info(cluster: LiveCluster, name: str) -> dict[str, Any]:
+    with cluster.client(name) as client:
+        found: dict[str, Any] = client.info("everything")
+        return found
+
+
+def add(cluster: LiveCluster, count: int, text: str) -> None:
+    with cluster.client("us") as client:
+        for number in range(count):
+            client.xadd("k", {"f": f"{text} {number}"})
+
+
+@pytest.fixture
+def behind(new_cluster: Callable[..., LiveCluster], tmp_path: Path) -> LiveCluster:
+    """A backup of us holds 10 of its effects, and eu holds 30. us is down, eu does not answer."""
+    cluster = new_cluster(["us", "eu"], SETTINGS)
+    cluster.start_all()
+    add(cluster, 10, "before")
+    cluster.sync()
+    command("backup", "us", tmp_path / "backup", "--data", cluster["us"].data)
+    add(cluster, 20, "lost")
+    cluster.sync()
+    cluster.kill("us")
+    shutil.rmtree(cluster["us"].data)
+    eu = cluster["eu"].process
+    assert eu is not None
+    eu.send_signal(signal.SIGSTOP)
+    return cluster
+
+
+def resume(cluster: LiveCluster) -> None:
+    eu = cluster["eu"].process
+    assert eu is not None
+    eu.send_signal(signal.SIGCONT)
+
+
+def patience_is_over(cluster: LiveCluster) -> None:
+    eventually(lambda: info(cluster, "us")["crdt_state"] != "starting", 20, "the start being over")
+
+
+def test_a_restored_region_issues_no_dot_twice(behind: LiveCluster, tmp_path: Path) -> None:
+    """After `anabranch restore`, us takes no write before it has its effects 11 to 30 back."""
+    try:
+        command("restore", tmp_path / "backup", "--data", behind["us"].data)
+        behind.start("us")
+        patience_is_over(behind)
+        with pytest.raises(redis.ReadOnlyError, match="in recovery, waiting for eu"):
+            add(behind, 1, "too early")
+        assert behind.vector("us")[1] == 10
+    finally:
+        resume(behind)
+    before = entries(behind, "eu")
+    eventually(lambda: info(behind, "us")["crdt_state"] == "serving", 30, "us serving")
+    add(behind, 1, "after")
+    behind.await_links()
+    behind.sync()
+    now = entries(behind, "eu")
+    assert entries(behind, "us") == now and behind.digest("us") == behind.digest("eu")
+    assert len(before) == 30 and {dot: now[dot] for dot in before} == before
+    assert now[31][1] == ["f", "after 0"]
+    assert info(behind, "eu")["crdt_forks"] == info(behind, "us")["crdt_forks"] == 0
+
+
+def test_a_fork_is_refused(behind: LiveCluster, tmp_path: Path) -> None:
+    """An operator hides the restore: neither region takes the other's contents of a dot.
+
+    The backup is put in place by hand, the mark is missing, and --moved denies the restore. So us
+    issues its effects 11 and following once more. The links must stay closed, with an alarm.
+    """
+    try:
+        behind["us"].data.mkdir()
+        shutil.copyfile(tmp_path / "backup", behind["us"].data / FILE_NAME)
+        assert not (behind["us"].data / MARK_NAME).exists()
+        behind.start("us", "--moved")
+        patience_is_over(behind)
+        add(behind, 25, "again")
+    finally:
+        resume(behind)
+    before = {name: entries(behind, name) for name in ("us", "eu")}
+    eventually(lambda: behind.links("us")["eu"] == "forked", 30, "the link being forked")
+    eventually(lambda: behind.links("eu")["us"] == "forked", 30, "the link being forked")
+    assert {name: entries(behind, name) for name in ("us", "eu")} == before
+    assert before["us"][11] != before["eu"][11]
+    assert info(behind, "us")["crdt_forks"] > 0 and info(behind, "eu")["crdt_forks"] > 0

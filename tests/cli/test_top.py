@@ -1,0 +1,165 @@
+"""`anabranch top`: what it shows of made-up regions, and live, with a region that is down."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+
+from anabranch import build
+from anabranch.cli.addresses import RegionAddress
+from anabranch.cli.top import Sample, rate, screen, seconds, short
+from tests.support.cluster import LiveCluster, child_env
+from tests.support.processes import eventually
+
+NewCluster = Callable[..., LiveCluster]
+
+
+def made(name: str, at_s: float, **info: str) -> Sample:
+    """A sample of one region with these fields of INFO."""
+    one = Sample(RegionAddress(name, 1, "127.0.0.1:1"), at_s)
+    one.info = {"crdt_state": "serving", **info}
+    return one
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (999.6, "1.0k"),
+        (1234, "1.2k"),
+        (99_949, "99.9k"),
+        (99_951, "100k"),
+        (123_456_789, "123M"),
+        (5e15, "5000T"),
+    ],
+)
+def test_numbers_are_short(number: float, text: str) -> None:
+    assert short(number) == text
+
+
+def test_rates() -> None:
+    before, after = made("us", 10.0, commands="100"), made("us", 12.0, commands="4100")
+    assert rate(before, after, "commands") == "2.0k"
+    assert rate(after, made("us", 14.0, commands="5"), "commands") == "0", "it was started again"
+    after.error = "gone"
+    assert rate(before, after, "commands") == ""
+    assert (seconds("1549"), seconds("x")) == ("1.5 s", "?")
+
+
+def test_a_screen_of_80_columns_with_a_region_down() -> None:
+    link = "name=ap,region_id=3,state={},behind=12345,lag=0,lag_ms=0,behind_ms=62500"
+    before = [made("us", 0.0), made("europe-west-1", 0.0), made("ap", 0.0)]
+    after = [
+        made(
+            "us",
+            1.0,
+            total_commands_processed="1234567",
+            crdt_effects_issued="1000000",
+            crdt_effects_merged="2000000",
+            crdt_entries="100000000",
+            crdt_pending_entries="99999",
+            connected_clients="10000",
+            used_memory_rss="1234567890",
+            crdt_link3=link.format("connecting"),
+            crdt_link2="name=europe-west-1,state=none,behind=0,behind_ms=0",
+        ),
+        made("europe-west-1", 1.0, crdt_link3=link.format("up")),
+        made("ap", 1.0),
+    ]
+    after[2].error = "ap at 127.0.0.1:1 is unreachable"
+    lines = screen(before, after, 80)
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "3 regions, 1 not answering" and lines[-1] == after[2].error
+    rows = [line.split() for line in lines]
+    assert ["us", "serving", "1.2M", "1.0M", "2.0M", "100M", "100k", "10.0k", "1.2G"] in rows
+    assert ["ap", "unreachable"] in rows
+    assert ["us", "ap", "connecting", "12.3k", "62.5", "s"] in rows
+    assert ["europe-west-1", "ap", "up", "12.3k", "62.5", "s"] in rows
+    assert not any("none" in row for row in rows), "a link that is not dialled is not shown"
+    narrow = screen(before, after, 40)
+    assert "receives from:  ap" in narrow, "no value is broken over two lines"
+
+
+# -- live
+
+
+def command(cluster: LiveCluster, *arguments: str) -> list[str]:
+    line = [*build.command(), "top", *arguments]
+    for region in cluster.regions.values():
+        line += ["--at", region.address]
+    return line
+
+
+@pytest.mark.live
+def test_once_and_live_with_a_region_down(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(["us", "eu"])
+    cluster.start_all()
+    cluster.client("us").xadd("s", {"a": "1"})
+    eventually(lambda: cluster.client("eu").xlen("s") == 1, 30, "the entry arriving in eu")
+    shown = subprocess.run(
+        command(cluster, "--once", "--interval", "0.3"),
+        capture_output=True,
+        text=True,
+        env=child_env(),
+        timeout=100,
+        check=True,
+    ).stdout
+    rows = [line.split() for line in shown.splitlines()]
+    assert shown.startswith("2 regions, 0 not answering\n")
+    assert [row[:3] for row in rows if row[:2] == ["us", "eu"]] == [["us", "eu", "up"]]
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command(cluster, "--interval", "0.2"),
+        stdout=theirs,
+        stderr=theirs,
+        env={**child_env(), "COLUMNS": "80", "LINES": "24", "TERM": "xterm"},
+    )
+    os.close(theirs)
+    output = b""
+
+    def reads(text: bytes) -> None:
+        nonlocal output
+        ends_s = time.monotonic() + 60
+        while text not in output:
+            assert time.monotonic() < ends_s, output[-2000:]
+            output += os.read(ours, 65536)
+
+    reads(b"2 regions, 0 not answering")
+    process_of_eu = cluster["eu"].process
+    assert process_of_eu is not None
+    process_of_eu.kill()
+    process_of_eu.wait(30)
+    reads(b"2 regions, 1 not answering")
+    reads(b"unreachable")
+    process.send_signal(signal.SIGINT)
+    while True:
+        try:
+            if not (chunk := os.read(ours, 65536)):
+                break
+        except OSError:
+            break  # The process has closed its end.
+        output += chunk
+    assert process.wait(60) == 0 and b"Traceback" not in output
+    os.close(ours)
+
+
+@pytest.mark.live
+def test_no_region_answers(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(["us"])
+    result = subprocess.run(
+        command(cluster, "--once"),
+        capture_output=True,
+        text=True,
+        env=child_env(),
+        timeout=100,
+        check=False,
+    )
+    assert result.returncode == 1 and "is unreachable" in result.stderr

@@ -1,0 +1,107 @@
+"""The operator's log has a line for each event of the links, of the disk and of the lifecycle."""
+
+from __future__ import annotations
+
+import re
+
+from anabranch.region.work import DiskTransaction
+from tests.review.drivers import Place
+from tests.review.test_driver_links import pair
+from tests.review.test_links import mesh
+
+
+def events(place: Place) -> list[dict[str, str]]:
+    """The fields of the events since the last call, without their texts."""
+    lines = [note.text for note in place.notes]
+    place.notes.clear()
+    found = []
+    for line in lines:
+        pairs = re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)', line)
+        found.append({key: value.strip('"') for key, value in pairs if key != "text"})
+    return found
+
+
+def test_a_link_comes_up_is_lost_cut_healed_and_slowed() -> None:
+    net, (us, eu) = mesh("us", "eu")
+    net.run(300)
+    begun = events(us)
+    assert [one["event"] for one in begun] == ["starting", "link_up", "serving"]
+    assert begun[1]["region"] == "us" and begun[1]["peer"] == "eu"
+    events(eu)
+    net.cut()
+    net.run(1000)
+    assert events(us) == [{"event": "link_lost", "region": "us", "peer": "eu", "reason": "cut"}], (
+        "one line, however often it is dialled"
+    )
+    net.is_cut = False
+    net.run(3000)
+    assert [one["event"] for one in events(us)] == ["link_up"]
+    us.run("CRDT.LINK", "eu", "DOWN")
+    net.run(100)
+    us.run("CRDT.LINK", "eu", "UP")
+    us.run("CRDT.LINK", "eu", "DELAY", "20")
+    net.run(500)
+    assert [one["event"] for one in events(us)] == [
+        *("link_cut", "link_healed", "link_throttled", "link_up")
+    ]
+
+
+def test_a_link_that_falls_behind_is_said_to_be_slow_once() -> None:
+    net, (us, eu) = mesh("us", "eu")
+    us.run("CONFIG", "SET", "crdt-ready-lag-ms", "500")
+    net.run(300)
+    events(us)
+    us.merges = False
+    for _ in range(10):
+        eu.run("XADD", "x", "*", "f", "v")
+        net.run(200)
+    (slow,) = events(us)
+    assert slow["event"] == "link_slow" and slow["peer"] == "eu"
+    assert int(slow["behind_ms"]) > 500 and int(slow["effects"]) >= 1
+    us.merges = True
+    us.merge()
+    net.run(500)
+    assert [one["event"] for one in events(us)] == ["link_level"]
+
+
+def test_a_commit_that_fails_and_works_again() -> None:
+    net, (us,) = mesh("us")
+    net.run(50)
+    events(us)
+    us.run("XADD", "x", "*", "f", "v")
+    us.engine.want_commit()
+    for _ in range(2):
+        transaction = us.driver.step().transaction
+        assert isinstance(transaction, DiskTransaction) and transaction.commit is not None
+        us.driver.failed(transaction, "no space left")
+        us.notes += us.driver.step().notes
+        us.clock.now += 1000
+        us.driver.tick()
+    assert [one["event"] for one in events(us)] == ["commit_failed"]
+    us.step()
+    net.run(100)
+    assert [one["event"] for one in events(us)] == ["commit_works"]
+
+
+def test_a_snapshot_is_begun_and_joined() -> None:
+    net, us, eu = pair(
+        crdt_log_max_effects=1,
+        crdt_log_tail_max_bytes=1,
+        crdt_checkpoint_interval_ms=100,
+        crdt_snapshot_patience_ms=500,
+    )
+    net.cut()
+    for n in range(50):
+        us.run("XADD", "x", "*", "f", str(n))
+        net.run(50)
+    us.engine.want_commit()
+    net.run(5000)
+    events(us)
+    events(eu)
+    net.is_cut = False
+    net.run(15_000)
+    assert eu.engine.disk_vector == {1: 50}
+    found = {one["event"]: one for one in events(eu)}
+    assert {"link_up", "snapshot_begun", "snapshot_joined"} <= found.keys()
+    assert found["snapshot_joined"]["peer"] == "us" and int(found["snapshot_joined"]["bytes"]) > 0
+    assert "snapshot_asked" in {one["event"] for one in events(us)}
