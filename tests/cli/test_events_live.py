@@ -39,12 +39,12 @@ def events(region: LiveRegion) -> list[tuple[str, str]]:
     return found
 
 
-def told(region: LiveRegion, name: str, fields: str = "") -> None:
-    """Waits until the log of a region has an event whose fields contain `fields`."""
+def told(region: LiveRegion, name: str, fields: str = "", times: int = 1) -> None:
+    """Waits until the log of a region has `times` events whose fields contain `fields`."""
     eventually(
-        lambda: any(event == name and fields in rest for event, rest in events(region)),
+        lambda: sum(event == name and fields in rest for event, rest in events(region)) >= times,
         PATIENCE_S,
-        f"{name} {fields} in the log of {region.name}",
+        f"{name} {fields} {times} times in the log of {region.name}",
     )
 
 
@@ -77,6 +77,8 @@ def test_links(new_cluster: Callable[..., LiveCluster]) -> None:
     told(eu, "link_cut", "peer=us")
     cluster.link("eu", "us", "UP")
     told(eu, "link_healed", "peer=us")
+    # A link that is healed and not up yet is not lost when the peer ends.
+    told(eu, "link_up", "peer=us", times=2)
     os.kill(us.pid(), signal.SIGKILL)
     told(eu, "link_lost", "peer=us reason=")
     with eu.client() as client:
