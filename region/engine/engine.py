@@ -461,7 +461,7 @@ class Engine:
                 self._after_merge()
 
     def merge_salvage(self, items: list[Block], now_ms: int) -> int:
-        """Merges the next items of the salvage (`region.storage.salvage`), as far as it may.
+        """Merges the next items of the salvage (`region.storage.salvage`) while it `wants_salvage`.
 
         Returns how many items are dealt with: those before the first that does not follow yet.
 
@@ -469,16 +469,20 @@ class Engine:
             PeerError: A block forks a chain, is malformed, or is of a region that is no member.
         """
         self.state.clock.read(now_ms)
-        if self.state.journal.pending_bytes() > self.state.cached.uncommitted_max_bytes:
-            return 0  # Commits fail or are slow (S14).
         try:
             return merging.merge_salvage(self.state, items)
         finally:
             self._after_merge()
 
     def wants_salvage(self) -> bool:
-        """Whether the salvage on disk is to be merged now."""
-        return self.state.disk.has_salvage and self.state.lifecycle.state in (RECOVERY, LOST)
+        """Whether the salvage on disk is to be merged now.
+
+        It waits while commits fail or are slow, so that too many bytes wait for the disk (S14).
+        """
+        state = self.state
+        if not state.disk.has_salvage or state.lifecycle.state not in (RECOVERY, LOST):
+            return False
+        return state.journal.pending_bytes() <= state.cached.uncommitted_max_bytes
 
     def is_salvage_final(self) -> bool:
         """Whether an item of the salvage that does not follow now never will.

@@ -145,6 +145,25 @@ def test_without_its_index_a_log_gives_what_is_contiguous() -> None:
     assert any(held < back for held, back, _ in found)
 
 
+def test_a_salvage_waits_while_too_much_waits_for_the_disk() -> None:
+    """The sound part of the log was given up where more bytes waited than the limit allows (S14).
+
+    The engine merges no further block then, which was taken for a block that does not follow. So a
+    repaired region whose disk was slow or full lost effects, with a reason such as "effects 3 to 2
+    of us are damaged".
+    """
+    place = Cluster(1, values={"crdt-log-max-bytes": 4 << 20, "crdt-uncommitted-max-bytes": 1})
+    us = place.regions[0]
+    for _ in range(12):
+        # Two of these blocks are more than `Salvaging` reads at once.
+        us.say("XADD", "k1", "*", "f", b"x" * 100_000)
+        us.commit_all()
+    assert us.engine.disk_vector == {1: 12}
+    rebuild(us, copy_of(us.disk))
+    recover(place, us)
+    assert us.engine.disk_vector == {1: 12}
+
+
 def test_a_gap_that_hides_another_region_stops_what_builds_on_it() -> None:
     """us removed an entry of eu, and eu lost that entry with its disk: no peer has it.
 
