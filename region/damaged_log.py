@@ -69,13 +69,14 @@ class DamagedLog:
         return figures
 
     def _counted(self, figures: Salvaged) -> Iterator[Block]:
-        for block in self._floor():
-            yield block
+        yield from self._floor()
         for block in self._items():
-            figures.unreadable += is_gap(block)
-            figures.blocks += not is_gap(block)
-            if block.origin == self._own and not is_gap(block):
-                figures.last = max(figures.last, block.last)
+            if is_gap(block):
+                figures.unreadable += 1
+            else:
+                figures.blocks += 1
+                if block.origin == self._own:
+                    figures.last = max(figures.last, block.last)
             yield block
         # A database that is damaged during a recovery has a salvage of its own.
         yield from salvage.items_without_index(self._sound_rows("salvage"), self._own)

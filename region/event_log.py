@@ -129,10 +129,9 @@ class EventLog:
         late_ms = state.settings.integer("crdt-ready-lag-ms")
         for peer, link in state.peers.by_id.items():
             now_ms = behind_ms(state, peer)
-            name = state.members.name_of(peer)
             if peer not in self._slow and link.is_up and now_ms > late_ms + link.delay_ms:
                 self._slow.add(peer)
-                lacks = behind(state, peer)
+                name, lacks = state.members.name_of(peer), behind(state, peer)
                 text = f"is {now_ms} ms behind {name}, and lacks {lacks} of its effects"
                 self._tell(
                     logging.WARNING, "link_slow", text, peer=name, behind_ms=now_ms, effects=lacks
@@ -140,6 +139,7 @@ class EventLog:
             elif peer in self._slow and (not link.is_up or now_ms <= late_ms // 2 + link.delay_ms):
                 self._slow.discard(peer)
                 if link.is_up:
+                    name = state.members.name_of(peer)
                     self._tell(logging.INFO, "link_level", f"has caught up with {name}", peer=name)
 
     def _error(self, name: str, text: str, **fields: object) -> None:

@@ -8,6 +8,7 @@ from anabranch.region.engine.figures.figure import (
     COUNTER,
     GAUGE,
     Distribution,
+    Fact,
     Figure,
     Histograms,
     Labelled,
@@ -15,12 +16,7 @@ from anabranch.region.engine.figures.figure import (
     Values,
     View,
 )
-from anabranch.region.engine.figures.holdings import blocked_clients, fact
-
-
-def _fact(metric: str, info: str, unit: str, text: str) -> Number:
-    """A row for a counter that only the process has."""
-    return Number(metric, info, COUNTER, unit, text, lambda view: fact(view.state, info))
+from anabranch.region.engine.figures.holdings import blocked_clients
 
 
 def _by(label: str, counts: dict[str, int]) -> Values:
@@ -65,39 +61,46 @@ CLIENTS: Final[list[Figure]] = [
         "Client connections taken.",
         lambda view: view.state.statistics.connections,
     ),
-    _fact(
+    Fact(
         "rejected_connections",
         "rejected_connections",
+        COUNTER,
         "clients",
         "Client connections refused above maxclients.",
     ),
-    _fact(
+    Fact(
         "query_buffer_disconnections",
         "client_query_buffer_limit_disconnections",
+        COUNTER,
         "clients",
         "Clients disconnected because a request was larger than client-query-buffer-limit.",
     ),
-    _fact(
+    Fact(
         "output_buffer_disconnections",
         "client_output_buffer_limit_disconnections",
+        COUNTER,
         "clients",
         "Clients disconnected because their unsent replies were larger than client-output-limit.",
     ),
-    _fact(
+    Fact(
         "idle_disconnections",
         "idle_client_disconnections",
+        COUNTER,
         "clients",
         "Clients disconnected because they were idle for longer than the setting timeout.",
     ),
-    _fact("protocol_errors", "protocol_errors", "clients", "Clients that broke the protocol."),
-    _fact(
+    Fact(
+        "protocol_errors", "protocol_errors", COUNTER, "clients", "Clients that broke the protocol."
+    ),
+    Fact(
         "internal_errors",
         "internal_errors",
+        COUNTER,
         "errors",
         "Commands that failed by a bug of the region; expected to be 0.",
     ),
-    _fact("input_bytes", "total_net_input_bytes", "bytes", "Bytes received from clients."),
-    _fact("output_bytes", "total_net_output_bytes", "bytes", "Bytes sent to clients."),
+    Fact("input_bytes", "total_net_input_bytes", COUNTER, "bytes", "Bytes received from clients."),
+    Fact("output_bytes", "total_net_output_bytes", COUNTER, "bytes", "Bytes sent to clients."),
 ]
 
 COMMANDS: Final[list[Figure]] = [

@@ -7,13 +7,13 @@ from typing import Final
 from anabranch.region.engine.figures.figure import (
     COUNTER,
     GAUGE,
+    Fact,
     Figure,
     Labelled,
     Number,
     Values,
     View,
 )
-from anabranch.region.engine.figures.holdings import fact
 
 
 def _merged_by_kind(view: View) -> Values:
@@ -234,52 +234,46 @@ TRAFFIC: Final[list[Figure]] = [
         "Snapshots joined here.",
         lambda view: view.state.replication.snapshots_joined,
     ),
-    Number(
+    Fact(
         "sync_sent_bytes",
         "crdt_sync_bytes_sent",
         COUNTER,
         "bytes",
         "Messages sent to peers, after compression.",
-        lambda view: fact(view.state, "crdt_sync_bytes_sent"),
     ),
-    Number(
+    Fact(
         "sync_received_bytes",
         "crdt_sync_bytes_received",
         COUNTER,
         "bytes",
         "Messages received from peers, compressed as they came.",
-        lambda view: fact(view.state, "crdt_sync_bytes_received"),
     ),
-    Number(
+    Fact(
         "sync_merged_bytes",
         "crdt_sync_bytes_merged",
         COUNTER,
         "bytes",
         "Bodies of blocks merged from peers, uncompressed.",
-        lambda view: fact(view.state, "crdt_sync_bytes_merged"),
     ),
-    Number(
+    Fact(
         "sync_log_reads",
         "crdt_sync_log_reads",
         COUNTER,
         "reads",
         "Reads of the log on disk for peers that do not keep up.",
-        lambda view: fact(view.state, "crdt_sync_log_reads"),
     ),
-    Number(
+    Fact(
         "sync_bodies_sent",
         "crdt_sync_bodies_sent",
         COUNTER,
         "blocks",
         "Blocks sent because a peer asked for a body that another peer had not sent.",
-        lambda view: fact(view.state, "crdt_sync_bodies_sent"),
     ),
-    Number(
+    Fact(
         "sync_refusals",
         "crdt_sync_refusals",
         COUNTER,
         "links",
         "Links refused or closed with a reason, by this region or by the peer.",
-        lambda view: fact(view.state, "crdt_sync_refusals"),
     ),
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Optional
 
-from anabranch.region.engine.figures.holdings import Holdings
+from anabranch.region.engine.figures.holdings import Holdings, fact
 from anabranch.region.engine.histogram import Histogram
 from anabranch.region.engine.state import EngineState
 
@@ -90,6 +90,13 @@ class Number(Figure):
 
     def info_text(self, view: View) -> str:
         return str(int(self._read(view)))
+
+
+class Fact(Number):
+    """A number that only the process knows: its fact with the name `info`."""
+
+    def __init__(self, metric: str, info: str, kind: str, unit: str, text: str) -> None:
+        super().__init__(metric, info, kind, unit, text, lambda view: fact(view.state, info))
 
 
 class Labelled(Figure):

@@ -46,11 +46,9 @@ def _each_dialled(view: View) -> Values:
 def _both_ways(view: View, read: Callable[[Traffic], tuple[int, int]]) -> Values:
     """The two values of each other member, from `read`: sent and received."""
     values: Values = []
-    for peer in sorted(view.state.peers.by_id):
-        name, (sent, received) = (
-            view.state.members.name_of(peer),
-            read(view.state.peers.by_id[peer].traffic),
-        )
+    for peer, link in sorted(view.state.peers.by_id.items()):
+        name = view.state.members.name_of(peer)
+        sent, received = read(link.traffic)
         values.append(({"peer": name, "direction": "sent"}, float(sent)))
         values.append(({"peer": name, "direction": "received"}, float(received)))
     return values

@@ -9,6 +9,7 @@ from anabranch.region.engine.figures.figure import (
     COUNTER,
     GAUGE,
     Distribution,
+    Fact,
     Figure,
     Histograms,
     Labelled,
@@ -56,12 +57,6 @@ def _region(view: View) -> Values:
         "appendfsync": settings.text("appendfsync"),
     }
     return [(labels, 1.0)]
-
-
-def _fact(metric: str, info: str, kind: str, unit: str, text: str, name: str = "") -> Number:
-    """A row for a fact that only the process knows; `name` is its name if `info` is not."""
-    asked = name or info
-    return Number(metric, info, kind, unit, text, lambda view: fact(view.state, asked))
 
 
 def _setting(info: str, unit: str, text: str, name: str) -> Number:
@@ -202,14 +197,13 @@ STATE: Final[list[Figure]] = [
         "Time since the start.",
         lambda view: max(view.state.clock.now_ms - view.state.started_ms, 0) / 1000,
     ),
-    _fact("memory_bytes", "used_memory_rss", GAUGE, "bytes", "Resident memory."),
-    Number(
+    Fact("memory_bytes", "used_memory_rss", GAUGE, "bytes", "Resident memory."),
+    Fact(
         "memory_peak_bytes",
         "used_memory_peak",
         GAUGE,
         "bytes",
         "Highest resident memory since the start.",
-        lambda view: fact(view.state, "used_memory_peak"),
     ),
 ]
 
@@ -221,33 +215,31 @@ DISK: Final[list[Figure]] = [
         ("kind",),
         _disk_times,
     ),
-    _fact("log_bytes", "crdt_log_bytes", GAUGE, "bytes", "Size of the effect log on disk."),
+    Fact("log_bytes", "crdt_log_bytes", GAUGE, "bytes", "Size of the effect log on disk."),
     _setting("crdt_log_bytes_max", "bytes", "Limit of the effect log.", "crdt-log-max-bytes"),
-    _fact("log_rows", "crdt_log_rows", GAUGE, "rows", "Rows of the effect log on disk."),
-    _fact(
-        "log_effects", "crdt_log_effects", GAUGE, "effects", "Effects in the effect log on disk."
-    ),
+    Fact("log_rows", "crdt_log_rows", GAUGE, "rows", "Rows of the effect log on disk."),
+    Fact("log_effects", "crdt_log_effects", GAUGE, "effects", "Effects in the effect log on disk."),
     _setting(
         "crdt_log_effects_max",
         "effects",
         "Limit of the effect log in effects; 0: none.",
         "crdt-log-max-effects",
     ),
-    _fact(
+    Fact(
         "log_tail_bytes",
         "crdt_log_tail_bytes",
         GAUGE,
         "bytes",
         "The newest part of the effect log, kept in memory for peers that keep up.",
     ),
-    _fact(
+    Fact(
         "disk_bytes",
         "crdt_disk_bytes",
         GAUGE,
         "bytes",
         "Size of the database with its write-ahead log.",
     ),
-    _fact(
+    Fact(
         "disk_free_bytes",
         "crdt_disk_free_bytes",
         GAUGE,
