@@ -6,8 +6,10 @@ BIN    := $(VENV)/bin
 # -P keeps the source tree off sys.path, so that the installed build runs.
 RUN    := $(BIN)/python -P
 PYTEST := ANABRANCH_TEST_INSTALLED=1 $(RUN) -m pytest
-# The tests that need nothing but this environment and redis-server.
+# The tests that need nothing but this environment and redis-server. WITHOUT names a mark of further
+# tests to leave out, for example `make test-pure WITHOUT=live`.
 ORDINARY := not long and not install and not compose and not toxiproxy and not alerts
+ORDINARY += $(if $(WITHOUT),and not $(WITHOUT))
 PACKAGES := crdt region sync cli chaos sim bench
 SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
 	\( -name '*.py' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
