@@ -12,6 +12,8 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
+import zstandard
+
 from anabranch.crdt.block import Block, BlockWriter, chain_after, read_effects
 from anabranch.crdt.encoding import Malformed
 from anabranch.crdt.errors import PeerError
@@ -29,7 +31,7 @@ PLAYED: Final = 3
 HELD: Final = 100
 WINDOW_BYTES: Final = 1 << 20
 
-_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEADERS: Final = {
     ":method": "POST",
     ":scheme": "http",
@@ -43,21 +45,24 @@ _HEADERS: Final = {
 # -- bytes
 
 
-def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     """A frame of HTTP/2."""
     head = struct.pack(">I", len(payload))[1:] + bytes([kind, flags])
     return head + struct.pack(">I", stream) + payload
 
 
-def call(*data: bytes, **changes: str) -> bytes:
-    """The bytes of a call over HTTP/2: headers, then a DATA frame for each of `data`."""
+def request(*data: bytes, flags: int = 0, **changes: str) -> bytes:
+    """The bytes of a call over HTTP/2: headers, then a DATA frame for each of `data`.
+
+    `flags` are those of the DATA frames; 1 ends the call. `changes`: other headers.
+    """
     headers = {**_HEADERS, **{name.replace("_", "-"): value for name, value in changes.items()}}
     block = b"".join(
         b"\x00" + b"".join(bytes([len(word)]) + word.encode() for word in pair)
         for pair in headers.items()
     )
-    frames = b"".join(_frame(0, 0, 1, payload) for payload in data)
-    return _PREFACE + _frame(4, 0, 0, b"") + _frame(1, 4, 1, block) + frames
+    frames = b"".join(frame(0, flags, 1, payload) for payload in data)
+    return PREFACE + frame(4, 0, 0, b"") + frame(1, 4, 1, block) + frames
 
 
 def prefixed(body: bytes, size: int | None = None, flag: int = 0) -> bytes:
@@ -74,18 +79,18 @@ def raw_bytes(chance: random.Random) -> tuple[str, bytes]:
             ("HTTP/1", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + noise),
             ("RESP", b"*1\r\n$4\r\nPING\r\n"),
             ("TLS hello", b"\x16\x03\x01\x02\x00\x01" + noise),
-            ("random frames", _PREFACE + _frame(4, 0, 0, b"") + noise),
-            ("frames without headers", _PREFACE + _frame(4, 0, 0, b"") + _frame(0, 1, 1, noise)),
-            ("wrong prefix", call(prefixed(noise, flag=chance.randint(2, 255)))),
-            ("gzip that is none", call(prefixed(noise, flag=1), grpc_encoding="gzip")),
-            ("unknown encoding", call(prefixed(noise, flag=1), grpc_encoding="nonsense")),
-            ("promised length", call(prefixed(noise, chance.choice([1 << 20, 0xFFFFFFFF])))),
-            ("wrong content type", call(prefixed(noise), content_type="text/html")),
-            ("truncated call", call(prefixed(noise))),
+            ("random frames", PREFACE + frame(4, 0, 0, b"") + noise),
+            ("frames without headers", PREFACE + frame(4, 0, 0, b"") + frame(0, 1, 1, noise)),
+            ("wrong prefix", request(prefixed(noise, flag=chance.randint(2, 255)))),
+            ("gzip that is none", request(prefixed(noise, flag=1), grpc_encoding="gzip")),
+            ("unknown encoding", request(prefixed(noise, flag=1), grpc_encoding="nonsense")),
+            ("promised length", request(prefixed(noise, chance.choice([1 << 20, 0xFFFFFFFF])))),
+            ("wrong content type", request(prefixed(noise), content_type="text/html")),
+            ("truncated call", request(prefixed(noise))),
         ]
     )
     if name == "truncated call":
-        data = data[: chance.randrange(len(_PREFACE), len(data))]
+        data = data[: chance.randrange(len(PREFACE), len(data))]
     return name, data
 
 
@@ -261,8 +266,6 @@ def _packed(chance: random.Random) -> bytes:
     payload = chance.randbytes(50)
     packed = wire.Packed(compression=wire.ZSTD, raw_bytes=size, payload=payload)
     if chance.random() < 0.3:
-        import zstandard
-
         bomb = zstandard.ZstdCompressor().compress(bytes(8 << 20))
         packed = wire.Packed(compression=wire.ZSTD, raw_bytes=8 << 20, payload=bomb)
     elif chance.random() < 0.3:

@@ -171,7 +171,7 @@ class Attack:
         if len(self._silent) >= SILENT_MAX:
             return
         reader, writer = await asyncio.open_connection(HOST, self._port)
-        data = malformed.call()
+        data = malformed.request()
         writer.write(data[: self._chance.choice([0, 10, 40, len(data)])])
         self.sent["silence"] += 1
         self._silent.append((reader, writer))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,26 +16,20 @@ from tests.deploy.files import DEPLOY
 pytestmark = pytest.mark.alerts
 
 
-def test_promtool_accepts_the_rules() -> None:
-    ended = subprocess.run(
-        [program("promtool"), "check", "rules", str(RULES)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def accepted(kind: str, path: Path) -> str:
+    """What promtool says of a file of this kind, which it must accept."""
+    line = [program("promtool"), "check", kind, str(path)]
+    ended = subprocess.run(line, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"SUCCESS: {len(rules())} rules found" in ended.stdout
+    return ended.stdout
+
+
+def test_promtool_accepts_the_rules() -> None:
+    assert f"SUCCESS: {len(rules())} rules found" in accepted("rules", RULES)
 
 
 def test_promtool_accepts_the_configuration() -> None:
-    path = DEPLOY / "prometheus" / "prometheus.yml"
-    ended = subprocess.run(
-        [program("promtool"), "check", "config", str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    accepted("config", DEPLOY / "prometheus" / "prometheus.yml")
 
 
 def test_every_alert_has_a_condition() -> None:

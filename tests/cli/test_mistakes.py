@@ -7,6 +7,7 @@ import resource
 import socket
 import sqlite3
 import subprocess
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -20,11 +21,19 @@ from tests.support.cluster import child_env
 from tests.support.ports import free_ports
 
 
-def anabranch(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Runs `anabranch` in a process of its own."""
-    line = [*build.command(), *arguments]
+def anabranch(
+    *arguments: str, cwd: Path, prepare: Callable[[], None] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs `anabranch` in a process of its own, in which `prepare` is called first."""
     return subprocess.run(
-        line, capture_output=True, text=True, cwd=cwd, env=child_env(), timeout=60, check=False
+        [*build.command(), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=child_env(),
+        timeout=60,
+        check=False,
+        preexec_fn=prepare,
     )
 
 
@@ -256,30 +265,14 @@ def test_a_read_only_database_is_named(tmp_path: Path) -> None:
     """Before, the error was "attempt to write a readonly database", without a path."""
     stored_region(tmp_path / "us", "us", "us=1", "c")
     (tmp_path / "us" / "region.sqlite").chmod(0o444)
-    result = subprocess.run(
-        [*build.command(), *serve_flags(tmp_path)],
-        capture_output=True,
-        text=True,
-        env=child_env(),
-        timeout=60,
-        check=False,
-        preexec_fn=without_root_rights,
-    )
+    result = anabranch(*serve_flags(tmp_path), cwd=tmp_path, prepare=without_root_rights)
     told(result, 1, "us/region.sqlite is read-only for this process", "must be able to write it")
 
 
 def test_a_disk_that_is_full_at_the_start(tmp_path: Path) -> None:
     """The error was "disk I/O error", without a file or a cause."""
     stored_region(tmp_path / "us", "us", "us=1", "c")
-    result = subprocess.run(
-        [*build.command(), *serve_flags(tmp_path)],
-        capture_output=True,
-        text=True,
-        env=child_env(),
-        timeout=60,
-        check=False,
-        preexec_fn=without_room,
-    )
+    result = anabranch(*serve_flags(tmp_path), cwd=tmp_path, prepare=without_room)
     told(
         result, 1, "cannot read or write", "us/region.sqlite", "File too large", "free space on its"
     )

@@ -15,6 +15,7 @@ from anabranch.region.engine.figures.table import ALL, figures
 from anabranch.region.engine.histogram import Histogram
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.engine.settings import BY_NAME
+from tests.engine.test_figures import metrics
 from tests.review.support import Place, cluster, sync
 
 # Fields of # CRDT that are numbers, and name something instead of counting it.
@@ -99,19 +100,15 @@ def test_streams_have_metrics_of_their_own_behind_a_limit() -> None:
             us.ok("XGROUP", "CREATE", key, group, "0")
     us.ok("XREADGROUP", "GROUP", "g", "x", "COUNT", "2", "STREAMS", "c", ">")
 
-    def shown(name: str) -> dict[tuple[str, ...], float]:
-        (samples,) = [one for found, _, _, one in figures(us.engine.state) if found == name]
-        return {tuple(labels.values()): value for _, labels, value in samples}
-
-    assert shown("anabranch_stream_entries") == {}
+    assert metrics(us, "stream_entries") == {}
     us.ok("CONFIG", "SET", "crdt-metrics-streams-max", "2")
-    assert shown("anabranch_stream_entries") == {("c",): 3, ("b",): 2}
-    assert shown("anabranch_group_lag_entries") == {("c", "g"): 1, ("c", "h"): 3}
-    assert shown("anabranch_group_pending_entries") == {("c", "g"): 2, ("c", "h"): 0}
+    assert metrics(us, "stream_entries") == {("c",): 3, ("b",): 2}
+    assert metrics(us, "group_lag_entries") == {("c", "g"): 1, ("c", "h"): 3}
+    assert metrics(us, "group_pending_entries") == {("c", "g"): 2, ("c", "h"): 0}
     us.ok("CONFIG", "SET", "crdt-metrics-streams-max", "100")
-    assert len(shown("anabranch_group_lag_entries")) == 6
+    assert len(metrics(us, "group_lag_entries")) == 6
     us.ok("DEL", "c")
-    assert set(shown("anabranch_stream_entries")) == {("a",), ("b",)}
+    assert set(metrics(us, "stream_entries")) == {("a",), ("b",)}
 
 
 @pytest.mark.parametrize(
@@ -185,17 +182,10 @@ def test_refusals_are_counted_by_their_limit() -> None:
     assert isinstance(us("XADD", "s", "*", "f", "y"), ErrorReply)
     us.engine.set_process_facts({"rejected_connections": "3"})
 
-    def refused(limit: str) -> float:
-        (samples,) = [
-            one
-            for name, _, _, one in figures(us.engine.state)
-            if name == "anabranch_limit_refusals_total"
-        ]
-        assert {labels["limit"] for _, labels, _ in samples} <= BY_NAME.keys()
-        return next(value for _, labels, value in samples if labels["limit"] == limit)
-
-    assert refused("crdt-uncommitted-max-bytes") == 1 and refused("maxclients") == 3
-    assert refused("crdt-unit-max-bytes") == 0
+    refused = metrics(us, "limit_refusals_total")
+    assert {limit for (limit,) in refused} <= BY_NAME.keys()
+    assert refused["crdt-uncommitted-max-bytes",] == 1 and refused["maxclients",] == 3
+    assert refused["crdt-unit-max-bytes",] == 0
 
 
 def test_merged_effects_are_counted_by_kind() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.region.engine.figures.table import figures
-from tests.review.support import Place, carry, cluster, sync, tell
+from tests.engine.test_figures import metrics
+from tests.review.support import carry, cluster, sync, tell
 
 OF_LINKS = (
     *("link_up", "link_receives", "peer_lag_effects", "behind_effects"),
@@ -13,23 +13,15 @@ OF_LINKS = (
 )
 
 
-def shown(place: Place, name: str) -> dict[tuple[str, ...], float]:
-    """The samples of a metric: values of its labels → value."""
-    (samples,) = [
-        samples for one, _, _, samples in figures(place.engine.state) if one == f"anabranch_{name}"
-    ]
-    return {tuple(labels.values()): value for _, labels, value in samples}
-
-
 def test_a_line_of_regions_has_no_link_that_is_down() -> None:
     """A link that was never dialled was shown as down, and an alert fired for ever."""
     us, _eu, _ap = cluster(3)
     us.engine.link_state(2, "connecting", "")
-    assert shown(us, "link_up") == {("eu",): 0}
+    assert metrics(us, "link_up") == {("eu",): 0}
     us.engine.link_state(2, "up", "")
-    assert shown(us, "link_up") == {("eu",): 1}
+    assert metrics(us, "link_up") == {("eu",): 1}
     us.ok("CRDT.LINK", "eu", "DOWN")
-    assert shown(us, "link_up") == {("eu",): 0}
+    assert metrics(us, "link_up") == {("eu",): 0}
 
 
 @pytest.mark.parametrize("name", OF_LINKS)
@@ -40,9 +32,9 @@ def test_a_lost_member_has_no_link_and_no_lag(name: str) -> None:
     sync(us, eu, ap)
     for peer in (2, 3):
         us.engine.link_state(peer, "up", "")
-    assert shown(us, name).keys() == {("eu",), ("ap",)}
+    assert metrics(us, name).keys() == {("eu",), ("ap",)}
     us.ok("CRDT.MEMBER", "LOST", "ap")
-    assert shown(us, name).keys() == {("eu",)}
+    assert metrics(us, name).keys() == {("eu",)}
 
 
 def test_traffic_is_counted_by_peer_and_direction() -> None:
@@ -53,18 +45,18 @@ def test_traffic_is_counted_by_peer_and_direction() -> None:
     us.engine.message_sent(99, 1)  # No member.
     nothing = {(peer, way): 0.0 for peer in ("eu", "ap") for way in ("sent", "received")}
     expected = {("eu", "sent"): 120.0, ("ap", "received"): 7.0}
-    assert shown(us, "sync_bytes_total") == {**nothing, **expected}
+    assert metrics(us, "sync_bytes_total") == {**nothing, **expected}
     counts = {("eu", "sent"): 2.0, ("ap", "received"): 1.0}
-    assert shown(us, "sync_messages_total") == {**nothing, **counts}
+    assert metrics(us, "sync_messages_total") == {**nothing, **counts}
     us.ok("CONFIG", "RESETSTAT")
-    assert shown(us, "sync_bytes_total") == nothing
+    assert metrics(us, "sync_bytes_total") == nothing
 
 
 def test_a_round_ends_when_further_effects_are_reported() -> None:
     us, eu = cluster(2)
     for vector in ({1: 3}, {1: 3}, {1: 3, 2: 9}, {1: 4, 2: 9}):
         us.engine.acknowledged(2, vector, us.now_ms)
-    assert shown(us, "sync_rounds_total")["eu", "sent"] == 2, "its own effects do not count"
+    assert metrics(us, "sync_rounds_total")["eu", "sent"] == 2, "its own effects do not count"
     us.ok("XADD", "s", "*", "f", "1")
     carry(us, eu)
     for _ in range(2):
@@ -72,27 +64,27 @@ def test_a_round_ends_when_further_effects_are_reported() -> None:
     eu.ok("XADD", "s", "*", "f", "1")
     eu.commit()
     eu.engine.reports_vector(1)
-    assert shown(eu, "sync_rounds_total") == {("us", "sent"): 0, ("us", "received"): 1}
+    assert metrics(eu, "sync_rounds_total") == {("us", "sent"): 0, ("us", "received"): 1}
 
 
-def test_a_clock_that_is_ahead_is_shown() -> None:
+def test_a_clock_that_is_ahead_is_metrics() -> None:
     us, eu = cluster(2)
     eu.now_ms = us.now_ms + 60_000
     eu.ok("XADD", "s", "*", "f", "1")
     eu.commit()
     tell(eu, us)
-    assert 59 < shown(us, "peer_clock_ahead_seconds")["eu",] <= 60
+    assert 59 < metrics(us, "peer_clock_ahead_seconds")["eu",] <= 60
     us.ok("XADD", "s", "*", "f", "1")
     us.commit()
     tell(us, eu)
-    assert shown(eu, "peer_clock_ahead_seconds") == {("us",): 0}
+    assert metrics(eu, "peer_clock_ahead_seconds") == {("us",): 0}
     us.now_ms += 1000
     us.ok("PING")
     tell(eu, us)
-    assert shown(us, "peer_clock_ahead_seconds")["eu",] > 59, "nothing new was stated"
+    assert metrics(us, "peer_clock_ahead_seconds")["eu",] > 59, "nothing new was stated"
     us.now_ms = eu.now_ms
     us.ok("PING")
     eu.ok("XADD", "s", "*", "f", "2")
     eu.commit()
     tell(eu, us)
-    assert shown(us, "peer_clock_ahead_seconds") == {("eu",): 0}
+    assert metrics(us, "peer_clock_ahead_seconds") == {("eu",): 0}

@@ -97,6 +97,15 @@ class Cluster:
         else:
             region.crash()
 
+    def pull_all(self, rounds: int) -> None:
+        """Every region pulls from every other region, so many times."""
+        for _ in range(rounds):
+            for region in self.regions:
+                for peer in self.regions:
+                    if peer is not region:
+                        region.pull(peer)
+                        region.commit_all()
+
     def command(self, region: Region) -> None:
         rng = self.rng
         if rng.random() < 0.08:

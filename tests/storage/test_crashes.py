@@ -48,12 +48,7 @@ def test_regions_that_crashed_agree_in_the_end() -> None:
     for seed in range(400, 404):
         cluster = Cluster(seed, regions=3, looks=0.05)
         cluster.play(200)
-        for _ in range(200):
-            for region in cluster.regions:
-                for peer in cluster.regions:
-                    if peer is not region:
-                        region.pull(peer)
-                        region.commit_all()
+        cluster.pull_all(200)
         vectors = [region.engine.vector for region in cluster.regions]
         assert vectors[0] == vectors[1] == vectors[2], cluster
         assert len({region.engine.keyspace.digest() for region in cluster.regions}) == 1, cluster

@@ -120,12 +120,7 @@ def play(seed: int, has_index: bool = True) -> tuple[int, int, int]:
         assert back == expected, f"{place}: {back} instead of {expected}; damaged {damaged}"
     else:
         assert held.get(us.region_id, 0) <= back <= expected, f"{place}: {back}"
-    for _ in range(60):
-        for region in place.regions:
-            for peer in place.regions:
-                if peer is not region:
-                    region.pull(peer)
-                    region.commit_all()
+    place.pull_all(60)
     assert len({str(sorted(one.engine.vector.items())) for one in place.regions}) == 1
     assert len({one.engine.keyspace.digest() for one in place.regions}) == 1, place
     assert us.disk.execute("SELECT COUNT(*) FROM salvage").fetchone() == (0,)

@@ -7,16 +7,13 @@ import subprocess
 import time
 from collections.abc import Callable
 
+from anabranch.sim.scenario.processes import end
+
 
 def stop(process: subprocess.Popen[bytes], patience_s: float = 10.0) -> None:
     """Ends a process that a test started: SIGTERM, then SIGKILL after `patience_s` seconds."""
     if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(patience_s)
+        end(process, patience_s)
 
 
 def eventually(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -17,49 +16,13 @@ import grpc
 import grpc.aio
 import pytest
 
+from anabranch.bench.acceptance.malformed_messages import PREFACE, frame, prefixed, request
 from anabranch.sync.carrier import METHOD
 from tests.support.cluster import LiveCluster
 
 pytestmark = pytest.mark.live
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-HEADERS = {
-    ":method": "POST",
-    ":scheme": "http",
-    ":path": METHOD,
-    ":authority": "x",
-    "content-type": "application/grpc",
-    "te": "trailers",
-}
 PATIENCE_S = 30.0
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """A frame of HTTP/2."""
-    return (
-        struct.pack(">I", len(payload))[1:]
-        + bytes([kind, flags])
-        + struct.pack(">I", stream)
-        + payload
-    )
-
-
-def request(*data: tuple[int, bytes], **changes: str) -> bytes:
-    """The bytes of a call over HTTP/2: headers, then DATA frames with (flags, payload)."""
-    headers = {**HEADERS, **{name.replace("_", "-"): value for name, value in changes.items()}}
-    block = b"".join(
-        b"\x00" + b"".join(bytes([len(word)]) + word.encode() for word in pair)
-        for pair in headers.items()
-    )
-    frames = b"".join(frame(0, flags, 1, payload) for flags, payload in data)
-    return PREFACE + frame(4, 0, 0, b"") + frame(1, 4, 1, block) + frames
-
-
-def message(body: bytes, size: int | None = None, flag: int = 0) -> bytes:
-    """A message of gRPC with its prefix."""
-    return bytes([flag]) + struct.pack(">I", len(body) if size is None else size) + body
-
-
 NOISE = random.Random(7)
 RAW = [
     NOISE.randbytes(100),
@@ -68,16 +31,16 @@ RAW = [
     b"\x16\x03\x01\x02\x00\x01" + NOISE.randbytes(100),
     PREFACE + NOISE.randbytes(200),
     PREFACE + frame(4, 0, 0, b"") + frame(0, 1, 1, b"data before headers"),
-    request((0, message(b"abc"))),
-    request((1, message(b"abc"))),
-    request((1, message(b"abc", 300))),
-    request((1, message(b"abc", flag=1))),
-    request((1, message(b"abc", flag=1)), grpc_encoding="gzip"),
-    request((1, message(b"abc", flag=1)), grpc_encoding="nonsense"),
-    request((1, message(b"abc", flag=7))),
-    request((0, message(b"", 0xFFFFFFFF))),
-    request((1, b"")),
-    request((1, message(b"abc")), content_type="text/html"),
+    request(prefixed(b"abc")),
+    request(prefixed(b"abc"), flags=1),
+    request(prefixed(b"abc", 300), flags=1),
+    request(prefixed(b"abc", flag=1), flags=1),
+    request(prefixed(b"abc", flag=1), flags=1, grpc_encoding="gzip"),
+    request(prefixed(b"abc", flag=1), flags=1, grpc_encoding="nonsense"),
+    request(prefixed(b"abc", flag=7), flags=1),
+    request(prefixed(b"", 0xFFFFFFFF)),
+    request(b"", flags=1),
+    request(prefixed(b"abc"), flags=1, content_type="text/html"),
 ]
 
 
