@@ -604,7 +604,7 @@ class Engine:
         status.traffic.received_rounds += ends_round(
             status.reported, vector, state.members.region_id
         )
-        status.reported = dict(vector)
+        status.reported = vector
 
     def link_state(self, peer: int, state: str, detail: str) -> None:
         """Sets the state that CRDT.PEERS shows for the link that receives from `peer`."""
