@@ -156,6 +156,7 @@ def test_effects_after_a_damaged_block_are_named(cut_off: LiveCluster) -> None:
     serves(cut_off)
     assert cut_off.vector("us")[1] == own - 10
     said = cut_off["us"].log.read_text()
+    assert "event=salvaged region=us counter=" in said and "event=salvage_loss region=us" in said
     assert f"LOSS: effects {own - 9} to {own - 9} of us are damaged" in said
     assert f"9 of us up to {own}" in said
     add(cut_off, "us", "k1", 3)

@@ -75,7 +75,7 @@ def test_a_log_that_cannot_be_read_costs_the_connection_only() -> None:
     net.run(3000)
     assert us.fails == 0
     assert len(us.hang_ups) == 2
-    told = [note for note in us.notes if "unreadable" in note.text]
+    told = [note for note in us.notes if "event=log_unreadable region=us" in note.text]
     assert len(told) == 2
     assert {note.level for note in told} == {logging.ERROR}
     assert eu.engine.disk_vector == {1: 10}

@@ -83,6 +83,17 @@ def test_a_commit_that_fails_and_works_again() -> None:
     assert [one["event"] for one in events(us)] == ["commit_works"]
 
 
+def test_a_divergence_is_said_each_time_it_is_found() -> None:
+    """No region that follows the rules diverges, so the count is made up."""
+    net, (us,) = mesh("us")
+    net.run(50)
+    events(us)
+    for count in (1, 2):
+        us.engine.state.replication.divergences = count
+        net.run(100)
+        assert events(us) == [{"event": "divergence", "region": "us", "count": str(count)}]
+
+
 def test_a_snapshot_is_begun_and_joined() -> None:
     net, us, eu = pair(
         crdt_log_max_effects=1,
