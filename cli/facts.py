@@ -76,12 +76,12 @@ def _ask_for_state(facts: RegionFacts, password: str | None) -> None:
     """Asks for vector and digest, which wait for a commit (S2.4), unless commits fail."""
     place = facts.place
     try:
-        with RegionClient(place.resp, place.name, password) as client:
+        with RegionClient(place.resp, place.known_name, password) as client:
             facts.vector = client.vector()
             facts.digest = client.digest()
     except CliError:
         # The region ends the connections of clients that wait for a commit which failed (S13.4).
-        with RegionClient(place.resp, place.name, password) as client:
+        with RegionClient(place.resp, place.known_name, password) as client:
             facts.info = client.info("everything")
         if facts.state != FAILED:
             raise
