@@ -27,6 +27,7 @@ from setuptools.command.build_py import build_py
 _DRIVER = (
     "checkpoints",
     "client_connection",
+    "client_pressure",
     "clients",
     "command_timer",
     "disk_schedule",
