@@ -39,6 +39,8 @@ class Salvaging:
         # region: their number, and the highest counter.
         self._own_before: Final = engine.vector.get(engine.region_id, 0)
         self._unused: Final[dict[int, tuple[int, int]]] = {}
+        # The salvage itself is damaged, so the effects after that place cannot be counted.
+        self._is_cut_off = False
 
     def next_read(self, steady_ms: int) -> Optional[ReadSalvage]:
         """The read to perform now; None if none is due."""
@@ -65,6 +67,7 @@ class Salvaging:
         self._read_after_ms = steady_ms + self._retry_after_ms
         if is_damaged:
             self._gave_up = self._gave_up or error
+            self._is_cut_off = True
             self._end()
 
     def merge(self, now_ms: int) -> None:
@@ -109,8 +112,10 @@ class Salvaging:
         self._events.salvaged(self._own_before, own)
         if self._gave_up:
             names = engine.state.members.name_of
-            unused = ", ".join(
+            unused = [
                 f"{effects} of {names(origin)} up to {last}"
                 for origin, (effects, last) in sorted(self._unused.items())
-            )
-            self._events.salvage_ended_early(self._gave_up, unused or "none")
+            ]
+            if self._is_cut_off:
+                unused.append("all that follows")
+            self._events.salvage_ended_early(self._gave_up, ", ".join(unused) or "none")

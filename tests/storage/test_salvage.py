@@ -159,6 +159,22 @@ def test_a_salvage_waits_while_too_much_waits_for_the_disk() -> None:
     assert us.engine.disk_vector == {1: 12}
 
 
+def test_the_loss_after_a_damaged_row_of_the_salvage_is_not_called_none() -> None:
+    """A row of the salvage itself is damaged, so nobody can say what follows it.
+
+    The region's log said that no sound effect follows and is lost.
+    """
+    place = Cluster(1)
+    us = place.regions[0]
+    us.say("XADD", "k1", "*", "f", "v")
+    us.commit_all()
+    rebuild(us, copy_of(us.disk))
+    (read,) = us.driver.step().reads
+    us.driver.cannot_read(read, "row 1 of the salvage is damaged", is_damaged=True)
+    (loss,) = [one.text for one in us.driver.step().notes if "event=salvage_loss" in one.text]
+    assert 'unused="all that follows"' in loss
+
+
 def test_a_gap_that_hides_another_region_stops_what_builds_on_it() -> None:
     """us removed an entry of eu, and eu lost that entry with its disk: no peer has it.
 
