@@ -10,6 +10,10 @@ PYTEST := ANABRANCH_TEST_INSTALLED=1 $(RUN) -m pytest
 # tests to leave out, for example `make test-pure WITHOUT=live`.
 ORDINARY := not long and not install and not compose and not toxiproxy and not alerts
 ORDINARY += $(if $(WITHOUT),and not $(WITHOUT))
+# How many processes share the tests. The files are dealt out whole. JOBS=0 keeps the tests in one
+# process, for a debugger.
+JOBS   ?= 2
+SHARED := -n $(JOBS) --dist loadfile
 PACKAGES := crdt region sync cli chaos sim bench
 SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
 	\( -name '*.py' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
@@ -36,10 +40,10 @@ up: $(VENV)/.installed ## install, and start three regions on this machine
 	@$(BIN)/anabranch up $(ARGS)
 
 test: $(VENV)/.installed redis-server ## run the test suite against the installed build
-	$(PYTEST) -m "$(ORDINARY)" $(ARGS)
+	$(PYTEST) -m "$(ORDINARY)" $(SHARED) $(ARGS)
 
 test-pure: $(VENV)/.installed redis-server ## run the test suite with the interpreted modules
-	ANABRANCH_PURE=1 $(PYTEST) -m "$(ORDINARY)" $(ARGS)
+	ANABRANCH_PURE=1 $(PYTEST) -m "$(ORDINARY)" $(SHARED) $(ARGS)
 
 test-install: $(VENV)/.installed ## build archive and wheel; install each, and the checkout, in empty venvs
 	$(PYTEST) -m install tests/packaging $(ARGS)

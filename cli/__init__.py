@@ -5,7 +5,7 @@ Reading order:
 - `main`: the entry point and the table of commands.
 - `usage`: the form of help texts.
 - `errors`: the errors that end a command, with their exit codes.
-- `interrupting`: ends a command with the processes that it has started.
+- `interrupting`: how SIGINT and SIGTERM end a command that has something to end first.
 - `terminal`: escapes of control characters, counts with nouns, columns.
 - `addresses`: finds the regions of a running cluster.
 - `passwords`: finds the password of the regions.

@@ -1,9 +1,14 @@
-"""Ends a command with the processes that it has started."""
+"""How SIGINT and SIGTERM end a command that has something to end first."""
 
 from __future__ import annotations
 
 import signal
-from types import FrameType
+import time
+from types import FrameType, TracebackType
+from typing import Any, Final, Self
+
+# The longest time from a signal to the end of a sleep.
+_STEP_S: Final = 0.1
 
 
 def end_as_after_ctrl_c() -> None:
@@ -13,3 +18,45 @@ def end_as_after_ctrl_c() -> None:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+class Interruption:
+    """Notes the first SIGINT or SIGTERM, so that a loop can end between two of its steps.
+
+    KeyboardInterrupt can be raised anywhere: in a finalizer, where Python drops it, or inside a
+    thread pool, which may then wait for ever. It is not raised at all where a shell script started
+    the program in the background, because SIGINT is ignored there.
+
+    A second signal acts as it did before.
+    """
+
+    def __init__(self) -> None:
+        self.is_noted = False
+        self._former: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._former[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore()
+
+    def sleep(self, duration_s: float) -> None:
+        """Sleeps for so many seconds, or until a signal is noted."""
+        end_s = time.monotonic() + duration_s
+        while not self.is_noted and (left_s := end_s - time.monotonic()) > 0:
+            time.sleep(min(left_s, _STEP_S))
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.is_noted = True
+        self._restore()
+
+    def _restore(self) -> None:
+        while self._former:
+            signal.signal(*self._former.popitem())

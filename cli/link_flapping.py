@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from dataclasses import replace
-from types import FrameType
 
 from anabranch.cli.errors import CliError
+from anabranch.cli.interrupting import Interruption
 from anabranch.cli.link_control import Condition, Control, Direction, change
 
 
@@ -29,31 +28,27 @@ class Flapping:
 
         CliError if somebody else changes a link meanwhile: such a link is left as it is.
         """
-        # A shell script starts a program in the background with SIGINT ignored. This one must end
-        # on it nevertheless, and leave whole links behind.
-        former = {
-            number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)
-        }
         end_s = time.monotonic() + seconds
         cuts = 0
-        try:
-            while time.monotonic() < end_s:
-                self._set(is_cut=True)
-                cuts += 1
-                _sleep(down_ms, end_s)
-                self._set(is_cut=False)
-                _sleep(up_ms, end_s)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            self._mend()
-            for number, handler in former.items():
-                signal.signal(number, handler)
+        with Interruption() as interruption:
+
+            def sleep(ms: int) -> None:
+                interruption.sleep(min(ms / 1000, end_s - time.monotonic()))
+
+            try:
+                while not interruption.is_noted and time.monotonic() < end_s:
+                    self._set(is_cut=True)
+                    cuts += 1
+                    sleep(down_ms)
+                    self._set(is_cut=False)
+                    sleep(up_ms)
+            finally:
+                self._mend()
         return cuts
 
     def _set(self, is_cut: bool) -> None:
         self._check()
-        # From here on an interruption finds the links between two conditions, both of them ours.
+        # An error finds the links between two conditions, both of them ours.
         self._is_ours = False
         change(self._control, self._before, lambda found: replace(found, is_cut=is_cut))
         self._expected = {direction: self._control.read(direction) for direction in self._before}
@@ -98,11 +93,3 @@ def _words(condition: Condition) -> str:
     if condition.limit_bytes_s:
         parts.append(f"limited to {condition.limit_bytes_s} bytes/s")
     return ", ".join([*parts, *condition.others])
-
-
-def _sleep(ms: int, end_s: float) -> None:
-    time.sleep(max(0.0, min(ms / 1000, end_s - time.monotonic())))
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

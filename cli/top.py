@@ -14,6 +14,7 @@ import typer
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, WrongPassword
+from anabranch.cli.interrupting import Interruption
 from anabranch.cli.terminal import table
 from anabranch.plural import counted
 
@@ -189,12 +190,14 @@ def _live(
         lines = screen(before, after, console.width)
         return Text("\n".join(lines), no_wrap=True, overflow="crop")
 
-    try:
-        with Live(shown(before), console=console, auto_refresh=False, screen=True) as live:
-            while True:
-                time.sleep(interval)
-                after = sample_all(places, password)
-                live.update(shown(after), refresh=True)
-                before = after
-    except KeyboardInterrupt:
-        return
+    with (
+        Interruption() as interruption,
+        Live(shown(before), console=console, auto_refresh=False, screen=True) as live,
+    ):
+        while True:
+            interruption.sleep(interval)
+            if interruption.is_noted:
+                return
+            after = sample_all(places, password)
+            live.update(shown(after), refresh=True)
+            before = after

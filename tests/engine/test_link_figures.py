@@ -67,7 +67,7 @@ def test_a_round_ends_when_further_effects_are_reported() -> None:
     assert metrics(eu, "sync_rounds_total") == {("us", "sent"): 0, ("us", "received"): 1}
 
 
-def test_a_clock_that_is_ahead_is_metrics() -> None:
+def test_a_clock_that_is_ahead_is_shown() -> None:
     us, eu = cluster(2)
     eu.now_ms = us.now_ms + 60_000
     eu.ok("XADD", "s", "*", "f", "1")

@@ -1,0 +1,59 @@
+"""Signals that are noted. `anabranch top` once did not end on Ctrl-C: the KeyboardInterrupt was
+raised inside the thread pool that asks the regions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from anabranch.cli.interrupting import Interruption
+
+
+@contextmanager
+def handled_by(handler: signal.Handlers) -> Iterator[None]:
+    """SIGINT has this handler for a while."""
+    former = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_noted_and_raises_nothing(number: signal.Signals) -> None:
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    with Interruption() as interruption:
+        assert not interruption.is_noted
+        os.kill(os.getpid(), number)
+        interruption.sleep(60)
+        assert interruption.is_noted
+    assert {one: signal.getsignal(one) for one in before} == before
+
+
+def test_a_signal_is_noted_where_a_shell_script_ignores_it() -> None:
+    with handled_by(signal.SIG_IGN):
+        with Interruption() as interruption:
+            os.kill(os.getpid(), signal.SIGINT)
+            interruption.sleep(60)
+            assert interruption.is_noted
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_a_second_signal_interrupts_at_once() -> None:
+    with Interruption(), pytest.raises(KeyboardInterrupt):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+
+
+def test_without_a_signal_a_sleep_has_its_length() -> None:
+    with Interruption() as interruption:
+        start_s = time.monotonic()
+        interruption.sleep(0.25)
+        assert time.monotonic() - start_s >= 0.25 and not interruption.is_noted
+        interruption.sleep(-1)
