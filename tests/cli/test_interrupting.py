@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from anabranch.cli.interrupting import Interruption
 
 
 @contextmanager
-def handled_by(handler: signal.Handlers) -> Iterator[None]:
+def handled_by(handler: Any) -> Iterator[None]:
     """SIGINT has this handler for a while."""
     former = signal.signal(signal.SIGINT, handler)
     try:
@@ -45,7 +46,7 @@ def test_a_signal_is_noted_where_a_shell_script_ignores_it() -> None:
 
 
 def test_a_second_signal_interrupts_at_once() -> None:
-    with Interruption(), pytest.raises(KeyboardInterrupt):
+    with handled_by(signal.default_int_handler), Interruption(), pytest.raises(KeyboardInterrupt):
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.01)

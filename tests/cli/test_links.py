@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from anabranch.chaos.toxiproxy import DOWNSTREAM, UPSTREAM, Proxy, Toxic
 from anabranch.cli import addresses, link_flapping
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.errors import CliError
+from anabranch.cli.interrupting import Interruption
 from anabranch.cli.link_control import Condition, Direction, change, condition_of
 from anabranch.cli.link_flapping import Flapping
 from anabranch.cli.link_status import LinkRow, as_json
@@ -84,12 +87,13 @@ def no_pause(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> Non
     """A pause of flapping takes a second of a made-up clock, and calls `act` with its number."""
     now_s, pauses = [0.0], [0]
 
-    def pause(ms: int, end_s: float) -> None:
-        pauses[0] += 1
-        now_s[0] += 1
-        act(pauses[0])
+    class Pauses(Interruption):
+        def sleep(self, duration_s: float) -> None:
+            pauses[0] += 1
+            now_s[0] += 1
+            act(pauses[0])
 
-    monkeypatch.setattr(link_flapping, "_sleep", pause)
+    monkeypatch.setattr(link_flapping, "Interruption", Pauses)
     monkeypatch.setattr(link_flapping.time, "monotonic", lambda: now_s[0])
 
 
@@ -109,7 +113,7 @@ def test_flapping_mends_when_it_is_interrupted(monkeypatch: pytest.MonkeyPatch, 
 
     def interrupt(number: int) -> None:
         if number == when:
-            raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGINT)
 
     no_pause(monkeypatch, interrupt)
     assert Flapping(control, [TO_US, TO_EU]).run(1000, 1000, 100.0) == 1
@@ -123,12 +127,30 @@ def test_an_interruption_between_the_two_directions_is_mended(
 
     def interrupt(direction: Direction, wanted: Condition) -> bool:
         if direction is TO_EU and wanted.is_cut:
+            os.kill(os.getpid(), signal.SIGINT)
+        return False
+
+    control.fails = interrupt
+    no_pause(monkeypatch, lambda number: None)
+    assert Flapping(control, [TO_US, TO_EU]).run(1000, 1000, 100.0) == 1
+    assert control.now == {TO_US: Condition(), TO_EU: Condition()}
+
+
+def test_a_second_interruption_between_the_two_directions_is_mended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second signal ends the command at once, and the links are mended all the same."""
+    control = FakeControl()
+
+    def interrupt(direction: Direction, wanted: Condition) -> bool:
+        if direction is TO_EU and wanted.is_cut:
             raise KeyboardInterrupt
         return False
 
     control.fails = interrupt
     no_pause(monkeypatch, lambda number: None)
-    Flapping(control, [TO_US, TO_EU]).run(1000, 1000, 100.0)
+    with pytest.raises(KeyboardInterrupt):
+        Flapping(control, [TO_US, TO_EU]).run(1000, 1000, 100.0)
     assert control.now == {TO_US: Condition(), TO_EU: Condition()}
 
 
