@@ -11,7 +11,7 @@ Reading order:
 - `bench`: benchmarks and acceptance programs, which only a source tree has.
 - `build`: the choice between the compiled and the interpreted hot modules.
 - `plural`: counts with their nouns, for messages.
-- `__main__`: the entry point of `python -m anabranch`.
+- `__main__`: the entry point of the command and of `python -m anabranch`.
 """
 
 # This import stands first because `build` chooses between compiled and interpreted modules.

@@ -1,5 +1,18 @@
-"""Entry point of `python -m anabranch`, which runs the command `anabranch`."""
+"""Entry point of the command `anabranch` and of `python -m anabranch`."""
 
-from anabranch.cli.main import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Runs the command; Ctrl-C ends it with code 130, also while its modules are imported."""
+    try:
+        from anabranch.cli.main import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

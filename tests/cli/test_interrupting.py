@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from anabranch.cli.interrupting import Interruption
+from tests.support.cluster import child_env
 
 
 @contextmanager
@@ -58,3 +61,20 @@ def test_without_a_signal_a_sleep_has_its_length() -> None:
         interruption.sleep(0.25)
         assert time.monotonic() - start_s >= 0.25 and not interruption.is_noted
         interruption.sleep(-1)
+
+
+def test_ctrl_c_while_the_command_is_imported_leaves_no_traceback() -> None:
+    program = """
+import sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "anabranch.cli.main":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+from anabranch.__main__ import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], capture_output=True, env=child_env(), timeout=60
+    )
+    assert (done.returncode, done.stderr) == (130, b"")
