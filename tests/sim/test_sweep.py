@@ -83,9 +83,9 @@ def test_a_number_that_kills_its_process_is_named_and_the_others_go_on(planted: 
 def test_a_number_that_hangs_is_given_up(planted: str) -> None:
     task = __import__(planted).square
     began_s = time.monotonic()
-    results = dict(in_processes([6, 1, 2], task, 2, 3.0))
-    assert results == {6: Died("hang", "no verdict after 3 s"), 1: 1, 2: 4}
-    assert time.monotonic() - began_s < 30
+    results = dict(in_processes([6, 1, 2], task, 2, 10.0))
+    assert results == {6: Died("hang", "no verdict after 10 s"), 1: 1, 2: 4}
+    assert time.monotonic() - began_s < 60
 
 
 def test_no_number_is_begun_after_its_time(planted: str) -> None:
