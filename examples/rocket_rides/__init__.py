@@ -1,7 +1,8 @@
 """Rocket Rides: a unified log that two regions write, with consumers whose totals agree.
 
 `python -m examples.rocket_rides --rides 10000 --seed 7` runs everything. docs/rocket-rides.md tells
-the story.
+the story. "The article" in comments is "Redis Streams and the Unified Log" (Brandur Leach, 2017),
+whose system this is.
 
 Reading order:
 
@@ -19,6 +20,9 @@ Reading order:
 - `fleet`: the processes of a run.
 - `cluster`: the regions of a run, and the partition between them.
 - `progress`: the totals of all consumers up to the same ride.
-- `report`: the live table, and the report at the end.
 - `run`: one run, from the start of the regions to the reconciliation.
+- `report`: the live table, and the report at the end.
+- `whole_run`: the command line of a whole run.
+- `parts`: the command line of one process of a run.
+- `__main__`: chooses between the two.
 """

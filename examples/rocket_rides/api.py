@@ -84,11 +84,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """POST /rides: 201 with the ride, 400 for a bad request, 503 if nothing was written."""
-        if self.path != "/rides":
-            self._answer(404, {"error": "there is only /rides"})
-            return
         try:
-            distance = asked_distance(self._body())
+            body = self._body()
+            if self.path != "/rides":
+                self._answer(404, {"error": "there is only /rides"})
+                return
+            distance = asked_distance(body)
             ride = create_ride(self.database, self.server.origin, distance)
         except InvalidRide as error:
             self._answer(400, {"error": str(error)})

@@ -6,14 +6,13 @@ import random
 import socket
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import redis
 
 from examples.rocket_rides.fleet import Fleet
 from examples.rocket_rides.records import STREAM
-from examples.rocket_rides.ride_log import Endpoint, LogError, client, endpoints
+from examples.rocket_rides.ride_log import LogError, client, endpoints
 
 REGIONS = "us,eu"
 START_PATIENCE_S = 60.0
@@ -133,9 +132,3 @@ class Regions:
 
 def _idmp_conflicts(one: redis.Redis) -> int:
     return int(one.info("crdt").get("crdt_idmp_conflicts", 0))
-
-
-def names(regions: Sequence[Endpoint]) -> str:
-    """The names of regions, for a sentence: ``us, eu and ap``."""
-    listed = [one.name for one in regions]
-    return f"{', '.join(listed[:-1])} and {listed[-1]}" if len(listed) > 1 else listed[0]

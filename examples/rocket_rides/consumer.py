@@ -6,8 +6,8 @@ the second half: it needs a checkpoint, and says which one a batch begins at.
 
 - `LogReader` keeps a position in each region's log. Entries of one log arrive in its order, so
   nothing appears before a position later.
-- `SeedReader` keeps one ID for the whole stream, as the seed does with XRANGE. It skips the entries
-  that are merged later with a lower ID.
+- `OneIdReader` keeps one ID for the whole stream and reads on with XRANGE, as the article does. It
+  skips the entries that are merged later with a lower ID.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class LogReader:
         return Batch(rides, begin, end)
 
 
-class SeedReader:
-    """Reads the whole stream with XRANGE, from the last ID on, as the seed does."""
+class OneIdReader:
+    """Reads the whole stream with XRANGE, from the last ID on, as the article does."""
 
     def __init__(self, log: RideLog, count: int = BATCH_RECORDS) -> None:
         self._log = log
@@ -156,7 +156,7 @@ class Totals:
 def run_once(reader: Reader, totals: Totals, mishaps: Mishaps) -> int:
     """Reads one batch and adds it; returns the number of its rides.
 
-    The seed's mishap: the process crashes after it has handled a batch and before it commits.
+    The mishap of the article: the process crashes after it has handled a batch, before it commits.
     """
     batch = reader.read(totals.checkpoint())
     if not batch.rides:

@@ -1,8 +1,8 @@
 """The progress of a run: the totals of all consumers up to the same ride.
 
 Consumers are at different rides at any moment. So totals are compared up to the *level* of each
-origin: the highest ride up to which every consumer has all rides. The consumers of the seed's way
-do not count for the level, since they may never get there.
+origin: the highest ride up to which every consumer has all rides. Consumers with
+one ID for the stream do not count for the level, since they may never get there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ConsumerProgress(NamedTuple):
     region: str
     rides: int
     seen_again: int
-    is_seed_way: bool
+    uses_one_id: bool
     totals_mm: dict[str, int]
 
 
@@ -49,7 +49,7 @@ class Observer:
         """The figures now."""
         # The consumers of a run are registered before it, so they are known at the first look.
         consumers = [
-            (name, region, way == tables.SEED_WAY)
+            (name, region, way == tables.ONE_ID_WAY)
             for region, database in self._databases.items()
             for name, way in database.run(tables.registered)
         ]
@@ -82,7 +82,7 @@ class Observer:
         if wanted and consumers:
             self._level[origin] = wanted[-1].ride_id
 
-    def _consumer(self, name: str, region: str, is_seed_way: bool) -> ConsumerProgress:
+    def _consumer(self, name: str, region: str, uses_one_id: bool) -> ConsumerProgress:
         def work(transaction: Transaction) -> ConsumerProgress:
             rides, again = transaction.rows(
                 "SELECT rides, seen_again FROM consumers WHERE name = ?", (name,)
@@ -95,7 +95,7 @@ class Observer:
                     (name, origin, level),
                 )
                 totals[origin] = int(rows[0][0])
-            return ConsumerProgress(name, region, int(rides), int(again), is_seed_way, totals)
+            return ConsumerProgress(name, region, int(rides), int(again), uses_one_id, totals)
 
         return self._databases[region].run(work)
 

@@ -33,7 +33,7 @@ class Account(NamedTuple):
     ride_count: int
     distance_mm: int
     seen_again: int
-    is_seed_way: bool
+    uses_one_id: bool
 
     def distance_of(self, origin: str) -> int:
         """The total distance of the rides of one origin, in millimetres."""
@@ -62,7 +62,8 @@ class Reconciliation(NamedTuple):
     """The outcome. It agrees if `differences` is empty; each is one sentence.
 
     `equal_totals` counts the running totals that were compared and equal: one for each consumer and
-    ride. `skipped` are the rides that the seed's way lacks, by consumer; these are no differences.
+    ride. `skipped` are the rides that consumers with one ID for the stream lack, by consumer; these
+    are no differences.
     """
 
     api: dict[str, list[Ride]]
@@ -109,7 +110,7 @@ def reconcile(databases: Mapping[str, Database], regions: Sequence[Endpoint]) ->
         text for origin, database in databases.items() for text in _staged(origin, database)
     ]
     for account in accounts:
-        if account.is_seed_way:
+        if account.uses_one_id:
             skipped[account.name] = sum(
                 len(set(api[origin]) - set(account.rides[origin])) for origin in api
             )
@@ -206,7 +207,7 @@ def _accounts(transaction: Transaction, origins: list[str]) -> list[Account]:
             int(rides),
             int(distance),
             int(again),
-            way == tables.SEED_WAY,
+            way == tables.ONE_ID_WAY,
         )
         for name, rides, distance, again, way in rows
     ]

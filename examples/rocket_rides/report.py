@@ -41,7 +41,7 @@ def totals_table(progress: Progress, crashes: dict[str, int]) -> Table:
     for consumer in progress.consumers:
         are_equal = consumer.totals_mm == progress.totals_mm
         verdict = Text("agree", "green") if are_equal else Text("too low", "yellow")
-        if not are_equal and not consumer.is_seed_way:
+        if not are_equal and not consumer.uses_one_id:
             verdict = Text("DIFFER", "bold red")
         table.add_row(
             consumer.name,
@@ -116,12 +116,12 @@ def _facts(outcome: Outcome) -> list[str]:
     done = outcome.reconciliation
     twice = sum(sends.twice for sends in done.sends)
     elsewhere = sum(sends.elsewhere for sends in done.sends)
-    consumers = [account for account in done.accounts if not account.is_seed_way]
+    consumers = [account for account in done.accounts if not account.uses_one_id]
     count = len(consumers)
     lines = [
         f"partition      {outcome.regions[0]} was cut off for {outcome.partition_s:.1f} s",
         f"double sends   {twice:,} batches, {elsewhere:,} of them to another region",
-        f"conflicts      {outcome.conflicts:,} records were in two regions, and one of each removed",
+        f"conflicts      {outcome.conflicts:,} second adds of a record, in another region, removed",
         f"crashes        {sum(outcome.crashes.values()):,}, each before a commit",
         f"equal totals   {done.equal_totals:,}: one for each ride and each of {count} consumers",
         f"trimmed        {outcome.progress.trimmed:,} records; {outcome.left:,} are left",

@@ -95,6 +95,7 @@ class Run:
             tables.create(self._url, region, self._consumers(region))
             self._databases[region] = open_database(self._url, region)
         self._observer = Observer(self._databases)
+        self._conflicts_before = self._regions.conflicts()
         self._start_parts()
         third = options.rides // 3
         rides = wanted_rides(options.rides, options.seed, self._regions.names)
@@ -125,7 +126,7 @@ class Run:
             outcome,
             progress,
             self._crashes(),
-            self._regions.conflicts(),
+            self._regions.conflicts() - self._conflicts_before,
             self._regions.length(self._regions.names[0]),
             partition_s,
             time.monotonic() - begun_s,
@@ -136,7 +137,7 @@ class Run:
     def _consumers(self, region: str) -> list[tables.Registration]:
         names = [f"{region}-{n}" for n in range(self._options.consumers)]
         ours = [tables.Registration(name, tables.LOG_WAY) for name in names]
-        return [*ours, tables.Registration(f"{region}-seed", tables.SEED_WAY)]
+        return [*ours, tables.Registration(f"{region}-one-id", tables.ONE_ID_WAY)]
 
     def _start_parts(self) -> None:
         options = self._options
@@ -150,7 +151,7 @@ class Run:
             )
         places += ["--cluster", str(self._cluster)]
         for region in names:
-            chance = ["--region", region, "--seed", str(options.seed)]
+            chance = ["--region", region, "--one-id", str(options.seed)]
             share = ["--share", str(options.double_sends)]
             self._fleet.start_part(f"streamer-{region}", "streamer", *places, *chance, *share)
             share = ["--share", str(options.crashes)]
@@ -218,7 +219,7 @@ class Run:
         checkpoint = self._databases[region].run(
             lambda each: tables.checkpoint(each, consumer.name)
         )
-        if consumer.way == tables.SEED_WAY:
+        if consumer.way == tables.ONE_ID_WAY:
             last = self._regions.last_id(region)
             read = checkpoint[WHOLE_STREAM].entry_id if checkpoint else "0-0"
             return not last or entry_id(last) <= entry_id(read)

@@ -48,7 +48,7 @@ class Streamer:
         if not records:
             return 0
         self._log.add(self._producer, records)
-        # The seed's mishap: the confirmation is lost, and the batch is sent once more.
+        # The mishap of the article: the confirmation is lost, and the batch is sent once more.
         is_sent_again = self._mishaps.strikes()
         is_elsewhere = is_sent_again and self._mishaps.is_elsewhere()
         if is_sent_again:

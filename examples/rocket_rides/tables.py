@@ -2,16 +2,16 @@
 
 | table | holds |
 |---|---|
-| `rides` | the rides that the API of this region took: the canonical source |
-| `staged_log_records` | records that wait for the streamer |
-| `producers` | one row: the producer ID of this database's streamer, and its double sends |
-| `consumers` | the running totals of each consumer in this region |
-| `checkpoints` | the position of each consumer in each log |
-| `consumed_rides` | the rides in each consumer's total |
-| `trimmed_records` | the records that the trimmer removed from the stream |
+| ``rides`` | the rides that the API of this region took: the canonical source |
+| ``staged_log_records`` | records that wait for the streamer |
+| ``producers`` | one row: the producer ID of this database's streamer, and its double sends |
+| ``consumers`` | the running totals of each consumer in this region |
+| ``checkpoints`` | the position of each consumer in each log |
+| ``consumed_rides`` | the rides in each consumer's total |
+| ``trimmed_records`` | the records that the trimmer removed from the stream |
 
-The seed recognises a double send by a ride ID that is not above the last one. That needs one order
-of all rides, which two regions do not have. So a consumer keeps the rides themselves.
+The article recognises a double send by a ride ID that is not above the last one. That needs one
+order of all rides, which two regions do not have. So a consumer keeps the rides themselves.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ CREATE TABLE trimmed_records (
 
 # The ways in which a consumer reads: a position in each region's log, or one ID for the stream.
 LOG_WAY = "log"
-SEED_WAY = "seed"
+ONE_ID_WAY = "one-id"
 
 
 class Registration(NamedTuple):
-    """A consumer of a region. `way` is `LOG_WAY` or `SEED_WAY`."""
+    """A consumer of a region. `way` is `LOG_WAY` or `ONE_ID_WAY`."""
 
     name: str
     way: str

@@ -43,7 +43,7 @@ def trim_limit(checkpoints: Mapping[str, Checkpoint], regions: Sequence[str]) ->
     """
     limits: list[str] = []
     for checkpoint in checkpoints.values():
-        # The seed's consumer never looks below its one position again.
+        # A consumer with one ID for the stream never looks below that ID again.
         logs = [WHOLE_STREAM] if WHOLE_STREAM in checkpoint else regions
         if any(log not in checkpoint for log in logs):
             return None
