@@ -32,6 +32,10 @@ class ProcessFailed(Exception):
     """A process of the run ended by itself. The text has the end of its output."""
 
 
+class Interrupted(Exception):
+    """The run was told to end."""
+
+
 class Member:
     """One process: how to start it, and how often it was started."""
 
@@ -71,8 +75,12 @@ class Member:
         return "\n".join(f"  {self.name} | {line}" for line in lines[-LOG_TAIL_LINES:])
 
 
+# Found before any fork: between fork and exec a library must not be loaded while threads run.
+_prctl = ctypes.CDLL(None).prctl
+
+
 def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _is_listened_on(port: int) -> bool:
@@ -90,6 +98,7 @@ class Fleet:
     def __init__(self, logs: Path) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         self._logs = logs
+        self._is_interrupted = False
         self.members: dict[str, Member] = {}
 
     def start(self, name: str, command: Sequence[str], has_lives: bool = False) -> Member:
@@ -104,8 +113,22 @@ class Fleet:
         command = [sys.executable, "-m", PACKAGE, *arguments]
         return self.start(name, command, has_lives)
 
+    def interrupt(self, number: int, frame: object) -> None:
+        """Notes a signal; the next `check` raises `Interrupted`. A handler of `signal.signal`.
+
+        A handler that raises can be called anywhere, also in a callback that drops exceptions.
+        """
+        self._is_interrupted = True
+
     def check(self) -> None:
-        """Starts crashed processes again; ProcessFailed if one ended in another way."""
+        """Starts crashed processes again.
+
+        Raises:
+            Interrupted: A signal has come.
+            ProcessFailed: A process ended, and not by a crash of `Mishaps`.
+        """
+        if self._is_interrupted:
+            raise Interrupted
         for member in self.members.values():
             code = member.ended()
             if code == CRASHED:

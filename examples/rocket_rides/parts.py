@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         if name == "api":
             part.add_argument("--port", required=True, type=int)
         if name in ("streamer", "consumer"):
-            part.add_argument("--one-id", type=int, default=7, help="of the mishaps; default 7")
+            part.add_argument("--seed", type=int, default=7, help="of the mishaps; default 7")
             part.add_argument("--share", type=share, default=0.0, help="of mishaps; default 0")
         if name == "consumer":
             part.add_argument("--name", required=True)

@@ -151,7 +151,7 @@ class Run:
             )
         places += ["--cluster", str(self._cluster)]
         for region in names:
-            chance = ["--region", region, "--one-id", str(options.seed)]
+            chance = ["--region", region, "--seed", str(options.seed)]
             share = ["--share", str(options.double_sends)]
             self._fleet.start_part(f"streamer-{region}", "streamer", *places, *chance, *share)
             share = ["--share", str(options.crashes)]

@@ -9,11 +9,10 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from rich.console import Console
 
-from examples.rocket_rides.fleet import Fleet
+from examples.rocket_rides.fleet import Fleet, Interrupted
 from examples.rocket_rides.parts import share
 from examples.rocket_rides.report import WIDTH, LiveTable, report
 from examples.rocket_rides.run import Options, Run
@@ -34,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         " record was added to the stream twice.",
     )
     parser.add_argument("--rides", type=_positive, default=10_000, help="default 10000")
-    parser.add_argument("--one-id", type=int, default=7, help="of rides and mishaps; default 7")
+    parser.add_argument("--seed", type=int, default=7, help="of rides and mishaps; default 7")
     parser.add_argument(
         "--consumers", type=_positive, default=2, help="consumers in each region; default 2"
     )
@@ -78,10 +77,10 @@ def _everything(arguments: argparse.Namespace) -> int:
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
     directory = Path(tempfile.mkdtemp(prefix="rocket-rides-"))
     fleet = Fleet(directory / "logs")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, fleet.interrupt)
     is_kept = True
     try:
         with LiveTable(console, options.rides) as table:
@@ -89,19 +88,13 @@ def _everything(arguments: argparse.Namespace) -> int:
         console.print(report(outcome))
         is_kept = bool(outcome.reconciliation.differences)
         return 1 if is_kept else 0
-    except KeyboardInterrupt:
+    except Interrupted:
         is_kept = False
         print("rocket rides: interrupted; all its processes are ended", file=sys.stderr)
         return INTERRUPTED
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
         fleet.stop()
         if is_kept:
             print(f"rocket rides: databases and logs are in {directory}", file=sys.stderr)
         else:
             shutil.rmtree(directory, ignore_errors=True)
-
-
-def _interrupt(number: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt

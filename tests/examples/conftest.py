@@ -20,9 +20,9 @@ Open = Callable[[str], Database]
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+def postgres_server() -> Iterator[PostgresServer]:
     """A running PostgreSQL server; without PostgreSQL the test fails with a message."""
-    with PostgresServer(tmp_path_factory.mktemp("postgresql")) as server:
+    with PostgresServer() as server:
         yield server
 
 

@@ -1,10 +1,11 @@
-"""A PostgreSQL server of the tests' own, in a temporary directory."""
+"""A PostgreSQL server of the tests' own."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,23 +18,18 @@ NOBODY = 65534
 
 
 class PostgresServer:
-    """A server on a free port, without passwords. A context manager."""
+    """A server on a free port, without passwords, in a temporary directory. A context manager."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="postgresql-")
         self._port = free_ports(1)[0]
         self._databases = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> PostgresServer:
-        data = self._directory / "data"
-        data.mkdir()
+        data = Path(self._directory.name)
         if os.getuid() == 0:
             os.chown(data, NOBODY, NOBODY)
-            # nobody must be able to reach the directory.
-            for path in (self._directory, *self._directory.parents[:-1]):
-                if path.stat().st_uid == 0 and not path.stat().st_mode & 0o001:
-                    path.chmod(path.stat().st_mode | 0o011)
         subprocess.run(
             [*self._command("initdb"), "-D", str(data), "-U", "rides", "-A", "trust", "-N"],
             check=True,
@@ -41,13 +37,12 @@ class PostgresServer:
             cwd=data,
         )
         options = ["-p", str(self._port), "-c", "unix_socket_directories=", "-c", "fsync=off"]
-        with (self._directory / "server.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [*self._command("postgres"), "-D", str(data), *options],
-                cwd=data,
-                stdout=log,
-                stderr=log,
-            )
+        self._process = subprocess.Popen(
+            [*self._command("postgres"), "-D", str(data), *options],
+            cwd=data,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             eventually(self._answers, 60, "PostgreSQL accepting connections")
         except BaseException:
@@ -60,6 +55,7 @@ class PostgresServer:
         # SIGINT is PostgreSQL's fast shutdown: it closes the connections that are left.
         self._process.send_signal(2)
         self._process.wait(30)
+        self._directory.cleanup()
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://rides@127.0.0.1:{self._port}/{database}"
