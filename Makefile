@@ -23,12 +23,13 @@ SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
 # A Python program that prints all dependencies in pyproject.toml, without anabranch itself.
 REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 	extras = p['optional-dependencies']; print(*p['dependencies'], *extras['sim'], \
-	*extras['examples'], *(name for name in extras['dev'] if not name.startswith('anabranch')), sep='\n')
+	*extras['examples'], \
+	*(name for name in extras['dev'] if not name.startswith('anabranch')), sep='\n')
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-pure test-install test-chaos test-compose test-alerts test-long test-sim
-.PHONY: test-examples postgresql
-.PHONY: test-mutants lint fmt bench docs clean redis-server toxiproxy-server toxiproxy prometheus
+.PHONY: help up test test-pure test-install test-chaos test-compose test-alerts test-examples
+.PHONY: test-long test-sim test-mutants lint fmt bench docs clean
+.PHONY: redis-server toxiproxy-server toxiproxy prometheus postgresql
 .DELETE_ON_ERROR:
 
 # A `##` comment in a target's line is its text in `make help`. ARGS passes flags on, for example
@@ -59,11 +60,12 @@ test-compose: $(VENV)/.dev $(VENV)/.stubs ## build the image, start deploy/compo
 test-alerts: $(VENV)/.installed prometheus ## make each alert fire, and ask each query of the dashboard
 	$(PYTEST) -m alerts tests/alerts $(ARGS)
 
-test-examples: $(VENV)/.installed postgresql ## run the example with PostgreSQL
+test-examples: $(VENV)/.installed postgresql ## run the tests of examples that need PostgreSQL
 	$(PYTEST) -m examples tests/examples $(ARGS)
 
 test-long: $(VENV)/.installed redis-server toxiproxy-server ## run all tests, also those that take many minutes
-	$(PYTEST) --timeout=3600 -m "not install and not compose and not alerts and not examples" $(ARGS)
+	$(PYTEST) --timeout=3600 -m "not install and not compose and not alerts and not examples" \
+	  $(ARGS)
 
 test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical bugs are found
 	@mkdir -p build

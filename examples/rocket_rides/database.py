@@ -166,9 +166,7 @@ class PostgresDatabase:
         try:
             import psycopg
         except ImportError:
-            raise DatabaseError(
-                "PostgreSQL needs psycopg: pip install 'anabranch[examples]'"
-            ) from None
+            raise DatabaseError("PostgreSQL needs psycopg: pip install 'psycopg[binary]'") from None
         try:
             self._connection = psycopg.connect(url, autocommit=True)
         except psycopg.OperationalError as error:

@@ -11,6 +11,7 @@ from examples.rocket_rides import consumer, tables
 from examples.rocket_rides.api import create_ride
 from examples.rocket_rides.database import Database
 from examples.rocket_rides.mishaps import Mishaps
+from examples.rocket_rides.parts import main
 from examples.rocket_rides.reconciliation import reconcile
 from examples.rocket_rides.records import STREAM
 from examples.rocket_rides.ride_log import (
@@ -179,6 +180,39 @@ def test_one_id_skips_what_is_merged_late(site: Site) -> None:
     assert [site.consume("us", name) for name in ("one", "old")] == [20, 10]
     outcome = reconcile(site.databases, list(site.endpoints.values()))
     assert outcome.skipped["old"] == 20, "the consumers of eu have not run"
+
+
+def test_the_job_reconciles_from_the_command_line(
+    site: Site, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(
+        "".join(
+            f'[[regions]]\nname = "{one.name}"\nresp = "{one.host}:{one.port}"\n'
+            for one in site.endpoints.values()
+        )
+    )
+    command = ["reconcile", "--cluster", str(file), "--database", database_url]
+    site.rides("us", 3)
+    assert main(command) == 1
+    assert "3 staged records of us are not in the stream" in capsys.readouterr().out
+    site.streamer("us").run_once()
+    site.cluster.sync()
+    for region in ("us", "eu"):
+        for name in ("one", "two"):
+            site.consume(region, name)
+    assert main(command) == 0
+    assert capsys.readouterr().out == "all totals agree for every ride\n"
+    site.databases["eu"].run(
+        lambda each: each.write(
+            "DELETE FROM consumed_rides WHERE consumer = ? AND ride_id = ?", ("two", 2)
+        )
+    )
+    assert main(command) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "two lacks ride 2 of us",
+        "two keeps a total of 3 rides and 3003 mm, and its rides make 2 and 2002 mm",
+    ]
 
 
 def test_an_existing_stream_is_refused(site: Site) -> None:

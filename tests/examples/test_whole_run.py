@@ -118,3 +118,18 @@ def test_a_cluster_that_is_not_there_is_told(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1 and "Traceback" not in errors
     assert f"rocket rides: {tmp_path / 'none.toml'} is no cluster.toml" in errors
+
+
+def test_the_page_names_the_options_that_there_are() -> None:
+    page = (ROOT / "docs" / "rocket-rides.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\|.*?\|", page, re.MULTILINE))
+    options = {option for row in named for option in re.findall(r"`(--[a-z-]+)", row)}
+    told = subprocess.run(
+        [sys.executable, "-m", "examples.rocket_rides", "--help"],
+        cwd=ROOT,
+        env=child_env(),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert options == set(re.findall(r"--[a-z-]+", told)) - {"--help"}
