@@ -174,5 +174,8 @@ def run(reader: Reader, totals: Totals, mishaps: Mishaps) -> None:
         except NoRegionAnswers as error:
             print(f"no region can be read: {error}", flush=True)
             handled = 0
+        except StaleBatch:
+            print("another process with this name has gone on; reading anew", flush=True)
+            handled = 0
         if not handled:
             time.sleep(PAUSE_S)
