@@ -32,7 +32,7 @@ def start(directory: Path, *arguments: str) -> subprocess.Popen[str]:
 
 def check_small_run(directory: Path, *arguments: str) -> str:
     """Runs 200 rides with many mishaps, checks the report, and returns it."""
-    often = ["--double-sends", "0.6", "--crashes", "0.3", "--consumers", "1"]
+    often = ["--double-sends", "0.6", "--crashes", "0.2", "--consumers", "1"]
     process = start(directory, "--rides", "200", "--seed", "7", *often, *arguments)
     try:
         output, errors = process.communicate(timeout=100)
