@@ -129,7 +129,9 @@ class SqliteDatabase:
             result = work(_SqliteTransaction(self._connection))
             self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            # SQLite rolls back by itself after some errors, for example on a full disk.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             raise
         return result
 
