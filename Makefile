@@ -9,6 +9,7 @@ PYTEST := ANABRANCH_TEST_INSTALLED=1 $(RUN) -m pytest
 # The tests that need nothing but this environment and redis-server. WITHOUT names a mark of further
 # tests to leave out, for example `make test-pure WITHOUT=live`.
 ORDINARY := not long and not install and not compose and not toxiproxy and not alerts
+ORDINARY += and not examples
 ORDINARY += $(if $(WITHOUT),and not $(WITHOUT))
 # How many processes share the tests. The files are dealt out whole. JOBS=0 keeps the tests in one
 # process, for a debugger.
@@ -22,11 +23,13 @@ SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
 # A Python program that prints all dependencies in pyproject.toml, without anabranch itself.
 REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 	extras = p['optional-dependencies']; print(*p['dependencies'], *extras['sim'], \
+	*extras['examples'], \
 	*(name for name in extras['dev'] if not name.startswith('anabranch')), sep='\n')
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-pure test-install test-chaos test-compose test-alerts test-long test-sim
-.PHONY: test-mutants lint fmt bench docs clean redis-server toxiproxy-server toxiproxy prometheus
+.PHONY: help up test test-pure test-install test-chaos test-compose test-alerts test-examples
+.PHONY: test-long test-sim test-mutants lint fmt bench docs clean
+.PHONY: redis-server toxiproxy-server toxiproxy prometheus postgresql
 .DELETE_ON_ERROR:
 
 # A `##` comment in a target's line is its text in `make help`. ARGS passes flags on, for example
@@ -57,8 +60,12 @@ test-compose: $(VENV)/.dev $(VENV)/.stubs ## build the image, start deploy/compo
 test-alerts: $(VENV)/.installed prometheus ## make each alert fire, and ask each query of the dashboard
 	$(PYTEST) -m alerts tests/alerts $(ARGS)
 
+test-examples: $(VENV)/.installed postgresql ## run the tests of examples that need PostgreSQL
+	$(PYTEST) -m examples tests/examples $(ARGS)
+
 test-long: $(VENV)/.installed redis-server toxiproxy-server ## run all tests, also those that take many minutes
-	$(PYTEST) --timeout=3600 -m "not install and not compose and not alerts" $(ARGS)
+	$(PYTEST) --timeout=3600 -m "not install and not compose and not alerts and not examples" \
+	  $(ARGS)
 
 test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical bugs are found
 	@mkdir -p build
@@ -87,6 +94,7 @@ lint: $(VENV)/.dev $(VENV)/.stubs ## run ruff, mypy --strict, import-linter and 
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict -p anabranch
+	$(BIN)/mypy --strict -p examples
 	$(BIN)/mypy --strict setup.py
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.house.rules
@@ -177,4 +185,18 @@ redis-server:
 	  else \
 	    echo "redis-server is not installed: tests that compare with it will fail." \
 	      "Install the package redis-server."; \
+	  fi; }
+
+# The tests of examples start a PostgreSQL server of their own. As root, apt installs it. Without it,
+# these tests fail.
+postgresql:
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing postgresql, with which the example is tested"; \
+	    apt-get -qq update \
+	      && DEBIAN_FRONTEND=noninteractive \
+	        apt-get -qq install -y --no-install-recommends postgresql >/dev/null; \
+	  else \
+	    echo "PostgreSQL is not installed: the tests of examples will fail." \
+	      "Install the package postgresql."; \
 	  fi; }

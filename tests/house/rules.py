@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Final, Union
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PACKAGES: Final = ("anabranch", "crdt", "region", "sync", "cli", "chaos", "sim", "bench")
+# The packages that are linked in `anabranch`. The examples stand beside it.
+LINKED: Final = ("crdt", "region", "sync", "cli", "chaos", "sim", "bench")
+PACKAGES: Final = ("anabranch", *LINKED, "examples")
 FUNCTION_LINES_MAX: Final = 60
 ATTRIBUTES_MAX: Final = 20
 # `ATTRIBUTES_MAX` holds for the classes of these packages.
@@ -184,12 +186,12 @@ def _listed(docstring: str) -> tuple[list[str], list[str]]:
 def _parts(package: Path, trees: dict[Path, ast.Module]) -> set[str]:
     """The names of the package's modules and sub-packages.
 
-    The product's packages are sub-packages of `anabranch`, in which they are linked.
+    The packages of `LINKED` are sub-packages of `anabranch`.
     """
     modules = {path.stem for path in trees if path.parent == package} - {"__init__"}
     packages = {path.parent.name for path in trees if path.parent.parent == package}
     if package == Path(PACKAGES[0]):
-        packages = {path.parts[0] for path in trees} - {PACKAGES[0]}
+        packages = {path.parts[0] for path in trees} & set(LINKED)
     return modules | packages
 
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, Optional
 
-from tests.packaging.source_index import OTHERS, PACKAGES, Index
+from tests.packaging.source_index import LINKED, OTHERS, PACKAGES, Index
 
 SUFFIXES: Final = r"\.(?:py|pyi|md|txt|toml|sql|proto|patch|jsonl?|ya?ml|log|lock|cfg)"
 
@@ -149,12 +149,12 @@ def _path(index: Index, reference: Reference) -> Optional[str]:
 
 
 def _module(index: Index, text: str) -> Optional[str]:
-    """A module to run: those of the product are run as `anabranch.…`."""
+    """A module to run: those of the product are run as `anabranch.…`, and examples as they are."""
     first, _, rest = text.partition(".")
     name = rest if first == "anabranch" and rest else text
     if first in (*PACKAGES, "tests") and name not in index.modules:
         return "no such module"
-    return f"run it as anabranch.{text}" if first in PACKAGES and first != "anabranch" else None
+    return f"run it as anabranch.{text}" if first in LINKED else None
 
 
 def _call(index: Index, name: str) -> Optional[str]:

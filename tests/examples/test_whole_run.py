@@ -1,0 +1,132 @@
+"""Whole runs of Rocket Rides, as a user starts them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.examples.postgresql import PostgresServer
+from tests.support.cluster import child_env
+from tests.support.processes import eventually
+
+pytestmark = pytest.mark.live
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def start(directory: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "examples.rocket_rides", *arguments],
+        cwd=ROOT,
+        env=child_env() | {"TMPDIR": str(directory)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def check_small_run(directory: Path, *arguments: str) -> str:
+    """Runs 200 rides with many mishaps, checks the report, and returns it."""
+    often = ["--double-sends", "0.6", "--crashes", "0.2", "--consumers", "1"]
+    process = start(directory, "--rides", "200", "--seed", "7", *often, *arguments)
+    try:
+        output, errors = process.communicate(timeout=100)
+    finally:
+        if process.poll() is None:
+            process.kill()
+    assert process.returncode == 0, output + errors
+    assert "All totals agree for every ride, and no record was added twice." in output
+    assert max(map(len, output.splitlines())) <= 80
+    rows = {line.split()[0]: line.split() for line in output.splitlines() if line.strip()}
+    assert rows["us-0"][-1] == rows["eu-0"][-1] == "agree"
+    assert rows["us-0"][1:4] == rows["eu-0"][1:4] == rows["API"][1:4] and rows["API"][1] == "200"
+    assert "equal totals   400: one for each ride and each of 2 consumers" in output
+    # The run is not empty: each mishap struck, and the partition made records arrive late.
+    for text in (r"double sends +(\d+)", r"crashes +(\d+)", r"trimmed +(\d+)"):
+        found = re.search(f"^{text}", output, re.MULTILINE)
+        assert found is not None and int(found[1]) > 0, output
+    skipped = re.findall(r"-one-id skipped (\d+) rides", output)
+    assert len(skipped) == 2 and sum(map(int, skipped)) > 0, output
+    assert list(directory.iterdir()) == [], "the directory of the run is removed"
+    return output
+
+
+def test_a_small_run_with_a_partition(tmp_path: Path) -> None:
+    assert "SQLite" in check_small_run(tmp_path)
+
+
+@pytest.mark.examples
+def test_a_small_run_with_postgresql(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    url = postgres_server.new_database()
+    assert "PostgreSQL" in check_small_run(tmp_path, "--database", url)
+    again = start(tmp_path, "--rides", "10", "--database", url)
+    _, errors = again.communicate(timeout=100)
+    assert again.returncode == 1 and "the database of us holds a former run" in errors
+
+
+def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
+    process = start(tmp_path, "--rides", "1000000", "--consumers", "1")
+    try:
+        # Two APIs, streamers and consumers, two consumers with one ID, trimmer, `anabranch up`.
+        eventually(lambda: len(children(process.pid)) == 10, 60, "all processes running")
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            process.kill()
+    assert process.returncode == 130 and "interrupted" in errors and "Traceback" not in errors
+    left = {pid: line for pid, line in running().items() if os.fsencode(tmp_path) in line}
+    assert left == {}, left
+    assert list(tmp_path.iterdir()) == []
+
+
+def running() -> dict[int, bytes]:
+    """The command line of each process of this machine, by process ID."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found[int(entry.name)] = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+    return found
+
+
+def children(parent: int) -> dict[int, bytes]:
+    """The command lines of the children of a process, by process ID."""
+    found = {}
+    for pid, line in running().items():
+        try:
+            status = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            continue
+        if status.rpartition(")")[2].split()[1] == str(parent):
+            found[pid] = line
+    return found
+
+
+def test_a_cluster_that_is_not_there_is_told(tmp_path: Path) -> None:
+    process = start(tmp_path, "--rides", "10", "--cluster", str(tmp_path / "none.toml"))
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1 and "Traceback" not in errors
+    assert f"rocket rides: {tmp_path / 'none.toml'} is no cluster.toml" in errors
+
+
+def test_the_page_names_the_options_that_there_are() -> None:
+    page = (ROOT / "docs" / "rocket-rides.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\|.*?\|", page, re.MULTILINE))
+    options = {option for row in named for option in re.findall(r"`(--[a-z-]+)", row)}
+    told = subprocess.run(
+        [sys.executable, "-m", "examples.rocket_rides", "--help"],
+        cwd=ROOT,
+        env=child_env(),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert options == set(re.findall(r"--[a-z-]+", told)) - {"--help"}
