@@ -7,8 +7,8 @@ BIN    := $(VENV)/bin
 RUN    := $(BIN)/python -P
 PYTEST := ANABRANCH_TEST_INSTALLED=1 $(RUN) -m pytest
 # The tests that need nothing but this environment and redis-server.
-ORDINARY := not long and not install and not compose and not toxiproxy and not alerts
-PACKAGES := crdt region sync cli chaos sim bench
+ORDINARY := not long and not install and not compose and not toxiproxy and not alerts and not spark
+PACKAGES := crdt region sync cli chaos pipeline sim bench
 SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
 	\( -name '*.py' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
 	! -name '*_pb2*' 2>/dev/null) setup.py pyproject.toml MANIFEST.in README.md

@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Final, Union
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PACKAGES: Final = ("anabranch", "crdt", "region", "sync", "cli", "chaos", "sim", "bench")
+PACKAGES: Final = (
+    "anabranch",
+    "crdt",
+    "region",
+    "sync",
+    "cli",
+    "chaos",
+    "pipeline",
+    "sim",
+    "bench",
+)
 FUNCTION_LINES_MAX: Final = 60
 ATTRIBUTES_MAX: Final = 20
 # `ATTRIBUTES_MAX` holds for the classes of these packages.
