@@ -176,7 +176,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next micro-batch: what the read region has applied, within the limit."""
         begin = read_offset(start)
         planner = self._planner
-        end = planner.latest(begin) if self._target is None else joined(begin, self._target)
+        end = planner.latest(begin)
+        if self._target is not None:
+            end = joined(begin, self._target)
         if isinstance(limit, ReadMaxRows):
             return planner.limited(begin, end, limit.max_rows)
         if not isinstance(limit, ReadAllAvailable):

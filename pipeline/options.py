@@ -12,7 +12,9 @@ from typing import Final, Optional
 
 from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.offsets import Start, parse_start
+from anabranch.pipeline.resp import encoded
 from anabranch.region.config import ConfigError, parse_address
+from anabranch.region.engine.glob import Glob
 
 # Name → meaning. The documentation is compared with this table.
 OPTIONS: Final = {
@@ -128,7 +130,14 @@ class SourceOptions:
                 return choice
         raise OptionError(f"{name} must be one of {', '.join(choices)}, not '{text}'")
 
-    # -- regions
+    # -- streams and regions
+
+    def names_stream(self, stream: str) -> bool:
+        """Whether the option `streams` names a stream."""
+        return any(
+            Glob(name.encode(), False).matches(encoded(stream)) if is_glob(name) else name == stream
+            for name in self.streams
+        )
 
     def _endpoints(self) -> list[Endpoint]:
         """The endpoints, the one of `readRegion` first."""

@@ -90,13 +90,15 @@ class Planner:
         """The maximum of `start` and what the region that answers has applied.
 
         A region that answers instead of another may have applied less: the offset never goes back.
+        A stream that the options no longer name stays where it was.
         """
         found: Offset = {}
-        for stream in {*self.regions.stream_names(), *start}:
+        kept = {stream for stream in start if self.options.names_stream(stream)}
+        for stream in {*self.regions.stream_names(), *kept}:
             logs = self.regions.logs(stream)
             if logs is not None:
                 found[stream] = {facts.region: facts.applied for facts in logs}
-            elif stream in start and self.options.fail_on_loss:
+            elif stream in kept and self.options.fail_on_loss:
                 raise _gone(stream)
         return joined(start, found)
 

@@ -337,3 +337,13 @@ def test_a_region_that_lags_does_not_narrow_by_time(server: EngineServer) -> Non
     """It does not know the IDs of the entries that it lacks."""
     add(server, "s", 50)
     assert narrowed(server, GreaterThan("ts", time_of(500))) == [(0, 100)]
+
+
+def test_a_stream_that_the_options_no_longer_name(server: EngineServer) -> None:
+    """It stays where it was in the offset, whether it is there or not."""
+    add(server, "s", 3)
+    start = {"s": {"us": 1}, "t": {"us": 2}}
+    assert planner(server).latest(start) == {"s": {"us": 3}, "t": {"us": 2}}
+    add(server, "t", 3)
+    assert planner(server).latest(start) == {"s": {"us": 6}, "t": {"us": 2}}
+    assert planner(server, streams="[st]").latest(start) == {"s": {"us": 6}, "t": {"us": 6}}
