@@ -124,6 +124,8 @@ def join_log(
     the number of entries added.
     """
     ours = stream.log(region_id)
+    if theirs is not None:
+        ours.trimmed = max(ours.trimmed, theirs.trimmed)
     common = min(our_counter, their_counter)
     lowest = 0
     if theirs is not None and theirs.length:
