@@ -83,6 +83,9 @@ _COMMANDS: list[list[bytes]] = [
         b"CRDT.DIGEST a",
         b"CRDT.PEERS",
         b"CRDT.LOG a 1",
+        b"CRDT.LOGS a",
+        b"CRDT.SPLIT a 1 0 100 BYTES 100",
+        b"CRDT.NODES a 1 0 100 BYTES 100",
         b"CRDT.EXPLAIN c",
     ]
 ]

@@ -11,6 +11,7 @@ Reading order:
 - `node`: the packed node, a run of entries of one region log in one buffer.
 - `rax`: the ordered map from entry ID to packed node.
 - `region_log`: the entries of one stream that one region added.
+- `log_reading`: bulk reading of one region log: its size, cuts, and packed nodes as they lie.
 - `merge`: the logical stream, which is the k-way merge of the region logs.
 - `spans`: sets of counters of one region log, as disjoint ranges.
 - `place`: a place in every region log of a stream, such as the start of a group.

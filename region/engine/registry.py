@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anabranch.region.engine.commands import (
     adding,
+    bulk_reading,
     client,
     configuration,
     connection,
@@ -38,6 +39,7 @@ def commands() -> dict[bytes, Command[EngineState]]:
         expiry.COMMANDS,
         transactions.COMMANDS,
         replication.COMMANDS,
+        bulk_reading.COMMANDS,
         connection.COMMANDS,
         client.COMMANDS,
         introspection.COMMANDS,

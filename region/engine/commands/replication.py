@@ -37,7 +37,7 @@ from anabranch.region.engine.table import IS_REFUSED, Command
 from anabranch.region.engine.waiting import HoldersWaiter, RoundWaiter, VectorWaiter
 
 
-def _member(state: EngineState, text: bytes) -> Member:
+def named_member(state: EngineState, text: bytes) -> Member:
     """The member that a client names by its name or region_id. Raises `CommandError`."""
     name = shown(text)
     member = (
@@ -108,7 +108,7 @@ def link_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
     After the reply to DOWN, this region applies nothing more from that peer.
     """
-    peer = _member(state, argv[1]).region_id
+    peer = named_member(state, argv[1]).region_id
     if peer == state.members.region_id:
         raise CommandError(f"ERR region {state.members.name} has no link to itself")
     link = state.peers.by_id[peer]
@@ -159,7 +159,7 @@ def wait_for_vector(state: EngineState, session: Session, argv: list[bytes]) -> 
         raise CommandError("ERR a region_id and a counter are needed for each region")
     wanted: Vector = {}
     for index in range(2, len(argv), 2):
-        wanted[_member(state, argv[index]).region_id] = integer(argv[index + 1])
+        wanted[named_member(state, argv[index]).region_id] = integer(argv[index + 1])
     if includes(state.disk.vector, wanted):
         return 1
     state.schedule.commit_wanted = True
@@ -193,7 +193,7 @@ def log(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
     Returns one map per entry, with `id`, `counter` and `fields`.
     """
-    member = _member(state, argv[2])
+    member = named_member(state, argv[2])
     words = argv[3:]
     count = -1
     if len(words) >= 2 and words[-2].upper() == b"COUNT":
@@ -237,7 +237,7 @@ def member(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """
     if argv[1].upper() != b"LOST":
         raise CommandError(SYNTAX_ERROR)
-    lost = _member(state, argv[2])
+    lost = named_member(state, argv[2])
     if lost.region_id == state.members.region_id:
         raise CommandError(
             f"ERR region {state.members.name} cannot declare itself lost; "

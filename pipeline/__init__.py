@@ -1,0 +1,36 @@
+"""The data pipeline: streams as tables of Spark.
+
+`AnabranchDataSource` is the data source for `spark.dataSource.register`. It needs the extra
+`anabranch[spark]`; the other modules but `arrow`, `schema` and `datasource` need only Python and
+librt.
+
+Reading order:
+
+- `errors`: the errors that users of Spark see.
+- `resp`: a small client of a region, for executors.
+- `offsets`: how far a query has read, by stream and region.
+- `options`: the options of the source.
+- `regions`: finds a region that answers, and asks it about streams.
+- `planning`: up to where a query reads, and its partitions.
+- `filters`: filters that Spark pushes down.
+- `reading`: reads one range of a region log in a task.
+- `node_columns`: decodes packed nodes into the buffers of Arrow columns.
+- `arrow`: makes record batches of those buffers.
+- `schema`: the columns, and the check of a schema of the user.
+- `datasource`: the classes that Spark calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["AnabranchDataSource"]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on demand: the jobs of a region do not need PySpark.
+    if name == "AnabranchDataSource":
+        from anabranch.pipeline.datasource import AnabranchDataSource
+
+        return AnabranchDataSource
+    raise AttributeError(f"module {__name__} has no attribute {name}")

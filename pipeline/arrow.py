@@ -1,0 +1,167 @@
+"""Arrow record batches of the entries that `NodeColumns` decodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.pipeline.errors import PipelineError
+from anabranch.pipeline.node_columns import (
+    ARRAY,
+    JSON,
+    MAP,
+    NO_FIELDS,
+    NodeColumns,
+    TextBuffers,
+    Validity,
+)
+
+# Rows of a batch. An answer of CRDT.NODES has fewer, unless entries are tiny.
+BATCH_ROWS_MAX: Final = 1 << 16
+# The columns that are not fields of the entry.
+FORMS: Final = {"array": ARRAY, "map": MAP, "json": JSON}
+ENTRY_COLUMNS: Final = ("stream", "id", "region", "counter", "ts", "fields")
+
+
+class BatchMaker:
+    """Makes batches of one schema for one range of a region log.
+
+    `stream` and `region` are the texts of those columns, `fields_format` is that of the option.
+    With `fails_fast`, a field that does not fit its typed column is an error, else it is null.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        stream: str,
+        region: str,
+        after: int,
+        end: int,
+        fields_format: str,
+        fails_fast: bool,
+    ) -> None:
+        self._schema: Final = schema
+        self._stream: Final = stream
+        self._region: Final = region
+        self._fails_fast: Final = fails_fast
+        form = FORMS[fields_format] if "fields" in schema.names else NO_FIELDS
+        self._typed: Final = [name for name in schema.names if name not in ENTRY_COLUMNS]
+        self._decoder: Final = NodeColumns(
+            after, end, form, [name.encode() for name in self._typed]
+        )
+        self._makers: Final[dict[str, Callable[[pa.DataType, int], pa.Array]]] = {
+            "stream": lambda kind, rows: pa.repeat(pa.scalar(self._stream, kind), rows),
+            "region": lambda kind, rows: pa.repeat(pa.scalar(self._region, kind), rows),
+            "id": self._ids,
+            "counter": self._counters,
+            "ts": self._times,
+            "fields": self._json if form == JSON else self._fields,
+        }
+
+    def batches(self, answer: bytes) -> Iterator[pa.RecordBatch]:
+        """The batches of one answer of CRDT.NODES."""
+        self._decoder.feed(answer)
+        while rows := self._decoder.decode(BATCH_ROWS_MAX):
+            arrays = [self._column(field, rows) for field in self._schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _column(self, field: pa.Field, rows: int) -> pa.Array:
+        maker = self._makers.get(field.name)
+        array = (
+            maker(field.type, rows)
+            if maker is not None
+            else self._typed_column(field, self._decoder.typed[self._typed.index(field.name)], rows)
+        )
+        if array.null_count and not field.nullable:
+            raise PipelineError(
+                f"the column '{field.name}' may not be null in the schema, but an entry has no "
+                "value for it that fits"
+            )
+        return array
+
+    def _ids(self, kind: pa.DataType, rows: int) -> pa.Array:
+        decoder = self._decoder
+        return _array(kind, rows, decoder.id_offsets.getvalue(), decoder.ids.getvalue())
+
+    def _counters(self, kind: pa.DataType, rows: int) -> pa.Array:
+        return _array(kind, rows, self._decoder.counters.getvalue())
+
+    def _times(self, kind: pa.DataType, rows: int) -> pa.Array:
+        decoder = self._decoder
+        return _array(kind, rows, decoder.times.getvalue(), validity=decoder.has_time)
+
+    def _json(self, kind: pa.DataType, rows: int) -> pa.Array:
+        decoder = self._decoder
+        return _array(kind, rows, decoder.json_offsets.getvalue(), decoder.json.getvalue())
+
+    def _fields(self, kind: pa.DataType, rows: int) -> pa.Array:
+        """The fields as a list of structs, or as a map, which has the same buffers."""
+        decoder = self._decoder
+        offsets = decoder.value_offsets.getvalue()
+        count = len(offsets) // 4 - 1
+        names = _array(
+            pa.string(), count, decoder.name_offsets.getvalue(), decoder.names.getvalue()
+        )
+        values = _array(pa.binary(), count, offsets, decoder.values.getvalue())
+        entry = (
+            pa.struct([kind.key_field, kind.item_field])
+            if pa.types.is_map(kind)
+            else kind.value_type
+        )
+        pairs = pa.Array.from_buffers(entry, count, [None], children=[names, values])
+        lists = [None, pa.py_buffer(decoder.list_offsets.getvalue())]
+        return pa.Array.from_buffers(kind, rows, lists, children=[pairs])
+
+    def _typed_column(self, field: pa.Field, buffers: TextBuffers, rows: int) -> pa.Array:
+        """The values of a field as its type."""
+        found = _array(
+            pa.binary(),
+            rows,
+            buffers.offsets.getvalue(),
+            buffers.data.getvalue(),
+            validity=buffers.validity,
+        )
+        try:
+            return _converted(found, field.type)
+        except pa.ArrowInvalid as error:
+            if self._fails_fast:
+                raise PipelineError(
+                    f"a value of the field '{field.name}' in stream '{self._stream}' is not of "
+                    f"type {field.type} (mode FAILFAST): {error}"
+                ) from None
+        # One value at a time: those that do not fit become null.
+        return pa.chunked_array(
+            [_fitting(found.slice(row, 1), field.type) for row in range(rows)], type=field.type
+        ).combine_chunks()
+
+
+def _array(
+    kind: pa.DataType, rows: int, *buffers: bytes, validity: Validity | None = None
+) -> pa.Array:
+    bits = pa.py_buffer(validity.bits()) if validity is not None and validity.missing else None
+    return pa.Array.from_buffers(kind, rows, [bits, *map(pa.py_buffer, buffers)])
+
+
+def _converted(found: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Bytes as values of a type. Raises ArrowInvalid if one of them does not fit."""
+    if pa.types.is_binary(kind):
+        return found
+    texts = found.cast(pa.string())
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        try:
+            return texts.cast(kind)
+        except pa.ArrowInvalid:
+            # Texts without a zone: they are UTC.
+            return pc.assume_timezone(texts.cast(pa.timestamp(kind.unit)), kind.tz)
+    return texts.cast(kind)
+
+
+def _fitting(found: pa.Array, kind: pa.DataType) -> pa.Array:
+    """One value as a type, or null if it does not fit."""
+    try:
+        return _converted(found, kind)
+    except pa.ArrowInvalid:
+        return pa.nulls(1, kind)

@@ -1,0 +1,235 @@
+"""Decides up to where a query reads, and cuts that into partitions.
+
+All functions ask `Regions`, so they run on the driver.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from anabranch.pipeline.errors import DataLossError, OptionError, PipelineError
+from anabranch.pipeline.offsets import (
+    EARLIEST,
+    LATEST,
+    Offset,
+    Point,
+    Start,
+    check_names,
+    joined,
+    sorted_offset,
+)
+from anabranch.pipeline.options import SourceOptions, is_glob
+from anabranch.pipeline.regions import LogFacts, Part, Regions
+
+# Bytes of one region log that one task reads, unless `minPartitions` asks for smaller parts.
+PARTITION_BYTES: Final = 32 << 20
+# The pieces of which partitions are made.
+PIECE_BYTES: Final = 1 << 20
+
+
+class Range:
+    """The entries of one region log with after < counter ≤ end, which one task reads."""
+
+    def __init__(self, stream: str, region: str, after: int, end: int) -> None:
+        self.stream: Final = stream
+        self.region: Final = region
+        self.after: Final = after
+        self.end: Final = end
+
+    def __repr__(self) -> str:
+        return f"the log of {self.region} in {self.stream}, ({self.after}, {self.end}]"
+
+
+class Planner:
+    """The plan of one query."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options: Final = options
+        self.regions: Final = Regions(options)
+
+    # -- which streams, and how far they reach
+
+    def streams(self) -> dict[str, list[LogFacts]]:
+        """The logs of each stream that is there. Raises PipelineError for a name that is not."""
+        found: dict[str, list[LogFacts]] = {}
+        for stream in self.regions.stream_names():
+            logs = self.regions.logs(stream)
+            if logs is not None:
+                found[stream] = logs
+        missing = [name for name in self.options.streams if not is_glob(name) and name not in found]
+        if missing:
+            raise PipelineError(
+                f"there is no stream '{missing[0]}' (option streams): add an entry first, "
+                "or give a glob, which may match streams that come later"
+            )
+        return found
+
+    def start(self) -> Offset:
+        """The offset at which a new query begins (`startingOffsets`)."""
+        return self._resolved("startingOffsets", self.options.start, EARLIEST)
+
+    def end(self) -> Offset:
+        """The offset at which a batch query ends (`endingOffsets`)."""
+        return self._resolved("endingOffsets", self.options.end, LATEST)
+
+    def _resolved(self, option: str, start: Start, default: str) -> Offset:
+        streams = self.streams()
+        names = [facts.region for logs in streams.values() for facts in logs]
+        check_names(option, start, list(streams), sorted(set(names)) or self.regions.members())
+        return sorted_offset(
+            {
+                stream: {
+                    facts.region: _counter(start.point(stream, facts.region, default), facts)
+                    for facts in logs
+                }
+                for stream, logs in streams.items()
+            }
+        )
+
+    def latest(self, start: Offset) -> Offset:
+        """The maximum of `start` and what the region that answers has applied.
+
+        A region that answers instead of another may have applied less: the offset never goes back.
+        A stream that the options no longer name stays where it was.
+        """
+        found: Offset = {}
+        kept = {stream for stream in start if self.options.names_stream(stream)}
+        for stream in {*self.regions.stream_names(), *kept}:
+            logs = self.regions.logs(stream)
+            if logs is not None:
+                found[stream] = {facts.region: facts.applied for facts in logs}
+            elif stream in kept and self.options.fail_on_loss:
+                raise _gone(stream)
+        return joined(start, found)
+
+    def ranges(self, start: Offset, end: Offset) -> list[Range]:
+        """The ranges between two offsets.
+
+        The logs of a stream that `start` does not name begin where they were trimmed. A log of
+        another stream that it does not name begins at 0: all of it is to be read.
+        """
+        begin = dict(start)
+        for stream in end:
+            if stream not in start:
+                logs = self.regions.logs(stream) or []
+                begin[stream] = {facts.region: facts.trimmed for facts in logs}
+        return ranges(begin, end)
+
+    # -- limits
+
+    def limited(self, start: Offset, end: Offset, entries_max: int) -> Offset:
+        """The largest offset up to `end` with at most `entries_max` entries after `start`.
+
+        Each log gets its share by the number of its entries, of which no more than the limit count.
+        """
+        waiting: list[tuple[Range, int]] = []
+        for one in self.ranges(start, end):
+            # One more than the limit tells a log that fits from one that goes on.
+            waiting.append((one, self._first(one, entries_max + 1).entries))
+        total = sum(entries for _, entries in waiting)
+        if total <= entries_max:
+            return end
+        result = joined(start, {})
+        left = entries_max
+        for one, entries in waiting:
+            share = min(-(-entries_max * entries // total), left)
+            left -= share
+            cut = self._first(one, share).counter if share else one.after
+            result.setdefault(one.stream, {})[one.region] = cut
+        return sorted_offset(result)
+
+    def _first(self, one: Range, count: int) -> Part:
+        return self.regions.first_entries(one.stream, one.region, one.after, one.end, count)
+
+    # -- partitions
+
+    def partitions(self, wanted: list[Range]) -> list[Range]:
+        """Cuts ranges into those that tasks read. They cover all entries, each once."""
+        applied: dict[Range, int] = {}
+        logs = {stream: self._logs(stream) for stream in {one.stream for one in wanted}}
+        for one in wanted:
+            for facts in logs[one.stream]:
+                if facts.region == one.region:
+                    applied[one] = facts.applied
+                    if facts.trimmed > one.after and self.options.fail_on_loss:
+                        raise trimmed_early(one, one.after, facts.trimmed)
+        pieces = {one: self._pieces(one, PIECE_BYTES) for one in applied}
+        total = sum(part.size for parts in pieces.values() for part in parts)
+        size = min(PARTITION_BYTES, max(total // self.options.partitions_min, 1))
+        if size < 4 * PIECE_BYTES and len(pieces) < self.options.partitions_min:
+            pieces = {one: self._pieces(one, size) for one in applied}
+        return [
+            cut for one, parts in pieces.items() for cut in grouped(one, parts, size, applied[one])
+        ]
+
+    def _logs(self, stream: str) -> list[LogFacts]:
+        """The logs of a stream; without `failOnDataLoss`, none if the stream is gone."""
+        logs = self.regions.logs(stream)
+        if logs is None and self.options.fail_on_loss:
+            raise _gone(stream)
+        return logs or []
+
+    def _pieces(self, one: Range, size: int) -> list[Part]:
+        return self.regions.parts(one.stream, one.region, one.after, one.end, "BYTES", size)
+
+
+def grouped(one: Range, parts: list[Part], size: int, applied: int) -> list[Range]:
+    """Joins the pieces of a range to partitions of about `size` bytes.
+
+    A range without entries needs no task if the region that was asked, which has applied the log up
+    to `applied`, holds all of it.
+    """
+    found: list[Range] = []
+    after, entries, collected = one.after, 0, 0
+    for part in parts:
+        entries += part.entries
+        collected += part.size
+        if collected * 4 >= size * 3 or part.counter == one.end:
+            if entries or applied < part.counter:
+                found.append(Range(one.stream, one.region, after, part.counter))
+            after, entries, collected = part.counter, 0, 0
+    return found
+
+
+def trimmed_early(one: Range, reached: int, trimmed: int) -> DataLossError:
+    """The error for a range that was read up to `reached` and then trimmed up to `trimmed`."""
+    return DataLossError(
+        f"entries of {one.region} in the stream '{one.stream}' were trimmed before they were read: "
+        f"those with counters above {reached} and up to {trimmed}. Read more often, or trim less; "
+        "with failOnDataLoss false the query goes on without them"
+    )
+
+
+def _gone(stream: str) -> DataLossError:
+    return DataLossError(
+        f"the stream '{stream}' is gone: it was deleted, or it expired. Entries that were not read "
+        "yet are lost. With failOnDataLoss false the query goes on"
+    )
+
+
+def ranges(start: Offset, end: Offset) -> list[Range]:
+    """The ranges between two offsets; a log that `start` does not name begins at 0."""
+    return [
+        Range(stream, region, start.get(stream, {}).get(region, 0), counter)
+        for stream, logs in sorted(end.items())
+        for region, counter in sorted(logs.items())
+        if counter > start.get(stream, {}).get(region, 0)
+    ]
+
+
+def check_order(start: Offset, end: Offset) -> None:
+    """Raises OptionError if a batch query would end before it starts."""
+    for stream, logs in start.items():
+        for region, counter in logs.items():
+            last: Optional[int] = end.get(stream, {}).get(region, 0)
+            if last is not None and counter > last:
+                raise OptionError(
+                    f"startingOffsets ({counter}) lie above endingOffsets ({last}) "
+                    f"in the log of {region} in '{stream}'"
+                )
+
+
+def _counter(point: Point, facts: LogFacts) -> int:
+    if isinstance(point, int):
+        return point
+    return facts.trimmed if point == EARLIEST else facts.applied

@@ -1,0 +1,256 @@
+"""Finds a region that answers, and asks it about streams.
+
+Driver and executors go round the endpoints in the same way: the read region first, then the others,
+again and again until one answers or `timeoutSeconds` have passed without progress.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Optional, TypeVar
+
+from anabranch.pipeline.errors import PipelineError, RegionsError
+from anabranch.pipeline.options import SourceOptions, is_glob
+from anabranch.pipeline.resp import (
+    Connection,
+    RefusedCommand,
+    RegionGone,
+    Reply,
+    Word,
+    encoded,
+    shown,
+)
+
+Answer = TypeVar("Answer")
+
+# Longest wait for one step on a socket.
+_STEP_S: Final = 20.0
+# Pause after no endpoint answered.
+_PAUSE_S: Final = 0.2
+_SCAN_COUNT: Final = 1000
+
+
+class Rotation:
+    """Goes round the endpoints. `progressed` sets the deadline anew."""
+
+    def __init__(self, options: SourceOptions, password: str) -> None:
+        self._options: Final = options
+        self._password: Final = password
+        self._number = 0
+        self._failed_in_row = 0
+        self._deadline_s = 0.0
+        # The newest reason by endpoint.
+        self._reasons: dict[str, str] = {}
+        self.progressed()
+
+    def progressed(self) -> None:
+        """Notes that a region did what was asked."""
+        self._deadline_s = time.monotonic() + self._options.timeout_s
+        self._failed_in_row = 0
+
+    def seconds_left(self) -> float:
+        return self._deadline_s - time.monotonic()
+
+    def failed(self, reason: str) -> None:
+        """Goes on to the next endpoint; raises RegionsError if the time is over."""
+        endpoints = self._options.endpoints
+        self._reasons[str(endpoints[self._number])] = reason
+        self._number = (self._number + 1) % len(endpoints)
+        self._failed_in_row += 1
+        if self._failed_in_row % len(endpoints) == 0:
+            if self.seconds_left() <= 0:
+                causes = "; ".join(f"{where}: {why}" for where, why in self._reasons.items())
+                raise RegionsError(
+                    f"no region answered for {self._options.timeout_s:g} s "
+                    f"(timeoutSeconds): {causes}"
+                )
+            time.sleep(_PAUSE_S)
+
+    def connect(self) -> Connection:
+        """A connection to the next region that accepts one. Raises PipelineError if none does."""
+        while True:
+            endpoint = self._options.endpoints[self._number]
+            try:
+                return Connection(
+                    (endpoint.host, endpoint.port),
+                    self._options.username,
+                    self._password,
+                    min(_STEP_S, self._options.timeout_s),
+                )
+            except RegionGone as error:
+                self.failed(str(error))
+            except RefusedCommand as error:
+                raise PipelineError(
+                    f"{endpoint} refused username and password (username, passwordFile): {error}"
+                ) from None
+
+
+class LogFacts:
+    """One row of CRDT.LOGS: the log of a stream that one region adds to."""
+
+    def __init__(self, fields: list[Reply]) -> None:
+        facts = {fields[n]: fields[n + 1] for n in range(0, len(fields), 2)}
+        self.region: Final = shown(_bytes(facts[b"region"]))
+        # The counter up to which the answering region has applied the effects of `region`.
+        self.applied: Final = _int(facts[b"applied"])
+        # The counter up to which entries were trimmed.
+        self.trimmed: Final = _int(facts[b"trimmed"])
+
+
+class Part:
+    """One part of CRDT.SPLIT: it ends at `counter`."""
+
+    def __init__(self, counter: int, entries: int, size: int) -> None:
+        self.counter: Final = counter
+        self.entries: Final = entries
+        # About so many bytes.
+        self.size: Final = size
+
+
+class Regions:
+    """Questions about streams, to the first region that answers."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options: Final = options
+        self._rotation: Final = Rotation(options, options.password())
+        self._connection: Optional[Connection] = None
+
+    def close(self) -> None:
+        """Closes the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def ask(self, question: Callable[[Connection], Answer]) -> Answer:
+        """The answer of the region that is connected, or else of the next.
+
+        Raises PipelineError if a region refuses the question or none answers in time.
+        """
+        while True:
+            if self._connection is None:
+                self._connection = self._rotation.connect()
+            try:
+                answer = question(self._connection)
+            except RegionGone as error:
+                self.close()
+                self._rotation.failed(str(error))
+                continue
+            except RefusedCommand as error:
+                raise refusal(str(error)) from None
+            self._rotation.progressed()
+            return answer
+
+    def _reply(self, *words: Word) -> Reply:
+        """The reply to one command."""
+        return self.ask(lambda connection: connection.call(*words))
+
+    def stream_names(self) -> list[str]:
+        """The streams that the option `streams` names, sorted. A glob may match none."""
+        found: set[str] = set()
+        for name in self._options.streams:
+            if is_glob(name):
+                found.update(self.ask(partial(_matching, name)))
+            else:
+                found.add(name)
+        return sorted(found)
+
+    def logs(self, stream: str) -> Optional[list[LogFacts]]:
+        """The logs of a stream, one for each member of the cluster; None if there is no stream."""
+
+        def question(connection: Connection) -> Optional[list[LogFacts]]:
+            try:
+                reply = connection.call("CRDT.LOGS", encoded(stream))
+            except RefusedCommand as error:
+                if "no such key" in str(error):
+                    return None
+                raise
+            return [LogFacts(_list(row)) for row in _list(reply)]
+
+        return self.ask(question)
+
+    def members(self) -> list[str]:
+        """The names of the regions of the cluster."""
+        text = shown(_bytes(self._reply("INFO", "crdt")))
+        listed = next(line for line in text.split("\r\n") if line.startswith("crdt_members:"))
+        return [one.partition("=")[0] for one in listed.partition(":")[2].split(",")]
+
+    def parts(
+        self, stream: str, region: str, after: int, end: int, unit: str, size: int
+    ) -> list[Part]:
+        """CRDT.SPLIT over the whole range (after, end]; `unit` is BYTES or ENTRIES.
+
+        With ENTRIES, a part may be smaller than `size` where the region ended an answer.
+        """
+        found: list[Part] = []
+        reached = after
+        while reached < end:
+            words = ("CRDT.SPLIT", encoded(stream), region, reached, end, unit, size)
+            reply = _list(self._reply(*words))
+            found += [Part(*(_int(number) for number in _list(part))) for part in reply]
+            reached = found[-1].counter
+        return found
+
+    def first_entries(self, stream: str, region: str, after: int, end: int, count: int) -> Part:
+        """The part with the first `count` entries of a range, or fewer if it holds fewer."""
+        reached, entries, size = after, 0, 0
+        while reached < end and entries < count:
+            left = count - entries
+            words = ("CRDT.SPLIT", encoded(stream), region, reached, end, "ENTRIES", left)
+            part = Part(*(_int(number) for number in _list(_list(self._reply(*words))[0])))
+            reached, entries, size = part.counter, entries + part.entries, size + part.size
+        return Part(reached, entries, size)
+
+    def counter_before(self, stream: str, region: str, first_id: str) -> Optional[int]:
+        """The counter below that of the first entry of a log with an ID ≥ `first_id`; None if
+        there is no such entry.
+        """
+        words = ("CRDT.LOG", encoded(stream), region, first_id, "+", "COUNT", 1)
+        rows = _list(self._reply(*words))
+        return _int(_list(rows[0])[3]) - 1 if rows else None
+
+
+def refusal(text: str) -> PipelineError:
+    """The error for a refused command; names what a user can do."""
+    if text.startswith("NOAUTH"):
+        return PipelineError("the region asks for a password: give passwordFile")
+    if "unknown command" in text:
+        return PipelineError(f"the region is of a version that this source cannot read: {text}")
+    return PipelineError(f"the region refused a request: {text}")
+
+
+def _matching(pattern: str, connection: Connection) -> list[str]:
+    """The names of streams that match a glob."""
+    names: list[str] = []
+    cursor = b"0"
+    while True:
+        reply = _list(
+            connection.call("SCAN", cursor, "MATCH", encoded(pattern), "COUNT", _SCAN_COUNT)
+        )
+        cursor = _bytes(reply[0])
+        names += [shown(_bytes(name)) for name in _list(reply[1])]
+        if cursor == b"0":
+            return names
+
+
+def _unexpected(reply: Reply) -> PipelineError:
+    return PipelineError(f"a region gave an unexpected answer: {reply!r:.100}")
+
+
+def _list(reply: Reply) -> list[Reply]:
+    if not isinstance(reply, list):
+        raise _unexpected(reply)
+    return reply
+
+
+def _int(reply: Reply) -> int:
+    if not isinstance(reply, int):
+        raise _unexpected(reply)
+    return reply
+
+
+def _bytes(reply: Reply) -> bytes:
+    if not isinstance(reply, bytes):
+        raise _unexpected(reply)
+    return reply

@@ -1,0 +1,151 @@
+"""A small blocking client of one region (RESP2).
+
+Executors use it, so it needs nothing but Python. One request may be sent before the reply to the
+former one is read, so that the region works while the client decodes.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Final, Union
+
+Reply = Union[None, int, bytes, "list[Reply]"]
+Word = Union[str, bytes, int]
+
+_RECEIVE_BYTES: Final = 1 << 18
+# A host that is gone does not refuse a connection. The next region is tried after so long.
+_CONNECT_S: Final = 3.0
+
+
+class RegionGone(Exception):
+    """The connection failed or was closed, or no answer came in time."""
+
+
+class RefusedCommand(Exception):
+    """The region answered with an error; the text is its own."""
+
+
+class Connection:
+    """One connection. `address` is (host, port); `timeout_s` holds for each step on the socket.
+
+    Raises RegionGone if the region cannot be reached, RefusedCommand if it refuses the password.
+    """
+
+    def __init__(
+        self, address: tuple[str, int], username: str, password: str, timeout_s: float
+    ) -> None:
+        self._buffer = b""
+        self._at = 0
+        try:
+            self._socket = socket.create_connection(address, min(timeout_s, _CONNECT_S))
+            self._socket.settimeout(timeout_s)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            raise RegionGone(_reason(error)) from None
+        if password:
+            try:
+                self.call("AUTH", *([username] if username else []), password)
+            except Exception:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._socket.close()
+
+    def call(self, *words: Word) -> Reply:
+        """Sends a command and returns its reply."""
+        self.send(*words)
+        return self.receive()
+
+    def send(self, *words: Word) -> None:
+        """Sends a command, whose reply is to be received later."""
+        parts = [b"*%d\r\n" % len(words)]
+        for word in words:
+            data = word if isinstance(word, bytes) else encoded(str(word))
+            parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+        try:
+            self._socket.sendall(b"".join(parts))
+        except OSError as error:
+            raise RegionGone(_reason(error)) from None
+
+    def receive(self) -> Reply:
+        """Returns the next reply."""
+        line = self._line()
+        kind, rest = line[:1], line[1:]
+        if kind == b"+":
+            return rest
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            return None if rest == b"-1" else self._bytes(int(rest))
+        if kind == b"*":
+            return None if rest == b"-1" else self._items(int(rest))
+        if kind == b"-":
+            raise RefusedCommand(rest.decode("utf-8", "replace"))
+        raise RegionGone("the answer is not RESP: is this the address of a region for clients?")
+
+    def _items(self, count: int) -> list[Reply]:
+        """The items of an array; all are read before an error among them is raised."""
+        items: list[Reply] = []
+        refused: RefusedCommand | None = None
+        for _ in range(count):
+            try:
+                items.append(self.receive())
+            except RefusedCommand as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
+        return items
+
+    def _fill(self) -> None:
+        try:
+            data = self._socket.recv(_RECEIVE_BYTES)
+        except OSError as error:
+            raise RegionGone(_reason(error)) from None
+        if not data:
+            raise RegionGone("it closed the connection")
+        self._buffer = self._buffer[self._at :] + data
+        self._at = 0
+
+    def _line(self) -> bytes:
+        while (end := self._buffer.find(b"\r\n", self._at)) < 0:
+            self._fill()
+        line = self._buffer[self._at : end]
+        self._at = end + 2
+        return line
+
+    def _bytes(self, length: int) -> bytes:
+        """A bulk string. A long one is received in place, without growing buffers."""
+        here = self._buffer[self._at : self._at + length + 2]
+        self._at += len(here)
+        if len(here) == length + 2:
+            return here[:-2]
+        whole = bytearray(length + 2)
+        whole[: len(here)] = here
+        rest = memoryview(whole)[len(here) :]
+        try:
+            while rest:
+                received = self._socket.recv_into(rest)
+                if not received:
+                    raise RegionGone("it closed the connection")
+                rest = rest[received:]
+        except OSError as error:
+            raise RegionGone(_reason(error)) from None
+        return bytes(memoryview(whole)[:-2])
+
+
+def encoded(text: str) -> bytes:
+    """The bytes of a text; those that are not UTF-8 are surrogates in it (`shown`)."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def shown(data: bytes) -> str:
+    """Bytes as a text from which `encoded` makes the same bytes."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    return (error.strerror or str(error)).lower()

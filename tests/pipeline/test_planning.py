@@ -1,0 +1,407 @@
+"""Where a query starts and ends, and its partitions, against an engine behind a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from anabranch.crdt.encoding import Reader
+from anabranch.crdt.node import DELETED, PackedNode
+from anabranch.pipeline.errors import DataLossError, OptionError, PipelineError, RegionsError
+from anabranch.pipeline.filters import Bounds
+from anabranch.pipeline.options import SourceOptions
+from anabranch.pipeline.planning import Planner, Range, check_order, grouped, ranges
+from anabranch.pipeline.reading import answers
+from anabranch.pipeline.regions import Part
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.settings import Settings
+from tests.pipeline.serving import EngineServer
+from tests.support.engines import single
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return single(settings=Settings({"crdt-xadd-id-uniqueness-mode": "liberal"}))
+
+
+@pytest.fixture
+def server(engine: Engine) -> Iterator[EngineServer]:
+    with EngineServer(engine) as one:
+        yield one
+
+
+def run(server: EngineServer, *lines: str) -> None:
+    session = server.engine.connect("127.0.0.1:9", "127.0.0.1:2", 1)
+    for line in lines:
+        server.execute(session, line.encode().split())
+    server.engine.disconnect(session)
+
+
+def add(server: EngineServer, key: str, count: int, first: int = 1) -> None:
+    run(server, *(f"XADD {key} {n}-0 field value{n}" for n in range(first, first + count)))
+
+
+def planner(*servers: EngineServer, is_streaming: bool = True, **more: str) -> Planner:
+    return Planner(options(*servers, is_streaming=is_streaming, **more))
+
+
+def options(*servers: EngineServer, is_streaming: bool = True, **more: str) -> SourceOptions:
+    endpoints = ",".join(f"127.0.0.1:{one.port}" for one in servers)
+    given = {"endpoints": endpoints, "streams": "s", "timeoutSeconds": "1", **more}
+    return SourceOptions(given, is_streaming)
+
+
+def counters_in(answer: bytes, wanted: Range) -> list[int]:
+    """The counters of the present entries in an answer of CRDT.NODES."""
+    counters = []
+    reader = Reader(answer, 1)
+    while not reader.at_end():
+        base_counter = reader.varint()
+        node = PackedNode(reader.bytes_(), base_counter)
+        node.data = bytearray(reader.bytes_())
+        scan = node.scan()
+        while scan.step():
+            if wanted.after < scan.counter <= wanted.end and not scan.flags & DELETED:
+                counters.append(scan.counter)
+    return counters
+
+
+def read(wanted: Range, found: SourceOptions) -> list[int]:
+    """The counters of the entries of a range, as a task reads them."""
+    return [one for answer in answers(wanted, found) for one in counters_in(answer, wanted)]
+
+
+# -- streams and offsets
+
+
+def test_a_stream_that_is_not_there(server: EngineServer) -> None:
+    with pytest.raises(PipelineError, match="there is no stream 's'"):
+        planner(server).start()
+    assert planner(server, streams="s*").start() == {}
+
+
+def test_globs_find_streams_that_come_later(server: EngineServer) -> None:
+    add(server, "s:1", 3)
+    plan = planner(server, streams="s:*")
+    start = plan.start()
+    assert start == {"s:1": {}}
+    add(server, "s:2", 2)
+    add(server, "other", 2)
+    assert plan.latest(start) == {"s:1": {"us": 7}, "s:2": {"us": 7}}
+
+
+def test_names_that_are_not_utf8(server: EngineServer) -> None:
+    session = server.engine.connect("127.0.0.1:9", "127.0.0.1:2", 1)
+    server.execute(session, [b"XADD", b"s\xff", b"1-0", b"a", b"1"])
+    plan = planner(server, streams="s?")
+    (one,) = ranges(plan.start(), plan.latest({}))
+    assert one.stream == "s\udcff"
+    assert read(one, options(server)) == [1]
+
+
+def test_starting_offsets(server: EngineServer) -> None:
+    add(server, "s", 3)
+    assert planner(server).start() == {"s": {}}
+    assert planner(server, startingOffsets="latest").start() == {"s": {"us": 3}}
+    assert planner(server, startingOffsets='{"s": {"us": 2}}').start() == {"s": {"us": 2}}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"t": {"us": 1}}', "names the stream 't', which is not read; the streams are s"),
+        ('{"s": {"eu": 1}}', "names the region 'eu', which is no member of the cluster"),
+    ],
+)
+def test_offsets_of_nothing(server: EngineServer, text: str, message: str) -> None:
+    add(server, "s", 3)
+    with pytest.raises(OptionError, match=message):
+        planner(server, startingOffsets=text).start()
+
+
+def test_offsets_never_go_back(server: EngineServer) -> None:
+    """A region that takes over may have applied less than the one that was read before."""
+    add(server, "s", 3)
+    assert planner(server).latest({"s": {"us": 9, "eu": 4}}) == {"s": {"eu": 4, "us": 9}}
+
+
+def test_a_stream_that_was_deleted(server: EngineServer) -> None:
+    add(server, "s", 3)
+    plan = planner(server, streams="s*")
+    start = plan.latest({})
+    run(server, "DEL s")
+    with pytest.raises(DataLossError, match="the stream 's' is gone"):
+        plan.latest(start)
+    assert planner(server, streams="s*", failOnDataLoss="false").latest(start) == start
+
+
+def test_a_batch_that_ends_before_it_starts() -> None:
+    check_order({"s": {"us": 2}}, {"s": {"us": 2}})
+    with pytest.raises(OptionError, match=r"startingOffsets \(3\) lie above endingOffsets \(2\)"):
+        check_order({"s": {"us": 3}}, {"s": {"us": 2}})
+
+
+# -- limits
+
+
+def test_a_limit_is_kept_exactly(server: EngineServer) -> None:
+    add(server, "s", 250)
+    run(server, "XDEL s 2-0 3-0")
+    plan = planner(server)
+    end = plan.latest({})
+    assert plan.limited({}, end, 248) == end
+    assert plan.limited({}, end, 247) == {"s": {"us": 249}}
+    assert plan.limited({}, end, 1) == {"s": {"us": 1}}
+    assert plan.limited({"s": {"us": 1}}, end, 1) == {"s": {"us": 4}}
+
+
+def test_a_limit_is_shared_by_size(server: EngineServer) -> None:
+    add(server, "s:a", 300)
+    add(server, "s:b", 10)
+    plan = planner(server, streams="s:*")
+    start, end, sizes = plan.start(), plan.latest({}), []
+    found = options(server)
+    while start != end:
+        after = plan.limited(start, end, 40)
+        counts = [len(read(one, found)) for one in ranges(start, after)]
+        assert 0 < sum(counts) <= 40
+        sizes.append(counts)
+        start = after
+    assert sizes[0] == [33, 7]
+    assert sum(map(sum, sizes)) == 310
+
+
+# -- partitions
+
+
+def covered(plan: Planner, found: list[Range]) -> list[int]:
+    return [counter for one in found for counter in read(one, plan.options)]
+
+
+def test_partitions_cover_everything_once(server: EngineServer) -> None:
+    add(server, "s", 2000)
+    for count in (1, 2, 7):
+        plan = planner(server, minPartitions=str(count), fetchSize="4096")
+        cut = plan.partitions(ranges({}, plan.latest({})))
+        assert covered(plan, cut) == list(range(1, 2001))
+        assert count <= len(cut) <= 2 * count
+
+
+def test_ranges_without_entries_need_no_task(server: EngineServer) -> None:
+    add(server, "s", 5)
+    add(server, "other", 500)
+    plan = planner(server)
+    assert plan.partitions(ranges({"s": {"us": 5}}, plan.latest({}))) == []
+
+
+def test_what_the_region_has_not_applied_is_a_task_for_another() -> None:
+    """The region that plans may lack entries that a checkpoint knows of: they are never skipped."""
+    one = Range("s", "us", 10, 90)
+    (cut,) = grouped(one, [Part(90, 0, 0)], 1000, applied=50)
+    assert (cut.after, cut.end) == (10, 90)
+    assert grouped(one, [Part(90, 0, 0)], 1000, applied=90) == []
+
+
+def test_pieces_are_joined_by_size() -> None:
+    parts = [Part(counter, 10, 100) for counter in range(10, 101, 10)]
+    cut = grouped(Range("s", "us", 0, 100), parts, 400, applied=100)
+    assert [(one.after, one.end) for one in cut] == [(0, 30), (30, 60), (60, 90), (90, 100)]
+
+
+def test_a_stream_that_is_gone_when_it_is_planned(server: EngineServer) -> None:
+    with pytest.raises(DataLossError, match="gone"):
+        planner(server).partitions([Range("s", "us", 0, 5)])
+    assert planner(server, failOnDataLoss="false").partitions([Range("s", "us", 0, 5)]) == []
+
+
+# -- trimmed entries
+
+
+def test_earliest_is_where_a_stream_was_trimmed(server: EngineServer) -> None:
+    """Entries that were trimmed before a query began are no loss of that query."""
+    add(server, "s", 10)
+    run(server, "XTRIM s MAXLEN 4")
+    plan = planner(server)
+    assert plan.start() == {"s": {"us": 6}}
+    found = plan.partitions(plan.ranges(plan.start(), plan.latest({})))
+    assert covered(plan, found) == [7, 8, 9, 10]
+    assert plan.partitions(plan.ranges({}, plan.latest({})))[0].after == 6, "a new stream, too"
+
+
+def test_entries_that_were_trimmed_before_they_were_read(server: EngineServer) -> None:
+    add(server, "s", 10)
+    run(server, "XDEL s 5-0 6-0")
+    plan = planner(server)
+    start = {"s": {"us": 4}}
+    end = plan.latest(start)
+    assert len(plan.partitions(plan.ranges(start, end))) == 1, "XDEL is no loss"
+    run(server, "XTRIM s MINID 8")
+    message = "us in the stream 's' were trimmed before they were read: .* above 4 and up to 7"
+    with pytest.raises(DataLossError, match=message):
+        plan.partitions(plan.ranges(start, end))
+    with pytest.raises(DataLossError, match=message):
+        read(Range("s", "us", 4, 12), options(server))
+    assert read(Range("s", "us", 7, 12), options(server)) == [8, 9, 10]
+    lenient = planner(server, failOnDataLoss="false")
+    found = lenient.partitions(lenient.ranges(start, end))
+    assert covered(lenient, found) == [8, 9, 10]
+
+
+def test_a_range_of_which_nothing_is_left(server: EngineServer) -> None:
+    """No entry is there to make a task of, so the plan itself fails."""
+    add(server, "s", 10)
+    plan = planner(server)
+    end = plan.latest({})
+    run(server, "XTRIM s MAXLEN 0")
+    with pytest.raises(DataLossError, match="above 0 and up to 10"):
+        plan.partitions(plan.ranges({"s": {}}, end))
+
+
+def test_trimming_behind_a_reader_is_no_loss(server: EngineServer) -> None:
+    """A stream may be trimmed below what a task has read, while it reads."""
+    add(server, "s", 2000)
+    wanted, counters, answered = Range("s", "us", 0, 2000), list[int](), 0
+    for answer in answers(wanted, options(server, fetchSize="4096")):
+        counters += counters_in(answer, wanted)
+        answered += 1
+        run(server, f"XTRIM s MINID {counters[-1]}")
+    assert counters == list(range(1, 2001)) and answered > 3
+
+
+# -- regions that fail
+
+
+def test_a_task_goes_on_at_another_region(engine: Engine) -> None:
+    """A region that breaks off in the middle costs no entry, and no entry comes twice."""
+    with EngineServer(engine, answers_left=3) as one, EngineServer(engine) as other:
+        add(other, "s", 3000)
+        found = options(one, other, fetchSize="4096")
+        assert read(Range("s", "us", 0, 3000), found) == list(range(1, 3001))
+        assert one.answers_left == 0
+        asked = [command for command in other.commands if command[0] == b"CRDT.NODES"]
+        assert int(asked[0][3]) > 0, "the other region was asked only for the rest"
+
+
+def test_a_task_never_returns_less_than_its_range(server: EngineServer) -> None:
+    """A region that has not applied the range does not count as one that has no entries there."""
+    add(server, "s", 5)
+    with pytest.raises(RegionsError, match="has not applied the effects of us up to 6"):
+        read(Range("s", "us", 0, 6), options(server))
+
+
+def test_no_region_answers(engine: Engine) -> None:
+    with EngineServer(engine) as one:
+        found = options(one)
+    with pytest.raises(RegionsError, match=r"timeoutSeconds\): .*connection refused"):
+        Planner(found).latest({})
+
+
+def test_a_stream_that_is_deleted_while_it_is_read(server: EngineServer) -> None:
+    add(server, "s", 5)
+    run(server, "DEL s")
+    with pytest.raises(DataLossError, match="was deleted, or expired, while it was read"):
+        read(Range("s", "us", 0, 5), options(server))
+    assert read(Range("s", "us", 0, 5), options(server, failOnDataLoss="false")) == []
+
+
+def test_passwords(tmp_path: object) -> None:
+    locked = single(settings=Settings({"requirepass": "secret"}))
+    with EngineServer(locked) as one:
+        with pytest.raises(PipelineError, match="asks for a password: give passwordFile"):
+            planner(one).latest({})
+        file = f"{tmp_path}/password"
+        with open(file, "w") as out:
+            out.write("wrong\n")
+        with pytest.raises(PipelineError, match="refused username and password"):
+            planner(one, passwordFile=file, streams="s*").latest({})
+        with open(file, "w") as out:
+            out.write("secret\n")
+        assert planner(one, passwordFile=file, streams="s*").latest({}) == {}
+
+
+# -- filters
+
+
+class EqualTo:
+    def __init__(self, name: str, value: object) -> None:
+        self.attribute = (name,)
+        self.value = value
+
+
+class In(EqualTo):
+    pass
+
+
+class GreaterThan(EqualTo):
+    pass
+
+
+class LessThanOrEqual(EqualTo):
+    pass
+
+
+class StringStartsWith(EqualTo):
+    pass
+
+
+def narrowed(server: EngineServer, *filters: EqualTo) -> list[tuple[int, int]]:
+    bounds = Bounds()
+    for one in filters:
+        bounds.take(one)
+    found = bounds.narrowed([Range("s", "us", 0, 100)], planner(server).regions)
+    return [(one.after, one.end) for one in found]
+
+
+def time_of(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def test_filters_narrow_ranges(server: EngineServer) -> None:
+    """The entry with the counter n has the ID n-0."""
+    add(server, "s", 100)
+    assert narrowed(server) == [(0, 100)]
+    assert narrowed(server, EqualTo("stream", "s"), EqualTo("region", "us")) == [(0, 100)]
+    assert narrowed(server, EqualTo("stream", "t")) == []
+    assert narrowed(server, In("region", ("eu", "ap"))) == []
+    assert narrowed(server, In("region", ("eu", "us")), EqualTo("region", "eu")) == []
+    assert narrowed(server, EqualTo("counter", 40)) == [(39, 41)]
+    assert narrowed(server, GreaterThan("counter", 40), LessThanOrEqual("counter", 49)) == [
+        (39, 50)
+    ]
+    assert narrowed(server, EqualTo("id", "40-0")) == [(39, 40)]
+    assert narrowed(server, In("id", ("40-0", "45-0"))) == [(39, 45)]
+    assert narrowed(server, GreaterThan("ts", time_of(40))) == [(39, 100)]
+    assert narrowed(server, LessThanOrEqual("ts", time_of(40))) == [(0, 40)]
+    assert narrowed(server, GreaterThan("ts", time_of(500))) == []
+    assert narrowed(server, EqualTo("ts", time_of(7))) == [(6, 7)]
+
+
+def test_filters_that_are_left_to_spark(server: EngineServer) -> None:
+    add(server, "s", 100)
+    for one in (
+        GreaterThan("id", "40-0"),
+        StringStartsWith("id", "4"),
+        EqualTo("user", "u7"),
+        GreaterThan("ts", datetime(2100, 1, 1)),
+        EqualTo("region", None),
+    ):
+        assert narrowed(server, one) == [(0, 100)]
+    assert narrowed(server, EqualTo("id", "no id")) == []
+
+
+def test_a_region_that_lags_does_not_narrow_by_time(server: EngineServer) -> None:
+    """It does not know the IDs of the entries that it lacks."""
+    add(server, "s", 50)
+    assert narrowed(server, GreaterThan("ts", time_of(500))) == [(0, 100)]
+
+
+def test_a_stream_that_the_options_no_longer_name(server: EngineServer) -> None:
+    """It stays where it was in the offset, whether it is there or not."""
+    add(server, "s", 3)
+    start = {"s": {"us": 1}, "t": {"us": 2}}
+    assert planner(server).latest(start) == {"s": {"us": 3}, "t": {"us": 2}}
+    add(server, "t", 3)
+    assert planner(server).latest(start) == {"s": {"us": 6}, "t": {"us": 2}}
+    assert planner(server, streams="[st]").latest(start) == {"s": {"us": 6}, "t": {"us": 6}}
