@@ -134,11 +134,11 @@ def join_log(
         stream.remove_prefix(region_id, min(lowest - 1, common) if lowest else common)
     if theirs is None:
         return 0
-    ours.trimmed = max(ours.trimmed, theirs.trimmed)
     for counter in _missing_in(theirs, ours, common):
         stream.remove_entry(region_id, counter)
     added = _append_above(ours, theirs, our_counter) if their_counter > our_counter else 0
     stream.entries_added += added
+    ours.trimmed = max(ours.trimmed, theirs.trimmed)
     return added
 
 
