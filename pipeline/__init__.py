@@ -1,7 +1,7 @@
 """The data pipeline: streams as tables of Spark.
 
 `AnabranchDataSource` is the data source for `spark.dataSource.register`. It needs the extra
-`anabranch[spark]`; so do `arrow`, `schema`, `rows`, `pairs`, `adding` and `sink`. The other modules
+`anabranch[spark]`; so do `arrow`, `schema`, `rows` and `sink`. The other modules
 need only Python and librt.
 
 Reading order:
@@ -18,11 +18,11 @@ Reading order:
 - `arrow`: makes record batches of those buffers.
 - `schema`: the columns, and the check of a schema of the user.
 - `sink_options`: the options of the sink.
-- `rows`: rows of a table as entries.
 - `pairs`: the pair by which a region recognises a row.
 - `window`: how long a stream recognises rows.
 - `progress`: which batches of a query were begun, and which are done.
 - `adding`: adds the rows of one task.
+- `rows`: rows of a table as entries.
 - `sink`: the writers that Spark calls.
 - `datasource`: the classes that Spark calls.
 """

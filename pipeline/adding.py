@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Optional
 
 from anabranch.pipeline.errors import PipelineError, RegionsError
-from anabranch.pipeline.pairs import Pairs
+from anabranch.pipeline.pairs import Pairs, Row
 from anabranch.pipeline.progress import begin, read_progress, region_ms
 from anabranch.pipeline.regions import Rotation, refusal
 from anabranch.pipeline.resp import (
@@ -25,7 +25,6 @@ from anabranch.pipeline.resp import (
     command_bytes,
     word_bytes,
 )
-from anabranch.pipeline.rows import Row
 from anabranch.pipeline.sink_options import SinkOptions
 from anabranch.pipeline.window import WindowError, checked_window
 
@@ -235,7 +234,7 @@ class Adder:
                 have = connection.receive()
                 if not isinstance(have, int) or have < self._options.wait:
                     raise RegionsError(
-                        f"{self._task.place}: {have} of {self._options.wait} other regions (wait) "
+                        f"{self._task.place}: {have!r} of {self._options.wait} other regions (wait) "
                         f"had the rows on disk after {self._options.wait_s} s (waitTimeoutSeconds)"
                     )
             connection.receive()

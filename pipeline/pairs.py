@@ -1,4 +1,4 @@
-"""The idempotency pair of each row: by it a region recognises a row that it has already (S9.1).
+"""Rows, and the idempotency pair of each: by it a region recognises a row that it has already (S9.1).
 
 A task may run several times, and each time it meets the same rows. Their order can differ, because
 Spark fetches the blocks of a shuffle in any order. So a row is not known by its number but by its
@@ -15,7 +15,6 @@ from hashlib import blake2b
 from typing import Final
 
 from anabranch.pipeline.errors import PipelineError
-from anabranch.pipeline.rows import Row
 
 # `maxsize` that the sink asks of a stream: the highest that there is.
 MAXSIZE: Final = 10_000
@@ -24,6 +23,22 @@ CONTENT_BUCKETS: Final = 256
 ID_BUCKETS: Final = 4096
 _HASH_BYTES: Final = 16
 _SUM_MASK: Final = (1 << 64) - 1
+
+
+class Row:
+    """One row. `words` are its fields as words of a command, `number` counts from 1 in its task.
+
+    `identity` is the value of the option `idColumn`, empty without it.
+    """
+
+    def __init__(
+        self, number: int, stream: bytes, field_count: int, words: bytes, identity: bytes
+    ) -> None:
+        self.number: Final = number
+        self.stream: Final = stream
+        self.field_count: Final = field_count
+        self.words: Final = words
+        self.identity: Final = identity
 
 
 class Pairs:
@@ -80,7 +95,7 @@ class Pairs:
     def _too_many(self, row: Row) -> str:
         if self._by_id:
             return (
-                f"more than {MAXSIZE} rows of one task have ids that fall into one group, up to row "
+                f"more than {MAXSIZE} rows of one task have ids that fall into one group, at row "
                 f"{row.number}: is idColumn the same for many rows? If not, use more partitions"
             )
         return (

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 )
 
 from anabranch.pipeline.errors import OptionError, PipelineError
+from anabranch.pipeline.pairs import Row
 from anabranch.pipeline.resp import encoded, word_bytes
 from anabranch.pipeline.sink_options import SinkOptions
 
@@ -42,22 +43,6 @@ _TEXTS: Final = (
 )
 # For each row the names and values of its fields, or None.
 _Pairs = list[Optional[list[tuple[bytes, bytes]]]]
-
-
-class Row:
-    """One row. `words` are its fields as words of a command, `number` counts from 1 in its task.
-
-    `identity` is the value of the option `idColumn`, empty without it.
-    """
-
-    def __init__(
-        self, number: int, stream: bytes, field_count: int, words: bytes, identity: bytes
-    ) -> None:
-        self.number: Final = number
-        self.stream: Final = stream
-        self.field_count: Final = field_count
-        self.words: Final = words
-        self.identity: Final = identity
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:

@@ -20,13 +20,13 @@ from pyspark.sql.types import StructType
 
 from anabranch.pipeline.adding import Adder, Task
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.pairs import Pairs
+from anabranch.pipeline.pairs import Pairs, Row
 from anabranch.pipeline.progress import Done, finish, other_rows, read_progress, region_ms
 from anabranch.pipeline.regions import Rotation, refusal
 from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, encoded
-from anabranch.pipeline.rows import Row, RowMaker, check_columns
+from anabranch.pipeline.rows import RowMaker, check_columns
 from anabranch.pipeline.sink_options import SinkOptions
-from anabranch.pipeline.window import WindowError, checked_window
+from anabranch.pipeline.window import checked_window
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,11 +19,11 @@ SINK_OPTIONS: Final = {
     "producer": "With `idColumn` only: a name that queries share which must not add the same row "
     "twice. Default: the id of the query.",
     "windowSeconds": "How long an added row must be recognised, 1 to 86400. Default: 3600.",
-    "setWindow": "`true` sets that on a stream that recognises rows for a shorter time, if it holds "
-    "no pairs yet. Default: `false`.",
+    "setWindow": "`true` sets the window of a stream that recognises rows for a shorter time, if it "
+    "holds no pairs yet. Default: `false`.",
     "lapsedWindow": "A batch that was begun longer ago than the window and is repeated: `fail` "
     "(default), or `add` its rows, some of them perhaps twice.",
-    "batchSize": "Most rows in flight in a task, 2 to 100000. Default: 500.",
+    "batchSize": "Most rows in flight in a task, 2 to 100000. Default: 2000.",
     "wait": "So many other regions must have a row on disk before its task ends. Default: 0.",
     "waitTimeoutSeconds": "How long to wait for these regions. Default: 30.",
     "timeoutSeconds": "How long a task waits for a region that takes its rows. Default: 60.",
@@ -52,7 +52,7 @@ class SinkOptions(RegionOptions):
         self.window_s: Final = self._number("windowSeconds", 3600, 1, 86_400)
         self.sets_window: Final = self._flag("setWindow", False)
         self.adds_lapsed: Final = self._choice("lapsedWindow", LAPSED) == "add"
-        self.in_flight_max: Final = self._number("batchSize", 500, 2, 100_000)
+        self.in_flight_max: Final = self._number("batchSize", 2000, 2, 100_000)
         self.wait: Final = self._number("wait", 0, 0, 998)
         self.wait_s: Final = self._number("waitTimeoutSeconds", 30, 1, 86_400)
         if self.wait:

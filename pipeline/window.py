@@ -4,8 +4,8 @@ A row that is repeated within the window is not added again. So the sink adds no
 whose window is shorter than `windowSeconds`.
 
 A change of the window clears the pairs that a region has seen (S9.4), and rows that wait for their
-repetition would then be added twice. So the sink sets a window only while the stream holds no pairs.
-The check and the change are one transaction.
+repetition would then be added twice. So the sink sets a window only while the stream holds no
+pairs. The check and the change are one transaction.
 """
 
 from __future__ import annotations
