@@ -11,7 +11,7 @@ ORDINARY := not long and not install and not compose and not toxiproxy and not a
 PACKAGES := crdt region sync cli chaos pipeline sim bench
 SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
 	\( -name '*.py' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
-	! -name '*_pb2*' 2>/dev/null) setup.py pyproject.toml MANIFEST.in README.md
+	! -name '*_pb2*' 2>/dev/null) pyspark_anabranch.py setup.py pyproject.toml MANIFEST.in README.md
 
 # A Python program that prints all dependencies in pyproject.toml, without anabranch itself.
 REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
@@ -19,6 +19,7 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 	*(name for name in extras['dev'] if not name.startswith('anabranch')), sep='\n')
 
 .DEFAULT_GOAL := help
+.PHONY: test-spark java
 .PHONY: help up test test-pure test-install test-chaos test-compose test-alerts test-long test-sim
 .PHONY: test-mutants lint fmt bench docs clean redis-server toxiproxy-server toxiproxy prometheus
 .DELETE_ON_ERROR:
@@ -51,8 +52,12 @@ test-compose: $(VENV)/.dev $(VENV)/.stubs ## build the image, start deploy/compo
 test-alerts: $(VENV)/.installed prometheus ## make each alert fire, and ask each query of the dashboard
 	$(PYTEST) -m alerts tests/alerts $(ARGS)
 
+# Spark starts a Java process, and reads from regions that the tests start.
+test-spark: $(VENV)/.installed $(VENV)/.spark java ## run batch and streaming queries in a real Spark
+	$(PYTEST) -m spark tests/pipeline $(ARGS)
+
 test-long: $(VENV)/.installed redis-server toxiproxy-server ## run all tests, also those that take many minutes
-	$(PYTEST) --timeout=3600 -m "not install and not compose and not alerts" $(ARGS)
+	$(PYTEST) --timeout=3600 -m "not install and not compose and not alerts and not spark" $(ARGS)
 
 test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical bugs are found
 	@mkdir -p build
@@ -158,6 +163,25 @@ $(VENV)/.installed: $(VENV)/.dev $(SOURCES)
 $(VENV)/.stubs: $(VENV)/.dev sync/generate.py $(shell find proto -name "*.proto")
 	@if [ -f sync/generate.py ]; then $(BIN)/python sync/generate.py; fi
 	@touch $@
+
+# The extra `spark` of pyproject.toml.
+$(VENV)/.spark: $(VENV)/.dev pyproject.toml
+	$(BIN)/python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	  print(*p['optional-dependencies']['spark'], sep='\n')" > $(VENV)/spark.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/spark.txt
+	@touch $@
+
+# Spark needs Java. As root, apt installs it. Without it, the tests fail with a line that names it.
+java:
+	@command -v java >/dev/null || [ -n "$$JAVA_HOME" ] || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing Java, which Spark needs"; \
+	    apt-get -qq update \
+	      && DEBIAN_FRONTEND=noninteractive \
+	        apt-get -qq install -y openjdk-17-jre-headless >/dev/null; \
+	  else \
+	    echo "Java is not installed, and Spark needs it: install openjdk-17-jre-headless."; \
+	  fi; }
 
 # Tests compare with a real redis-server. As root, apt installs it. Without it, the tests that need
 # it fail.

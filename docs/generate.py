@@ -2,8 +2,9 @@
 
 `settings.md` derives from `region.config` and `region.engine.settings`, the tables inside
 `commands.md` from `region.engine.registry`, the table inside `semantics.md` from
-`sim.rules.table`, the tables of figures inside `operations.md` from
-`region.engine.figures.table`, and its table of alerts from `deploy/prometheus/alerts.yml`.
+`sim.rules.table`, that inside `pipeline.md` from `pipeline.options`, the tables of figures inside
+`operations.md` from `region.engine.figures.table`, and its table of alerts from
+`deploy/prometheus/alerts.yml`.
 
 ``python docs/generate.py`` writes the pages. With ``--check`` it only reports pages that are out of
 date; the exit code is then 1 if there is any.
@@ -19,6 +20,7 @@ import yaml
 DOCS = Path(__file__).resolve().parent
 sys.path.append(str(DOCS.parent))
 
+from anabranch.pipeline.options import OPTIONS  # noqa: E402
 from anabranch.region.config import ALIASES, ENVIRONMENT_PREFIX, IDENTITY  # noqa: E402
 from anabranch.region.engine import registry, settings  # noqa: E402
 from anabranch.region.engine.figures.figure import Figure  # noqa: E402
@@ -189,11 +191,20 @@ def operations_page() -> str:
     return before + "\n".join([*lines, "", END]) + rest.partition(END)[2]
 
 
+def pipeline_page() -> str:
+    """Returns the text of pipeline.md: the present page with the table of options written anew."""
+    before, _, rest = (DOCS / "pipeline.md").read_text(encoding="utf-8").partition(BEGIN)
+    rows = [f"| `{name}` | {text} |" for name, text in OPTIONS.items()]
+    lines = [BEGIN, "", "| option | value |", "|---|---|", *rows]
+    return before + "\n".join([*lines, "", END]) + rest.partition(END)[2]
+
+
 PAGES = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "semantics.md": semantics_page,
     "operations.md": operations_page,
+    "pipeline.md": pipeline_page,
 }
 
 

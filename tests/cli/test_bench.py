@@ -31,7 +31,10 @@ def bench(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     ("arguments", "text"),
     [
         (("--scale", "2"), "flags need a NAME: anabranch bench NAME --scale 2"),
-        (("nothing",), "no benchmark 'nothing'; there are malformed, redis_comparison, "),
+        (
+            ("nothing",),
+            "no benchmark 'nothing'; there are malformed, pipeline_read, redis_comparison, ",
+        ),
         (("acceptance.nothing",), "no benchmark 'acceptance.nothing'; there are "),
         (("acceptance",), "no benchmark 'acceptance'; there are "),
     ],

@@ -34,6 +34,7 @@ LISTED: Final = {
     "sync/__init__.py": ("hub", "wire"),
     "cli/__init__.py": ("main",),
     "chaos/__init__.py": ("toxiproxy",),
+    "pipeline/__init__.py": ("arrow",),
     "sim/__init__.py": ("run", "oracle"),
     "sim/oracle/__init__.py": ("state",),
     "bench/__init__.py": ("__main__",),

@@ -12,7 +12,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-PACKAGES: Final = ("anabranch", "crdt", "region", "sync", "sim", "cli", "chaos", "bench")
+PACKAGES: Final = (
+    "anabranch",
+    "crdt",
+    "region",
+    "sync",
+    "sim",
+    "cli",
+    "chaos",
+    "bench",
+    "pipeline",
+)
 # Other folders whose files and modules may be named; their docstrings are not checked.
 OTHERS: Final = ("tests", "docs", "proto", "deploy")
 

@@ -41,6 +41,17 @@ ALLOWED = {
     "Why": "the title of a column of scenario files",
     "Rule": "the title of a column of scenario files, and a line in the head of a planted bug",
     "Layer": "a line in the head of a planted bug",
+    # Names of Spark and of other sources for it.
+    "spark.dataSource.register": "a method of Spark",
+    "spark.readStream": "an attribute of Spark's session",
+    "spark.sql.python.filterPushdown.enabled": "a setting of Spark",
+    "kafka.bootstrap.servers": "an option of Spark's Kafka source",
+    "subscribe": "an option of Spark's Kafka source",
+    "stream.keys": "an option of spark-redis",
+    "stream.offsets": "an option of spark-redis",
+    "stream.parallelism": "an option of spark-redis",
+    "stream.read.batch.size": "an option of spark-redis",
+    "pyspark_anabranch": "a module beside the packages",
     # Environment variables made of a prefix and the name of an option (region/config.py).
     "ANABRANCH_CONFIG": "the option config",
     "ANABRANCH_CRDT_SYNC_INTERVAL_MS": "the setting crdt-sync-interval-ms",

@@ -26,8 +26,9 @@ def spark() -> Iterator[Any]:
     except ImportError:
         pytest.fail("PySpark is not installed: run `make test-spark`, or pip install '.[spark]'")
     os.environ.update({"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable})
-    # The processes of Spark import the build that is tested.
+    # The processes of Spark import the build that is tested, and not their current folder.
     os.environ["PYTHONPATH"] = build.environment().get("PYTHONPATH", "")
+    os.environ["PYTHONSAFEPATH"] = "1"
     session = (
         SparkSession.builder.master("local[2]")
         .appName("anabranch tests")
