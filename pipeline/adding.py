@@ -234,8 +234,9 @@ class Adder:
                 have = connection.receive()
                 if not isinstance(have, int) or have < self._options.wait:
                     raise RegionsError(
-                        f"{self._task.place}: {have!r} of {self._options.wait} other regions (wait) "
-                        f"had the rows on disk after {self._options.wait_s} s (waitTimeoutSeconds)"
+                        f"{self._task.place}: {have!r} of {self._options.wait} other regions "
+                        f"(wait) had the rows on disk after {self._options.wait_s} s "
+                        "(waitTimeoutSeconds)"
                     )
             connection.receive()
         except RefusedCommand as error:

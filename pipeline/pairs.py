@@ -1,4 +1,4 @@
-"""Rows, and the idempotency pair of each: by it a region recognises a row that it has already (S9.1).
+"""Rows, and their idempotency pairs, by which a region recognises a row that it has (S9.1).
 
 A task may run several times, and each time it meets the same rows. Their order can differ, because
 Spark fetches the blocks of a shuffle in any order. So a row is not known by its number but by its

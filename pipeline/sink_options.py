@@ -19,8 +19,8 @@ SINK_OPTIONS: Final = {
     "producer": "With `idColumn` only: a name that queries share which must not add the same row "
     "twice. Default: the id of the query.",
     "windowSeconds": "How long an added row must be recognised, 1 to 86400. Default: 3600.",
-    "setWindow": "`true` sets the window of a stream that recognises rows for a shorter time, if it "
-    "holds no pairs yet. Default: `false`.",
+    "setWindow": "`true` sets the window of a stream that recognises rows for a shorter time, if "
+    "it holds no pairs yet. Default: `false`.",
     "lapsedWindow": "A batch that was begun longer ago than the window and is repeated: `fail` "
     "(default), or `add` its rows, some of them perhaps twice.",
     "batchSize": "Most rows in flight in a task, 2 to 100000. Default: 2000.",
