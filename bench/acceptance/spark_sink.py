@@ -3,8 +3,8 @@
 A streaming query writes numbers into three regions, from a standalone Spark of one master and two
 workers, all processes of this machine. At random times the program kills an executor, a Python
 worker, the region that is written to, or the driver. Before a driver starts again, the newest file
-of the checkpoint's `commits` is deleted, so that Spark repeats a micro-batch that was done. At the
-end each number must stand once in every region.
+of the checkpoint's `commits` is deleted, and the offsets of the batch that was under way, so that
+Spark repeats a micro-batch that was done. At the end each number must stand once in every region.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -30,7 +31,6 @@ from anabranch.bench.acceptance.harness import (
     info_of,
     require_agreement,
     start_all,
-    wait_for,
 )
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, end, free_ports
@@ -38,8 +38,18 @@ from anabranch.sim.scenario.processes import HOST, ProcessCluster, end, free_por
 KEY: Final = "numbers"
 QUERY: Final = Path(__file__).with_name("spark_sink_query.py")
 KINDS: Final = ("executor", "python worker", "driver", "region")
-START_S: Final = 120.0
+# Java starts slowly on a busy machine.
+START_S: Final = 300.0
 STOP_S: Final = 10.0
+
+
+def await_(condition: Callable[[], bool], what: str) -> None:
+    """Waits until `condition` holds; ClusterError after START_S."""
+    deadline_s = time.monotonic() + START_S
+    while not condition():
+        if time.monotonic() > deadline_s:
+            raise ClusterError(f"{what} did not come within {START_S} s")
+        time.sleep(0.05)
 
 
 def children(process_id: int) -> list[int]:
@@ -70,6 +80,25 @@ def kill(process_id: int) -> None:
         pass
 
 
+def forget_last_commit(checkpoint: Path) -> int | None:
+    """Puts a checkpoint back to before its newest commit; returns the number of that batch.
+
+    The offsets of a later batch go, too: with them, Spark would repeat that batch instead. The
+    source of these queries gives the later batch the same rows again.
+    """
+    commits = [int(one.name) for one in (checkpoint / "commits").glob("*") if one.name.isdigit()]
+    if not commits:
+        return None
+    newest = max(commits)
+    late = [int(one.name) for one in (checkpoint / "offsets").glob("*") if one.name.isdigit()]
+    gone = [checkpoint / "commits" / str(newest)]
+    gone += [checkpoint / "offsets" / str(number) for number in late if number > newest]
+    for one in gone:
+        one.unlink()
+        one.with_name(f".{one.name}.crc").unlink(missing_ok=True)
+    return newest
+
+
 class SparkCluster:
     """A standalone Spark from the package of PySpark; its processes end with the `with`."""
 
@@ -96,12 +125,12 @@ class SparkCluster:
 
     def __enter__(self) -> Self:
         self._start("Master", "--host", HOST, "--port", self.port, "--webui-port", self._web_port)
-        wait_for(lambda: "I have been elected leader" in self._log("Master"), "Spark's master")
+        await_(lambda: "I have been elected leader" in self._log("Master"), "Spark's master")
         for _ in range(self._workers_wanted):
             ports = ("--host", HOST, "--webui-port", free_ports(1)[0])
             work = ("--work-dir", self._directory / "work")
             self._start("Worker", "--cores", 1, "--memory", "1g", *ports, *work, self.master)
-        wait_for(
+        await_(
             lambda: self._log("Worker").count("Successfully registered") == self._workers_wanted,
             "Spark's workers",
         )
@@ -183,15 +212,8 @@ class Driver:
         return self._process.poll()
 
     def repeat_last(self) -> bool:
-        """Deletes the newest commit of the checkpoint; whether there was one."""
-        commits = Path(self._given["checkpoint"]) / "commits"
-        numbers = [int(one.name) for one in commits.glob("*") if one.name.isdigit()]
-        if not numbers:
-            return False
-        newest = commits / str(max(numbers))
-        newest.unlink()
-        newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
-        return True
+        """Makes Spark repeat the newest batch that is done; whether there was one."""
+        return forget_last_commit(Path(self._given["checkpoint"])) is not None
 
 
 class Disorder:
@@ -281,7 +303,7 @@ def _disturb(
     deadline_s: float,
 ) -> None:
     """Strikes `kills` times while rows are written, then waits until the query has ended."""
-    wait_for(lambda: written(regions) > 0 or driver.result() is not None, "the first row")
+    await_(lambda: written(regions) > 0 or driver.result() is not None, "the first row")
     struck = 0
     next_s = time.monotonic() + disorder.pause_s()
     while driver.result() != 0:
