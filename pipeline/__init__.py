@@ -1,4 +1,4 @@
-"""The data pipeline: streams as tables of Spark.
+"""The data pipeline: streams as tables of Spark, to read and to add to.
 
 `AnabranchDataSource` is the data source for `spark.dataSource.register`. It needs the extra
 `anabranch[spark]`; so do `arrow`, `schema`, `rows` and `sink`. The other modules

@@ -37,7 +37,8 @@ from anabranch.sim.scenario.processes import HOST, ProcessCluster, end, free_por
 
 KEY: Final = "numbers"
 QUERY: Final = Path(__file__).with_name("spark_sink_query.py")
-KINDS: Final = ("executor", "python worker", "driver", "region")
+# In the order in which they are struck, again and again.
+KINDS: Final = ("python worker", "executor", "driver", "region")
 # Java starts slowly on a busy machine.
 START_S: Final = 300.0
 STOP_S: Final = 10.0
@@ -227,8 +228,8 @@ class Disorder:
         self._driver = driver
         self._chance = random.Random(seed)
 
-    def strike(self, kind: str) -> None:
-        """Kills one of a kind, if one runs."""
+    def strike(self, kind: str) -> bool:
+        """Kills one of a kind; whether one was running."""
         if kind == "driver":
             self._driver.kill()
             self.repeated += self._driver.repeat_last()
@@ -240,12 +241,14 @@ class Disorder:
         else:
             found = self._spark.executors() if kind == "executor" else self._spark.python_workers()
             if not found:
-                return
+                return False
             kill(self._chance.choice(found))
         self.kills[kind] += 1
+        return True
 
-    def pause_s(self) -> float:
-        return self._chance.uniform(4.0, 15.0)
+    def moments(self, kills: int, rows: int) -> list[int]:
+        """The numbers of rows at which it strikes, ascending."""
+        return sorted(self._chance.sample(range(1, rows), kills))
 
 
 def written(cluster: ProcessCluster) -> int:
@@ -287,6 +290,8 @@ def run(rows: int, batch_rows: int, seed: int, kills: int, patience_s: float) ->
             finally:
                 driver.kill()
         took_s = time.monotonic() - begun_s
+        spared = [kind for kind in KINDS[:kills] if not disorder.kills[kind]]
+        figures.require("each kind was killed", not spared, ", ".join(spared) or "all")
         figures.show("kills", ", ".join(f"{disorder.kills[kind]} × {kind}" for kind in KINDS))
         figures.show("micro-batches repeated after they were done", disorder.repeated)
         figures.show("time", took_s, "s with starts of Spark")
@@ -302,21 +307,18 @@ def _disturb(
     kills: int,
     deadline_s: float,
 ) -> None:
-    """Strikes `kills` times while rows are written, then waits until the query has ended."""
+    """Strikes `kills` times while rows are written, and waits until the query has ended."""
     await_(lambda: written(regions) > 0 or driver.result() is not None, "the first row")
+    moments = disorder.moments(kills, rows)
     struck = 0
-    next_s = time.monotonic() + disorder.pause_s()
     while driver.result() != 0:
         if time.monotonic() > deadline_s:
             raise ClusterError(f"the query has not ended; {written(regions)} rows are written")
         if driver.result() is not None:
             # Too many failures in a row end a query. Its user starts it again.
             disorder.strike("driver")
-        if struck < kills and time.monotonic() > next_s and written(regions) < rows:
-            # Every kind in turn, the rarest last.
-            disorder.strike(("python worker", "executor", "driver", "region")[struck % 4])
-            struck += 1
-            next_s = time.monotonic() + disorder.pause_s()
+        if struck < kills and written(regions) >= moments[struck]:
+            struck += disorder.strike(KINDS[struck % len(KINDS)])
         time.sleep(0.05)
 
 

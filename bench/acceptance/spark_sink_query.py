@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import sys
 
-from pyspark.sql import SparkSession
-
 PAUSE_S = 0.2
 
 
-def main(given: dict[str, str]) -> int:
+def run_query(given: dict[str, str]) -> int:
     """Runs the query; `given` has `master`, `checkpoint`, `rows`, `batch_rows` and `options`."""
+    # Imported here: `anabranch bench` imports every module, also without PySpark.
+    from pyspark.sql import SparkSession
+
     session = (
         SparkSession.builder.master(given["master"])
         .appName("spark_sink")
@@ -55,4 +56,4 @@ def main(given: dict[str, str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(json.loads(sys.argv[1])))
+    sys.exit(run_query(json.loads(sys.argv[1])))
