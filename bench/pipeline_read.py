@@ -6,7 +6,8 @@ stream of the region, one at a time, and measures how long each XADD waits. The 
 - an XRANGE loop of redis-py that only counts;
 - XREADGROUP by one consumer for each partition, as spark-redis reads, in processes of their own;
 - fetch and decode: CRDT.NODES, and the columns of Arrow made of the answers, in one process;
-- with --spark: `count()` of the data source, and Parquet with all columns, with two cores.
+- with --spark: `count()` of the data source, and Parquet with all columns, with two cores;
+- with --spark: XREADGROUP by one consumer for each partition, as a job of Spark that makes rows.
 
 The rate of a Spark query counts from the start of its first task to the end of its last.
 """
@@ -14,12 +15,13 @@ The rate of a Spark query counts from the start of its first task to the end of 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import redis
@@ -39,6 +41,7 @@ FILL_ENTRIES = 10_000
 PAGE_ENTRIES = 10_000
 # Entries that one XREADGROUP asks for: the default of spark-redis.
 GROUP_ENTRIES = 100
+GROUP = "spark-source"
 PARTITIONS = 2
 PROBE_PAUSE_S = 0.002
 XADD_LIMIT_MS = 20.0
@@ -99,34 +102,42 @@ def count_by_xrange(port: int) -> tuple[int, float]:
     return count, time.perf_counter() - begun
 
 
-def _consume(port: int, group: str, consumer: str, counts: Any) -> None:
-    count = 0
-    with redis.Redis(port=port) as client:
+def _delivered(port: int, consumer: str) -> Iterator[list[tuple[bytes, dict[bytes, bytes]]]]:
+    """Everything that a group delivers to one consumer, as (ID, fields)."""
+    with redis.Redis(port=port, protocol=2) as client:
         while reply := client.xreadgroup(
-            group, consumer, {KEY: ">"}, count=GROUP_ENTRIES, noack=True
+            GROUP, consumer, {KEY: ">"}, count=GROUP_ENTRIES, noack=True
         ):
-            count += len(reply[KEY.encode()][0] if isinstance(reply, dict) else reply[0][1])
-    counts.put(count)
+            yield reply[0][1]
+
+
+@contextlib.contextmanager
+def _group(port: int) -> Iterator[None]:
+    with redis.Redis(port=port) as client:
+        client.xgroup_create(KEY, GROUP, "0")
+        yield
+        client.xgroup_destroy(KEY, GROUP)
+
+
+def _count_delivered(port: int, consumer: str, counts: Any) -> None:
+    counts.put(sum(len(entries) for entries in _delivered(port, consumer)))
 
 
 def count_by_xreadgroup(port: int) -> tuple[int, float]:
-    """One consumer of a group for each partition."""
-    with redis.Redis(port=port) as client:
-        client.xgroup_create(KEY, "spark-source", "0")
+    """One consumer of a group for each partition, in processes."""
     counts: Any = _fork.Queue()
     consumers = [
-        _fork.Process(target=_consume, args=(port, "spark-source", f"consumer-{n}", counts))
+        _fork.Process(target=_count_delivered, args=(port, f"consumer-{n}", counts))
         for n in range(PARTITIONS)
     ]
-    begun = time.perf_counter()
-    for one in consumers:
-        one.start()
-    count = sum(counts.get() for _ in consumers)
-    took_s = time.perf_counter() - begun
+    with _group(port):
+        begun = time.perf_counter()
+        for one in consumers:
+            one.start()
+        count = sum(counts.get() for _ in consumers)
+        took_s = time.perf_counter() - begun
     for one in consumers:
         one.join()
-    with redis.Redis(port=port) as client:
-        client.xgroup_destroy(KEY, "spark-source")
     return count, took_s
 
 
@@ -159,6 +170,7 @@ class SparkReader:
             .config("spark.ui.enabled", "false")
             .config("spark.driver.memory", "2g")
             .config("spark.log.level", "ERROR")
+            .config("spark.ui.showConsoleProgress", "false")
             .getOrCreate()
         )
         given = {"endpoints": f"{HOST}:{port}", "streams": KEY, "minPartitions": "4"}
@@ -176,6 +188,25 @@ class SparkReader:
         if found != expected:
             raise ClusterError(f"Parquet has {found} rows, and the stream {expected}")
         return found, took_s
+
+    def count_by_xreadgroup(self, port: int) -> tuple[int, float]:
+        """One consumer of a group for each partition, each of which makes rows."""
+
+        def rows(numbers: Iterator[int]) -> Iterator[tuple[str, dict[str, str]]]:
+            import redis
+
+            with redis.Redis(port=port, protocol=2, decode_responses=True) as client:
+                consumer = f"consumer-{next(numbers)}"
+                while reply := client.xreadgroup(
+                    "spark-source", consumer, {"orders": ">"}, count=100, noack=True
+                ):
+                    yield from reply[0][1]
+
+        with _group(port):
+            partitions = self.session.sparkContext.parallelize(range(PARTITIONS), PARTITIONS)
+            schema = "id STRING, fields MAP<STRING, STRING>"
+            frame = self.session.createDataFrame(partitions.mapPartitions(rows), schema)
+            return self._timed("XREADGROUP", frame.count)
 
     def _timed(self, group: str, query: Callable[[], Any]) -> tuple[Any, float]:
         """The result of a query, and the time from its first task to its last."""
@@ -255,13 +286,19 @@ def main(arguments: list[str] | None = None) -> int:
         comparison.measure("fetch and decode", lambda: fetch_and_decode(port, given.entries))
         if given.spark:
             reader = SparkReader(port)
+            comparison.measure(
+                "Spark XREADGROUP",
+                lambda: reader.count_by_xreadgroup(port),
+                rounds=1,
+                limit_ms=None,
+            )
             comparison.measure("Spark count", reader.count, rounds=3)
             comparison.measure(
                 "Spark Parquet", lambda: reader.parquet(directory, given.entries), rounds=2
             )
             reader.session.stop()
             comparison.require("Spark count", "XRANGE loop", 2)
-            comparison.require("Spark count", "XREADGROUP", 5)
+            comparison.require("Spark count", "Spark XREADGROUP", 5)
             comparison.require("Spark Parquet", "XRANGE loop", 1)
         comparison.require("fetch and decode", "XRANGE loop", 2)
     return figures.finish()

@@ -213,7 +213,7 @@ def apply_remove_entries(keyspace: Keyspace, stream: Stream, effect: fx.RemoveEn
 
 def apply_trim(stream: Stream, effect: fx.Trim) -> None:
     for region_id, counter in effect.prefix.items():
-        stream.remove_prefix(region_id, counter)
+        stream.trim(region_id, counter)
         if effect.drops_references:
             for group in stream.groups.values():
                 group.delivery.drop_references(region_id, counter)

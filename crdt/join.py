@@ -138,6 +138,7 @@ def join_log(
         stream.remove_entry(region_id, counter)
     added = _append_above(ours, theirs, our_counter) if their_counter > our_counter else 0
     stream.entries_added += added
+    ours.trimmed = max(ours.trimmed, theirs.trimmed)
     return added
 
 

@@ -32,6 +32,9 @@ class RegionLog:
         self.limits = limits
         self.rax = Rax()
         self.length = 0
+        # The highest counter that a trim has removed, here or elsewhere: a reader that comes from
+        # below it has missed entries. No part of the digest.
+        self.trimmed = 0
         # Checkpoint bookkeeping: the nodes changed since the last checkpoint, the numbers of
         # stored nodes that are no longer here, and the next number to give.
         self.unsaved: list[PackedNode] = []

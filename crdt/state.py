@@ -23,8 +23,8 @@ from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.spans import put_spans_by_region, read_spans_by_region
 from anabranch.crdt.stream import Stream
 
-# Version 1 does not say which pairs are retired.
-STATE_VERSION: Final = 2
+# Version 1 does not say which pairs are retired, version 2 not up to where logs were trimmed.
+STATE_VERSION: Final = 3
 # Version 1 has no `Keyspace.collected`.
 SNAPSHOT_VERSION: Final = 2
 
@@ -108,7 +108,7 @@ def put_converged(out: bytearray, stream: Stream) -> None:
     """Writes a key without its entries and its local part.
 
     These are header, creates, deadlines and configurations (converged), then tombstones, clears,
-    `touched` and pairs (kept until stable).
+    `touched` and pairs (kept until stable), then up to where each region log was trimmed.
     """
     put_varint(out, STATE_VERSION)
     put_varint(out, len(stream.header))
@@ -139,6 +139,7 @@ def put_converged(out: bytearray, stream: Stream) -> None:
         put_varint(out, stream.configurations[dot][0])
         put_varint(out, stream.configurations[dot][1])
     _put_until_stable(out, stream)
+    put_vector(out, {log.region_id: log.trimmed for log in stream.logs.values() if log.trimmed})
 
 
 def _put_until_stable(out: bytearray, stream: Stream) -> None:
@@ -191,6 +192,9 @@ def read_converged(reader: Reader, stream: Stream) -> int:
         duration_s = reader.varint()
         stream.configurations[dot] = (duration_s, reader.varint())
     _read_until_stable(reader, stream)
+    if version >= 3:
+        for region_id, counter in reader.vector().items():
+            stream.log(region_id).trimmed = counter
     return version
 
 

@@ -171,6 +171,12 @@ class Stream:
             return 0
         return log.remove_prefix(counter)[0]
 
+    def trim(self, region_id: int, counter: int) -> None:
+        """Removes a prefix of a region log, and notes up to where entries were trimmed."""
+        log = self.log(region_id)
+        log.remove_prefix(counter)
+        log.trimmed = max(log.trimmed, counter)
+
     def remove_entry(self, region_id: int, counter: int) -> bool:
         log = self.logs.get(region_id)
         entry_id = -1 if log is None else log.remove(counter)

@@ -1,4 +1,4 @@
-"""The Spark data source `anabranch`: streams as tables to read and to add to."""
+"""The Spark data source `anabranch`: `spark.read` and `spark.readStream`, and the sink."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.filters import Bounds
 from anabranch.pipeline.offsets import Offset, joined, read_offset
 from anabranch.pipeline.options import SourceOptions
-from anabranch.pipeline.planning import Planner, Range, check_order, ranges
+from anabranch.pipeline.planning import Planner, Range, check_order
 from anabranch.pipeline.reading import read_range
 from anabranch.pipeline.schema import check_schema, default_schema
 from anabranch.pipeline.sink import BatchWriter, StreamWriter, checked_options
@@ -127,7 +127,7 @@ class BatchReader(DataSourceReader):
         try:
             start, end = planner.start(), planner.end()
             check_order(start, end)
-            wanted = self._bounds.narrowed(ranges(start, end), planner.regions)
+            wanted = self._bounds.narrowed(planner.ranges(start, end), planner.regions)
             return [RangePartition(one) for one in planner.partitions(wanted)]
         finally:
             planner.regions.close()
@@ -206,8 +206,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The ranges that tasks read in one micro-batch."""
-        wanted = ranges(read_offset(start), read_offset(end))
-        return [RangePartition(one) for one in self._planner.partitions(wanted)]
+        planner = self._planner
+        wanted = planner.ranges(read_offset(start), read_offset(end))
+        return [RangePartition(one) for one in planner.partitions(wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one partition, as Arrow batches."""

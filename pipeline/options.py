@@ -16,7 +16,7 @@ from anabranch.pipeline.resp import encoded
 from anabranch.region.config import ConfigError, parse_address
 from anabranch.region.engine.glob import Glob
 
-# Name → meaning. The documentation is compared with this table.
+# Name → meaning, as docs/pipeline.md shows it.
 OPTIONS: Final = {
     "endpoints": "Client addresses of regions: `us=HOST:PORT,eu=HOST:PORT`. Names are optional.",
     "streams": "Names of streams, or globs such as `orders:*`, separated by commas.",

@@ -102,6 +102,19 @@ class Planner:
                 raise _gone(stream)
         return joined(start, found)
 
+    def ranges(self, start: Offset, end: Offset) -> list[Range]:
+        """The ranges between two offsets.
+
+        The logs of a stream that `start` does not name begin where they were trimmed. A log of
+        another stream that it does not name begins at 0: all of it is to be read.
+        """
+        begin = dict(start)
+        for stream in end:
+            if stream not in start:
+                logs = self.regions.logs(stream) or []
+                begin[stream] = {facts.region: facts.trimmed for facts in logs}
+        return ranges(begin, end)
+
     # -- limits
 
     def limited(self, start: Offset, end: Offset, entries_max: int) -> Offset:
@@ -110,7 +123,7 @@ class Planner:
         Each log gets its share by the number of its entries, of which no more than the limit count.
         """
         waiting: list[tuple[Range, int]] = []
-        for one in ranges(start, end):
+        for one in self.ranges(start, end):
             # One more than the limit tells a log that fits from one that goes on.
             waiting.append((one, self._first(one, entries_max + 1).entries))
         total = sum(entries for _, entries in waiting)
@@ -133,11 +146,13 @@ class Planner:
     def partitions(self, wanted: list[Range]) -> list[Range]:
         """Cuts ranges into those that tasks read. They cover all entries, each once."""
         applied: dict[Range, int] = {}
-        for stream in {one.stream for one in wanted}:
-            logs = {facts.region: facts.applied for facts in self._logs(stream)}
-            for one in wanted:
-                if one.stream == stream and logs:
-                    applied[one] = logs.get(one.region, 0)
+        logs = {stream: self._logs(stream) for stream in {one.stream for one in wanted}}
+        for one in wanted:
+            for facts in logs[one.stream]:
+                if facts.region == one.region:
+                    applied[one] = facts.applied
+                    if facts.trimmed > one.after and self.options.fail_on_loss:
+                        raise trimmed_early(one, one.after, facts.trimmed)
         pieces = {one: self._pieces(one, PIECE_BYTES) for one in applied}
         total = sum(part.size for parts in pieces.values() for part in parts)
         size = min(PARTITION_BYTES, max(total // self.options.partitions_min, 1))
@@ -176,6 +191,15 @@ def grouped(one: Range, parts: list[Part], size: int, applied: int) -> list[Rang
     return found
 
 
+def trimmed_early(one: Range, reached: int, trimmed: int) -> DataLossError:
+    """The error for a range that was read up to `reached` and then trimmed up to `trimmed`."""
+    return DataLossError(
+        f"entries of {one.region} in the stream '{one.stream}' were trimmed before they were read: "
+        f"those with counters above {reached} and up to {trimmed}. Read more often, or trim less; "
+        "with failOnDataLoss false the query goes on without them"
+    )
+
+
 def _gone(stream: str) -> DataLossError:
     return DataLossError(
         f"the stream '{stream}' is gone: it was deleted, or it expired. Entries that were not read "
@@ -208,4 +232,4 @@ def check_order(start: Offset, end: Offset) -> None:
 def _counter(point: Point, facts: LogFacts) -> int:
     if isinstance(point, int):
         return point
-    return 0 if point == EARLIEST else facts.applied
+    return facts.trimmed if point == EARLIEST else facts.applied

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from anabranch.pipeline.errors import DataLossError
 from anabranch.pipeline.options import SourceOptions
-from anabranch.pipeline.planning import Range
+from anabranch.pipeline.planning import Range, trimmed_early
 from anabranch.pipeline.regions import Rotation, refusal
 from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, encoded
 
@@ -53,14 +53,14 @@ def answers(wanted: Range, options: SourceOptions) -> Iterator[bytes]:
                     f"it has not applied the effects of {wanted.region} up to {wanted.end}"
                 )
                 continue
-            request = _request(connection, wanted, reached, options)
-            while request:
-                counter, answer = _received(connection)
+            _request(connection, wanted, reached, options)
+            while reached < wanted.end:
+                counter, trimmed, answer = _received(connection)
+                if trimmed > reached and options.fail_on_loss:
+                    raise trimmed_early(wanted, reached, trimmed)
                 if counter < wanted.end:
                     # The region works on the next answer while this one is decoded.
-                    request = _request(connection, wanted, counter, options)
-                else:
-                    request = False
+                    _request(connection, wanted, counter, options)
                 yield answer
                 reached = counter
                 rotation.progressed()
@@ -84,19 +84,18 @@ def _holds(connection: Connection, wanted: Range) -> bool:
     return connection.call("CRDT.WAIT", _WAIT_MS, wanted.region, wanted.end) == 1
 
 
-def _request(connection: Connection, wanted: Range, after: int, options: SourceOptions) -> bool:
+def _request(connection: Connection, wanted: Range, after: int, options: SourceOptions) -> None:
+    """Asks for the entries above `after`."""
     stream = encoded(wanted.stream)
     size = options.fetch_bytes
     connection.send("CRDT.NODES", stream, wanted.region, after, wanted.end, "BYTES", size)
-    return True
 
 
-def _received(connection: Connection) -> tuple[int, bytes]:
-    """The answer to a request: the counter up to which it reaches, and the nodes."""
+def _received(connection: Connection) -> tuple[int, int, bytes]:
+    """The answer to a request: up to where it reaches, up to where entries were trimmed, nodes."""
     reply = connection.receive()
-    if not isinstance(reply, list) or len(reply) != 2:
-        raise RegionGone("it gave an unexpected answer")
-    counter, answer = reply
-    if not isinstance(counter, int) or not isinstance(answer, bytes):
-        raise RegionGone("it gave an unexpected answer")
-    return counter, answer
+    if isinstance(reply, list) and len(reply) == 3:
+        counter, trimmed, answer = reply
+        if isinstance(counter, int) and isinstance(trimmed, int) and isinstance(answer, bytes):
+            return counter, trimmed, answer
+    raise RegionGone("it gave an unexpected answer")

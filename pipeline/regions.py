@@ -93,7 +93,8 @@ class LogFacts:
         self.region: Final = shown(_bytes(facts[b"region"]))
         # The counter up to which the answering region has applied the effects of `region`.
         self.applied: Final = _int(facts[b"applied"])
-        self.entries: Final = _int(facts[b"entries"])
+        # The counter up to which entries were trimmed.
+        self.trimmed: Final = _int(facts[b"trimmed"])
 
 
 class Part:

@@ -13,6 +13,8 @@ Reply = Union[None, int, bytes, "list[Reply]"]
 Word = Union[str, bytes, int]
 
 _RECEIVE_BYTES: Final = 1 << 18
+# A host that is gone does not refuse a connection. The next region is tried after so long.
+_CONNECT_S: Final = 3.0
 
 
 class RegionGone(Exception):
@@ -35,7 +37,8 @@ class Connection:
         self._buffer = b""
         self._at = 0
         try:
-            self._socket = socket.create_connection(address, timeout_s)
+            self._socket = socket.create_connection(address, min(timeout_s, _CONNECT_S))
+            self._socket.settimeout(timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             raise RegionGone(_reason(error)) from None

@@ -187,7 +187,7 @@ def _pairs(column: pa.Array) -> _Pairs:
     if pa.types.is_map(column.type):
         names, values = column.keys, column.items
     else:
-        # `flatten` would leave out what null rows hide, and so would not fit the offsets.
+        # The values of all rows, to which the offsets refer.
         names, values = (column.values.field(part) for part in (0, 1))
     name_texts, value_texts = texts(names), texts(values)
     ends = column.offsets.to_pylist()

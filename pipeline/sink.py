@@ -1,4 +1,4 @@
-"""The writers that Spark calls: `df.write` and `df.writeStream` with `format("anabranch")`.
+"""The writers that Spark calls for queries that write to the format `anabranch`.
 
 The driver makes a writer for each query, or for each micro-batch, and checks the stream there. Each
 task gets a copy. After the tasks of a micro-batch the driver makes another writer for the commit.

@@ -29,6 +29,7 @@ from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.spans import Spans, SpansByRegion
 from anabranch.crdt.state import SnapshotCut, read_snapshot
+from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
 from tests.oracles import naive_engine, naive_stream
 from tests.oracles.naive_log import Dot, NaiveEntry, counters_of, page, spans_of
@@ -365,6 +366,7 @@ class Twin:
         """Collects in both forms as if `stable` were stable."""
         for stream in list(self.keyspace.keys.values()):
             collect(self.keyspace, stream, stable)
+            self.keyspace.drop_if_empty(stream)
         collect_flush(self.keyspace, stable)
         self.naive.collect(stable)
 
@@ -374,6 +376,9 @@ class Twin:
         assert converged(self.keyspace) == self.naive.converged()
         assert kept(self.keyspace) == kept_naive(self.naive)
         assert locals_of(self.keyspace) == locals_naive(self.naive)
+        assert {key: trimmed_of(stream) for key, stream in self.keyspace.keys.items()} == {
+            key: stream.trimmed for key, stream in self.naive.keys.items()
+        }
         for key, stream in self.naive.keys.items():
             for name in stream.creates:
                 self._check_group(key, name)
@@ -511,6 +516,11 @@ def equal(one: Twin, other: Twin) -> bool:
         "digest and naive state disagree on equality"
     )
     return naive
+
+
+def trimmed_of(stream: Stream) -> Vector:
+    """region_id → the counter up to which that log was trimmed, where it was."""
+    return {region_id: log.trimmed for region_id, log in stream.logs.items() if log.trimmed}
 
 
 def assert_equal(one: Twin, other: Twin) -> None:

@@ -67,6 +67,7 @@ from tests.crdt.support import (
     locals_of,
     receive,
     snapshot_bytes,
+    trimmed_of,
 )
 from tests.oracles import naive_stream as ns
 
@@ -531,6 +532,18 @@ def state_of(stream: Stream) -> bytes:
     return bytes(out)
 
 
+def state_of_version(version: int, stream: Stream) -> bytes:
+    """The state as a former release wrote it, of a stream in which no pair is retired."""
+    converged, local, marks = bytearray(), bytearray(), bytearray()
+    put_converged(converged, stream)
+    put_local(local, stream)
+    put_vector(marks, trimmed_of(stream))
+    assert converged[0] == STATE_VERSION == 3 and converged.endswith(marks)
+    assert local[-1] == 0, "no producer has retired pairs"
+    former = bytes([version]) + converged[1 : len(converged) - len(marks)]
+    return bytes(former + (local[:-1] if version == 1 else local))
+
+
 def read_state(body: bytes, limits: PairLimits) -> Stream:
     stream = Stream(b"k", NodeLimits(), limits)
     reader = Reader(body)
@@ -576,16 +589,30 @@ def test_state_of_version_1_has_no_retired_pairs() -> None:
     for number in range(3):
         stream.pairs.add(Pair(b"p", b"%d" % number, (2, number + 1), 5, 900, {}, 1000))
     body = state_of(stream)
-    assert body[0] == STATE_VERSION == 2 and body[-1] == 0, "no producer has retired pairs"
-    former = bytes([1]) + body[1:-1]
+    former = state_of_version(1, stream)
     limits = PairLimits()
     again = read_state(former, limits)
     assert pairs_of(again) == pairs_of(stream)
     assert again.pairs.count_answering() == stream.pairs.count() and limits.retired == 0
     assert state_of(again) == body
-    for version in (0, 3, 127):
+    for version in (0, 4, 127):
         with pytest.raises(Malformed):
             read_state(bytes([version]) + body[1:], PairLimits())
+
+
+def test_state_of_version_2_does_not_say_where_logs_were_trimmed() -> None:
+    """In a checkpoint or a snapshot of the former release, no log was trimmed."""
+    stream = full_twin().keyspace.keys[b"m"]
+    stream.trim(2, 7)
+    stream.trim(9, 1 << 40)
+    stream.trim(2, 5)
+    assert trimmed_of(stream) == trimmed_of(read_state(state_of(stream), PairLimits()))
+    assert trimmed_of(stream).items() >= {(2, 7), (9, 1 << 40)}
+    again = read_state(state_of_version(2, stream), PairLimits())
+    assert trimmed_of(again) == {}
+    for region_id, counter in trimmed_of(stream).items():
+        again.trim(region_id, counter)
+    assert state_of(again) == state_of(stream)
 
 
 def test_more_retired_pairs_than_there_are_pairs() -> None:

@@ -216,6 +216,8 @@ class NaiveKey:
         self.tombstones: set[tuple[Optional[bytes], Dot]] = set()
         self.clears: list[Vector] = []
         self.touched: set[Dot] = set()
+        # region_id → highest counter that a trim removed.
+        self.trimmed: Vector = {}
         self.locals: dict[bytes, NaiveLocal] = {}
 
     def copy(self) -> NaiveKey:
@@ -234,8 +236,14 @@ class NaiveKey:
         other.tombstones = set(self.tombstones)
         other.clears = list(self.clears)
         other.touched = set(self.touched)
+        other.trimmed = dict(self.trimmed)
         other.locals = {name: local.copy() for name, local in self.locals.items()}
         return other
+
+    def note_trimmed(self, prefix: Vector) -> None:
+        """Raises the marks up to which entries were trimmed."""
+        for region_id, counter in prefix.items():
+            self.trimmed[region_id] = max(counter, self.trimmed.get(region_id, 0))
 
     def holds_anything(self) -> bool:
         """Whether the region must remember the key."""
@@ -361,6 +369,7 @@ class NaiveKey:
             for gone in op.dots:
                 self.entries.pop(gone, None)
         elif isinstance(op, Trim):
+            self.note_trimmed(op.prefix)
             self.entries = {
                 each: entry for each, entry in self.entries.items() if not covers(op.prefix, each)
             }
@@ -558,6 +567,7 @@ class NaiveRegion:
                 )
         ours.pairs = pairs
         ours.tombstones |= theirs.tombstones
+        ours.note_trimmed(theirs.trimmed)
         ours.clears = ours.clears + [
             vector for vector in theirs.clears if vector not in ours.clears
         ]

@@ -171,7 +171,9 @@ def test_the_source_archive_holds_what_a_build_needs(archive: Path) -> None:
 def test_from_the_wheel_that_the_source_archive_makes(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} <= {"anabranch"} | {
+    # PySpark finds data sources by the names of top-level modules, so one is ours.
+    expected = {"anabranch", "pyspark_anabranch.py"}
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} <= expected | {
         name for name in names if name.endswith(".so") and "/" not in name
     }
     assert any(name.startswith("anabranch/sim/scenarios/") for name in names)

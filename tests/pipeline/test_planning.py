@@ -53,20 +53,24 @@ def options(*servers: EngineServer, is_streaming: bool = True, **more: str) -> S
     return SourceOptions(given, is_streaming)
 
 
+def counters_in(answer: bytes, wanted: Range) -> list[int]:
+    """The counters of the present entries in an answer of CRDT.NODES."""
+    counters = []
+    reader = Reader(answer, 1)
+    while not reader.at_end():
+        base_counter = reader.varint()
+        node = PackedNode(reader.bytes_(), base_counter)
+        node.data = bytearray(reader.bytes_())
+        scan = node.scan()
+        while scan.step():
+            if wanted.after < scan.counter <= wanted.end and not scan.flags & DELETED:
+                counters.append(scan.counter)
+    return counters
+
+
 def read(wanted: Range, found: SourceOptions) -> list[int]:
     """The counters of the entries of a range, as a task reads them."""
-    counters = []
-    for answer in answers(wanted, found):
-        reader = Reader(answer, 1)
-        while not reader.at_end():
-            base_counter = reader.varint()
-            node = PackedNode(reader.bytes_(), base_counter)
-            node.data = bytearray(reader.bytes_())
-            scan = node.scan()
-            while scan.step():
-                if wanted.after < scan.counter <= wanted.end and not scan.flags & DELETED:
-                    counters.append(scan.counter)
-    return counters
+    return [one for answer in answers(wanted, found) for one in counters_in(answer, wanted)]
 
 
 # -- streams and offsets
@@ -210,6 +214,60 @@ def test_a_stream_that_is_gone_when_it_is_planned(server: EngineServer) -> None:
     with pytest.raises(DataLossError, match="gone"):
         planner(server).partitions([Range("s", "us", 0, 5)])
     assert planner(server, failOnDataLoss="false").partitions([Range("s", "us", 0, 5)]) == []
+
+
+# -- trimmed entries
+
+
+def test_earliest_is_where_a_stream_was_trimmed(server: EngineServer) -> None:
+    """Entries that were trimmed before a query began are no loss of that query."""
+    add(server, "s", 10)
+    run(server, "XTRIM s MAXLEN 4")
+    plan = planner(server)
+    assert plan.start() == {"s": {"us": 6}}
+    found = plan.partitions(plan.ranges(plan.start(), plan.latest({})))
+    assert covered(plan, found) == [7, 8, 9, 10]
+    assert plan.partitions(plan.ranges({}, plan.latest({})))[0].after == 6, "a new stream, too"
+
+
+def test_entries_that_were_trimmed_before_they_were_read(server: EngineServer) -> None:
+    add(server, "s", 10)
+    run(server, "XDEL s 5-0 6-0")
+    plan = planner(server)
+    start = {"s": {"us": 4}}
+    end = plan.latest(start)
+    assert len(plan.partitions(plan.ranges(start, end))) == 1, "XDEL is no loss"
+    run(server, "XTRIM s MINID 8")
+    message = "us in the stream 's' were trimmed before they were read: .* above 4 and up to 7"
+    with pytest.raises(DataLossError, match=message):
+        plan.partitions(plan.ranges(start, end))
+    with pytest.raises(DataLossError, match=message):
+        read(Range("s", "us", 4, 12), options(server))
+    assert read(Range("s", "us", 7, 12), options(server)) == [8, 9, 10]
+    lenient = planner(server, failOnDataLoss="false")
+    found = lenient.partitions(lenient.ranges(start, end))
+    assert covered(lenient, found) == [8, 9, 10]
+
+
+def test_a_range_of_which_nothing_is_left(server: EngineServer) -> None:
+    """No entry is there to make a task of, so the plan itself fails."""
+    add(server, "s", 10)
+    plan = planner(server)
+    end = plan.latest({})
+    run(server, "XTRIM s MAXLEN 0")
+    with pytest.raises(DataLossError, match="above 0 and up to 10"):
+        plan.partitions(plan.ranges({"s": {}}, end))
+
+
+def test_trimming_behind_a_reader_is_no_loss(server: EngineServer) -> None:
+    """A stream may be trimmed below what a task has read, while it reads."""
+    add(server, "s", 2000)
+    wanted, counters, answered = Range("s", "us", 0, 2000), list[int](), 0
+    for answer in answers(wanted, options(server, fetchSize="4096")):
+        counters += counters_in(answer, wanted)
+        answered += 1
+        run(server, f"XTRIM s MINID {counters[-1]}")
+    assert counters == list(range(1, 2001)) and answered > 3
 
 
 # -- regions that fail

@@ -344,3 +344,23 @@ def test_a_checkpoint_of_another_source(
     (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
     with pytest.raises(Exception, match="the checkpoint belongs to another query"):
         query.run()
+
+
+def test_trimmed_entries(spark: Spark, two_regions: LiveCluster, tmp_path: Path) -> None:
+    """A trim in another region is noticed, and a restart of the region keeps the mark."""
+    query = Query(spark, two_regions, tmp_path / "checkpoint")
+    ids = add(two_regions, "us", 20)
+    query.run()
+    more = add(two_regions, "us", 20)
+    two_regions.sync()
+    with two_regions.client("eu") as client:
+        client.xtrim("orders", maxlen=5, approximate=False)
+    two_regions.sync()
+    two_regions.stop("us")
+    two_regions.start("us")
+    with pytest.raises(Exception, match="were trimmed before they were read"):
+        query.run()
+    query.given["failOnDataLoss"] = "false"
+    query.run()
+    assert query.ids == sorted(ids + more[-5:])
+    assert batch(spark, two_regions).count() == 5

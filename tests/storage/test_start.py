@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from xxhash import xxh3_64_digest
 
+from anabranch.crdt.encoding import put_vector
 from anabranch.crdt.gossip import Gossip, Heard
+from anabranch.crdt.state import put_local
 from anabranch.region import starting
 from anabranch.region.config import ConfigError
 from anabranch.region.database import Database
@@ -22,6 +24,7 @@ from anabranch.region.engine.lifecycle import RECOVERY, STARTING
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.storage.schema import SCHEMA_VERSION
 from anabranch.sim.world.vfs import run
+from tests.crdt.support import trimmed_of
 from tests.storage import dump
 from tests.storage.direct import DirectDatabase, copy_of
 from tests.storage.histories import Cluster
@@ -101,15 +104,21 @@ def test_a_bit_that_changed_is_noticed(table: str, column: str) -> None:
     assert start(region, disk) == whole
 
 
-def test_a_checkpoint_of_the_release_before_is_read() -> None:
-    """A start reads the state of a key in version 1, which has no list of retired pairs.
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_checkpoint_of_a_release_before_is_read(version: int) -> None:
+    """A start reads the state of a key in former versions.
 
-    The release of version 1 kept only pairs that answer retries.
+    Version 1 has no list of retired pairs: its release kept only pairs that answer retries. Both
+    lack the counters up to which logs were trimmed.
     """
     region = used_region()
     for iid in "ab":
         region.say("XADD", "k1", "IDMP", "p", iid, "*", "f", "v")
     region.commit_all()
+    marks = bytearray()
+    put_vector(marks, trimmed_of(region.engine.keyspace.keys[b"k1"]))
+    local = bytearray()
+    put_local(local, region.engine.keyspace.keys[b"k1"])
     region.checkpoint()
     whole = start(region, copy_of(region.disk))
     (number,) = region.disk.execute(
@@ -118,8 +127,10 @@ def test_a_checkpoint_of_the_release_before_is_read() -> None:
     parts = region.disk.execute("SELECT body FROM part WHERE number = ? ORDER BY part", (number,))
     body = b"".join(part for (part,) in parts)
     state = body[8:]
-    assert state[0] == 2 and state[-2:] == bytes([0, 8]), "no retired pairs, then 8 entries"
-    former = bytes([1]) + state[1:-2] + state[-1:]
+    assert state[0] == 3 and state[-2:] == bytes([0, 8]), "no retired pairs, then 8 entries"
+    assert state.endswith(bytes(marks + local + b"\x08"))
+    former = bytes([version]) + state[1 : -len(marks + local) - 1]
+    former += bytes(local[:-1] if version == 1 else local) + state[-1:]
     former = xxh3_64_digest(former) + former
     region.disk.execute("UPDATE part SET body = x'', sum = NULL WHERE number = ?", (number,))
     region.disk.execute("UPDATE part SET body = ? WHERE number = ? AND part = 0", (former, number))

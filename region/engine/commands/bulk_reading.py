@@ -96,6 +96,8 @@ def logs(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
                     region_log.length,
                     b"bytes",
                     about_bytes(region_log),
+                    b"trimmed",
+                    region_log.trimmed,
                 ]
             )
         )
@@ -124,8 +126,9 @@ def split_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 def nodes(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.NODES key region after end [BYTES n]: the packed nodes of a range of a region log.
 
-    Returns [counter up to which the answer reaches, nodes]; `crdt/log_reading.py` describes their
-    bytes. If the counter is below `end`, the caller goes on from there.
+    Returns [counter up to which the answer reaches, counter up to which entries were trimmed,
+    nodes]; `crdt/log_reading.py` describes their bytes. If the first counter is below `end`, the
+    caller goes on from there. If the second is above `after`, it has missed entries.
     """
     after, end = _range(argv)
     bytes_max = NODES_DEFAULT_BYTES
@@ -133,8 +136,9 @@ def nodes(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         if len(argv) != 7 or argv[5].upper() != b"BYTES":
             raise CommandError(SYNTAX_ERROR)
         bytes_max = _size(argv[6], "BYTES", NODES_MAX_BYTES)
-    reached, packed = packed_range(_log(state, argv), after, end, bytes_max)
-    reply: list[Reply] = [reached, packed]
+    region_log = _log(state, argv)
+    reached, packed = packed_range(region_log, after, end, bytes_max)
+    reply: list[Reply] = [reached, region_log.trimmed, packed]
     return reply
 
 
