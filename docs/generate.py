@@ -2,7 +2,8 @@
 
 `settings.md` derives from `region.config` and `region.engine.settings`, the tables inside
 `commands.md` from `region.engine.registry`, the table inside `semantics.md` from
-`sim.rules.table`, that inside `pipeline.md` from `pipeline.options`, the tables of figures inside
+`sim.rules.table`, those inside `pipeline.md` from `pipeline.options` and
+`pipeline.sink_options`, the tables of figures inside
 `operations.md` from `region.engine.figures.table`, and its table of alerts from
 `deploy/prometheus/alerts.yml`.
 
@@ -21,6 +22,7 @@ DOCS = Path(__file__).resolve().parent
 sys.path.append(str(DOCS.parent))
 
 from anabranch.pipeline.options import OPTIONS  # noqa: E402
+from anabranch.pipeline.sink_options import SINK_OPTIONS  # noqa: E402
 from anabranch.region.config import ALIASES, ENVIRONMENT_PREFIX, IDENTITY  # noqa: E402
 from anabranch.region.engine import registry, settings  # noqa: E402
 from anabranch.region.engine.figures.figure import Figure  # noqa: E402
@@ -192,11 +194,13 @@ def operations_page() -> str:
 
 
 def pipeline_page() -> str:
-    """Returns the text of pipeline.md: the present page with the table of options written anew."""
-    before, _, rest = (DOCS / "pipeline.md").read_text(encoding="utf-8").partition(BEGIN)
-    rows = [f"| `{name}` | {text} |" for name, text in OPTIONS.items()]
-    lines = [BEGIN, "", "| option | value |", "|---|---|", *rows]
-    return before + "\n".join([*lines, "", END]) + rest.partition(END)[2]
+    """Returns the text of pipeline.md: the present page with its tables of options written anew."""
+    page, *parts = (DOCS / "pipeline.md").read_text(encoding="utf-8").split(BEGIN)
+    for options, part in zip((OPTIONS, SINK_OPTIONS), parts, strict=True):
+        rows = [f"| `{name}` | {text} |" for name, text in options.items()]
+        lines = [BEGIN, "", "| option | value |", "|---|---|", *rows]
+        page += "\n".join([*lines, "", END]) + part.partition(END)[2]
+    return page
 
 
 PAGES = {

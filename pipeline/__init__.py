@@ -1,8 +1,8 @@
-"""The data pipeline: streams as tables of Spark.
+"""The data pipeline: streams as tables of Spark, to read and to add to.
 
 `AnabranchDataSource` is the data source for `spark.dataSource.register`. It needs the extra
-`anabranch[spark]`; the other modules but `arrow`, `schema` and `datasource` need only Python and
-librt.
+`anabranch[spark]`; so do `arrow`, `schema`, `rows` and `sink`. The other modules
+need only Python and librt.
 
 Reading order:
 
@@ -17,6 +17,13 @@ Reading order:
 - `node_columns`: decodes packed nodes into the buffers of Arrow columns.
 - `arrow`: makes record batches of those buffers.
 - `schema`: the columns, and the check of a schema of the user.
+- `sink_options`: the options of the sink.
+- `pairs`: the pair by which a region recognises a row.
+- `window`: how long a stream recognises rows.
+- `progress`: which batches of a query were begun, and which are done.
+- `adding`: adds the rows of one task.
+- `rows`: rows of a table as entries.
+- `sink`: the writers that Spark calls.
 - `datasource`: the classes that Spark calls.
 """
 

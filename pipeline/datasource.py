@@ -1,4 +1,4 @@
-"""The Spark data source `anabranch`: `spark.read` and `spark.readStream` over streams."""
+"""The Spark data source `anabranch`: `spark.read` and `spark.readStream`, and the sink."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     Filter,
     InputPartition,
 )
@@ -28,6 +30,7 @@ from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Planner, Range, check_order
 from anabranch.pipeline.reading import read_range
 from anabranch.pipeline.schema import check_schema, default_schema
+from anabranch.pipeline.sink import BatchWriter, StreamWriter, checked_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +52,8 @@ class RangePartition(InputPartition):
 
 
 class AnabranchDataSource(DataSource):
-    """`format("anabranch")`. The options are those of `pipeline/options.py`.
+    """`format("anabranch")`. The options are those of `pipeline/options.py`, and
+    `pipeline/sink_options.py` for a query that writes.
 
     Example::
 
@@ -87,6 +91,14 @@ class AnabranchDataSource(DataSource):
         options = SourceOptions(self.options, is_streaming=True)
         check_schema(schema, options.fields_format)
         return StreamReader(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of a batch query. Raises PipelineError for wrong options or columns."""
+        return BatchWriter(checked_options(dict(self.options), schema, overwrite, False))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """The writer of a micro-batch. Raises PipelineError for wrong options or columns."""
+        return StreamWriter(checked_options(dict(self.options), schema, overwrite, True))
 
 
 def _read(

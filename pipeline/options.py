@@ -1,4 +1,4 @@
-"""The options of the Spark source, parsed and checked.
+"""The options of the Spark source, parsed and checked, and those that the sink shares.
 
 Spark hands over options as texts, and their names without regard to case.
 """
@@ -37,6 +37,7 @@ OPTIONS: Final = {
     "passwordFile": "A file with the password in its first line, on driver and executors.",
 }
 _SPARK_OWN: Final = frozenset({"path", "paths"})
+_STEP_S: Final = 20.0
 _GLOB: Final = frozenset("*?[")
 FORMATS: Final = ("array", "map", "json")
 MODES: Final = ("PERMISSIVE", "FAILFAST")
@@ -54,46 +55,32 @@ class Endpoint:
         return f"{self.name or 'the region'} at {self.host}:{self.port}"
 
 
-class SourceOptions:
-    """The options of one source. Raises OptionError, whose message says what is right."""
+class RegionOptions:
+    """The options that source and sink share: regions, password, patience.
 
-    def __init__(self, given: Mapping[str, str], is_streaming: bool) -> None:
+    `table` has the name and the meaning of every option, `region_option` is the name of the option
+    that says which endpoint comes first. `spark_own` are options that Spark itself understands and
+    hands over with the others. Raises OptionError, whose message says what is right.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, str],
+        table: Mapping[str, str],
+        region_option: str,
+        spark_own: frozenset[str] = _SPARK_OWN,
+    ) -> None:
         self._given: Final = {name.lower(): value for name, value in given.items()}
-        _check_names(given)
-        self._check_use(is_streaming)
-        self.endpoints: Final = self._endpoints()
-        self.streams: Final = [one.strip() for one in self._needed("streams").split(",")]
-        if not all(self.streams):
-            raise OptionError("streams: an empty name; separate names of streams by commas")
-        self.start: Final[Start] = parse_start(
-            "startingOffsets", self._text("startingOffsets", "earliest")
-        )
-        self.end: Final[Start] = parse_start("endingOffsets", self._text("endingOffsets", "latest"))
-        self.entries_max: Final = self._number("maxEntriesPerTrigger", 0, 1, (1 << 63) - 1)
-        self.partitions_min: Final = self._number("minPartitions", 1, 1, 1_000_000)
-        self.fetch_bytes: Final = self._number("fetchSize", 1 << 20, 1 << 12, 4 << 20)
-        self.fail_on_loss: Final = self._flag("failOnDataLoss", True)
-        self.pushes_filters: Final = self._flag("pushFilters", False)
-        self.fields_format: Final = self._choice("fieldsFormat", FORMATS)
-        self.fails_fast: Final = self._choice("mode", MODES) == "FAILFAST"
+        self._table: Final = table
+        _check_names(given, table, spark_own)
+        self.endpoints: Final = self._endpoints(region_option)
         self.timeout_s: Final = float(self._number("timeoutSeconds", 60, 1, 86_400))
+        # Longest wait for one step on a socket.
+        self.step_s = min(_STEP_S, self.timeout_s)
         self.username: Final = self._text("username", "")
         self.password_file: Final = self._text("passwordFile", "")
         if self.username and not self.password_file:
             raise OptionError("username is given without passwordFile")
-
-    def _check_use(self, is_streaming: bool) -> None:
-        """Refuses options that have no effect in this kind of query."""
-        batch_only, streaming_only = ("endingOffsets", "pushFilters"), ("maxEntriesPerTrigger",)
-        for name in batch_only if is_streaming else streaming_only:
-            if name.lower() in self._given:
-                kind = "streaming" if is_streaming else "batch"
-                raise OptionError(f"{name} has no effect in a {kind} query; leave it out")
-        if not is_streaming and self._given.get("startingoffsets", "").strip() == "latest":
-            raise OptionError(
-                "startingOffsets: a batch query that starts at latest reads nothing; "
-                "give earliest or JSON"
-            )
 
     # -- kinds of values
 
@@ -103,7 +90,7 @@ class SourceOptions:
     def _needed(self, name: str) -> str:
         value = self._text(name, "").strip()
         if not value:
-            raise OptionError(f"the option {name} is missing. {OPTIONS[name]}")
+            raise OptionError(f"the option {name} is missing. {self._table[name]}")
         return value
 
     def _number(self, name: str, default: int, minimum: int, maximum: int) -> int:
@@ -130,17 +117,10 @@ class SourceOptions:
                 return choice
         raise OptionError(f"{name} must be one of {', '.join(choices)}, not '{text}'")
 
-    # -- streams and regions
+    # -- regions
 
-    def names_stream(self, stream: str) -> bool:
-        """Whether the option `streams` names a stream."""
-        return any(
-            Glob(name.encode(), False).matches(encoded(stream)) if is_glob(name) else name == stream
-            for name in self.streams
-        )
-
-    def _endpoints(self) -> list[Endpoint]:
-        """The endpoints, the one of `readRegion` first."""
+    def _endpoints(self, region_option: str) -> list[Endpoint]:
+        """The endpoints, the one that `region_option` names first."""
         found: list[Endpoint] = []
         for part in self._needed("endpoints").split(","):
             name, equals, address = part.strip().rpartition("=")
@@ -155,10 +135,12 @@ class SourceOptions:
         for name in names:
             if names.count(name) > 1:
                 raise OptionError(f"endpoints: two addresses have the name {name}")
-        wanted = self._text("readRegion", "").strip()
+        wanted = self._text(region_option, "").strip()
         if wanted and wanted not in names:
             known = ", ".join(names) or "none: write NAME=HOST:PORT"
-            raise OptionError(f"readRegion: no endpoint has the name {wanted}; there are {known}")
+            raise OptionError(
+                f"{region_option}: no endpoint has the name {wanted}; there are {known}"
+            )
         return sorted(found, key=lambda one: bool(wanted) and one.name != wanted)
 
     def password(self) -> str:
@@ -177,18 +159,62 @@ class SourceOptions:
         return password
 
 
+class SourceOptions(RegionOptions):
+    """The options of one source. Raises OptionError, whose message says what is right."""
+
+    def __init__(self, given: Mapping[str, str], is_streaming: bool) -> None:
+        super().__init__(given, OPTIONS, "readRegion")
+        self._check_use(is_streaming)
+        self.streams: Final = [one.strip() for one in self._needed("streams").split(",")]
+        if not all(self.streams):
+            raise OptionError("streams: an empty name; separate names of streams by commas")
+        self.start: Final[Start] = parse_start(
+            "startingOffsets", self._text("startingOffsets", "earliest")
+        )
+        self.end: Final[Start] = parse_start("endingOffsets", self._text("endingOffsets", "latest"))
+        self.entries_max: Final = self._number("maxEntriesPerTrigger", 0, 1, (1 << 63) - 1)
+        self.partitions_min: Final = self._number("minPartitions", 1, 1, 1_000_000)
+        self.fetch_bytes: Final = self._number("fetchSize", 1 << 20, 1 << 12, 4 << 20)
+        self.fail_on_loss: Final = self._flag("failOnDataLoss", True)
+        self.pushes_filters: Final = self._flag("pushFilters", False)
+        self.fields_format: Final = self._choice("fieldsFormat", FORMATS)
+        self.fails_fast: Final = self._choice("mode", MODES) == "FAILFAST"
+
+    def _check_use(self, is_streaming: bool) -> None:
+        """Refuses options that have no effect in this kind of query."""
+        batch_only, streaming_only = ("endingOffsets", "pushFilters"), ("maxEntriesPerTrigger",)
+        for name in batch_only if is_streaming else streaming_only:
+            if name.lower() in self._given:
+                kind = "streaming" if is_streaming else "batch"
+                raise OptionError(f"{name} has no effect in a {kind} query; leave it out")
+        if not is_streaming and self._given.get("startingoffsets", "").strip() == "latest":
+            raise OptionError(
+                "startingOffsets: a batch query that starts at latest reads nothing; "
+                "give earliest or JSON"
+            )
+
+    def names_stream(self, stream: str) -> bool:
+        """Whether the option `streams` names a stream."""
+        return any(
+            Glob(name.encode(), False).matches(encoded(stream)) if is_glob(name) else name == stream
+            for name in self.streams
+        )
+
+
 def is_glob(name: str) -> bool:
     """Whether a name in `streams` is a pattern."""
     return any(character in _GLOB for character in name)
 
 
-def _check_names(given: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in OPTIONS}
+def _check_names(
+    given: Mapping[str, str], table: Mapping[str, str], spark_own: frozenset[str]
+) -> None:
+    known = {name.lower(): name for name in table}
     for name in given:
-        if name.lower() in known or name.lower() in _SPARK_OWN:
+        if name.lower() in known or name.lower() in spark_own:
             continue
         near: Optional[str] = next(iter(difflib.get_close_matches(name.lower(), known, n=1)), None)
         advice = f"; did you mean {known[near]}?" if near else "."
         raise OptionError(
-            f"there is no option '{name}'{advice} The options are {', '.join(sorted(OPTIONS))}"
+            f"there is no option '{name}'{advice} The options are {', '.join(sorted(table))}"
         )

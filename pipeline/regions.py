@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, Optional, TypeVar
 
 from anabranch.pipeline.errors import PipelineError, RegionsError
-from anabranch.pipeline.options import SourceOptions, is_glob
+from anabranch.pipeline.options import RegionOptions, SourceOptions, is_glob
 from anabranch.pipeline.resp import (
     Connection,
     RefusedCommand,
@@ -25,8 +25,6 @@ from anabranch.pipeline.resp import (
 
 Answer = TypeVar("Answer")
 
-# Longest wait for one step on a socket.
-_STEP_S: Final = 20.0
 # Pause after no endpoint answered.
 _PAUSE_S: Final = 0.2
 _SCAN_COUNT: Final = 1000
@@ -35,7 +33,7 @@ _SCAN_COUNT: Final = 1000
 class Rotation:
     """Goes round the endpoints. `progressed` sets the deadline anew."""
 
-    def __init__(self, options: SourceOptions, password: str) -> None:
+    def __init__(self, options: RegionOptions, password: str) -> None:
         self._options: Final = options
         self._password: Final = password
         self._number = 0
@@ -77,7 +75,7 @@ class Rotation:
                     (endpoint.host, endpoint.port),
                     self._options.username,
                     self._password,
-                    min(_STEP_S, self._options.timeout_s),
+                    self._options.step_s,
                 )
             except RegionGone as error:
                 self.failed(str(error))

@@ -60,12 +60,12 @@ class Connection:
 
     def send(self, *words: Word) -> None:
         """Sends a command, whose reply is to be received later."""
-        parts = [b"*%d\r\n" % len(words)]
-        for word in words:
-            data = word if isinstance(word, bytes) else encoded(str(word))
-            parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+        self.send_bytes(command_bytes(*words))
+
+    def send_bytes(self, data: bytes) -> None:
+        """Sends commands that `command_bytes` made; each of them has a reply."""
         try:
-            self._socket.sendall(b"".join(parts))
+            self._socket.sendall(data)
         except OSError as error:
             raise RegionGone(_reason(error)) from None
 
@@ -133,6 +133,20 @@ class Connection:
         except OSError as error:
             raise RegionGone(_reason(error)) from None
         return bytes(memoryview(whole)[:-2])
+
+
+def command_bytes(*words: Word) -> bytes:
+    """A command as a region reads it."""
+    return b"*%d\r\n%b" % (len(words), word_bytes(*words))
+
+
+def word_bytes(*words: Word) -> bytes:
+    """Words of a command, without the number of words that begins it."""
+    parts = []
+    for word in words:
+        data = word if isinstance(word, bytes) else encoded(str(word))
+        parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+    return b"".join(parts)
 
 
 def encoded(text: str) -> bytes:

@@ -21,5 +21,7 @@ Reading order:
 - `damaged_files`: flipped and missing bytes in the files of a region.
 - `malformed_messages`: malformed bytes and messages, for the next one.
 - `malformed_peers`: malformed messages at the port where regions meet.
+- `spark_sink_query`: the streaming query of the next one, in a process of its own.
+- `spark_sink`: the Spark sink while executors, drivers and a region are killed.
 - `many_clients`: thousands of idle clients, and hundreds of slow ones.
 """

@@ -23,13 +23,21 @@ JUMP_MS = 100_000
 class EngineServer:
     """Serves an engine on a loopback port until the `with` ends.
 
-    `answers_left`: after so many answers to CRDT.NODES the connection breaks, and new ones are
-    refused; None: never.
+    `answers_left`: after so many answers to the command `counted` the connection breaks, and new
+    ones are refused; None: never. With `loses_last`, the last of these answers is not sent.
     """
 
-    def __init__(self, engine: Engine, answers_left: int | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        answers_left: int | None = None,
+        counted: str = "CRDT.NODES",
+        loses_last: bool = False,
+    ) -> None:
         self.engine = engine
         self.answers_left = answers_left
+        self._counted = counted.encode()
+        self._loses_last = loses_last
         # Every command that came, in order.
         self.commands: list[list[bytes]] = []
         self._now_ms = 10
@@ -87,9 +95,11 @@ class EngineServer:
                 parser.feed(data)
                 while (command := parser.next()) is not None and self.answers_left != 0:
                     self.commands.append(command)
-                    if command[0] == b"CRDT.NODES" and self.answers_left is not None:
+                    if command[0] == self._counted and self.answers_left is not None:
                         self.answers_left -= 1
-                    connection.sendall(self._answer(session, command))
+                    answer = self._answer(session, command)
+                    if self.answers_left != 0 or not self._loses_last:
+                        connection.sendall(answer)
         self._open.discard(connection)
 
     def _answer(self, session: Session, command: list[bytes]) -> bytes:

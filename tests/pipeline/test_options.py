@@ -9,7 +9,7 @@ import pytest
 
 from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.offsets import joined, parse_start, read_offset, sorted_offset
-from anabranch.pipeline.options import OPTIONS, SourceOptions
+from anabranch.pipeline.options import OPTIONS, RegionOptions, SourceOptions
 
 GIVEN = {"endpoints": "us=127.0.0.1:7001, eu=127.0.0.1:7002", "streams": "orders, rides:*"}
 
@@ -150,5 +150,7 @@ def test_the_table_of_options_has_every_option() -> None:
     import inspect
     import re
 
-    source = inspect.getsource(SourceOptions)
-    assert set(re.findall(r"self\._\w+\(\s*\"([a-zA-Z]+)\"", source)) == set(OPTIONS)
+    source = inspect.getsource(RegionOptions) + inspect.getsource(SourceOptions)
+    assert set(re.findall(r"self\._\w+\(\s*\"([a-zA-Z]+)\"", source)) | {"readRegion"} == set(
+        OPTIONS
+    )

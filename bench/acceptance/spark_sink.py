@@ -1,0 +1,353 @@
+"""The Spark sink while executors, drivers and a region are killed, and micro-batches are repeated.
+
+A streaming query writes numbers into three regions, from a standalone Spark of one master and two
+workers, all processes of this machine. At random times the program kills an executor, a Python
+worker, the region that is written to, or the driver. Before a driver starts again, the newest file
+of the checkpoint's `commits` is deleted, and the offsets of the batch that was under way, so that
+Spark repeats a micro-batch that was done. At the end each number must stand once in every region.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from anabranch import build
+from anabranch.bench.acceptance.harness import (
+    Figures,
+    entries_of,
+    info_of,
+    require_agreement,
+    start_all,
+)
+from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.processes import HOST, ProcessCluster, end, free_ports
+
+KEY: Final = "numbers"
+QUERY: Final = Path(__file__).with_name("spark_sink_query.py")
+# In the order in which they are struck, again and again.
+KINDS: Final = ("python worker", "executor", "driver", "region")
+# Java starts slowly on a busy machine.
+START_S: Final = 300.0
+STOP_S: Final = 10.0
+
+
+def await_(condition: Callable[[], bool], what: str) -> None:
+    """Waits until `condition` holds; ClusterError after START_S."""
+    deadline_s = time.monotonic() + START_S
+    while not condition():
+        if time.monotonic() > deadline_s:
+            raise ClusterError(f"{what} did not come within {START_S} s")
+        time.sleep(0.05)
+
+
+def children(process_id: int) -> list[int]:
+    """The processes that a process has started, and those that they have started."""
+    try:
+        tasks = list(Path(f"/proc/{process_id}/task").iterdir())
+        direct = [int(one) for task in tasks for one in (task / "children").read_text().split()]
+    except OSError:
+        # The process has ended in the meantime.
+        return []
+    return [*direct, *(below for one in direct for below in children(one))]
+
+
+def command_of(process_id: int) -> str:
+    """The command line of a process; empty if it has ended."""
+    try:
+        return Path(f"/proc/{process_id}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def kill(process_id: int) -> None:
+    """SIGKILL to a process below one that this program has started."""
+    try:
+        os.kill(process_id, signal.SIGKILL)
+    except ProcessLookupError:
+        # It has ended by itself, which does the same.
+        pass
+
+
+def forget_last_commit(checkpoint: Path) -> int | None:
+    """Puts a checkpoint back to before its newest commit; returns the number of that batch.
+
+    The offsets of a later batch go, too: with them, Spark would repeat that batch instead. The
+    source of these queries gives the later batch the same rows again.
+    """
+    commits = [int(one.name) for one in (checkpoint / "commits").glob("*") if one.name.isdigit()]
+    if not commits:
+        return None
+    newest = max(commits)
+    late = [int(one.name) for one in (checkpoint / "offsets").glob("*") if one.name.isdigit()]
+    gone = [checkpoint / "commits" / str(newest)]
+    gone += [checkpoint / "offsets" / str(number) for number in late if number > newest]
+    for one in gone:
+        one.unlink()
+        one.with_name(f".{one.name}.crc").unlink(missing_ok=True)
+    return newest
+
+
+class SparkCluster:
+    """A standalone Spark from the package of PySpark; its processes end with the `with`."""
+
+    def __init__(self, directory: Path, workers: int = 2) -> None:
+        import pyspark
+
+        self.port, self._web_port = free_ports(2)
+        self.master = f"spark://{HOST}:{self.port}"
+        self._home = Path(pyspark.__file__).parent
+        self._directory = directory
+        self._workers_wanted = workers
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def environment(self) -> dict[str, str]:
+        """The environment of all processes of Spark: they import the build that runs here."""
+        return {
+            **build.environment(),
+            "SPARK_HOME": str(self._home),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONSAFEPATH": "1",
+        }
+
+    def __enter__(self) -> Self:
+        self._start("Master", "--host", HOST, "--port", self.port, "--webui-port", self._web_port)
+        await_(lambda: "I have been elected leader" in self._log("Master"), "Spark's master")
+        for _ in range(self._workers_wanted):
+            ports = ("--host", HOST, "--webui-port", free_ports(1)[0])
+            work = ("--work-dir", self._directory / "work")
+            self._start("Worker", "--cores", 1, "--memory", "1g", *ports, *work, self.master)
+        await_(
+            lambda: self._log("Worker").count("Successfully registered") == self._workers_wanted,
+            "Spark's workers",
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in reversed(self._processes):
+            below = children(process.pid)
+            end(process, STOP_S)
+            for one in below:
+                kill(one)
+
+    def _start(self, part: str, *arguments: object) -> None:
+        line = [
+            self._home / "bin" / "spark-class",
+            f"org.apache.spark.deploy.{part.lower()}.{part}",
+        ]
+        with (self._directory / f"{part}.log").open("ab") as log:
+            self._processes.append(
+                subprocess.Popen(
+                    [str(word) for word in (*line, *arguments)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=self.environment(),
+                    cwd=self._directory,
+                )
+            )
+
+    def _log(self, part: str) -> str:
+        return (self._directory / f"{part}.log").read_text(errors="replace")
+
+    def executors(self) -> list[int]:
+        """The process ids of the executors that run."""
+        below = [one for process in self._processes[1:] for one in children(process.pid)]
+        return [one for one in below if "CoarseGrainedExecutorBackend" in command_of(one)]
+
+    def python_workers(self) -> list[int]:
+        """The process ids of the Python workers of the executors."""
+        below = [one for executor in self.executors() for one in children(executor)]
+        return [one for one in below if "pyspark.daemon" in command_of(one)]
+
+
+class Driver:
+    """The process with the query. `given` is what `spark_sink_query` takes."""
+
+    def __init__(self, spark: SparkCluster, given: dict[str, str], log: Path) -> None:
+        self._spark = spark
+        self._given = given
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts the driver in a group of its own, with its JVM."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(QUERY), json.dumps(self._given)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._spark.environment(),
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """Kills the driver and its JVM."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def result(self) -> int | None:
+        """The exit code; None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
+    def repeat_last(self) -> bool:
+        """Makes Spark repeat the newest batch that is done; whether there was one."""
+        return forget_last_commit(Path(self._given["checkpoint"])) is not None
+
+
+class Disorder:
+    """Kills what the query needs, at random times, and brings it back."""
+
+    def __init__(self, cluster: ProcessCluster, spark: SparkCluster, driver: Driver, seed: int):
+        self.kills: Counter[str] = Counter()
+        self.repeated = 0
+        self._cluster = cluster
+        self._spark = spark
+        self._driver = driver
+        self._chance = random.Random(seed)
+
+    def strike(self, kind: str) -> bool:
+        """Kills one of a kind; whether one was running."""
+        if kind == "driver":
+            self._driver.kill()
+            self.repeated += self._driver.repeat_last()
+            self._driver.start()
+        elif kind == "region":
+            self._cluster.kill("us")
+            time.sleep(self._chance.uniform(0.0, 3.0))
+            self._cluster.start("us")
+        else:
+            found = self._spark.executors() if kind == "executor" else self._spark.python_workers()
+            if not found:
+                return False
+            kill(self._chance.choice(found))
+        self.kills[kind] += 1
+        return True
+
+    def moments(self, kills: int, rows: int) -> list[int]:
+        """The numbers of rows at which it strikes, ascending."""
+        return sorted(self._chance.sample(range(1, rows), kills))
+
+
+def written(cluster: ProcessCluster) -> int:
+    """The entries of the stream in a region that is never killed."""
+    with cluster["ap"].wire() as wire:
+        length = wire.call("XLEN", KEY)
+    assert isinstance(length, int)
+    return length
+
+
+def run(rows: int, batch_rows: int, seed: int, kills: int, patience_s: float) -> Figures:
+    """Writes `rows` numbers, with `kills` kills on the way; requires each number once."""
+    figures = Figures(f"{rows:,} rows through the Spark sink, {kills} kills (seed {seed})")
+    begun_s = time.monotonic()
+    with (
+        tempfile.TemporaryDirectory(prefix="anabranch-spark-") as folder,
+        ProcessCluster() as regions,
+    ):
+        directory = Path(folder)
+        start_all(figures, regions)
+        endpoints = ",".join(f"{one.name}={one.address}" for one in regions.regions.values())
+        options = {"endpoints": endpoints, "stream": KEY, "setWindow": "true"}
+        with SparkCluster(directory) as spark:
+            given = {
+                "master": spark.master,
+                "checkpoint": str(directory / "checkpoint"),
+                "rows": str(rows),
+                "batch_rows": str(batch_rows),
+                "options": json.dumps(options),
+            }
+            driver = Driver(spark, given, directory / "driver.log")
+            disorder = Disorder(regions, spark, driver, seed)
+            driver.start()
+            try:
+                _disturb(regions, driver, disorder, rows, kills, begun_s + patience_s)
+            except ClusterError as error:
+                tail = driver.log.read_text(errors="replace")[-3000:]
+                raise ClusterError(f"{error}\nthe driver's log:\n{tail}") from None
+            finally:
+                driver.kill()
+        took_s = time.monotonic() - begun_s
+        spared = [kind for kind in KINDS[:kills] if not disorder.kills[kind]]
+        figures.require("each kind was killed", not spared, ", ".join(spared) or "all")
+        figures.show("kills", ", ".join(f"{disorder.kills[kind]} × {kind}" for kind in KINDS))
+        figures.show("micro-batches repeated after they were done", disorder.repeated)
+        figures.show("time", took_s, "s with starts of Spark")
+        _judge(figures, regions, rows)
+    return figures
+
+
+def _disturb(
+    regions: ProcessCluster,
+    driver: Driver,
+    disorder: Disorder,
+    rows: int,
+    kills: int,
+    deadline_s: float,
+) -> None:
+    """Strikes `kills` times while rows are written, and waits until the query has ended."""
+    await_(lambda: written(regions) > 0 or driver.result() is not None, "the first row")
+    moments = disorder.moments(kills, rows)
+    struck = 0
+    while driver.result() != 0:
+        if time.monotonic() > deadline_s:
+            raise ClusterError(f"the query has not ended; {written(regions)} rows are written")
+        if driver.result() is not None:
+            # Too many failures in a row end a query. Its user starts it again.
+            disorder.strike("driver")
+        if struck < kills and written(regions) >= moments[struck]:
+            struck += disorder.strike(KINDS[struck % len(KINDS)])
+        time.sleep(0.05)
+
+
+def _judge(figures: Figures, regions: ProcessCluster, rows: int) -> None:
+    """Requires equal regions with each number once."""
+    require_agreement(figures, regions)
+    for name, region in regions.regions.items():
+        found = Counter(int(fields[1]) for _, fields in entries_of(region, KEY))
+        twice = sum(1 for count in found.values() if count > 1)
+        missing = len(set(range(rows)) - set(found))
+        figures.show(f"{name}: conflicts", int(info_of(region)["crdt_idmp_conflicts"]))
+        figures.require(f"{name}: entries", found.total() == rows, found.total())
+        figures.require(f"{name}: none twice", twice == 0, twice)
+        figures.require(f"{name}: none missing", missing == 0, missing)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="anabranch bench acceptance.spark_sink", description=__doc__
+    )
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--batch-rows", type=int, default=5_000, help="rows of a micro-batch")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--patience", type=float, default=3000.0, help="seconds for the query")
+    given = parser.parse_args(arguments)
+    return run(given.rows, given.batch_rows, given.seed, given.kills, given.patience).finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
