@@ -28,7 +28,6 @@ import redis
 
 from anabranch import build
 from anabranch.bench.acceptance.harness import Figures, percentile, show_build
-from anabranch.pipeline.node_columns import ARRAY, NodeColumns
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Range
 from anabranch.pipeline.reading import answers
@@ -143,6 +142,9 @@ def count_by_xreadgroup(port: int) -> tuple[int, float]:
 
 def fetch_and_decode(port: int, last_counter: int) -> tuple[int, float]:
     """The pipeline without Spark, in this process."""
+    # Imported here, because it needs the extra `spark`, and other benchmarks do not.
+    from anabranch.pipeline.node_columns import ARRAY, NodeColumns
+
     options = SourceOptions({"endpoints": f"{HOST}:{port}", "streams": KEY}, False)
     decoder = NodeColumns(0, last_counter, ARRAY, [])
     begun, count = time.perf_counter(), 0
