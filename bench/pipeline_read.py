@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import multiprocessing
 import os
 import sys
@@ -44,6 +45,8 @@ GROUP = "spark-source"
 PARTITIONS = 2
 PROBE_PAUSE_S = 0.002
 XADD_LIMIT_MS = 20.0
+# Packages of the extra `spark`: the decoder needs the first one, Spark all.
+NEEDED = ("librt", "numpy", "pandas", "pyarrow", "pyspark")
 # Processes that are started for a reader or a probe share nothing with this one.
 _fork = multiprocessing.get_context("fork")
 
@@ -273,6 +276,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--spark", action="store_true", help="also Spark, which needs Java")
     given = parser.parse_args(arguments)
+    for package in NEEDED if given.spark else NEEDED[:1]:
+        if importlib.util.find_spec(package) is None:
+            raise ClusterError(
+                f"pipeline_read: {package} is not installed: it comes with pip install '.[spark]'"
+            )
     figures = Figures(f"reading a stream of {given.entries:,} entries")
     with ProcessCluster(["us"]) as cluster, tempfile.TemporaryDirectory() as directory:
         region = cluster.start("us")
