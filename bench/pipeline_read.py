@@ -21,7 +21,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import redis
@@ -192,11 +192,11 @@ class SparkReader:
     def count_by_xreadgroup(self, port: int) -> tuple[int, float]:
         """One consumer of a group for each partition, each of which makes rows."""
 
-        def rows(numbers: Iterator[int]) -> Iterator[tuple[str, dict[str, str]]]:
+        def rows(numbers: Iterable[int]) -> Iterator[tuple[str, dict[str, str]]]:
             import redis
 
             with redis.Redis(port=port, protocol=2, decode_responses=True) as client:
-                consumer = f"consumer-{next(numbers)}"
+                consumer = f"consumer-{next(iter(numbers))}"
                 while reply := client.xreadgroup(
                     "spark-source", consumer, {"orders": ">"}, count=100, noack=True
                 ):

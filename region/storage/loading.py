@@ -194,7 +194,7 @@ def _load_stream(
     if stream.length() != length:
         raise Malformed(f"it has {stream.length()} entries instead of {length}")
     for log in stream.logs.values():
-        log.next_number = max(node.number for node in log.rax.nodes) + 1
+        log.next_number = max((node.number for node in log.rax.nodes), default=0) + 1
     stream.stored_number = number
     keyspace.keys[key] = stream
     keyspace.note_visible(stream)

@@ -104,6 +104,26 @@ def test_a_bit_that_changed_is_noticed(table: str, column: str) -> None:
     assert start(region, disk) == whole
 
 
+def test_a_stream_that_was_trimmed_to_nothing_is_loaded() -> None:
+    """Its log has no node, and yet a mark up to where it was trimmed.
+
+    Once, a region with such a stream in a checkpoint could not start.
+    """
+    region = used_region()
+    region.say("XTRIM", "k1", "MAXLEN", "0")
+    region.commit_all()
+    region.checkpoint()
+    marks = trimmed_of(region.engine.keyspace.keys[b"k1"])
+    whole = start(region, copy_of(region.disk))
+    region.crash()
+    assert start(region, copy_of(region.disk)) == whole
+    assert trimmed_of(region.engine.keyspace.keys[b"k1"]) == marks != {}
+    region.say("XADD", "k1", "*", "f", "v")
+    region.commit_all()
+    region.checkpoint()
+    start(region, copy_of(region.disk))
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_checkpoint_of_a_release_before_is_read(version: int) -> None:
     """A start reads the state of a key in former versions.
