@@ -44,7 +44,6 @@ ALLOWED = {
     # Names of Spark and of other sources for it.
     "spark.dataSource.register": "a method of Spark",
     "spark.readStream": "an attribute of Spark's session",
-    "foreachBatch": "a method of Spark",
     "spark.sql.python.filterPushdown.enabled": "a setting of Spark",
     "kafka.bootstrap.servers": "an option of Spark's Kafka source",
     "subscribe": "an option of Spark's Kafka source",
