@@ -142,6 +142,9 @@ class Pairs:
         # The earliest time at which the age of a stable pair allows its collection.
         self._next_ms = 0
         self._duration_ms = 0
+        # No pair was held since before this time, and whether there may be retired ones.
+        self._oldest_ms = NO_LIMIT
+        self._may_have_retired = False
 
     def __bool__(self) -> bool:
         return bool(self.producers)
@@ -197,7 +200,12 @@ class Pairs:
         self._look_at(pair)
 
     def _look_at(self, pair: Pair) -> None:
-        """Lets the next collection look at all pairs if this one is stable already."""
+        """Notes what a collection must know of a pair.
+
+        If the pair is stable already, the next collection looks at all pairs.
+        """
+        self._oldest_ms = min(self._oldest_ms, pair.held_ms)
+        self._may_have_retired = self._may_have_retired or pair.is_retired
         if covers(self._stable, *pair.dot):
             self._next_ms = 0
 
@@ -245,6 +253,9 @@ class Pairs:
         if stable == self._stable and duration_ms == self._duration_ms and now_ms <= self._next_ms:
             # No pair has become collectable since the last call.
             return 0
+        if not self._may_have_retired and now_ms - self._oldest_ms <= duration_ms:
+            # All pairs still answer retries. With a long duration there can be a million of them.
+            return 0
         before = self.count()
         next_ms = now_ms + duration_ms
 
@@ -258,6 +269,9 @@ class Pairs:
             return True
 
         self._filter(is_kept)
+        kept = self.everything()
+        self._oldest_ms = min((pair.held_ms for pair in kept), default=NO_LIMIT)
+        self._may_have_retired = any(pair.is_retired for pair in kept)
         self._stable, self._next_ms, self._duration_ms = dict(stable), next_ms, duration_ms
         return before - self.count()
 

@@ -17,7 +17,7 @@ from typing import Final, Optional
 from anabranch.pipeline.errors import PipelineError, RegionsError
 from anabranch.pipeline.pairs import Pairs, Row
 from anabranch.pipeline.progress import begin, read_progress, region_ms
-from anabranch.pipeline.regions import Rotation, refusal
+from anabranch.pipeline.regions import Rotation, refusal, takes_no_writes
 from anabranch.pipeline.resp import (
     Connection,
     RefusedCommand,
@@ -30,8 +30,6 @@ from anabranch.pipeline.window import WindowError, checked_window
 
 # A chunk has no more bytes than this, and one row.
 _CHUNK_BYTES: Final = 1 << 20
-# Refusals of a region that takes no writes for now; another region may take them.
-_AWAY: Final = ("READONLY", "MISCONF", "LOADING")
 _STREAMS_KEPT: Final = 10_000
 _BARRIER: Final = command_bytes("CRDT.VECTOR")
 # A task with `wait` adds to this stream, so that WAIT also speaks of rows that were recognised.
@@ -246,7 +244,7 @@ class Adder:
         self._rotation.progressed()
 
     def _row_refused(self, number: int, text: str) -> Exception:
-        if text.startswith(_AWAY):
+        if takes_no_writes(text):
             return _RegionAway(text)
         return PipelineError(
             f"row {number} of {self._task.place}: the region refused to add it: {text}"
@@ -254,7 +252,7 @@ class Adder:
 
 
 def _refused(text: str) -> Exception:
-    return _RegionAway(text) if text.startswith(_AWAY) else refusal(text)
+    return _RegionAway(text) if takes_no_writes(text) else refusal(text)
 
 
 def _lapsed(task: Task) -> str:

@@ -209,6 +209,11 @@ class Regions:
         return _int(_list(rows[0])[3]) - 1 if rows else None
 
 
+def takes_no_writes(text: str) -> bool:
+    """Whether a refusal says that the region takes no writes for now; another one may."""
+    return text.startswith(("READONLY", "MISCONF", "LOADING"))
+
+
 def refusal(text: str) -> PipelineError:
     """The error for a refused command; names what a user can do."""
     if text.startswith("NOAUTH"):

@@ -22,7 +22,7 @@ from anabranch.pipeline.adding import Adder, Task
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.pairs import Pairs, Row
 from anabranch.pipeline.progress import Done, finish, other_rows, read_progress, region_ms
-from anabranch.pipeline.regions import Rotation, refusal
+from anabranch.pipeline.regions import Rotation, refusal, takes_no_writes
 from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, encoded
 from anabranch.pipeline.rows import RowMaker, check_columns
 from anabranch.pipeline.sink_options import SinkOptions
@@ -75,8 +75,7 @@ def prepare(options: SinkOptions) -> int:
         except RegionGone as error:
             rotation.failed(str(error))
         except RefusedCommand as error:
-            # Another region may take writes.
-            if not str(error).startswith(("READONLY", "MISCONF", "LOADING")):
+            if not takes_no_writes(str(error)):
                 raise refusal(str(error)) from None
             rotation.failed(str(error))
         finally:
