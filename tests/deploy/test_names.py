@@ -17,8 +17,11 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted(path for path in DEPLOY.rglob("*") if path.is_file()),
 ]
-# Words that begin like a metric or a field of INFO.
-OTHERS = {"crdt_version": "a field of messages between regions"}
+# Words that begin like a metric, an alert or a field of INFO.
+OTHERS = {
+    "crdt_version": "a field of messages between regions",
+    "AnabranchDataSource": "a class of `anabranch.pipeline`",
+}
 
 
 def fields() -> set[str]:

@@ -51,7 +51,6 @@ ALLOWED = {
     "stream.offsets": "an option of spark-redis",
     "stream.parallelism": "an option of spark-redis",
     "stream.read.batch.size": "an option of spark-redis",
-    "pyspark_anabranch": "a module beside the packages",
     # Environment variables made of a prefix and the name of an option (region/config.py).
     "ANABRANCH_CONFIG": "the option config",
     "ANABRANCH_CRDT_SYNC_INTERVAL_MS": "the setting crdt-sync-interval-ms",
