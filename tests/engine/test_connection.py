@@ -17,6 +17,7 @@ from anabranch.region.engine.replies import (
 )
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
+from anabranch.region.resp.encoder import encode
 from tests.support.engines import single
 
 
@@ -206,6 +207,21 @@ def test_reply_off_and_skip(client: Client) -> None:
     assert isinstance(client("CLIENT REPLY OFF"), NoReply)
     assert client("PING") is NO_REPLY and client("NOSUCH") is NO_REPLY
     assert client("CLIENT REPLY ON") is OK
+
+
+def test_a_transaction_that_ends_the_silence_has_a_reply_for_each_command(client: Client) -> None:
+    """EXEC put a reply into its array that cannot be sent, which was an internal error.
+
+    1,000,000 malformed pipelines met it twice.
+    """
+    client("MULTI")
+    for line in ("CLIENT REPLY OFF", "XLEN s", "CLIENT REPLY ON"):
+        client(line)
+    replies = client("EXEC")
+    assert replies == [None, 0, OK]
+    out: list[bytes] = []
+    encode(replies, 2, out)
+    assert b"".join(out) == b"*3\r\n$-1\r\n:0\r\n+OK\r\n"
 
 
 # -- CONFIG

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.region.engine.dispatch import find_command, run
-from anabranch.region.engine.replies import NULL_ARRAY, OK, CommandError, ErrorReply, Reply
+from anabranch.region.engine.replies import NULL_ARRAY, OK, CommandError, ErrorReply, NoReply, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import RUNS, Command
@@ -81,7 +81,9 @@ def exec_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     try:
         for command, words in commands:
             assert command is not None
-            replies.append(run(state, command, session, words))
+            reply = run(state, command, session, words)
+            # CLIENT REPLY OFF has no reply, and an ON after it lets the array go out.
+            replies.append(None if isinstance(reply, NoReply) else reply)
     finally:
         state.waiting.is_executing = False
     return replies
