@@ -31,5 +31,6 @@ Reading order:
 - `scenario`: `anabranch scenario run`, calls `sim.scenario`.
 - `simulate`: `anabranch simulate`, calls the simulator.
 - `chaos`: `anabranch chaos`, real regions under real faults.
+- `pipeline`: `anabranch pipeline`, jobs on Spark.
 - `bench`: `anabranch bench`, calls the benchmarks of a source tree.
 """

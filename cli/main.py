@@ -18,6 +18,7 @@ from anabranch.cli import (
     export,
     links,
     members,
+    pipeline,
     scenario,
     serve,
     simulate,
@@ -62,6 +63,7 @@ app.command("restore", cls=Command)(data.restore)
 app.command("check", cls=Command)(data.check)
 app.command("repair", cls=Command)(data.repair)
 app.add_typer(scenario_app, name="scenario")
+app.add_typer(pipeline.app, name="pipeline")
 app.command("simulate", cls=Command)(simulate.simulate)
 app.command("chaos", cls=Command)(chaos.chaos)
 app.command(

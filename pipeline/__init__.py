@@ -25,6 +25,7 @@ Reading order:
 - `rows`: rows of a table as entries.
 - `sink`: the writers that Spark calls.
 - `datasource`: the classes that Spark calls.
+- `jobs`: the jobs of `anabranch pipeline`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,14 @@
+"""`anabranch pipeline JOB`: the jobs on Spark. Each command checks its options and calls its job.
+
+Reading order:
+
+- `common`: options, regions, session and report of all jobs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import typer
+
+app: Final = typer.Typer(help="Jobs on Spark over the streams of a cluster.", no_args_is_help=True)

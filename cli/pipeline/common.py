@@ -1,0 +1,165 @@
+"""What the commands of jobs share: options, the regions, a session, and the printed report.
+
+PySpark is imported only when a job runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from anabranch.cli.addresses import find
+from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.passwords import find_password
+from anabranch.cli.terminal import table
+from anabranch.pipeline.errors import OptionError, PipelineError
+from anabranch.pipeline.jobs.report import Report
+from anabranch.pipeline.jobs.session import is_local, open_session, readable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from anabranch.pipeline.jobs.progress import Bar
+
+MasterOption = Annotated[
+    str, typer.Option("--master", metavar="URL", help="Spark's master, such as spark://HOST:7077.")
+]
+ConfOption = Annotated[
+    Optional[list[str]],
+    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; any number of them."),
+]
+JsonOption = Annotated[
+    Optional[Path], typer.Option("--json", metavar="FILE", help="File for the report, as JSON.")
+]
+ParquetOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--parquet", metavar="DIR", help="Directory for the rows of the report, as Parquet."
+    ),
+]
+StreamsOption = Annotated[
+    str,
+    typer.Option(
+        "--streams", metavar="NAME,…", help="Streams: names or globs, separated by commas."
+    ),
+]
+PasswordFileOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--password-file",
+        metavar="FILE",
+        help="File with the password of the regions, as a line; executors read it, too.",
+    ),
+]
+
+
+@contextmanager
+def regions_of(
+    cluster: Path | None,
+    at: list[str] | None,
+    password: str | None,
+    password_file: Path | None,
+    master: str,
+) -> Iterator[dict[str, str]]:
+    """The options `endpoints` and `passwordFile` of the source for the regions that are named.
+
+    A password that does not come from a file is in a file of its own while the `with` lasts.
+
+    Raises:
+        CliError: No region answers, or the password is wrong.
+        UsageError: Executors on other machines could not read the password.
+    """
+    secret = find_password(password, password_file, os.environ, cluster, at)
+    places = find(cluster, at, secret, some_down=True)
+    endpoints = ",".join(f"{one.known_name}={one.resp}".lstrip("=") for one in places)
+    options = {"endpoints": endpoints}
+    if not secret:
+        yield options
+    elif password_file is not None:
+        yield {**options, "passwordFile": str(password_file.absolute())}
+    elif not is_local(master):
+        raise UsageError(
+            "executors on other machines need the password as a file: give --password-file with a "
+            "path that is the same on all machines"
+        )
+    else:
+        with tempfile.TemporaryDirectory(prefix="anabranch-password-") as folder:
+            path = Path(folder) / "password"
+            path.touch(mode=0o600)
+            path.write_bytes(os.fsencode(secret) + b"\n")
+            yield {**options, "passwordFile": str(path)}
+
+
+def settings_of(conf: list[str] | None) -> dict[str, str]:
+    """The settings of ``--conf``; UsageError for one that is not ``NAME=VALUE``."""
+    found: dict[str, str] = {}
+    for one in conf or []:
+        name, equals, value = one.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--conf: '{one}' is not NAME=VALUE")
+        found[name.strip()] = value
+    return found
+
+
+def perform(
+    job: str,
+    master: str,
+    conf: list[str] | None,
+    json_file: Path | None,
+    work: Callable[[SparkSession, Bar], Report],
+) -> None:
+    """Runs a job in a session of its own, and prints its report; code 1 if it did not pass.
+
+    Raises:
+        CliError: The job cannot go on; the error is a line for people.
+        UsageError: An option of the job is wrong.
+    """
+    settings = settings_of(conf)
+    try:
+        with open_session(job, master, settings) as session:
+            # Imported here: rich takes long to import.
+            from anabranch.pipeline.jobs.progress import Bar
+
+            with Bar(session) as bar:
+                report = work(session, bar)
+    except OptionError as error:
+        raise UsageError(str(error)) from None
+    except PipelineError as error:
+        raise CliError(str(error)) from None
+    except (CliError, OSError, typer.Exit):
+        raise
+    except Exception as error:
+        if not _is_of_spark(error):
+            raise
+        raise CliError(readable(error)) from None
+    _print(report)
+    if json_file is not None:
+        json_file.write_text(json.dumps(report.facts, indent=1) + "\n", encoding="utf-8")
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+def _is_of_spark(error: Exception) -> bool:
+    return type(error).__module__.startswith(("pyspark.", "py4j."))
+
+
+def _print(report: Report) -> None:
+    width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    print("\n".join(report.lines))
+    for one in report.tables:
+        print(f"\n{one.title}")
+        print("\n".join(table(one.heads, one.rows, one.right, width)))
+
+
+def checked_json(path: Path | None) -> None:
+    """UsageError if the file of ``--json`` cannot be written, before a job has worked for hours."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise UsageError(f"--json: there is no directory {path.absolute().parent}")

@@ -1,0 +1,11 @@
+"""The jobs of `anabranch pipeline`: each is a Spark application over the streams of a cluster.
+
+Each job is a module with a class of its options and a function `run`, which takes a session, the
+options and a bar, and returns a `Report`. `cli.pipeline` calls them.
+
+Reading order:
+
+- `session`: the Spark session of a job, and Spark's errors as lines for people.
+- `progress`: the bar of a job.
+- `report`: what a job found: for people, as JSON, as Parquet.
+"""
