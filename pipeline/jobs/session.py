@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 OLDEST_JAVA: Final = 17
 _NEEDED: Final = ("pyspark", "pyarrow", "pandas", "numpy", "librt")
 LOCAL: Final = "local[*]"
-# Spark logs what it retries by itself as warnings; what it gives up on comes as an exception.
 _LOG4J: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -34,15 +33,14 @@ appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %p %c{1}: %m%n
+appender.stderr.layout.pattern = %p %m%n
 """
 _DEFAULTS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A task that fails names its cause in the exception; Spark need not log it, too.
-    "spark.log.level": "OFF",
+    "spark.log.level": "ERROR",
 }
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _PYTHON_ERROR: Final = re.compile(
@@ -69,21 +67,45 @@ def open_session(job: str, master: str, settings: Mapping[str, str]) -> Iterator
 
     _set_environment(master)
     with tempfile.TemporaryDirectory(prefix="anabranch-spark-") as folder:
-        quiet = Path(folder) / "log4j2.properties"
+        log, quiet = Path(folder) / "spark.log", Path(folder) / "log4j2.properties"
         quiet.write_text(_LOG4J, encoding="utf-8")
         builder = SparkSession.builder.master(master).appName(f"anabranch pipeline {job}")
         java = f"-Dlog4j2.configurationFile={quiet} {settings.get(_JAVA_OPTIONS, '')}"
         for name, value in {**_DEFAULTS, **settings, _JAVA_OPTIONS: java.strip()}.items():
             builder = builder.config(name, value)
         try:
-            session = builder.getOrCreate()
+            with _stderr_to(log):
+                session = builder.getOrCreate()
         except Exception as error:
-            raise PipelineError(f"Spark does not start with {master}: {readable(error)}") from None
+            why = _logged_error(log) or readable(error)
+            raise PipelineError(f"Spark does not start with {master}: {why}") from None
         try:
             session.dataSource.register(AnabranchDataSource)
             yield session
         finally:
             session.stop()
+
+
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """Sends stderr to a file, also that of processes which start meanwhile and go on afterwards.
+
+    Java and Spark write warnings there that concern none of their users.
+    """
+    kept = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _logged_error(log: Path) -> str:
+    """The first error that Spark has logged; empty if there is none."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line.removeprefix("ERROR ") for line in lines if line.startswith("ERROR ")), "")
 
 
 def readable(error: BaseException) -> str:
@@ -92,7 +114,8 @@ def readable(error: BaseException) -> str:
     found: list[str] = _PYTHON_ERROR.findall(text)
     if found:
         return found[-1].strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("An error occurred while calling")]
     causes = [line for line in lines if line.startswith("Caused by:")]
     if causes:
         return causes[-1].removeprefix("Caused by:").strip()
