@@ -43,6 +43,7 @@ _DEFAULTS: Final = {
     "spark.log.level": "ERROR",
 }
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_LOGGED: Final = re.compile(r"(?:ERROR |Error: |Exception in thread .*SparkException: )(.+)")
 _PYTHON_ERROR: Final = re.compile(
     r"^(?:\w+\.)*(?:PipelineError|OptionError|DataLossError|RegionsError): (.+)$", re.MULTILINE
 )
@@ -105,7 +106,7 @@ def _stderr_to(log: Path) -> Iterator[None]:
 def _logged_error(log: Path) -> str:
     """The first error that Spark has logged; empty if there is none."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return next((line.removeprefix("ERROR ") for line in lines if line.startswith("ERROR ")), "")
+    return next((found.group(1) for line in lines if (found := _LOGGED.match(line))), "")
 
 
 def readable(error: BaseException) -> str:
