@@ -44,12 +44,12 @@ START_S: Final = 300.0
 STOP_S: Final = 10.0
 
 
-def await_(condition: Callable[[], bool], what: str) -> None:
-    """Waits until `condition` holds; ClusterError after START_S."""
-    deadline_s = time.monotonic() + START_S
+def await_(condition: Callable[[], bool], what: str, patience_s: float = START_S) -> None:
+    """Waits until `condition` holds; ClusterError after `patience_s`."""
+    deadline_s = time.monotonic() + patience_s
     while not condition():
         if time.monotonic() > deadline_s:
-            raise ClusterError(f"{what} did not come within {START_S} s")
+            raise ClusterError(f"{what} did not come within {patience_s} s")
         time.sleep(0.05)
 
 
@@ -100,29 +100,31 @@ def forget_last_commit(checkpoint: Path) -> int | None:
     return newest
 
 
+def spark_environment() -> dict[str, str]:
+    """The environment of all processes of Spark: they import the build that runs here."""
+    import pyspark
+
+    return {
+        **build.environment(),
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LOCAL_IP": HOST,
+        "SPARK_DAEMON_MEMORY": "256m",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONSAFEPATH": "1",
+    }
+
+
 class SparkCluster:
     """A standalone Spark from the package of PySpark; its processes end with the `with`."""
 
     def __init__(self, directory: Path, workers: int = 2) -> None:
-        import pyspark
-
         self.port, self._web_port = free_ports(2)
         self.master = f"spark://{HOST}:{self.port}"
-        self._home = Path(pyspark.__file__).parent
+        self._environment = spark_environment()
+        self._home = Path(self._environment["SPARK_HOME"])
         self._directory = directory
         self._workers_wanted = workers
         self._processes: list[subprocess.Popen[bytes]] = []
-
-    def environment(self) -> dict[str, str]:
-        """The environment of all processes of Spark: they import the build that runs here."""
-        return {
-            **build.environment(),
-            "SPARK_HOME": str(self._home),
-            "SPARK_LOCAL_IP": HOST,
-            "SPARK_DAEMON_MEMORY": "256m",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONSAFEPATH": "1",
-        }
 
     def __enter__(self) -> Self:
         self._start("Master", "--host", HOST, "--port", self.port, "--webui-port", self._web_port)
@@ -161,7 +163,7 @@ class SparkCluster:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env=self.environment(),
+                    env=self._environment,
                     cwd=self._directory,
                 )
             )
@@ -181,10 +183,10 @@ class SparkCluster:
 
 
 class Driver:
-    """The process with the query. `given` is what `spark_sink_query` takes."""
+    """The process with the query. `query` is its program, `given` what the program takes."""
 
-    def __init__(self, spark: SparkCluster, given: dict[str, str], log: Path) -> None:
-        self._spark = spark
+    def __init__(self, query: Path, given: dict[str, str], log: Path) -> None:
+        self._query = query
         self._given = given
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -193,11 +195,11 @@ class Driver:
         """Starts the driver in a group of its own, with its JVM."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(QUERY), json.dumps(self._given)],
+                [sys.executable, str(self._query), json.dumps(self._given)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=self._spark.environment(),
+                env=spark_environment(),
                 start_new_session=True,
             )
 
@@ -211,6 +213,10 @@ class Driver:
         """The exit code; None while it runs."""
         assert self._process is not None
         return self._process.poll()
+
+    def below(self) -> list[int]:
+        """The processes that the driver has started, and those that they have started."""
+        return [] if self._process is None else children(self._process.pid)
 
     def repeat_last(self) -> bool:
         """Makes Spark repeat the newest batch that is done; whether there was one."""
@@ -279,7 +285,7 @@ def run(rows: int, batch_rows: int, seed: int, kills: int, patience_s: float) ->
                 "batch_rows": str(batch_rows),
                 "options": json.dumps(options),
             }
-            driver = Driver(spark, given, directory / "driver.log")
+            driver = Driver(QUERY, given, directory / "driver.log")
             disorder = Disorder(regions, spark, driver, seed)
             driver.start()
             try:
