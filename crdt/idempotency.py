@@ -258,20 +258,21 @@ class Pairs:
             return 0
         before = self.count()
         next_ms = now_ms + duration_ms
+        oldest_ms = NO_LIMIT
+        has_retired = False
 
         def is_kept(pair: Pair) -> bool:
-            nonlocal next_ms
-            if not covers(stable, *pair.dot):
-                return True
-            if pair.is_retired or now_ms - pair.held_ms > duration_ms:
-                return False
-            next_ms = min(next_ms, pair.held_ms + duration_ms)
+            nonlocal next_ms, oldest_ms, has_retired
+            if covers(stable, *pair.dot):
+                if pair.is_retired or now_ms - pair.held_ms > duration_ms:
+                    return False
+                next_ms = min(next_ms, pair.held_ms + duration_ms)
+            oldest_ms = min(oldest_ms, pair.held_ms)
+            has_retired = has_retired or pair.is_retired
             return True
 
         self._filter(is_kept)
-        kept = self.everything()
-        self._oldest_ms = min((pair.held_ms for pair in kept), default=NO_LIMIT)
-        self._may_have_retired = any(pair.is_retired for pair in kept)
+        self._oldest_ms, self._may_have_retired = oldest_ms, has_retired
         self._stable, self._next_ms, self._duration_ms = dict(stable), next_ms, duration_ms
         return before - self.count()
 

@@ -16,9 +16,16 @@ from anabranch.pipeline.resp import encoded
 from anabranch.region.config import ConfigError, parse_address
 from anabranch.region.engine.glob import Glob
 
-# Name → meaning, as docs/pipeline.md shows it.
+# Name → meaning, as docs/pipeline.md shows it. The sink has these, too.
+ENDPOINTS: Final = {
+    "endpoints": "Client addresses of regions: `us=HOST:PORT,eu=HOST:PORT`. Names are optional."
+}
+ACCESS: Final = {
+    "username": "The user for AUTH. Default: none.",
+    "passwordFile": "A file with the password in its first line, on driver and executors.",
+}
 OPTIONS: Final = {
-    "endpoints": "Client addresses of regions: `us=HOST:PORT,eu=HOST:PORT`. Names are optional.",
+    **ENDPOINTS,
     "streams": "Names of streams, or globs such as `orders:*`, separated by commas.",
     "readRegion": "The name of the endpoint that is read while it answers. Default: the first.",
     "startingOffsets": "`earliest` (default), `latest` (streaming only), or JSON.",
@@ -33,8 +40,7 @@ OPTIONS: Final = {
     "pushFilters": "Batch only: `true` skips ranges that filters exclude. Default: `false`.",
     "timeoutSeconds": "How long a task waits for a region that answers and holds its range. "
     "Default: 60.",
-    "username": "The user for AUTH. Default: none.",
-    "passwordFile": "A file with the password in its first line, on driver and executors.",
+    **ACCESS,
 }
 _SPARK_OWN: Final = frozenset({"path", "paths"})
 _STEP_S: Final = 20.0

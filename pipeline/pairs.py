@@ -22,7 +22,7 @@ MAXSIZE: Final = 10_000
 CONTENT_BUCKETS: Final = 256
 ID_BUCKETS: Final = 4096
 _HASH_BYTES: Final = 16
-_SUM_MASK: Final = (1 << 64) - 1
+SUM_MASK: Final = (1 << 64) - 1
 
 
 class Row:
@@ -71,7 +71,7 @@ class Pairs:
             # The length of the stream's name divides it from the fields.
             hasher.update(b"%b%d" % (row.stream, len(row.stream)))
         digest = hasher.digest()
-        self.sum = (self.sum + int.from_bytes(digest[:8], "big")) & _SUM_MASK
+        self.sum = (self.sum + int.from_bytes(digest[:8], "big")) & SUM_MASK
         key = int.from_bytes(digest, "big")
         before = 0 if self._by_id else self._before(key)
         # Rows of one content are spread, too.

@@ -84,6 +84,27 @@ class Rotation:
                     f"{endpoint} refused username and password (username, passwordFile): {error}"
                 ) from None
 
+    def ask(
+        self, question: Callable[[Connection], Answer], is_for_another: Callable[[str], bool]
+    ) -> Answer:
+        """The first answer that a region gives, over a connection of its own.
+
+        `is_for_another` tells from the text of a refusal whether the next region may answer.
+        Raises PipelineError for another refusal, or if no region answers in time.
+        """
+        while True:
+            connection = self.connect()
+            try:
+                return question(connection)
+            except RegionGone as error:
+                self.failed(str(error))
+            except RefusedCommand as error:
+                if not is_for_another(str(error)):
+                    raise refusal(str(error)) from None
+                self.failed(str(error))
+            finally:
+                connection.close()
+
 
 class LogFacts:
     """One row of CRDT.LOGS: the log of a stream that one region adds to."""

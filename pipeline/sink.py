@@ -20,10 +20,10 @@ from pyspark.sql.types import StructType
 
 from anabranch.pipeline.adding import Adder, Task
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.pairs import Pairs, Row
+from anabranch.pipeline.pairs import SUM_MASK, Pairs, Row
 from anabranch.pipeline.progress import Done, finish, other_rows, read_progress, region_ms
-from anabranch.pipeline.regions import Rotation, refusal, takes_no_writes
-from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, encoded
+from anabranch.pipeline.regions import Rotation, takes_no_writes
+from anabranch.pipeline.resp import Connection, encoded
 from anabranch.pipeline.rows import RowMaker, check_columns
 from anabranch.pipeline.sink_options import SinkOptions
 from anabranch.pipeline.window import checked_window
@@ -65,21 +65,13 @@ def prepare(options: SinkOptions) -> int:
 
     The time is in ms. Raises PipelineError.
     """
-    rotation = Rotation(options, options.password())
-    while True:
-        connection = rotation.connect()
-        try:
-            if options.stream:
-                checked_window(connection, encoded(options.stream), options, may_set=True)
-            return region_ms(connection)
-        except RegionGone as error:
-            rotation.failed(str(error))
-        except RefusedCommand as error:
-            if not takes_no_writes(str(error)):
-                raise refusal(str(error)) from None
-            rotation.failed(str(error))
-        finally:
-            connection.close()
+
+    def question(connection: Connection) -> int:
+        if options.stream:
+            checked_window(connection, encoded(options.stream), options, may_set=True)
+        return region_ms(connection)
+
+    return Rotation(options, options.password()).ask(question, takes_no_writes)
 
 
 def context() -> TaskContext:
@@ -148,20 +140,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         added = [one for one in messages if isinstance(one, Added)]
         if not added:
             return
-        now = Done(
-            sum(one.rows for one in added), sum(one.total for one in added) & ((1 << 64) - 1)
+        total = sum(one.total for one in added) & SUM_MASK
+        now = Done(sum(one.rows for one in added), total)
+        # Every refusal may come from one region only: the batch is on disk, and must be noted.
+        Rotation(self._options, self._options.password()).ask(
+            lambda connection: _finish(connection, added[0].query, batchId, now), lambda text: True
         )
-        rotation = Rotation(self._options, self._options.password())
-        while True:
-            connection = rotation.connect()
-            try:
-                return _finish(connection, added[0].query, batchId, now)
-            except RegionGone as error:
-                rotation.failed(str(error))
-            except RefusedCommand as error:
-                rotation.failed(str(error))
-            finally:
-                connection.close()
 
     def abort(self, messages: list[Optional[WriterCommitMessage]], batchId: int) -> None:
         """Nothing to do: the rows that were added are recognised when the batch is repeated."""

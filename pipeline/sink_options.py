@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from anabranch.pipeline.errors import OptionError
-from anabranch.pipeline.options import RegionOptions
+from anabranch.pipeline.options import ACCESS, ENDPOINTS, RegionOptions
 
 # Name → meaning, as docs/pipeline.md shows it.
 SINK_OPTIONS: Final = {
-    "endpoints": "Client addresses of regions: `us=HOST:PORT,eu=HOST:PORT`. Names are optional.",
+    **ENDPOINTS,
     "stream": "The stream that gets all rows. Default: the column `stream` names it for each row.",
     "writeRegion": "The name of the endpoint at which each task begins; the others are for "
     "fail-over. Default: the first.",
@@ -27,8 +27,7 @@ SINK_OPTIONS: Final = {
     "wait": "So many other regions must have a row on disk before its task ends. Default: 0.",
     "waitTimeoutSeconds": "How long to wait for these regions. Default: 30.",
     "timeoutSeconds": "How long a task waits for a region that takes its rows. Default: 60.",
-    "username": "The user for AUTH. Default: none.",
-    "passwordFile": "A file with the password in its first line, on driver and executors.",
+    **ACCESS,
 }
 _SPARK_OWN: Final = frozenset({"path", "checkpointlocation", "queryname"})
 LAPSED: Final = ("fail", "add")
