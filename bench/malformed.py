@@ -24,6 +24,8 @@ from anabranch.sim.scenario.wire import Wire, WireError
 
 BATCH = 500
 WARM_UP_REMOVALS = 5000
+# A tail of the log that is full after the warm-up. With the usual size it fills up for an hour.
+FLAGS = {"crdt-log-tail-max-bytes": "1mb"}
 WARM_UP_BYTES = 20
 CONNECTION_PATIENCE_S = 20.0
 GROWTH_MAX = 0.05
@@ -237,7 +239,7 @@ def attack(mutations: int, seed: int, growth_max: float | None) -> Figures:
     ends: Counter[str] = Counter()
     resident: list[int] = []
     answers = True
-    with ProcessCluster(["us"]) as cluster:
+    with ProcessCluster(["us"], flags=FLAGS) as cluster:
         region = cluster.start("us")
         assert region.process is not None
         if growth_max is not None:

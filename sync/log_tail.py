@@ -13,8 +13,8 @@ from typing import Final, Optional
 from anabranch.crdt.vector import Vector, includes, raise_to
 from anabranch.sync.interfaces import Row
 
-# Memory of a row in addition to the body of its block.
-_ROW_OVERHEAD_BYTES: Final = 200
+# Memory of a row in addition to the body of its block, in the compiled build.
+_ROW_OVERHEAD_BYTES: Final = 320
 # Most dropped rows at the beginning of the lists before the lists are cut.
 _DROPPED_MAX: Final = 512
 

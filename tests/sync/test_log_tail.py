@@ -151,7 +151,7 @@ def test_a_peer_that_keeps_up_causes_no_read() -> None:
 
 
 def test_a_peer_that_falls_behind_is_served_from_the_disk_until_the_tail_reaches_back() -> None:
-    tail = LogTail(0, {}, 500)  # two rows of ten bytes
+    tail = LogTail(0, {}, 700)  # two rows of ten bytes
     reader = located(tail, 0)
     rows = [row(position) for position in range(1, 11)]
     for one in rows:
