@@ -23,5 +23,7 @@ Reading order:
 - `malformed_peers`: malformed messages at the port where regions meet.
 - `spark_sink_query`: the streaming query of the next one, in a process of its own.
 - `spark_sink`: the Spark sink while executors, drivers and a region are killed.
+- `spark_stream_query`: the streaming query of the next one, in a process of its own.
+- `spark_stream`: the Spark source while links are cut, and drivers and workers are killed.
 - `many_clients`: thousands of idle clients, and hundreds of slow ones.
 """

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from anabranch.bench.acceptance import spark_stream
 from tests.support.cluster import LiveCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(300)]
@@ -364,3 +365,9 @@ def test_trimmed_entries(spark: Spark, two_regions: LiveCluster, tmp_path: Path)
     query.run()
     assert query.ids == sorted(ids + more[-5:])
     assert batch(spark, two_regions).count() == 5
+
+
+@pytest.mark.timeout(900)
+def test_drivers_and_workers_are_killed_while_links_are_cut() -> None:
+    """The acceptance program, small: one of each kind."""
+    assert spark_stream.run(6000, 12.0, kills=2, seed=1, patience_s=600.0).finish() == 0
