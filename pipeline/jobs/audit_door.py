@@ -159,7 +159,12 @@ class Door:
 
     def state(self, stream: bytes) -> KeyState:
         """The state of a stream beside its entries, also if a deadline hides it."""
-        return key_state(named(self.call("CRDT.EXPLAIN", stream)))
+        facts = named(self.call("CRDT.EXPLAIN", stream))
+        if "configurations" not in facts:
+            raise PipelineError(
+                f"{self.name} is of a version that the audit cannot read; upgrade it first"
+            )
+        return key_state(facts)
 
     def digest(self, stream: Optional[bytes]) -> tuple[Vector, bytes, Vector]:
         """The digest of a stream, or of the region, with the vectors before and after it."""

@@ -204,6 +204,8 @@ class Comparison:
         for region in self._second:
             if region in has or key in self._first[region].elements:
                 continue
+            if part == HEADER and self._has_newer_head(region, key[2]):
+                continue
             judged = self._judged(key, has, region)
             if judged is not None:
                 causes.setdefault(judged, []).append(region)
@@ -213,6 +215,14 @@ class Comparison:
             detail = reason(cause, list(holders), lacks, removal, self._names)
             found.append(self._difference(key, cause, list(holders), lacks, detail))
         return found
+
+    def _has_newer_head(self, region: str, dot: Dot) -> bool:
+        """Whether a newer head of the same origin, which is compared itself, took its place."""
+        return any(
+            part == HEADER and other[0] == dot[0] and other[1] > dot[1]
+            for part, _, other in self._second[region].elements
+            if covers(self._target, *other)
+        )
 
     def _judged(self, key: Key, has: list[str], lacks: str) -> tuple[str, tuple[str, ...]] | None:
         """The cause, and the regions that it concerns, if one region lacks an element."""
