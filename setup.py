@@ -46,6 +46,7 @@ COMPILED = [
     "anabranch/region/storage/*.py",
     *(f"anabranch/region/{name}.py" for name in _DRIVER),
     "anabranch/sync/*.py",
+    "anabranch/pipeline/entry_hashes.py",
     "anabranch/pipeline/node_columns.py",
     "anabranch/sim/history.py",
     "anabranch/sim/world/*.py",

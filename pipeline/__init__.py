@@ -15,6 +15,7 @@ Reading order:
 - `filters`: filters that Spark pushes down.
 - `reading`: reads one range of a region log in a task.
 - `node_columns`: decodes packed nodes into the buffers of Arrow columns.
+- `entry_hashes`: hashes the entries of packed nodes.
 - `arrow`: makes record batches of those buffers.
 - `schema`: the columns, and the check of a schema of the user.
 - `sink_options`: the options of the sink.

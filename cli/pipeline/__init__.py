@@ -3,6 +3,7 @@
 Reading order:
 
 - `common`: options, regions, session and report of all jobs.
+- `audit`: `anabranch pipeline audit`.
 """
 
 from __future__ import annotations
@@ -11,4 +12,7 @@ from typing import Final
 
 import typer
 
+from anabranch.cli.pipeline.audit import audit
+
 app: Final = typer.Typer(help="Jobs on Spark over the streams of a cluster.", no_args_is_help=True)
+app.command()(audit)

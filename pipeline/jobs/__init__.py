@@ -8,4 +8,11 @@ Reading order:
 - `session`: the Spark session of a job, and Spark's errors as lines for people.
 - `progress`: the bar of a job.
 - `report`: what a job found: for people, as JSON, as Parquet.
+- `differences`: a difference between regions, and its causes.
+- `key_state`: compares the state of a stream beside its entries.
+- `entry_sets`: compares the entries of a range.
+- `audit_door`: one region as the audit asks it.
+- `audit_task`: one task of the audit.
+- `audit_report`: the report of the audit.
+- `audit`: compares all regions.
 """

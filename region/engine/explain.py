@@ -49,32 +49,41 @@ def explain(state: EngineState, key: bytes, wanted: int) -> Reply:
             ]
             for dot, at_ms in sorted(stream.deadlines.items())
         ],
+        b"configurations",
+        [
+            [_dot(*dot), duration_s, maxsize]
+            for dot, (duration_s, maxsize) in sorted(stream.configurations.items())
+        ],
         b"groups",
         _groups(stream),
         b"group-tombstones",
         _tombstones(state, stream),
         b"removals",
-        [
-            MapReply(
-                [
-                    b"command",
-                    removal.kind.encode(),
-                    b"dot",
-                    _dot(removal.origin, removal.counter),
-                    b"group",
-                    removal.group,
-                    b"had-seen",
-                    flat_vector(removal.taken),
-                    b"dots",
-                    [_dot(*dot) for dot in removal.dots],
-                ]
-            )
-            for removal in state.writer.removals.of(key)
-        ],
+        _removals(state, key),
     ]
     if wanted >= 0:
         facts += [b"id", ids.format_id(wanted), b"entries", _entries(stream, wanted)]
     return MapReply(facts)
+
+
+def _removals(state: EngineState, key: bytes) -> list[Reply]:
+    return [
+        MapReply(
+            [
+                b"command",
+                removal.kind.encode(),
+                b"dot",
+                _dot(removal.origin, removal.counter),
+                b"group",
+                removal.group,
+                b"had-seen",
+                flat_vector(removal.taken),
+                b"dots",
+                [_dot(*dot) for dot in removal.dots],
+            ]
+        )
+        for removal in state.writer.removals.of(key)
+    ]
 
 
 def _groups(stream: Stream) -> list[Reply]:

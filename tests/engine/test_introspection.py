@@ -309,3 +309,15 @@ def test_replies_have_the_types_of_the_table(client: Client) -> None:
         assert command is not None
         reply: Reply = client(text)
         assert isinstance(reply, kinds[command.docs.reply]), text
+
+
+# -- CRDT.EXPLAIN
+
+
+def test_explain_shows_the_windows_of_idempotency(client: Client) -> None:
+    """With these, it shows all of the state beside entries that the digest covers (S13.9)."""
+    client("XADD s * a 1")
+    client("XCFGSET s IDMP-DURATION 90 IDMP-MAXSIZE 7")
+    reply = client("CRDT.EXPLAIN s")
+    assert isinstance(reply, MapReply)
+    assert pairs_of(reply)[b"configurations"] == [[[1, 2], 90, 7]]

@@ -1,0 +1,318 @@
+"""`anabranch pipeline audit`: compares all regions, and lists every difference with its cause.
+
+What an audit proves
+--------------------
+At its start each region tells the vector that it has on disk. The target is their component-wise
+maximum. The audit waits until each region has the target on disk, then compares all state whose
+dots the target covers: entries (dot, ID, fields), header, groups with starts and acked spans,
+deadlines, and configurations of idempotency. `entry_sets` and `key_state` describe how a difference
+is told from an effect or a removal on its way, so clients may go on writing. Where regions differ,
+they have applied the same effects and hold different state; or the report says which of them has
+not received what. An audit that finds no difference proves that all regions that answered hold the
+same under the target, apart from what was removed meanwhile.
+
+As a cross-check, digests are compared last. Where they differ at equal vectors, and no difference
+was found, the audit says so.
+
+It does not compare what is not replicated: consumers, pending entries, floors and delivery counts
+(S6.5), statistics (S3.4), and the pairs of idempotent adds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Optional, Protocol
+
+from anabranch.crdt.vector import Vector, includes, joined
+from anabranch.pipeline.errors import OptionError, PipelineError
+from anabranch.pipeline.jobs.audit_door import Door, DoorClosed, Piece
+from anabranch.pipeline.jobs.audit_report import Result, report
+from anabranch.pipeline.jobs.audit_task import Auditor, Job, Note, Outcome
+from anabranch.pipeline.jobs.audit_task import audit as audit_pieces
+from anabranch.pipeline.jobs.differences import SCHEMA, Difference
+from anabranch.pipeline.jobs.report import Report
+from anabranch.pipeline.options import Endpoint, SourceOptions, is_glob
+from anabranch.pipeline.resp import encoded
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+# Bytes of a region log in one piece, and about so many for one task.
+PIECE_BYTES: Final = 4 << 20
+TASK_BYTES: Final = 16 << 20
+# A stream costs so much beside its entries.
+_STATE_BYTES: Final = 16 << 10
+# Differences that the report holds; all are in the files of --parquet.
+_KEPT_MAX: Final = 1000
+
+
+class Phases(Protocol):
+    """What the job needs of a bar."""
+
+    def phase(self, text: str) -> None:
+        """Says what the job does from now on."""
+
+
+@dataclass
+class AuditOptions:
+    """The options of an audit.
+
+    Attributes:
+        regions: The options `endpoints` and `passwordFile` of the source.
+        streams: Names of streams or globs, separated by commas.
+        timeout_s: How long to wait for regions to apply what others have, in seconds.
+        parquet: A directory for all differences; None for none.
+    """
+
+    regions: dict[str, str]
+    streams: str = "*"
+    timeout_s: int = 60
+    parquet: Optional[str] = None
+
+    def source(self) -> dict[str, str]:
+        """The options of the source, which tasks read."""
+        return {**self.regions, "streams": self.streams, "timeoutSeconds": str(self.timeout_s)}
+
+
+@dataclass
+class Beginning:
+    """The regions at the start of an audit.
+
+    `down` tells why regions do not answer, `behind` how many effects of each member a region lacks
+    of the target, by their names.
+    """
+
+    doors: dict[str, Door]
+    names: dict[int, str]
+    down: dict[str, str]
+    target: Vector = field(default_factory=dict)
+    vectors: dict[str, Vector] = field(default_factory=dict)
+    behind: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+def run(session: SparkSession, options: AuditOptions, bar: Phases) -> Report:
+    """Audits the regions.
+
+    Raises:
+        OptionError: An option is wrong.
+        PipelineError: Fewer than two regions answer, or they are of different clusters.
+    """
+    began_s = time.monotonic()
+    if options.parquet is not None and Path(options.parquet).exists():
+        raise OptionError(f"--parquet: {options.parquet} exists; give a directory that does not")
+    found = SourceOptions(options.source(), False)
+    bar.phase("asking the regions how far they are")
+    begun = begin(found)
+    try:
+        bar.phase("waiting until each region has what the others have")
+        catch_up(begun, options.timeout_s)
+        bar.phase("looking for streams")
+        streams = stream_names(begun.doors, found.streams)
+        tasks = tasks_of(list(plan(begun.doors, streams, begun.target)), _cores(session))
+        job = Job(
+            options.source(),
+            [(name, door.address) for name, door in begun.doors.items()],
+            begun.target,
+            begun.names,
+            float(options.timeout_s),
+            not begun.behind,
+        )
+        bar.phase(f"comparing {len(streams)} streams of {len(begun.doors)} regions")
+        result = Result(
+            begun.names, begun.down, begun.target, begun.vectors, begun.behind, len(streams)
+        )
+        if tasks:
+            outcomes = session.sparkContext.parallelize(tasks, len(tasks)).flatMap(
+                partial(audit_pieces, job=job)
+            )
+            _collect(session, outcomes, result, options)
+        if options.streams == "*":
+            bar.phase("comparing the digests of the regions")
+            result.digest = _whole_digest(job)
+    finally:
+        for door in begun.doors.values():
+            door.close()
+    result.seconds = time.monotonic() - began_s
+    return report(result)
+
+
+def _cores(session: SparkSession) -> int:
+    return int(session.sparkContext.defaultParallelism)
+
+
+def _whole_digest(job: Job) -> str:
+    auditor = Auditor(job)
+    try:
+        return auditor.digest(None)
+    except DoorClosed:
+        return "moving"
+    finally:
+        auditor.close()
+
+
+def _collect(
+    session: SparkSession, outcomes: RDD[Outcome], result: Result, options: AuditOptions
+) -> None:
+    """Runs the tasks, and gathers what they tell."""
+    from pyspark import StorageLevel
+
+    outcomes = outcomes.persist(StorageLevel.MEMORY_AND_DISK)
+    for note in outcomes.filter(lambda one: isinstance(one, Note)).collect():
+        assert isinstance(note, Note)
+        result.take_note(note)
+    rows = outcomes.filter(lambda one: isinstance(one, Difference))
+    for key, count in rows.map(lambda one: (one.stream, one.cause)).countByValue().items():
+        result.counts[key] = count
+    result.differences += rows.take(_KEPT_MAX)
+    result.explain_digests()
+    if options.parquet is not None:
+        printable = rows.map(lambda one: tuple(_printable(value) for value in asdict(one).values()))
+        session.createDataFrame(printable, SCHEMA).write.parquet(options.parquet)
+    outcomes.unpersist()
+
+
+def _printable(value: Any) -> Any:
+    """A value for Spark, whose texts are UTF-8."""
+    if isinstance(value, str):
+        return encoded(value).decode("utf-8", "replace")
+    return value
+
+
+# -- the beginning
+
+
+def begin(options: SourceOptions) -> Beginning:
+    """Connects to all regions, and asks how far they are.
+
+    Raises:
+        PipelineError: Fewer than two regions answer, or they are of different clusters.
+    """
+    doors: dict[str, Door] = {}
+    down: dict[str, str] = {}
+    clusters: dict[str, str] = {}
+    names: dict[int, str] = {}
+    for endpoint in options.endpoints:
+        door = Door(endpoint.name, (endpoint.host, endpoint.port), options)
+        try:
+            facts = door.info()
+        except DoorClosed as error:
+            down[_label(endpoint)] = str(error)
+            continue
+        door.close()
+        name = facts["crdt_region_name"]
+        if name in doors:
+            raise OptionError(f"two addresses are of the region {name}: give one for each region")
+        doors[name] = Door(name, door.address, options)
+        clusters[name] = f"{facts['crdt_cluster']} with {facts['crdt_members']}"
+        names |= _members(facts["crdt_members"])
+    if len(set(clusters.values())) > 1:
+        told = "; ".join(f"{name} is of {cluster}" for name, cluster in clusters.items())
+        raise PipelineError(f"the regions are not of one cluster: {told}")
+    if len(doors) < 2:
+        told = "".join(f"; {name}: {why}" for name, why in down.items())
+        raise PipelineError(
+            f"an audit compares two regions or more, and {len(doors)} answers{told}"
+        )
+    return Beginning(doors, names, down)
+
+
+def _label(endpoint: Endpoint) -> str:
+    return endpoint.name or f"{endpoint.host}:{endpoint.port}"
+
+
+def _members(text: str) -> dict[int, str]:
+    pairs = (one.partition("=") for one in text.split(","))
+    return {int(region_id): name for name, _, region_id in pairs}
+
+
+def catch_up(begun: Beginning, timeout_s: float) -> None:
+    """Sets the target, and waits until all regions have it on disk."""
+    asked = dict(begun.doors)
+    for name, door in asked.items():
+        try:
+            begun.vectors[name] = door.vector()
+        except DoorClosed as error:
+            _leave_out(begun, name, str(error))
+    begun.target = reduce(joined, begun.vectors.values(), {})
+    until_s = time.monotonic() + timeout_s
+    for name, door in list(begun.doors.items()):
+        try:
+            door.wait(begun.target, max(until_s - time.monotonic(), 0.0))
+            begun.vectors[name] = door.vector()
+        except DoorClosed as error:
+            _leave_out(begun, name, str(error))
+            continue
+        if not includes(begun.vectors[name], begun.target):
+            begun.behind[name] = {
+                begun.names.get(one, str(one)): counter - begun.vectors[name].get(one, 0)
+                for one, counter in begun.target.items()
+                if counter > begun.vectors[name].get(one, 0)
+            }
+
+
+def _leave_out(begun: Beginning, name: str, why: str) -> None:
+    begun.down[name] = why
+    begun.doors.pop(name)
+    begun.vectors.pop(name, None)
+    if len(begun.doors) < 2:
+        raise PipelineError(f"an audit compares two regions or more; {name} stopped answering")
+
+
+# -- the plan
+
+
+def stream_names(doors: dict[str, Door], wanted: list[str]) -> list[bytes]:
+    """The streams that the option names, in any region. Raises PipelineError for none of a name."""
+    found: set[bytes] = set()
+    for name in wanted:
+        if not is_glob(name):
+            found.add(encoded(name))
+            continue
+        for door in doors.values():
+            found.update(door.keys(encoded(name)))
+    return sorted(found)
+
+
+def plan(doors: dict[str, Door], streams: list[bytes], target: Vector) -> Iterator[Piece]:
+    """The pieces that cover the state and all entries of streams under the target."""
+    for stream in streams:
+        yield Piece(stream, 0, 0, 0, _STATE_BYTES)
+        # region_id of a log → the largest size, and the region that has it.
+        largest: dict[int, tuple[int, str]] = {}
+        for name, door in doors.items():
+            for log in door.logs(stream):
+                if log.entries:
+                    largest[log.region_id] = max(
+                        largest.get(log.region_id, (0, "")), (log.size, name)
+                    )
+        for region_id, (size, name) in sorted(largest.items()):
+            end = target.get(region_id, 0)
+            if not end:
+                continue
+            cuts = [(end, size)]
+            if size > 2 * PIECE_BYTES:
+                cuts = doors[name].cuts(stream, region_id, end, PIECE_BYTES)
+            after = 0
+            for counter, part in cuts:
+                yield Piece(stream, region_id, after, counter, part)
+                after = counter
+
+
+def tasks_of(pieces: list[Piece], cores: int) -> list[list[Piece]]:
+    """Pieces by task: each task has about the same bytes."""
+    total = sum(piece.size for piece in pieces)
+    size = min(TASK_BYTES, max(total // (2 * cores), 1 << 20))
+    tasks: list[list[Piece]] = []
+    collected = size
+    for piece in pieces:
+        if collected >= size:
+            tasks.append([])
+            collected = 0
+        tasks[-1].append(piece)
+        collected += piece.size
+    return tasks

@@ -1,0 +1,157 @@
+"""Which entries of a range of a region log differ between regions.
+
+Theory of operation
+-------------------
+An entry has one dot and never changes, and a removed entry never comes back. So each region is read
+once, after its vector `before` was asked for. Entries that all have, with one hash, are equal. If
+a region lacks an entry that its `before` covers, it has applied a removal of it. Then the vectors
+are asked for again (`after`), each region applies what all others had there, and the regions that
+have the entry are read again. An entry that still stands in a region that has applied the `after`
+of one that lacks it is a divergence. All else was a removal on its way.
+
+The functions here are pure; `audit_task` asks the regions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from anabranch.crdt.vector import Vector, covers, includes
+from anabranch.pipeline.entry_hashes import HASH_BYTES
+from anabranch.pipeline.jobs.differences import DAMAGED, LOST, NOT_RECEIVED, REMOVAL_NOT_RECEIVED
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_HASH_NUMBERS: Final = HASH_BYTES // 8
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a region holds of a range: counters and hashes as `EntryHashes` gives them.
+
+    `before` is the vector that the region had on disk before it was read.
+    """
+
+    counters: bytes
+    hashes: bytes
+    before: Vector
+
+    def has_equal_entries(self, other: Reading) -> bool:
+        """Whether both hold the same entries."""
+        return self.counters == other.counters and self.hashes == other.hashes
+
+    def __len__(self) -> int:
+        return len(self.counters) // 8
+
+    def numbers(self) -> np.ndarray[Any, Any]:
+        """The counters, ascending."""
+        import numpy as np
+
+        return np.frombuffer(self.counters, "<i8")
+
+    def hash_rows(self) -> np.ndarray[Any, Any]:
+        """The hash of each entry, as a row of numbers."""
+        import numpy as np
+
+        return np.frombuffer(self.hashes, "<i8").reshape(-1, _HASH_NUMBERS)
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """What is to be looked at again: counters by the region that lacks them, and damaged ones."""
+
+    lacking: dict[str, set[int]]
+    damaged: set[int]
+
+    def counters(self) -> set[int]:
+        """All of them."""
+        return self.damaged.union(*self.lacking.values())
+
+
+def suspects(readings: dict[str, Reading]) -> Suspects:
+    """The entries that are not the same in all regions."""
+    import numpy as np
+
+    numbers = {region: reading.numbers() for region, reading in readings.items()}
+    every = np.unique(np.concatenate(list(numbers.values())))
+    lacking = {
+        region: set(np.setdiff1d(every, present).tolist()) for region, present in numbers.items()
+    }
+    damaged: set[int] = set()
+    regions = list(readings)
+    for n, one in enumerate(regions):
+        for other in regions[n + 1 :]:
+            both, here, there = np.intersect1d(numbers[one], numbers[other], return_indices=True)
+            rows = readings[one].hash_rows()[here] != readings[other].hash_rows()[there]
+            damaged.update(both[rows.any(axis=1)].tolist())
+    return Suspects(lacking, damaged)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A difference in one entry. LOST becomes STANDS if a removal of it is remembered."""
+
+    counter: int
+    cause: str
+    has: tuple[str, ...]
+    lacks: tuple[str, ...]
+
+
+def findings(
+    region_id: int,
+    readings: dict[str, Reading],
+    found: Suspects,
+    still: dict[str, set[int]],
+    after: dict[str, Vector],
+    reached: dict[str, Vector],
+) -> list[Finding]:
+    """The differences that the second reading proves, by counter.
+
+    Args:
+        region_id: The region whose log it is.
+        readings: The first reading, by region.
+        found: What differed in it.
+        still: The suspects that each region had at the second reading.
+        after: The vector of each region after its first reading.
+        reached: The vector of each region before its second reading.
+    """
+    made: list[Finding] = []
+    for counter in sorted(found.counters()):
+        if counter in found.damaged:
+            made.append(_damaged(counter, readings))
+            continue
+        has = [region for region in readings if counter in still[region]]
+        if not has:
+            continue
+        causes: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for lacks, counters in found.lacking.items():
+            if counter not in counters:
+                continue
+            if not covers(readings[lacks].before, region_id, counter):
+                if not covers(reached[lacks], region_id, counter):
+                    causes.setdefault((NOT_RECEIVED, tuple(has)), []).append(lacks)
+                continue
+            level = tuple(one for one in has if includes(reached[one], after[lacks]))
+            key = (LOST, level) if level else (REMOVAL_NOT_RECEIVED, tuple(has))
+            causes.setdefault(key, []).append(lacks)
+        made += [
+            Finding(counter, cause, holders, tuple(lacks))
+            for (cause, holders), lacks in causes.items()
+        ]
+    return made
+
+
+def _damaged(counter: int, readings: dict[str, Reading]) -> Finding:
+    """The finding for an entry with two contents: regions with the first, and the others."""
+    import numpy as np
+
+    contents: dict[str, bytes] = {}
+    for region, reading in readings.items():
+        at = int(np.searchsorted(reading.numbers(), counter))
+        if at < len(reading) and int(reading.numbers()[at]) == counter:
+            contents[region] = reading.hashes[at * HASH_BYTES : (at + 1) * HASH_BYTES]
+    first = next(iter(contents.values()))
+    same = tuple(region for region, content in contents.items() if content == first)
+    return Finding(counter, DAMAGED, same, tuple(one for one in contents if one not in same))
