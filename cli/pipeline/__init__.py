@@ -3,6 +3,7 @@
 Reading order:
 
 - `common`: options, regions, session and report of all jobs.
+- `sweep`: the seeds of the simulator.
 """
 
 from __future__ import annotations
@@ -11,4 +12,8 @@ from typing import Final
 
 import typer
 
+from anabranch.cli.pipeline.sweep import sweep
+from anabranch.cli.usage import Command
+
 app: Final = typer.Typer(help="Jobs on Spark over the streams of a cluster.", no_args_is_help=True)
+app.command("sweep", cls=Command)(sweep)

@@ -8,4 +8,7 @@ Reading order:
 - `session`: the Spark session of a job, and Spark's errors as lines for people.
 - `progress`: the bar of a job.
 - `report`: what a job found: for people, as JSON, as Parquet.
+- `seed_rows`: results of simulated seeds as rows of a table.
+- `sweep_report`: the report of a sweep.
+- `sweep`: simulated seeds on the executors.
 """
