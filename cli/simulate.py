@@ -18,15 +18,15 @@ SEEDS_USUAL = "0:1000"
 JOBS_USUAL = os.cpu_count() or 1
 
 
-_Seeds = Annotated[
+SeedsOption = Annotated[
     str, typer.Option("--seeds", metavar="FIRST:END", help="Seeds to run; 'FIRST:' has no end.")
 ]
-_Regions = Annotated[
+RegionsOption = Annotated[
     int, typer.Option("--regions", min=2, max=16, help="Regions of the simulated cluster.")
 ]
-_Ops = Annotated[int, typer.Option("--ops", min=1, help="Operations of all clients together.")]
+OpsOption = Annotated[int, typer.Option("--ops", min=1, help="Operations of all clients together.")]
 _Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Processes.")]
-_Faults = Annotated[
+FaultsOption = Annotated[
     Optional[str],
     typer.Option(
         "--faults",
@@ -37,7 +37,7 @@ _Faults = Annotated[
 _Minutes = Annotated[
     Optional[float], typer.Option("--minutes", help="Begin no more seeds after this many minutes.")
 ]
-_Limit = Annotated[
+LimitOption = Annotated[
     float,
     typer.Option("--limit", metavar="SECONDS", help="A seed that takes longer counts as hanging."),
 ]
@@ -61,7 +61,7 @@ _Replay = Annotated[
     Optional[int],
     typer.Option("--replay", metavar="SEED", help="Run one seed and print every event."),
 ]
-_Restores = Annotated[
+RestoresOption = Annotated[
     bool,
     typer.Option(
         "--restores",
@@ -90,30 +90,30 @@ def need_simulator() -> None:
         )
 
 
-def _kinds(text: str) -> tuple[str, ...]:
+def kinds(text: str) -> tuple[str, ...]:
     """The kinds of ``--faults``; UsageError for a kind that does not exist."""
     from anabranch.sim.draw import FAULTS
 
-    kinds = tuple(kind.strip() for kind in text.split(",") if kind.strip() not in ("", "none"))
-    unknown = [kind for kind in kinds if kind not in FAULTS]
+    found = tuple(kind.strip() for kind in text.split(",") if kind.strip() not in ("", "none"))
+    unknown = [kind for kind in found if kind not in FAULTS]
     if unknown:
         raise UsageError(f"there is no fault '{unknown[0]}'; there are: {', '.join(FAULTS)}")
-    return kinds
+    return found
 
 
 def simulate(
-    seeds: _Seeds = SEEDS_USUAL,
-    regions: _Regions = 3,
-    ops: _Ops = 300,
+    seeds: SeedsOption = SEEDS_USUAL,
+    regions: RegionsOption = 3,
+    ops: OpsOption = 300,
     jobs: _Jobs = JOBS_USUAL,
-    faults: _Faults = None,
+    faults: FaultsOption = None,
     minutes: _Minutes = None,
-    limit: _Limit = 120.0,
+    limit: LimitOption = 120.0,
     shrink: _Shrink = 120.0,
     stories: _Stories = Path("simulated"),
     json_file: _JsonFile = None,
     replay: _Replay = None,
-    restores: _Restores = False,
+    restores: RestoresOption = False,
     failed: _Failed = False,
     hashes: _Hashes = None,
 ) -> None:
@@ -129,7 +129,7 @@ def simulate(
     from anabranch.sim.seeds import SeedsError, in_range
     from anabranch.sim.sweep import Task
 
-    task = Task(regions, ops, None if faults is None else _kinds(faults), restores)
+    task = Task(regions, ops, None if faults is None else kinds(faults), restores)
     console = coloured()
     if replay is not None:
         raise typer.Exit(1 if show(task.plan(replay), task.judged_by(), console).violations else 0)

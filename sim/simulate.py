@@ -122,15 +122,21 @@ def options_of(task: Task) -> str:
     return "".join(words)
 
 
-def _tell(result: Result, task: Task, console: Console) -> None:
-    console.print(Text(f"seed {result.seed} FAILED", style="bold red"))
-    for violation in result.violations[:SHOWN_MAX]:
-        console.print(Text(f"  {relative(str(violation))}"), soft_wrap=True)
+def told(result: Result, task: Task) -> list[str]:
+    """The lines that tell of a failed seed: its violations, and the command that replays it."""
+    lines = [f"seed {result.seed} FAILED"]
+    lines += [f"  {relative(str(violation))}" for violation in result.violations[:SHOWN_MAX]]
     if len(result.violations) > SHOWN_MAX:
-        console.print(f"  … and {len(result.violations) - SHOWN_MAX} more")
-    console.print(
-        Text(f"  anabranch simulate --replay {result.seed}{options_of(task)}"), soft_wrap=True
-    )
+        lines.append(f"  … and {len(result.violations) - SHOWN_MAX} more")
+    lines.append(f"  anabranch simulate --replay {result.seed}{options_of(task)}")
+    return lines
+
+
+def _tell(result: Result, task: Task, console: Console) -> None:
+    heading, *lines = told(result, task)
+    console.print(Text(heading, style="bold red"))
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
 
 
 def write_stories(failed: list[Result], asked: Asked, console: Console) -> None:

@@ -10,7 +10,7 @@ import gc
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -25,6 +25,8 @@ from anabranch.sim.run import Result, run_plan
 LIMIT_S: Final = 120.0
 """Wall-clock seconds after which a seed counts as hanging; a seed takes a fraction of a second."""
 _LOOK_S: Final = 1.0
+# A process ends itself after so many times the limit, if there is no parent any more to end it.
+_ORPHAN_LIMITS: Final = 2
 
 T = TypeVar("T")
 
@@ -69,7 +71,7 @@ def sweep(
     jobs: int = 1,
     limit_s: float = LIMIT_S,
     until_s: Optional[float] = None,
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """The result of each seed, in the order of completion.
 
     A seed whose worker died or hung has a violation that says so.
@@ -104,7 +106,7 @@ def in_processes(
                     break
                 worker = next((each for each in workers if each.number is None), None)
                 if worker is None:
-                    worker = _Worker(task, [each.connection for each in workers])
+                    worker = _Worker(task, limit_s, [each.connection for each in workers])
                     workers.append(worker)
                 worker.give(number)
                 busy.append(worker)
@@ -132,14 +134,18 @@ class _Worker(Generic[T]):
     workers, which this process must close.
     """
 
-    def __init__(self, task: Callable[[int], T], others: list[Connection[Any, Any]]) -> None:
+    def __init__(
+        self, task: Callable[[int], T], limit_s: float, others: list[Connection[Any, Any]]
+    ) -> None:
         # A forked process has all modules imported; a new process takes a second to import them.
         context = get_context("fork") if sys.platform == "linux" else get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.number: Optional[int] = None
         self._since_s = 0.0
         inherited = [*others, self.connection] if context.get_start_method() == "fork" else []
-        self._process = context.Process(target=_work, args=(theirs, task, inherited), daemon=True)
+        self._process = context.Process(
+            target=_work, args=(theirs, task, _ORPHAN_LIMITS * limit_s, inherited), daemon=True
+        )
         self._process.start()
         theirs.close()
 
@@ -183,11 +189,13 @@ def _ending(exit_code: Optional[int]) -> str:
 def _work(
     connection: Connection[Any, Any],
     task: Callable[[int], Any],
+    limit_s: float,
     inherited: list[Connection[Any, Any]],
 ) -> None:
     """The main loop of a worker.
 
-    Garbage is collected only after each seed; imported objects are excluded from collection.
+    Garbage is collected only after each seed; imported objects are excluded from collection. If the
+    parent is killed while a number hangs, SIGALRM ends this process after `limit_s`.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends the worker
     for other in inherited:  # an open copy would hide from a worker that the parent has ended
@@ -197,7 +205,11 @@ def _work(
     gc.disable()
     try:
         while True:
-            connection.send(task(connection.recv()))
+            number = connection.recv()
+            signal.setitimer(signal.ITIMER_REAL, limit_s)
+            result = task(number)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            connection.send(result)
             gc.collect()
     except (EOFError, BrokenPipeError):
         return

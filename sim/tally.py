@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from rich.console import Console
@@ -51,9 +51,28 @@ class Tally:
         if result.violations:
             self.failed.append(result)
 
+    def add_sums(
+        self, seeds: int, virtual_ms: int, counters: Iterable[tuple[str, int, int]]
+    ) -> None:
+        """Adds sums over further seeds: (counter, times, number of seeds that counted it)."""
+        self.seeds += seeds
+        self.virtual_ms += virtual_ms
+        for name, times, in_seeds in counters:
+            self.times[name] += times
+            self.in_seeds[name] += in_seeds
+
     def percent(self, name: str) -> float:
         """The percentage of the seeds that counted `name` at least once."""
         return 100.0 * self.in_seeds[name] / self.seeds if self.seeds else 0.0
+
+    def cells(self, section: str, name: str) -> list[str]:
+        """The row of a counter in the table of its section: name, times, seeds, percent."""
+        return [
+            name.removeprefix(f"{section}:") if section else name,
+            f"{self.times[name]:,}",
+            f"{self.in_seeds[name]:,}",
+            f"{self.percent(name):.1f}",
+        ]
 
     def names(self, section: str, known: Sequence[str] = ()) -> list[str]:
         """The counters of a section: those of `known`, in their order, then others by name.
@@ -133,14 +152,7 @@ def _table(tally: Tally, section: str, heading: str, names: list[str]) -> Table:
     for name in names:
         percent = tally.percent(name)
         style = "yellow" if section in ("fault", "rule") and percent < RARE_PERCENT else ""
-        shown = name.removeprefix(f"{section}:") if section else name
-        table.add_row(
-            shown,
-            f"{tally.times[name]:,}",
-            f"{tally.in_seeds[name]:,}",
-            f"{percent:.1f}",
-            style=style,
-        )
+        table.add_row(*tally.cells(section, name), style=style)
     return table
 
 

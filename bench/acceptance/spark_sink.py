@@ -19,12 +19,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from anabranch import build
 from anabranch.bench.acceptance.harness import (
     Figures,
     entries_of,
@@ -32,53 +29,20 @@ from anabranch.bench.acceptance.harness import (
     require_agreement,
     start_all,
 )
+from anabranch.bench.acceptance.spark_cluster import (
+    SparkCluster,
+    await_,
+    children,
+    kill,
+    spark_environment,
+)
 from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, end, free_ports
+from anabranch.sim.scenario.processes import ProcessCluster
 
 KEY: Final = "numbers"
 QUERY: Final = Path(__file__).with_name("spark_sink_query.py")
 # In the order in which they are struck, again and again.
 KINDS: Final = ("python worker", "executor", "driver", "region")
-# Java starts slowly on a busy machine.
-START_S: Final = 300.0
-STOP_S: Final = 10.0
-
-
-def await_(condition: Callable[[], bool], what: str, patience_s: float = START_S) -> None:
-    """Waits until `condition` holds; ClusterError after `patience_s`."""
-    deadline_s = time.monotonic() + patience_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            raise ClusterError(f"{what} did not come within {patience_s} s")
-        time.sleep(0.05)
-
-
-def children(process_id: int) -> list[int]:
-    """The processes that a process has started, and those that they have started."""
-    try:
-        tasks = list(Path(f"/proc/{process_id}/task").iterdir())
-        direct = [int(one) for task in tasks for one in (task / "children").read_text().split()]
-    except OSError:
-        # The process has ended in the meantime.
-        return []
-    return [*direct, *(below for one in direct for below in children(one))]
-
-
-def command_of(process_id: int) -> str:
-    """The command line of a process; empty if it has ended."""
-    try:
-        return Path(f"/proc/{process_id}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
-
-
-def kill(process_id: int) -> None:
-    """SIGKILL to a process below one that this program has started."""
-    try:
-        os.kill(process_id, signal.SIGKILL)
-    except ProcessLookupError:
-        # It has ended by itself, which does the same.
-        pass
 
 
 def forget_last_commit(checkpoint: Path) -> int | None:
@@ -98,88 +62,6 @@ def forget_last_commit(checkpoint: Path) -> int | None:
         one.unlink()
         one.with_name(f".{one.name}.crc").unlink(missing_ok=True)
     return newest
-
-
-def spark_environment() -> dict[str, str]:
-    """The environment of all processes of Spark: they import the build that runs here."""
-    import pyspark
-
-    return {
-        **build.environment(),
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "SPARK_LOCAL_IP": HOST,
-        "SPARK_DAEMON_MEMORY": "256m",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONSAFEPATH": "1",
-    }
-
-
-class SparkCluster:
-    """A standalone Spark from the package of PySpark; its processes end with the `with`."""
-
-    def __init__(self, directory: Path, workers: int = 2) -> None:
-        self.port, self._web_port = free_ports(2)
-        self.master = f"spark://{HOST}:{self.port}"
-        self._environment = spark_environment()
-        self._home = Path(self._environment["SPARK_HOME"])
-        self._directory = directory
-        self._workers_wanted = workers
-        self._processes: list[subprocess.Popen[bytes]] = []
-
-    def __enter__(self) -> Self:
-        self._start("Master", "--host", HOST, "--port", self.port, "--webui-port", self._web_port)
-        await_(lambda: "I have been elected leader" in self._log("Master"), "Spark's master")
-        for _ in range(self._workers_wanted):
-            ports = ("--host", HOST, "--webui-port", free_ports(1)[0])
-            work = ("--work-dir", self._directory / "work")
-            self._start("Worker", "--cores", 1, "--memory", "1g", *ports, *work, self.master)
-        await_(
-            lambda: self._log("Worker").count("Successfully registered") == self._workers_wanted,
-            "Spark's workers",
-        )
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for process in reversed(self._processes):
-            below = children(process.pid)
-            end(process, STOP_S)
-            for one in below:
-                kill(one)
-
-    def _start(self, part: str, *arguments: object) -> None:
-        line = [
-            self._home / "bin" / "spark-class",
-            f"org.apache.spark.deploy.{part.lower()}.{part}",
-        ]
-        with (self._directory / f"{part}.log").open("ab") as log:
-            self._processes.append(
-                subprocess.Popen(
-                    [str(word) for word in (*line, *arguments)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env=self._environment,
-                    cwd=self._directory,
-                )
-            )
-
-    def _log(self, part: str) -> str:
-        return (self._directory / f"{part}.log").read_text(errors="replace")
-
-    def executors(self) -> list[int]:
-        """The process ids of the executors that run."""
-        below = [one for process in self._processes[1:] for one in children(process.pid)]
-        return [one for one in below if "CoarseGrainedExecutorBackend" in command_of(one)]
-
-    def python_workers(self) -> list[int]:
-        """The process ids of the Python workers of the executors."""
-        below = [one for executor in self.executors() for one in children(executor)]
-        return [one for one in below if "pyspark.daemon" in command_of(one)]
 
 
 class Driver:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from anabranch.bench.acceptance.harness import Chaos, Figures, require_agreement, start_all
-from anabranch.bench.acceptance.spark_sink import Driver, await_, command_of, kill
+from anabranch.bench.acceptance.spark_cluster import await_, command_of, kill
+from anabranch.bench.acceptance.spark_sink import Driver
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import ProcessCluster, RegionProcess
 
@@ -150,7 +151,7 @@ def _disturb(
 ) -> None:
     """Strikes `kills` times while entries are added."""
     moments = sorted(chance.sample(range(1, entries), kills))
-    while not load.is_done():
+    while not load.is_done() or killed.total() < kills:
         done = killed.total()
         if driver.result() is not None:
             # Too many failures of its tasks end a query. Its user starts it again.

@@ -4,6 +4,7 @@ Reading order:
 
 - `common`: options, regions, session and report of all jobs.
 - `audit`: `anabranch pipeline audit`.
+- `sweep`: the seeds of the simulator.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Final
 import typer
 
 from anabranch.cli.pipeline.audit import audit
+from anabranch.cli.pipeline.sweep import sweep
+from anabranch.cli.usage import Command
 
 app: Final = typer.Typer(help="Jobs on Spark over the streams of a cluster.", no_args_is_help=True)
-app.command()(audit)
+app.command("audit", cls=Command)(audit)
+app.command("sweep", cls=Command)(sweep)

@@ -14,6 +14,7 @@ Reading order:
 - `api`: POST /rides writes a ride and a staged record in one transaction.
 - `streamer`: moves staged records into the stream.
 - `consumer`: keeps totals and checkpoints in one transaction.
+- `spark_consumer`: the same as a Spark job, with the batch number in that transaction.
 - `trimmer`: trims the stream below what every consumer has processed.
 - `reconciliation`: compares consumers and stream with the rides of the API.
 - `load`: sends rides to the API of each region.

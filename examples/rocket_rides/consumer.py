@@ -113,30 +113,38 @@ class Totals:
         def work(transaction: Transaction) -> int:
             if tables.checkpoint(transaction, self._name) != batch.begin:
                 raise StaleBatch(self._name)
-            new = self._new(transaction, batch.rides)
-            transaction.write_many(
-                "INSERT INTO consumed_rides VALUES (?, ?, ?, ?)",
-                [(self._name, *ride) for ride in new],
-            )
-            transaction.write(
-                "UPDATE consumers SET rides = rides + ?, distance_mm = distance_mm + ?,"
-                " seen_again = seen_again + ? WHERE name = ?",
-                (
-                    len(new),
-                    sum(ride.distance_mm for ride in new),
-                    len(batch.rides) - len(new),
-                    self._name,
-                ),
-            )
-            transaction.write_many(
-                "INSERT INTO checkpoints VALUES (?, ?, ?, ?) ON CONFLICT (consumer, log)"
-                " DO UPDATE SET counter = excluded.counter, entry_id = excluded.entry_id",
-                [(self._name, log, *position) for log, position in batch.end.items()],
-            )
+            new = self.add_in(transaction, batch)
             before_commit()
-            return len(new)
+            return new
 
         return self._database.run(work)
+
+    def add_in(self, transaction: Transaction, batch: Batch) -> int:
+        """Does the work of `add` in a transaction that does more; `batch.begin` is not looked at.
+
+        Returns:
+            The number of rides that were new.
+        """
+        new = self._new(transaction, batch.rides)
+        transaction.write_many(
+            "INSERT INTO consumed_rides VALUES (?, ?, ?, ?)", [(self._name, *ride) for ride in new]
+        )
+        transaction.write(
+            "UPDATE consumers SET rides = rides + ?, distance_mm = distance_mm + ?,"
+            " seen_again = seen_again + ? WHERE name = ?",
+            (
+                len(new),
+                sum(ride.distance_mm for ride in new),
+                len(batch.rides) - len(new),
+                self._name,
+            ),
+        )
+        transaction.write_many(
+            "INSERT INTO checkpoints VALUES (?, ?, ?, ?) ON CONFLICT (consumer, log)"
+            " DO UPDATE SET counter = excluded.counter, entry_id = excluded.entry_id",
+            [(self._name, log, *position) for log, position in batch.end.items()],
+        )
+        return len(new)
 
     def _new(self, transaction: Transaction, rides: list[Ride]) -> list[Ride]:
         """The rides that are not in the total yet, each once."""

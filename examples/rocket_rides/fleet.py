@@ -52,6 +52,7 @@ class Member:
 
         If the parent is killed, the kernel ends the process.
         """
+        self.end_leftovers()
         self.lives += 1
         extra = ["--life", str(self.lives)] if self._has_lives else []
         with self.log.open("ab") as log:
@@ -64,6 +65,17 @@ class Member:
                 start_new_session=True,
                 preexec_fn=_end_with_parent,
             )
+
+    def end_leftovers(self) -> None:
+        """Kills the process, and those that it has started in its session.
+
+        Spark's Java process needs a moment to notice that its Python process is gone.
+        """
+        if self.process is not None:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # there are none
 
     def ended(self) -> Optional[int]:
         """The exit code; None while the process runs."""
@@ -136,6 +148,14 @@ class Fleet:
             elif code is not None:
                 raise ProcessFailed(f"{member.name} ended with code {code}:\n{member.log_tail()}")
 
+    def kill(self, name: str) -> None:
+        """Kills one process with all that it has started, and starts it again."""
+        member = self.members[name]
+        member.end_leftovers()
+        if member.process is not None:
+            member.process.wait()
+        member.start()
+
     def crashes(self, name: str) -> int:
         """How often a process has crashed."""
         return self.members[name].lives - 1
@@ -160,6 +180,7 @@ class Fleet:
         if member.ended() is None and member.process is not None:
             member.process.terminate()
             member.process.wait(STOP_PATIENCE_S)
+        member.end_leftovers()
 
     def stop(self) -> None:
         """Ends all processes: SIGTERM, and SIGKILL after `STOP_PATIENCE_S`.
@@ -176,3 +197,4 @@ class Fleet:
             if member.ended() is None and member.process is not None:
                 os.killpg(member.process.pid, signal.SIGKILL)
                 member.process.wait()
+            member.end_leftovers()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
-from examples.rocket_rides import api, consumer, streamer, tables, trimmer
+from examples.rocket_rides import api, consumer, spark_consumer, streamer, tables, trimmer
 from examples.rocket_rides.database import open_database
 from examples.rocket_rides.mishaps import Mishaps
 from examples.rocket_rides.reconciliation import reconcile
 from examples.rocket_rides.ride_log import RideLog, endpoints
 
-NAMES = ("api", "streamer", "consumer", "trimmer", "reconcile")
+NAMES = ("api", "streamer", "consumer", "spark", "trimmer", "reconcile")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -40,17 +41,20 @@ def _parser() -> argparse.ArgumentParser:
         part.add_argument("--database", required=True, metavar="URL")
         if name != "api":
             part.add_argument("--cluster", required=True, type=Path, metavar="FILE")
-        if name in ("api", "streamer", "consumer"):
+        if name in ("api", "streamer", "consumer", "spark"):
             part.add_argument("--region", required=True)
         if name == "api":
             part.add_argument("--port", required=True, type=int)
-        if name in ("streamer", "consumer"):
+        if name in ("streamer", "consumer", "spark"):
             part.add_argument("--seed", type=int, default=7, help="of the mishaps; default 7")
             part.add_argument("--share", type=share, default=0.0, help="of mishaps; default 0")
-        if name == "consumer":
+        if name in ("consumer", "spark"):
             part.add_argument("--name", required=True)
-            part.add_argument("--way", choices=(tables.LOG_WAY, tables.ONE_ID_WAY), default="log")
             part.add_argument("--life", type=int, default=1, help="how often it was started")
+        if name == "consumer":
+            part.add_argument("--way", choices=(tables.LOG_WAY, tables.ONE_ID_WAY), default="log")
+        if name == "spark":
+            part.add_argument("--directory", required=True, type=Path, help="for its checkpoint")
     return parser
 
 
@@ -61,6 +65,8 @@ def _part(arguments: argparse.Namespace) -> int:
         _streamer(arguments)
     elif arguments.part == "consumer":
         _consumer(arguments)
+    elif arguments.part == "spark":
+        _spark(arguments)
     else:
         regions = endpoints(arguments.cluster)
         databases = {one.name: open_database(arguments.database, one.name) for one in regions}
@@ -87,3 +93,14 @@ def _consumer(arguments: argparse.Namespace) -> None:
     reader = consumer.OneIdReader(log) if uses_one_id else consumer.LogReader(log)
     mishaps = Mishaps(arguments.seed, arguments.name, arguments.life, arguments.share)
     consumer.run(reader, consumer.Totals(database, arguments.name), mishaps)
+
+
+def _spark(arguments: argparse.Namespace) -> None:
+    regions = endpoints(arguments.cluster, arguments.region)
+
+    def opened() -> closing[spark_consumer.SparkTotals]:
+        database = open_database(arguments.database, arguments.region)
+        return closing(spark_consumer.SparkTotals(database, arguments.name))
+
+    mishaps = Mishaps(arguments.seed, arguments.name, arguments.life, arguments.share)
+    spark_consumer.run(regions, opened, mishaps, arguments.directory)

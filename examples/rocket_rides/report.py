@@ -116,6 +116,13 @@ def report(outcome: Outcome) -> RenderableType:
     return Group(*parts)
 
 
+def _crashes(outcome: Outcome) -> str:
+    count = sum(outcome.crashes.values())
+    if not outcome.options.spark:
+        return f"{count:,}, each before a commit"
+    return f"{count - 1:,}, each before a commit; the Spark job was killed once besides"
+
+
 def _facts(outcome: Outcome) -> list[str]:
     done = outcome.reconciliation
     twice = sum(sends.twice for sends in done.sends)
@@ -126,7 +133,7 @@ def _facts(outcome: Outcome) -> list[str]:
         f"partition      {outcome.regions[0]} was cut off for {outcome.partition_s:.1f} s",
         f"double sends   {twice:,} batches, {elsewhere:,} of them to another region",
         f"conflicts      {outcome.conflicts:,} second adds of a record, in another region, removed",
-        f"crashes        {sum(outcome.crashes.values()):,}, each before a commit",
+        f"crashes        {_crashes(outcome)}",
         f"equal totals   {done.equal_totals:,}: one for each ride and each of {count} consumers",
         f"trimmed        {outcome.progress.trimmed:,} records; {outcome.left:,} are left",
     ]

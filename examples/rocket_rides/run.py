@@ -27,6 +27,8 @@ from examples.rocket_rides.trimmer import Trimmer
 LOOK_PAUSE_S = 0.1
 # A run that makes no progress for this time goes on to the reconciliation, which says what lacks.
 STALL_PATIENCE_S = 60.0
+# Spark takes long to start, and starts again after a crash.
+SPARK_PATIENCE_S = 300.0
 
 
 class Options(NamedTuple):
@@ -34,7 +36,8 @@ class Options(NamedTuple):
 
     `consumers` is the number in each region. `cluster` names the ``cluster.toml`` of running
     regions, None for regions that the run starts itself. `database` is a URL, None for SQLite files
-    in the run's directory. `double_sends` and `crashes` are probabilities for each batch.
+    in the run's directory. `double_sends` and `crashes` are probabilities for each batch. `spark`
+    adds a consumer that is a Spark job.
     """
 
     rides: int
@@ -44,6 +47,7 @@ class Options(NamedTuple):
     database: Optional[str] = None
     double_sends: float = 0.1
     crashes: float = 0.1
+    spark: bool = False
 
 
 class Outcome(NamedTuple):
@@ -104,6 +108,8 @@ class Run:
         cut_s = time.monotonic()
         alone = f"{self._regions.names[0]} is cut off"
         self._load(alone, rides[third : 2 * third])
+        if options.spark:
+            self._fleet.kill(self._spark_name())
         self._settle(alone, self._are_sides_settled)
         self._regions.heal()
         partition_s = time.monotonic() - cut_s
@@ -137,7 +143,12 @@ class Run:
     def _consumers(self, region: str) -> list[tables.Registration]:
         names = [f"{region}-{n}" for n in range(self._options.consumers)]
         ours = [tables.Registration(name, tables.LOG_WAY) for name in names]
+        if self._options.spark and region == self._regions.names[0]:
+            ours.append(tables.Registration(self._spark_name(), tables.SPARK_WAY))
         return [*ours, tables.Registration(f"{region}-one-id", tables.ONE_ID_WAY)]
+
+    def _spark_name(self) -> str:
+        return f"{self._regions.names[0]}-spark"
 
     def _start_parts(self) -> None:
         options = self._options
@@ -156,10 +167,11 @@ class Run:
             self._fleet.start_part(f"streamer-{region}", "streamer", *places, *chance, *share)
             share = ["--share", str(options.crashes)]
             for name, way in self._consumers(region):
-                who = ["--name", name, "--way", way]
-                self._fleet.start_part(
-                    name, "consumer", *places, *chance, *share, *who, has_lives=True
-                )
+                part, more = "consumer", ["--way", way]
+                if way == tables.SPARK_WAY:
+                    part, more = "spark", ["--directory", str(self._directory / name)]
+                who = ["--name", name, *more]
+                self._fleet.start_part(name, part, *places, *chance, *share, *who, has_lives=True)
         self._fleet.start_part("trimmer", "trimmer", *places)
         self._fleet.await_ports(list(self._ports.values()))
 
@@ -198,9 +210,10 @@ class Run:
 
     def _settle(self, phase: str, condition: Callable[[], bool]) -> None:
         """Looks on until `condition` holds, or until nothing changes any more."""
+        patience_s = SPARK_PATIENCE_S if self._options.spark else STALL_PATIENCE_S
         progress = self._look(phase)
         changed_s = time.monotonic()
-        while not condition() and time.monotonic() < changed_s + STALL_PATIENCE_S:
+        while not condition() and time.monotonic() < changed_s + patience_s:
             former, progress = progress, self._look(phase)
             if progress != former:
                 changed_s = time.monotonic()

@@ -8,6 +8,8 @@
 | ``consumers`` | the running totals of each consumer in this region |
 | ``checkpoints`` | the position of each consumer in each log |
 | ``consumed_rides`` | the rides in each consumer's total |
+| ``spark_batches`` | the last batch of each Spark consumer |
+| ``spark_batch_begins`` | the position in each log at which that batch begins |
 | ``trimmed_records`` | the records that the trimmer removed from the stream |
 
 The article recognises a double send by a ride ID that is not above the last one. That needs one
@@ -45,17 +47,24 @@ CREATE TABLE checkpoints (
 CREATE TABLE consumed_rides (
     consumer TEXT NOT NULL, origin TEXT NOT NULL, ride_id BIGINT NOT NULL,
     distance_mm BIGINT NOT NULL, PRIMARY KEY (consumer, origin, ride_id));
+CREATE TABLE spark_batches (
+    consumer TEXT PRIMARY KEY, query TEXT NOT NULL, batch BIGINT NOT NULL);
+CREATE TABLE spark_batch_begins (
+    consumer TEXT NOT NULL, log TEXT NOT NULL, counter BIGINT NOT NULL, entry_id TEXT NOT NULL,
+    PRIMARY KEY (consumer, log));
 CREATE TABLE trimmed_records (
     entry_id TEXT PRIMARY KEY, origin TEXT NOT NULL, ride_id BIGINT NOT NULL)
 """
 
-# The ways in which a consumer reads: a position in each region's log, or one ID for the stream.
+# The ways in which a consumer reads: a position in each region's log, one ID for the stream, or a
+# Spark query, which reads its last batch again after some crashes.
 LOG_WAY = "log"
 ONE_ID_WAY = "one-id"
+SPARK_WAY = "spark"
 
 
 class Registration(NamedTuple):
-    """A consumer of a region. `way` is `LOG_WAY` or `ONE_ID_WAY`."""
+    """A consumer of a region. `way` is `LOG_WAY`, `ONE_ID_WAY` or `SPARK_WAY`."""
 
     name: str
     way: str
@@ -116,8 +125,18 @@ def registered(transaction: Transaction) -> list[Registration]:
 
 def checkpoint(transaction: Transaction, consumer: str) -> Checkpoint:
     """The positions of one consumer; empty before its first batch."""
+    return _positions(transaction, "checkpoints", consumer)
+
+
+def read_up_to(transaction: Transaction, consumer: Registration) -> Checkpoint:
+    """The positions below which a consumer reads nothing any more, even after a crash."""
+    table = "spark_batch_begins" if consumer.way == SPARK_WAY else "checkpoints"
+    return _positions(transaction, table, consumer.name)
+
+
+def _positions(transaction: Transaction, table: str, consumer: str) -> Checkpoint:
     rows = transaction.rows(
-        "SELECT log, counter, entry_id FROM checkpoints WHERE consumer = ?", (consumer,)
+        f"SELECT log, counter, entry_id FROM {table} WHERE consumer = ?", (consumer,)
     )
     return {str(log): Position(int(counter), str(entry)) for log, counter, entry in rows}
 

@@ -35,7 +35,8 @@ def trim_limit(checkpoints: Mapping[str, Checkpoint], regions: Sequence[str]) ->
     """The ID below which every record has been processed by all and no record can arrive.
 
     Arguments:
-        checkpoints: Consumer → its checkpoint, for every registered consumer.
+        checkpoints: Consumer → the positions below which it reads nothing any more, for every
+            registered consumer.
         regions: The regions that add to the stream.
 
     Returns:
@@ -108,7 +109,7 @@ class Trimmer:
 
 def _checkpoints(transaction: Transaction) -> dict[str, Checkpoint]:
     consumers = tables.registered(transaction)
-    return {name: tables.checkpoint(transaction, name) for name, _ in consumers}
+    return {one.name: tables.read_up_to(transaction, one) for one in consumers}
 
 
 def _write(transaction: Transaction, *, entries: list[Entry]) -> None:

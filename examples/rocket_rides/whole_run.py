@@ -16,13 +16,18 @@ from examples.rocket_rides.fleet import Fleet, Interrupted
 from examples.rocket_rides.parts import share
 from examples.rocket_rides.report import WIDTH, LiveTable, report
 from examples.rocket_rides.run import Options, Run
+from examples.rocket_rides.spark_consumer import lacking
 
 INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str]) -> int:
     """Performs a whole run; returns the exit code, 0 if all agree."""
-    return _everything(_parser().parse_args(arguments))
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.spark and lacking():
+        parser.error(f"--spark: {lacking()}")
+    return _everything(given)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--crashes", type=share, default=0.1, metavar="SHARE", help="of batches; default 0.1"
     )
+    parser.add_argument(
+        "--spark", action="store_true", help="also a consumer that is a Spark job, killed once"
+    )
     return parser
 
 
@@ -73,6 +81,7 @@ def _everything(arguments: argparse.Namespace) -> int:
         arguments.database,
         arguments.double_sends,
         arguments.crashes,
+        arguments.spark,
     )
     console = Console()
     if not console.is_terminal:

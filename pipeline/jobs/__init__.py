@@ -15,4 +15,7 @@ Reading order:
 - `audit_task`: one task of the audit.
 - `audit_report`: the report of the audit.
 - `audit`: compares all regions.
+- `seed_rows`: results of simulated seeds as rows of a table.
+- `sweep_report`: the report of a sweep.
+- `sweep`: simulated seeds on the executors.
 """

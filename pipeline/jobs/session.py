@@ -47,6 +47,8 @@ _LOGGED: Final = re.compile(r"(?:ERROR |Error: |Exception in thread .*SparkExcep
 _PYTHON_ERROR: Final = re.compile(
     r"^(?:\w+\.)*(?:PipelineError|OptionError|DataLossError|RegionsError): (.+)$", re.MULTILINE
 )
+_TRACEBACK: Final = "Traceback (most recent call last)"
+_TRACEBACK_END: Final = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", re.MULTILINE)
 
 
 @contextmanager
@@ -115,6 +117,10 @@ def readable(error: BaseException) -> str:
     found: list[str] = _PYTHON_ERROR.findall(text)
     if found:
         return found[-1].strip()
+    if _TRACEBACK in text:
+        found = _TRACEBACK_END.findall(text)
+        if found:
+            return f"Python failed in a task of Spark: {found[-1].strip()}"
     lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith("An error occurred while calling")]
     causes = [line for line in lines if line.startswith("Caused by:")]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from anabranch.bench.acceptance import spark_sink
+from anabranch.bench.acceptance import spark_cluster, spark_sink
 from anabranch.pipeline.progress import progress_key
 from tests.support.cluster import LiveCluster
 
@@ -214,9 +214,9 @@ def test_python_workers_are_killed(spark: Spark, two_regions: LiveCluster, tmp_p
             before = sent()
             while broken.isActive and sent() < before + 10:
                 pass
-            for one in spark_sink.children(os.getpid()):
-                if "pyspark.daemon" in spark_sink.command_of(one):
-                    spark_sink.kill(one)
+            for one in spark_cluster.children(os.getpid()):
+                if "pyspark.daemon" in spark_cluster.command_of(one):
+                    spark_cluster.kill(one)
     assert broken.exception() is not None, "the query did not fail"
     # The first query after the kills may meet workers of the driver that were killed, too.
     for _ in range(3):

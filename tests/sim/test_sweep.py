@@ -6,6 +6,7 @@ import io
 import json
 import os
 import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -41,6 +42,11 @@ def square(number):
     if number == 6:
         time.sleep(60)
     return number * number
+
+
+def says_so_and_hangs(number):
+    print("hangs", flush=True)
+    time.sleep(3600)
 
 
 class AlwaysFails(Checker):
@@ -86,6 +92,27 @@ def test_a_number_that_hangs_is_given_up(planted: str) -> None:
     results = dict(in_processes([6, 1, 2], task, 2, 10.0))
     assert results == {6: Died("hang", "no verdict after 10 s"), 1: 1, 2: 4}
     assert time.monotonic() - began_s < 60
+
+
+def test_a_number_that_hangs_ends_without_its_parent(planted: str, tmp_path: Path) -> None:
+    """A task of Spark whose executor is killed leaves nobody to end the number."""
+    program = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+import {planted}
+from anabranch.sim.sweep import in_processes
+
+list(in_processes([9], {planted}.says_so_and_hangs, 1, 1.0))
+"""
+    parent = subprocess.Popen(
+        [sys.executable, "-P", "-c", program], env=build.environment(), stdout=subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == b"hangs\n"
+    parent.kill()
+    parent.wait()
+    # The child holds the other end of the pipe until it ends.
+    assert parent.stdout.read() == b""
 
 
 def test_no_number_is_begun_after_its_time(planted: str) -> None:
