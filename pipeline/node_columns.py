@@ -101,9 +101,7 @@ class _Names:
         # Whether field n is in the column `fields`.
         texts = [name.decode("utf-8", "replace") for name in names]
         last_text = {text: number for number, text in enumerate(texts)}
-        self.kept = [
-            form in (ARRAY, RAW) or last_text[text] == n for n, text in enumerate(texts)
-        ]
+        self.kept = [form in (ARRAY, RAW) or last_text[text] == n for n, text in enumerate(texts)]
         plain = names if form == RAW else [text.encode() for text in texts]
         shown = [name for n, name in enumerate(plain) if self.kept[n]]
         self.kept_count = len(shown)

@@ -27,8 +27,8 @@ OPTIONS: Final = {
     "minPartitions": "At least about so many partitions. Default: one for 32 MiB of a region log.",
     "fetchSize": "Bytes of one request of a task, 4096 to 4194304. Default: 1048576.",
     "failOnDataLoss": "`true` (default): fail if entries were trimmed before they were read.",
-    "fieldsFormat": "The column `fields` as `array` (default), `map`, `json`, or `raw`: as `array`, "
-    "with names as BINARY.",
+    "fieldsFormat": "The column `fields` as `array` (default), `map`, `json`, or `raw`: as "
+    "`array`, with names as BINARY.",
     "mode": "A field that does not fit its typed column: `PERMISSIVE` (default) makes it null, "
     "`FAILFAST` fails.",
     "pushFilters": "Batch only: `true` skips ranges that filters exclude. Default: `false`.",

@@ -3,6 +3,7 @@
 Reading order:
 
 - `common`: options, regions, session and report of all jobs.
+- `archive`: streams to Parquet files, and back.
 """
 
 from __future__ import annotations
@@ -11,4 +12,8 @@ from typing import Final
 
 import typer
 
+from anabranch.cli.pipeline.archive import archive
+from anabranch.cli.usage import Command
+
 app: Final = typer.Typer(help="Jobs on Spark over the streams of a cluster.", no_args_is_help=True)
+app.command("archive", cls=Command)(archive)

@@ -8,4 +8,10 @@ Reading order:
 - `session`: the Spark session of a job, and Spark's errors as lines for people.
 - `progress`: the bar of a job.
 - `report`: what a job found: for people, as JSON, as Parquet.
+- `names`: names of streams as the option `streams` takes them.
+- `row_sets`: compares two sets of entries.
+- `archive_files`: the files of an archive, batch by batch.
+- `archive_table`: the columns of an archive.
+- `archive_report`: what a run of `archive` found.
+- `archive`: adds the new entries of streams to an archive.
 """
