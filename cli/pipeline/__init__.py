@@ -12,8 +12,9 @@ from typing import Final
 
 import typer
 
-from anabranch.cli.pipeline.archive import archive
+from anabranch.cli.pipeline.archive import archive, restore
 from anabranch.cli.usage import Command
 
 app: Final = typer.Typer(help="Jobs on Spark over the streams of a cluster.", no_args_is_help=True)
 app.command("archive", cls=Command)(archive)
+app.command("restore", cls=Command)(restore)

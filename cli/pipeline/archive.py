@@ -41,6 +41,26 @@ _NoProofOption = Annotated[
     bool, typer.Option("--no-proof", help="Do not compare the archive with the streams.")
 ]
 
+_ToPrefixOption = Annotated[
+    str,
+    typer.Option(
+        "--to-prefix", metavar="TEXT", help="What the names of the target streams begin with."
+    ),
+]
+_IntoExistingOption = Annotated[
+    bool, typer.Option("--into-existing", help="Add also to streams that hold other entries.")
+]
+_WindowOption = Annotated[
+    int,
+    typer.Option(
+        "--window",
+        min=1,
+        max=86_400,
+        metavar="SECONDS",
+        help="How long the target streams recognise a row; adding may take so long.",
+    ),
+]
+
 
 def _directory(text: str) -> Path:
     """The directory of an archive; UsageError if it is no path of a file system."""
@@ -84,4 +104,35 @@ def archive(
         )
         perform(
             "archive", master, conf, json_file, lambda session, bar: job.run(session, options, bar)
+        )
+
+
+def restore(
+    folder: _FolderArgument,
+    streams: StreamsOption = "*",
+    to_prefix: _ToPrefixOption = "",
+    into_existing: _IntoExistingOption = False,
+    window: _WindowOption = 3600,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+    password_file: PasswordFileOption = None,
+    master: MasterOption = LOCAL,
+    conf: ConfOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Add the entries of an archive to streams, each once.
+
+    Entries get new IDs, in the order of their old ones, and a field with their old ID, region and
+    counter. A repeated run adds only what is not there. Then the streams are compared with the
+    archive. Exits with 1 if they do not agree.
+    """
+    checked_json(json_file)
+    path = _directory(folder)
+    from anabranch.pipeline.jobs import restore as job
+
+    with regions_of(cluster, at, password, password_file, master) as regions:
+        options = job.RestoreOptions(path, regions, streams, to_prefix, into_existing, window)
+        perform(
+            "restore", master, conf, json_file, lambda session, bar: job.run(session, options, bar)
         )

@@ -14,4 +14,6 @@ Reading order:
 - `archive_table`: the columns of an archive.
 - `archive_report`: what a run of `archive` found.
 - `archive`: adds the new entries of streams to an archive.
+- `restore_report`: what a run of `restore` found.
+- `restore`: adds the entries of an archive to streams.
 """

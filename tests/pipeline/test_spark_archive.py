@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.jobs.archive import ArchiveOptions
 from anabranch.pipeline.jobs.archive import run as archive
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
+from anabranch.pipeline.jobs.restore import ORIGIN, RestoreOptions
+from anabranch.pipeline.jobs.restore import run as restore
 from tests.support.cluster import LiveCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
@@ -19,9 +23,7 @@ Spark = Any
 
 
 def regions(cluster: LiveCluster) -> dict[str, str]:
-    return {
-        "endpoints": ",".join(f"{one.name}={one.address}" for one in cluster.regions.values())
-    }
+    return {"endpoints": ",".join(f"{one.name}={one.address}" for one in cluster.regions.values())}
 
 
 def add(cluster: LiveCluster, region: str, count: int, key: str = "orders") -> None:
@@ -36,6 +38,20 @@ def run(spark: Spark, cluster: LiveCluster, folder: Path, **more: Any) -> Report
     options = ArchiveOptions(folder, regions(cluster), **more)
     with Bar(spark) as bar:
         return archive(spark, options, bar)
+
+
+def run_restore(spark: Spark, cluster: LiveCluster, folder: Path, **more: Any) -> Report:
+    options = RestoreOptions(folder, regions(cluster), **more)
+    with Bar(spark) as bar:
+        return restore(spark, options, bar)
+
+
+def entries(cluster: LiveCluster, region: str, key: str) -> list[list[bytes]]:
+    """The names and values of each entry in a region, in the order of the stream."""
+    with cluster.client(region, decode_responses=False) as client:
+        client.response_callbacks.clear()
+        reply: Any = client.execute_command("XRANGE", key, "-", "+")
+    return [fields for _, fields in reply]
 
 
 def counts(report: Report) -> dict[tuple[str, str], int]:
@@ -64,3 +80,41 @@ def test_late_merges_are_archived_once(
     again = run(spark, two_regions, folder)
     assert again.passed and again.facts["added_files"] == 0
     assert counts(again) == counts(third)
+
+
+ODD = [
+    ["plain", b"1"],
+    ["", b"", b"\xff\x00", b"\xfe\r\n"],
+    ["same", b"1", "same", b"", "same", b"1"],
+    ["\ufffd", b"text"],
+    [ORIGIN, b"the user's own"],
+]
+
+
+def test_entries_come_back(
+    spark: Spark, two_regions: LiveCluster, new_cluster: Callable[..., LiveCluster], tmp_path: Path
+) -> None:
+    """Into another cluster, twice, with names and values of any bytes, in their order."""
+    folder = tmp_path / "archive"
+    for number, fields in enumerate(ODD * 20):
+        with two_regions.client(("us", "eu")[number % 2]) as client:
+            client.execute_command("XADD", "odd, [x]", "*", *fields)
+    add(two_regions, "us", 300)
+    two_regions.sync()
+    original = {key: entries(two_regions, "us", key) for key in ("odd, [x]", "orders")}
+    assert run(spark, two_regions, folder).passed
+    with pytest.raises(
+        PipelineError, match="'odd, \\[x\\]' holds 100 entries that are not restored"
+    ):
+        run_restore(spark, two_regions, folder)
+    other = new_cluster(["north", "south"])
+    other.start_all()
+    first = run_restore(spark, other, folder, prefix="old:", streams="o*")
+    assert first.passed, first
+    again = run_restore(spark, other, folder, prefix="old:")
+    assert again.passed and again.facts["restored_before"] == 400
+    other.sync()
+    for key, expected in original.items():
+        found = entries(other, "south", f"old:{key}")
+        assert [fields[:-2] for fields in found] == expected
+        assert all(fields[-2] == ORIGIN.encode() for fields in found)
