@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import dataset
 
+from anabranch import build
+from anabranch.bench.acceptance import spark_sink
 from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.jobs.archive import ArchiveOptions
 from anabranch.pipeline.jobs.archive import run as archive
+from anabranch.pipeline.jobs.archive_files import ArchiveFiles
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.jobs.restore import ORIGIN, RestoreOptions
@@ -80,6 +88,74 @@ def test_late_merges_are_archived_once(
     again = run(spark, two_regions, folder)
     assert again.passed and again.facts["added_files"] == 0
     assert counts(again) == counts(third)
+
+
+def test_trims_and_deletions_between_runs(
+    spark: Spark, two_regions: LiveCluster, tmp_path: Path
+) -> None:
+    """What was trimmed before it was archived is an error, what was archived before stays."""
+    folder = tmp_path / "archive"
+    add(two_regions, "us", 20)
+    add(two_regions, "us", 5, "rides")
+    assert run(spark, two_regions, folder).passed
+    add(two_regions, "us", 20)
+    with two_regions.client("us") as client:
+        client.xtrim("orders", maxlen=5, approximate=False)
+    with pytest.raises(PipelineError, match="were trimmed before .* with --allow-loss the archive"):
+        run(spark, two_regions, folder)
+    with two_regions.client("us") as client:
+        client.delete("rides")
+    with pytest.raises(PipelineError, match="the stream 'rides' is gone"):
+        run(spark, two_regions, folder)
+    lossy = run(spark, two_regions, folder, allows_loss=True)
+    assert lossy.passed and counts(lossy) == {("orders", "us"): 25, ("rides", "us"): 5}
+    assert {log["stream"]: log["gone_since"] for log in lossy.facts["logs"]} == {
+        "orders": 20,
+        "rides": 5,
+    }
+    again = run(spark, two_regions, folder)
+    assert again.passed and again.facts["gone_streams"] == ["rides"]
+
+
+def command(cluster: LiveCluster, *words: str) -> list[str]:
+    places = [word for one in cluster.regions.values() for word in ("--at", one.address)]
+    return [*build.command(), "pipeline", *words, *places, "--master", "local[2]"]
+
+
+def dots(folder: Path) -> list[tuple[str, str, int]]:
+    """The identities in an archive, as other readers of Parquet see them."""
+    table = dataset.dataset(folder / "entries", partitioning="hive").to_table()
+    return sorted(
+        zip(*(table[name].to_pylist() for name in ("stream", "region", "counter")), strict=True)
+    )
+
+
+def test_the_driver_is_killed(spark: Spark, two_regions: LiveCluster, tmp_path: Path) -> None:
+    """Readers see no entry twice at any time, and the next run completes the archive."""
+    folder = tmp_path / "archive"
+    add(two_regions, "us", 3000)
+    add(two_regions, "eu", 1000)
+    two_regions.sync()
+    line = command(two_regions, "archive", str(folder), "--batch", "100")
+    with (tmp_path / "log").open("wb") as log:
+        driver = subprocess.Popen(
+            line, stdout=log, stderr=log, env=build.environment(), start_new_session=True
+        )
+        files = ArchiveFiles(folder)
+        while driver.poll() is None and len(files.batches()) < 3:
+            time.sleep(0.01)
+        os.killpg(driver.pid, signal.SIGKILL)
+        assert driver.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
+    found = dots(folder)
+    assert len(set(found)) == len(found) < 4000
+    two_regions.kill("us")
+    rest = run(spark, two_regions, folder)
+    assert rest.passed and counts(rest) == {("orders", "eu"): 1000, ("orders", "us"): 3000}
+    assert spark_sink.forget_last_commit(files.checkpoint) is not None
+    again = run(spark, two_regions, folder)
+    assert again.passed and again.facts["added_files"] == 0
+    found = dots(folder)
+    assert len(set(found)) == len(found) == 4000
 
 
 ODD = [
