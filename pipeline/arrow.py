@@ -14,6 +14,7 @@ from anabranch.pipeline.node_columns import (
     JSON,
     MAP,
     NO_FIELDS,
+    RAW,
     NodeColumns,
     TextBuffers,
     Validity,
@@ -22,7 +23,7 @@ from anabranch.pipeline.node_columns import (
 # Rows of a batch. An answer of CRDT.NODES has fewer, unless entries are tiny.
 BATCH_ROWS_MAX: Final = 1 << 16
 # The columns that are not fields of the entry.
-FORMS: Final = {"array": ARRAY, "map": MAP, "json": JSON}
+FORMS: Final = {"array": ARRAY, "map": MAP, "json": JSON, "raw": RAW}
 ENTRY_COLUMNS: Final = ("stream", "id", "region", "counter", "ts", "fields")
 
 
@@ -102,15 +103,15 @@ class BatchMaker:
         decoder = self._decoder
         offsets = decoder.value_offsets.getvalue()
         count = len(offsets) // 4 - 1
-        names = _array(
-            pa.string(), count, decoder.name_offsets.getvalue(), decoder.names.getvalue()
-        )
-        values = _array(pa.binary(), count, offsets, decoder.values.getvalue())
         entry = (
             pa.struct([kind.key_field, kind.item_field])
             if pa.types.is_map(kind)
             else kind.value_type
         )
+        names = _array(
+            entry.field(0).type, count, decoder.name_offsets.getvalue(), decoder.names.getvalue()
+        )
+        values = _array(pa.binary(), count, offsets, decoder.values.getvalue())
         pairs = pa.Array.from_buffers(entry, count, [None], children=[names, values])
         lists = [None, pa.py_buffer(decoder.list_offsets.getvalue())]
         return pa.Array.from_buffers(kind, rows, lists, children=[pairs])

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.filters import Bounds
 from anabranch.pipeline.offsets import Offset, joined, read_offset
-from anabranch.pipeline.options import SourceOptions
+from anabranch.pipeline.options import FORMATS, SourceOptions
 from anabranch.pipeline.planning import Planner, Range, check_order
 from anabranch.pipeline.reading import read_range
 from anabranch.pipeline.schema import check_schema, default_schema
@@ -76,7 +76,7 @@ class AnabranchDataSource(DataSource):
         given = {name.lower(): value for name, value in self.options.items()}
         fields_format = given.get("fieldsformat", "array").lower()
         # A wrong format is reported by `SourceOptions`, with the formats that there are.
-        return default_schema(fields_format if fields_format in ("map", "json") else "array")
+        return default_schema(fields_format if fields_format in FORMATS else "array")
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch query. Raises PipelineError for wrong options."""

@@ -30,6 +30,8 @@ NO_FIELDS: Final = 0
 ARRAY: Final = 1
 MAP: Final = 2
 JSON: Final = 3
+# As ARRAY, with names as they are, also those that are not UTF-8.
+RAW: Final = 4
 
 # The last millisecond of the year 9999. An ID with a higher one has no time.
 LAST_TIME_MS: Final = 253_402_300_799_999
@@ -99,8 +101,9 @@ class _Names:
         # Whether field n is in the column `fields`.
         texts = [name.decode("utf-8", "replace") for name in names]
         last_text = {text: number for number, text in enumerate(texts)}
-        self.kept = [form == ARRAY or last_text[text] == n for n, text in enumerate(texts)]
-        shown = [text.encode() for n, text in enumerate(texts) if self.kept[n]]
+        self.kept = [form in (ARRAY, RAW) or last_text[text] == n for n, text in enumerate(texts)]
+        plain = names if form == RAW else [text.encode() for text in texts]
+        shown = [name for n, name in enumerate(plain) if self.kept[n]]
         self.kept_count = len(shown)
         self.lengths = [len(name) for name in shown]
         self.joined = b"".join(shown)

@@ -34,7 +34,8 @@ OPTIONS: Final = {
     "minPartitions": "At least about so many partitions. Default: one for 32 MiB of a region log.",
     "fetchSize": "Bytes of one request of a task, 4096 to 4194304. Default: 1048576.",
     "failOnDataLoss": "`true` (default): fail if entries were trimmed before they were read.",
-    "fieldsFormat": "The column `fields` as `array` (default), `map` or `json`.",
+    "fieldsFormat": "The column `fields` as `array` (default), `map`, `json`, or `raw`: as "
+    "`array`, with names as BINARY.",
     "mode": "A field that does not fit its typed column: `PERMISSIVE` (default) makes it null, "
     "`FAILFAST` fails.",
     "pushFilters": "Batch only: `true` skips ranges that filters exclude. Default: `false`.",
@@ -45,7 +46,7 @@ OPTIONS: Final = {
 _SPARK_OWN: Final = frozenset({"path", "paths"})
 _STEP_S: Final = 20.0
 _GLOB: Final = frozenset("*?[")
-FORMATS: Final = ("array", "map", "json")
+FORMATS: Final = ("array", "map", "json", "raw")
 MODES: Final = ("PERMISSIVE", "FAILFAST")
 
 

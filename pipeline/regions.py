@@ -191,9 +191,17 @@ class Regions:
 
     def members(self) -> list[str]:
         """The names of the regions of the cluster."""
+        return [one.partition("=")[0] for one in self._fact("crdt_members").split(",")]
+
+    def cluster(self) -> str:
+        """The name of the cluster."""
+        return self._fact("crdt_cluster")
+
+    def _fact(self, name: str) -> str:
+        """One line of INFO, without its name."""
         text = shown(_bytes(self._reply("INFO", "crdt")))
-        listed = next(line for line in text.split("\r\n") if line.startswith("crdt_members:"))
-        return [one.partition("=")[0] for one in listed.partition(":")[2].split(",")]
+        line = next(line for line in text.split("\r\n") if line.startswith(f"{name}:"))
+        return line.partition(":")[2]
 
     def parts(
         self, stream: str, region: str, after: int, end: int, unit: str, size: int

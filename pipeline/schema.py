@@ -34,6 +34,9 @@ _FIELDS: Final[dict[str, DataType]] = {
     ),
     "map": MapType(StringType(), BinaryType()),
     "json": StringType(),
+    "raw": ArrayType(
+        StructType([StructField("name", BinaryType()), StructField("value", BinaryType())])
+    ),
 }
 # Types that the text of a field can become.
 _TYPED: Final[tuple[type[AtomicType], ...]] = (

@@ -5,6 +5,7 @@ Reading order:
 - `common`: options, regions, session and report of all jobs.
 - `audit`: `anabranch pipeline audit`.
 - `sweep`: the seeds of the simulator.
+- `archive`: streams to Parquet files, and back.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import Final
 
 import typer
 
+from anabranch.cli.pipeline.archive import archive, restore
 from anabranch.cli.pipeline.audit import audit
 from anabranch.cli.pipeline.sweep import sweep
 from anabranch.cli.usage import Command
 
 app: Final = typer.Typer(help="Jobs on Spark over the streams of a cluster.", no_args_is_help=True)
 app.command("audit", cls=Command)(audit)
+app.command("archive", cls=Command)(archive)
+app.command("restore", cls=Command)(restore)
 app.command("sweep", cls=Command)(sweep)

@@ -18,4 +18,12 @@ Reading order:
 - `seed_rows`: results of simulated seeds as rows of a table.
 - `sweep_report`: the report of a sweep.
 - `sweep`: simulated seeds on the executors.
+- `names`: names of streams as the option `streams` takes them.
+- `row_sets`: compares two sets of entries.
+- `archive_files`: the files of an archive, batch by batch.
+- `archive_table`: the columns of an archive.
+- `archive_report`: what a run of `archive` found.
+- `archive`: adds the new entries of streams to an archive.
+- `restore_report`: what a run of `restore` found.
+- `restore`: adds the entries of an archive to streams.
 """

@@ -57,7 +57,7 @@ def test_names_of_endpoints_are_optional() -> None:
         ({"fetchSize": "12"}, "fetchSize must be between 4096 and 4194304, not 12"),
         ({"minPartitions": "0"}, "minPartitions must be between 1 and"),
         ({"failOnDataLoss": "no"}, "failOnDataLoss must be true or false, not 'no'"),
-        ({"fieldsFormat": "xml"}, "fieldsFormat must be one of array, map, json, not 'xml'"),
+        ({"fieldsFormat": "xml"}, "fieldsFormat must be one of array, map, json, raw, not 'xml'"),
         ({"mode": "DROPMALFORMED"}, "mode must be one of PERMISSIVE, FAILFAST"),
         ({"startingOffsets": "latest"}, "a batch query that starts at latest reads nothing"),
         ({"maxEntriesPerTrigger": "5"}, "maxEntriesPerTrigger has no effect in a batch query"),

@@ -95,9 +95,11 @@ def test_formats_of_fields(spark: Spark, two_regions: LiveCluster) -> None:
         client.execute_command("XADD", "orders", "*", "a", "1", b"\xff", 'x"y', "a", "2")
     found = {
         form: batch(spark, two_regions, fieldsFormat=form).collect()[0].fields
-        for form in ("array", "map", "json")
+        for form in ("array", "map", "json", "raw")
     }
     assert [one.name for one in found["array"]] == ["a", "\ufffd", "a"]
+    raw = [(bytes(one.name), bytes(one.value)) for one in found["raw"]]
+    assert raw == [(b"a", b"1"), (b"\xff", b'x"y'), (b"a", b"2")]
     assert {name: bytes(value) for name, value in found["map"].items()} == {
         "\ufffd": b'x"y',
         "a": b"2",

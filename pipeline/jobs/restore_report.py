@@ -1,0 +1,86 @@
+"""The report of `anabranch pipeline restore`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from anabranch.pipeline.jobs.report import Report, Table
+from anabranch.pipeline.jobs.row_sets import LogComparison
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A run.
+
+    Attributes:
+        folder: The archive.
+        targets: The stream into which each archived stream was restored.
+        logs: The comparison of the archive with these streams.
+        before: Entries that an earlier run had restored.
+        faults: Sentences on files of the archive.
+    """
+
+    folder: Path
+    targets: dict[str, str]
+    logs: list[LogComparison]
+    before: int
+    faults: list[str]
+
+
+def report(run: Restored) -> Report:
+    """What a run did, and whether the streams hold what the archive holds."""
+    faults = [*run.faults, *_wrong(run)]
+    entries = sum(log.entries for log in run.logs)
+    if faults:
+        lines = [f"The streams do not hold what the archive {run.folder} was written with:"]
+    else:
+        lines = [
+            f"All {entries} entries of {len(run.targets)} archived streams are restored, each once."
+        ]
+    lines += faults
+    if run.before:
+        lines.append(f"{run.before} of them were restored before.")
+    rows = [
+        [log.stream, log.region, run.targets[log.stream], str(log.entries), str(log.size)]
+        for log in run.logs
+    ]
+    heads = ["stream", "region", "restored into", "entries", "bytes"]
+    table = Table(
+        "Restored entries, with the bytes of their fields", heads, rows, frozenset({3, 4})
+    )
+    facts = {
+        "passed": not faults,
+        "faults": faults,
+        "entries": entries,
+        "restored_before": run.before,
+        "targets": run.targets,
+        "logs": [
+            {
+                "stream": log.stream,
+                "region": log.region,
+                "entries": log.entries,
+                "field_bytes": log.size,
+                "missing": log.alone,
+                "twice": log.twice,
+                "differ": log.differ,
+            }
+            for log in run.logs
+        ],
+    }
+    return Report(not faults, lines, [table] if rows else [], facts)
+
+
+def _wrong(run: Restored) -> list[str]:
+    """Sentences on archived entries that the targets do not hold as they are."""
+    found = []
+    for log in run.logs:
+        where = f"of {log.region} are {{}} in the stream '{run.targets[log.stream]}'."
+        for count, what in (
+            (log.alone, "not"),
+            (log.twice, "more than once"),
+            (log.differ, "with other fields or another original ID"),
+        ):
+            if count:
+                found.append(f"{count} entries {where.format(what)}")
+    return found

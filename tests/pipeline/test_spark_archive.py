@@ -1,0 +1,196 @@
+"""`anabranch pipeline archive` and `restore` in a real Spark, over real regions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import dataset
+
+from anabranch import build
+from anabranch.bench.acceptance import spark_sink
+from anabranch.pipeline.errors import PipelineError
+from anabranch.pipeline.jobs.archive import ArchiveOptions
+from anabranch.pipeline.jobs.archive import run as archive
+from anabranch.pipeline.jobs.archive_files import ArchiveFiles
+from anabranch.pipeline.jobs.progress import Bar
+from anabranch.pipeline.jobs.report import Report
+from anabranch.pipeline.jobs.restore import ORIGIN, RestoreOptions
+from anabranch.pipeline.jobs.restore import run as restore
+from tests.support.cluster import LiveCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
+
+Spark = Any
+
+
+def regions(cluster: LiveCluster) -> dict[str, str]:
+    return {"endpoints": ",".join(f"{one.name}={one.address}" for one in cluster.regions.values())}
+
+
+def add(cluster: LiveCluster, region: str, count: int, key: str = "orders") -> None:
+    with cluster.client(region) as client:
+        pipeline = client.pipeline(transaction=False)
+        for n in range(count):
+            pipeline.xadd(key, {"user": f"u{n}", "amount": f"{n}.5"})
+        pipeline.execute()
+
+
+def run(spark: Spark, cluster: LiveCluster, folder: Path, **more: Any) -> Report:
+    options = ArchiveOptions(folder, regions(cluster), **more)
+    with Bar(spark) as bar:
+        return archive(spark, options, bar)
+
+
+def run_restore(spark: Spark, cluster: LiveCluster, folder: Path, **more: Any) -> Report:
+    options = RestoreOptions(folder, regions(cluster), **more)
+    with Bar(spark) as bar:
+        return restore(spark, options, bar)
+
+
+def entries(cluster: LiveCluster, region: str, key: str) -> list[list[bytes]]:
+    """The names and values of each entry in a region, in the order of the stream."""
+    with cluster.client(region, decode_responses=False) as client:
+        client.response_callbacks.clear()
+        reply: Any = client.execute_command("XRANGE", key, "-", "+")
+    return [fields for _, fields in reply]
+
+
+def counts(report: Report) -> dict[tuple[str, str], int]:
+    return {(log["stream"], log["region"]): log["entries"] for log in report.facts["logs"]}
+
+
+def test_late_merges_are_archived_once(
+    spark: Spark, two_regions: LiveCluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "archive"
+    add(two_regions, "us", 100)
+    add(two_regions, "eu", 10, "rides")
+    two_regions.sync()
+    first = run(spark, two_regions, folder)
+    assert first.passed and counts(first) == {("orders", "us"): 100, ("rides", "eu"): 10}
+    two_regions.cut("us", "eu")
+    add(two_regions, "eu", 50)
+    add(two_regions, "us", 100)
+    second = run(spark, two_regions, folder)
+    assert counts(second)[("orders", "us")] == 200 and ("orders", "eu") not in counts(second)
+    two_regions.heal("us", "eu")
+    two_regions.await_links()
+    two_regions.sync()
+    third = run(spark, two_regions, folder)
+    assert third.passed and counts(third)[("orders", "eu")] == 50
+    again = run(spark, two_regions, folder)
+    assert again.passed and again.facts["added_files"] == 0
+    assert counts(again) == counts(third)
+
+
+def test_trims_and_deletions_between_runs(
+    spark: Spark, two_regions: LiveCluster, tmp_path: Path
+) -> None:
+    """What was trimmed before it was archived is an error, what was archived before stays."""
+    folder = tmp_path / "archive"
+    add(two_regions, "us", 20)
+    add(two_regions, "us", 5, "rides")
+    assert run(spark, two_regions, folder).passed
+    add(two_regions, "us", 20)
+    with two_regions.client("us") as client:
+        client.xtrim("orders", maxlen=5, approximate=False)
+    with pytest.raises(PipelineError, match="were trimmed before .* with --allow-loss the archive"):
+        run(spark, two_regions, folder)
+    with two_regions.client("us") as client:
+        client.delete("rides")
+    with pytest.raises(PipelineError, match="the stream 'rides' is gone"):
+        run(spark, two_regions, folder)
+    lossy = run(spark, two_regions, folder, allows_loss=True)
+    assert lossy.passed and counts(lossy) == {("orders", "us"): 25, ("rides", "us"): 5}
+    assert {log["stream"]: log["gone_since"] for log in lossy.facts["logs"]} == {
+        "orders": 20,
+        "rides": 5,
+    }
+    again = run(spark, two_regions, folder)
+    assert again.passed and again.facts["gone_streams"] == ["rides"]
+
+
+def command(cluster: LiveCluster, *words: str) -> list[str]:
+    places = [word for one in cluster.regions.values() for word in ("--at", one.address)]
+    return [*build.command(), "pipeline", *words, *places, "--master", "local[2]"]
+
+
+def dots(folder: Path) -> list[tuple[str, str, int]]:
+    """The identities in an archive, as other readers of Parquet see them."""
+    table = dataset.dataset(folder / "entries", partitioning="hive").to_table()
+    return sorted(
+        zip(*(table[name].to_pylist() for name in ("stream", "region", "counter")), strict=True)
+    )
+
+
+def test_the_driver_is_killed(spark: Spark, two_regions: LiveCluster, tmp_path: Path) -> None:
+    """Readers see no entry twice at any time, and the next run completes the archive."""
+    folder = tmp_path / "archive"
+    add(two_regions, "us", 3000)
+    add(two_regions, "eu", 1000)
+    two_regions.sync()
+    line = command(two_regions, "archive", str(folder), "--batch", "100")
+    with (tmp_path / "log").open("wb") as log:
+        driver = subprocess.Popen(
+            line, stdout=log, stderr=log, env=build.environment(), start_new_session=True
+        )
+        files = ArchiveFiles(folder)
+        while driver.poll() is None and len(files.batches()) < 3:
+            time.sleep(0.01)
+        os.killpg(driver.pid, signal.SIGKILL)
+        assert driver.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
+    found = dots(folder)
+    assert len(set(found)) == len(found) < 4000
+    two_regions.kill("us")
+    rest = run(spark, two_regions, folder)
+    assert rest.passed and counts(rest) == {("orders", "eu"): 1000, ("orders", "us"): 3000}
+    assert spark_sink.forget_last_commit(files.checkpoint) is not None
+    again = run(spark, two_regions, folder)
+    assert again.passed and again.facts["added_files"] == 0
+    found = dots(folder)
+    assert len(set(found)) == len(found) == 4000
+
+
+ODD = [
+    ["plain", b"1"],
+    ["", b"", b"\xff\x00", b"\xfe\r\n"],
+    ["same", b"1", "same", b"", "same", b"1"],
+    ["\ufffd", b"text"],
+    [ORIGIN, b"the user's own"],
+]
+
+
+def test_entries_come_back(
+    spark: Spark, two_regions: LiveCluster, new_cluster: Callable[..., LiveCluster], tmp_path: Path
+) -> None:
+    """Into another cluster, twice, with names and values of any bytes, in their order."""
+    folder = tmp_path / "archive"
+    for number, fields in enumerate(ODD * 20):
+        with two_regions.client(("us", "eu")[number % 2]) as client:
+            client.execute_command("XADD", "odd, [x]", "*", *fields)
+    add(two_regions, "us", 300)
+    two_regions.sync()
+    original = {key: entries(two_regions, "us", key) for key in ("odd, [x]", "orders")}
+    assert run(spark, two_regions, folder).passed
+    with pytest.raises(
+        PipelineError, match="'odd, \\[x\\]' holds 100 entries that are not restored"
+    ):
+        run_restore(spark, two_regions, folder)
+    other = new_cluster(["north", "south"])
+    other.start_all()
+    first = run_restore(spark, other, folder, prefix="old:", streams="o*")
+    assert first.passed, first
+    again = run_restore(spark, other, folder, prefix="old:")
+    assert again.passed and again.facts["restored_before"] == 400
+    other.sync()
+    for key, expected in original.items():
+        found = entries(other, "south", f"old:{key}")
+        assert [fields[:-2] for fields in found] == expected
+        assert all(fields[-2] == ORIGIN.encode() for fields in found)
