@@ -45,6 +45,8 @@ ALLOWED = {
     "spark.dataSource.register": "a method of Spark",
     "spark.readStream": "an attribute of Spark's session",
     "spark.sql.python.filterPushdown.enabled": "a setting of Spark",
+    "spark.executor.memoryOverhead": "a setting of Spark",
+    "DATA_SOURCE_NOT_FOUND": "an error of Spark",
     "kafka.bootstrap.servers": "an option of Spark's Kafka source",
     "subscribe": "an option of Spark's Kafka source",
     "stream.keys": "an option of spark-redis",
