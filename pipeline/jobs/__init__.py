@@ -15,4 +15,9 @@ Reading order:
 - `audit_task`: one task of the audit.
 - `audit_report`: the report of the audit.
 - `audit`: compares all regions.
+- `arrivals`: when entries arrived in a region, and which an XREAD cursor skipped.
+- `watching`: watches how far each region is.
+- `lag_report`: the report of `lag`.
+- `lag_plots`: its plots.
+- `lag`: how late entries arrive.
 """
