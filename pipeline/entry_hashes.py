@@ -62,6 +62,20 @@ class EntryHashes:
             self.hashes.write(xxh3_128_digest(whole))
 
 
+def ids_in(answer: bytes, after: int, end: int) -> list[tuple[int, int, int]]:
+    """Counter, ms and seq of the entries of an answer with after < counter ≤ end."""
+    found: list[tuple[int, int, int]] = []
+    reader = Reader(answer, 1)
+    while not reader.at_end():
+        base_counter = reader.varint()
+        reader.bytes_()
+        scan = Scan(reader.bytes_(), base_counter)
+        while scan.step():
+            if after < scan.counter <= end and not scan.flags & DELETED:
+                found.append((scan.counter, scan.ms, scan.seq))
+    return found
+
+
 class Entry:
     """One entry: its ID as `ms-seq`, and its fields."""
 

@@ -26,4 +26,9 @@ Reading order:
 - `archive`: adds the new entries of streams to an archive.
 - `restore_report`: what a run of `restore` found.
 - `restore`: adds the entries of an archive to streams.
+- `arrivals`: when entries arrived in a region, and which an XREAD cursor skipped.
+- `watching`: watches how far each region is.
+- `lag_report`: the report of `lag`.
+- `lag_plots`: its plots.
+- `lag`: how late entries arrive.
 """

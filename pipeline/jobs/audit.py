@@ -37,6 +37,7 @@ from anabranch.pipeline.jobs.differences import SCHEMA, Difference
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.options import Endpoint, SourceOptions, is_glob
 from anabranch.pipeline.resp import encoded
+from anabranch.plural import counted
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -122,7 +123,7 @@ def run(session: SparkSession, options: AuditOptions, bar: Phases) -> Report:
             float(options.timeout_s),
             not begun.behind,
         )
-        bar.phase(f"comparing {len(streams)} streams of {len(begun.doors)} regions")
+        bar.phase(f"comparing {counted(len(streams), 'stream')} of {len(begun.doors)} regions")
         result = Result(
             begun.names, begun.down, begun.target, begun.vectors, begun.behind, len(streams)
         )

@@ -147,10 +147,12 @@ class Door:
         except NoKey:
             return []
 
-    def cuts(self, stream: bytes, region_id: int, end: int, size: int) -> list[tuple[int, int]]:
-        """Cuts a region log up to `end`: for each part the counter of its end, and its bytes."""
+    def cuts(
+        self, stream: bytes, region_id: int, end: int, size: int, after: int = 0
+    ) -> list[tuple[int, int]]:
+        """Cuts a range of a region log: for each part the counter of its end, and its bytes."""
         found: list[tuple[int, int]] = []
-        reached = 0
+        reached = after
         while reached < end:
             words = ("CRDT.SPLIT", stream, region_id, reached, end, "BYTES", size)
             found += [(counter, part) for counter, _, part in self.call(*words)]

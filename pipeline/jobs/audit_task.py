@@ -207,7 +207,7 @@ class Auditor:
             return set()
         again = read(door, piece)
         # A region that hides the stream by now proves nothing.
-        return set() if again is None else had & set(again.numbers().tolist())
+        return set() if again is None else had & set(again.numbers())
 
     def _differences(self, piece: Piece, made: list[Finding]) -> list[Outcome]:
         """The findings with the IDs of their entries, and with causes in words."""

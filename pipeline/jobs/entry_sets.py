@@ -14,17 +14,14 @@ The functions here are pure; `audit_task` asks the regions.
 
 from __future__ import annotations
 
+import sys
+from array import array
+from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.crdt.vector import Vector, covers, includes
 from anabranch.pipeline.entry_hashes import HASH_BYTES
 from anabranch.pipeline.jobs.differences import DAMAGED, LOST, NOT_RECEIVED, REMOVAL_NOT_RECEIVED
-
-if TYPE_CHECKING:
-    import numpy as np
-
-_HASH_NUMBERS: Final = HASH_BYTES // 8
 
 
 @dataclass(frozen=True)
@@ -45,17 +42,20 @@ class Reading:
     def __len__(self) -> int:
         return len(self.counters) // 8
 
-    def numbers(self) -> np.ndarray[Any, Any]:
+    def contents(self) -> dict[int, bytes]:
+        """The hash of each entry by its counter, ascending."""
+        hashes = self.hashes
+        return {
+            counter: hashes[n * HASH_BYTES : (n + 1) * HASH_BYTES]
+            for n, counter in enumerate(self.numbers())
+        }
+
+    def numbers(self) -> list[int]:
         """The counters, ascending."""
-        import numpy as np
-
-        return np.frombuffer(self.counters, "<i8")
-
-    def hash_rows(self) -> np.ndarray[Any, Any]:
-        """The hash of each entry, as a row of numbers."""
-        import numpy as np
-
-        return np.frombuffer(self.hashes, "<i8").reshape(-1, _HASH_NUMBERS)
+        found = array("q", self.counters)
+        if sys.byteorder == "big":
+            found.byteswap()
+        return found.tolist()
 
 
 @dataclass(frozen=True)
@@ -72,20 +72,15 @@ class Suspects:
 
 def suspects(readings: dict[str, Reading]) -> Suspects:
     """The entries that are not the same in all regions."""
-    import numpy as np
-
-    numbers = {region: reading.numbers() for region, reading in readings.items()}
-    every = np.unique(np.concatenate(list(numbers.values())))
-    lacking = {
-        region: set(np.setdiff1d(every, present).tolist()) for region, present in numbers.items()
-    }
+    contents = {region: reading.contents() for region, reading in readings.items()}
+    every = set[int]().union(*contents.values())
+    lacking = {region: every - present.keys() for region, present in contents.items()}
     damaged: set[int] = set()
-    regions = list(readings)
-    for n, one in enumerate(regions):
-        for other in regions[n + 1 :]:
-            both, here, there = np.intersect1d(numbers[one], numbers[other], return_indices=True)
-            rows = readings[one].hash_rows()[here] != readings[other].hash_rows()[there]
-            damaged.update(both[rows.any(axis=1)].tolist())
+    first: dict[int, bytes] = {}
+    for present in contents.values():
+        for counter, content in present.items():
+            if first.setdefault(counter, content) != content:
+                damaged.add(counter)
     return Suspects(lacking, damaged)
 
 
@@ -145,12 +140,11 @@ def findings(
 
 def _damaged(counter: int, readings: dict[str, Reading]) -> Finding:
     """The finding for an entry with two contents: regions with the first, and the others."""
-    import numpy as np
-
     contents: dict[str, bytes] = {}
     for region, reading in readings.items():
-        at = int(np.searchsorted(reading.numbers(), counter))
-        if at < len(reading) and int(reading.numbers()[at]) == counter:
+        numbers = reading.numbers()
+        at = bisect_left(numbers, counter)
+        if at < len(numbers) and numbers[at] == counter:
             contents[region] = reading.hashes[at * HASH_BYTES : (at + 1) * HASH_BYTES]
     first = next(iter(contents.values()))
     same = tuple(region for region, content in contents.items() if content == first)

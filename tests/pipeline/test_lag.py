@@ -1,0 +1,235 @@
+"""Arrivals, the watch, and the plots, without a session of Spark."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anabranch.pipeline.errors import OptionError, PipelineError
+from anabranch.pipeline.jobs import lag as job
+from anabranch.pipeline.jobs.arrivals import SCHEMA, Samples, arrivals, id_key
+from anabranch.pipeline.jobs.audit import begin, stream_names
+from anabranch.pipeline.jobs.audit_door import Door
+from anabranch.pipeline.jobs.lag_plots import draw
+from anabranch.pipeline.jobs.lag_report import Lag, report
+from anabranch.pipeline.jobs.watching import Redeliveries, last_ids, redeliveries
+from anabranch.pipeline.options import SourceOptions
+from tests.pipeline.test_audit import given, served
+from tests.review.support import cluster, sync
+
+# pandas and matplotlib are in the extra `spark`.
+needs_extra = pytest.mark.spark
+
+NAMES = {1: "us", 2: "eu"}
+
+
+def samples(*noted: tuple[int, int, int], cursor: tuple[int, int] = (0, 0)) -> Samples:
+    """Samples of (time in ms, counter of us, counter of eu)."""
+    found = Samples(cursors={b"s": cursor})
+    for time_ms, us, eu in noted:
+        found.note(time_ms, {1: us, 2: eu})
+    return found
+
+
+def judged(entries: list[tuple[int, int, int]], **watched: Samples) -> list[tuple[Any, ...]]:
+    """(origin, counter, region, arrived_ms, lag_ms, late, below_ms) of entries (origin, counter,
+    ms of the ID).
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        [(0, origin, counter, id_key(ms, origin)) for origin, counter, ms in entries],
+        columns=["number", "origin", "counter", "key"],
+    )
+    found = arrivals(frame, b"s", watched, NAMES)
+    assert list(found.columns) == [one.split()[0] for one in SCHEMA.split(", ")]
+    found = found.astype(object).where(found.notna(), None)
+    columns = ["origin", "counter", "region", "arrived_ms", "lag_ms", "late", "below_ms"]
+    return sorted(tuple(row) for row in found[columns].itertuples(index=False))
+
+
+@needs_extra
+def test_late_arrivals() -> None:
+    """The entry of eu with ID 50 reaches us after the entry of us with ID 60: a cursor skips it."""
+    us = samples((1000, 0, 0), (1100, 1, 0), (1200, 1, 2))
+    eu = samples((1000, 0, 0), (1050, 0, 1), (1150, 1, 2))
+    assert judged([(1, 1, 60), (2, 1, 50), (2, 2, 70)], us=us, eu=eu) == [
+        ("eu", 1, "us", 1200, 150, True, 10),
+        ("eu", 2, "us", 1200, 50, False, None),
+        ("us", 1, "eu", 1150, 50, False, None),
+    ]
+
+
+@needs_extra
+def test_entries_of_one_look_are_read_in_the_order_of_their_ids() -> None:
+    both = samples((1000, 0, 0), (1100, 1, 1))
+    found = judged([(1, 1, 60), (2, 1, 50)], us=both, eu=both)
+    assert [row[5] for row in found] == [False, False]
+
+
+@needs_extra
+def test_the_cursor_at_the_start() -> None:
+    """Late is also what lies below the last ID of the region before the watch."""
+    us = samples((1000, 5, 0), (1100, 5, 1), cursor=(90, 0))
+    assert judged([(2, 1, 80)], us=us) == [("eu", 1, "us", 1100, None, True, 10)]
+
+
+@needs_extra
+def test_what_had_arrived_before_and_what_had_not_arrived_at_the_end() -> None:
+    """The former has no row, but moves the cursor; the latter has neither time nor verdict."""
+    us = samples((1000, 0, 1), (1100, 0, 2))
+    assert judged([(2, 1, 80), (2, 2, 70), (2, 3, 90)], us=us) == [
+        ("eu", 2, "us", 1100, None, True, 10),
+        ("eu", 3, "us", None, None, None, None),
+    ]
+
+
+@needs_extra
+def test_ids_are_compared_as_numbers() -> None:
+    """Also above 2**63, and where texts would sort otherwise."""
+    us = samples((1000, 0, 0), (1100, 1, 0), (1200, 1, 1))
+    high = (1 << 64) - 1
+    for one, other, is_late in ((9, 10, False), (10, 9, True), (high, high - 1, True)):
+        ((*_, late, _),) = judged([(1, 1, one), (2, 1, other)], us=us)
+        assert late is is_late
+
+
+def test_a_vector_that_goes_back_is_left_out() -> None:
+    """A region that was restored has fewer effects; the samples stay ascending."""
+    found = samples((1000, 5, 0), (1100, 3, 0), (1500, 6, 0))
+    assert found.times_ms == [1000, 1500] and found.steps(1) == [5, 6] and found.gap_ms() == 500
+
+
+# -- against engines
+
+
+def test_the_watch() -> None:
+    us, eu = cluster(2)
+    us.ok("XADD", "s", "*", "n", "1")
+    sync(us, eu)
+    with served(us, eu) as servers:
+        options = given(servers)
+        source = SourceOptions(options, False)
+        begun = begin(source)
+        silent = _Adding(servers[0])
+        watched, failures = job.watch(
+            begun, source, job.LagOptions(options, seconds=1, interval_ms=20), silent
+        )
+        silent.thread.join()
+        streams = stream_names(begun.doors, ["*"])
+        parts = job.parts_of(begun.doors, streams, watched)
+        rows = [row for part in parts for row in job.entries(part, options)]
+        for door in begun.doors.values():
+            door.close()
+    assert failures == {"us": 0, "eu": 0}
+    assert watched["us"].vectors[0] == {1: 1} and watched["us"].vectors[-1] == {1: 3}
+    assert watched["eu"].vectors[-1] == {1: 1}
+    assert [(number, origin, counter) for number, origin, counter, _ in rows] == [
+        (0, 1, 2),
+        (0, 1, 3),
+    ]
+    assert list(watched["us"].cursors) == [b"s"]
+
+
+class _Adding:
+    """A bar that adds two entries when the watch has begun."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self.thread = threading.Thread(target=self._add)
+
+    def phase(self, text: str) -> None:
+        """Begins at the phase of the watch."""
+        assert text == "watching 2 regions for 1 s"
+        self.thread.start()
+
+    def _add(self) -> None:
+        threading.Event().wait(0.3)
+        door = Door(
+            "us", ("127.0.0.1", self._server.port), SourceOptions(given([self._server]), False)
+        )
+        for n in range(2):
+            door.call("XADD", "s", "*", "n", n)
+        door.close()
+
+
+def test_redeliveries_and_last_ids() -> None:
+    (us,) = cluster(1)
+    for n in range(5):
+        us.ok("XADD", "s", "*", "n", n)
+    us.ok("XGROUP", "CREATE", "s", "g", "0")
+    us.ok("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    ids = us.ids("s")
+    for _ in range(2):
+        us.ok("XCLAIM", "s", "g", "d", "0", *ids[:2])
+    with served(us) as servers:
+        door = Door("us", ("127.0.0.1", servers[0].port), SourceOptions(given(servers), False))
+        assert redeliveries(door, [b"s", b"gone"]) == [Redeliveries("s", "g", "us", 5, 5, 2, 4, 3)]
+        ms, seq = ids[-1].split("-")
+        assert last_ids(door, [b"s", b"gone"]) == {b"s": (int(ms), int(seq))}
+        door.close()
+
+
+# -- report and plots
+
+
+def found_lag() -> Lag:
+    row = {
+        "stream": "s",
+        "origin": "eu",
+        "region": "us",
+        "hour": None,
+        "entries": 4,
+        "arrived": 3,
+        "skipped": 2,
+        "lag_p50_ms": 10,
+        "lag_p95_ms": None,
+        "lag_p99_ms": 20,
+        "lag_max_ms": 30,
+        "below_max_ms": 7,
+    }
+    again = Redeliveries("s", "g", "us", 5, 5, 2, 4, 3)
+    return Lag(["us", "eu"], {}, 5, 200, {"us": 210, "eu": 200}, {"us": 1, "eu": 0}, [again], [row])
+
+
+def test_the_report() -> None:
+    found = report(found_lag())
+    assert found.passed and found.lines == [
+        "watched us and eu for 5 s: 3 arrivals, 2 of which an XREAD cursor would have skipped",
+        "times are exact to 210 ms in us and 200 ms in eu (the longest time between two looks)",
+        "1 arrival had not taken place at the end",
+        "us did not answer 1 time",
+    ]
+    assert found.tables[0].rows == [["s", "eu → us", "none", "4", "3", "2", "7", "10", "20", "30"]]
+    assert found.tables[1].rows == [["s", "g", "us", "5", "2", "4", "3"]]
+
+
+@needs_extra
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_plots(tmp_path: Path, is_empty: bool) -> None:
+    lag = found_lag()
+    if is_empty:
+        lag.hours = []
+        paths = draw(tmp_path, {}, [], lag)
+    else:
+        paths = draw(tmp_path, {("eu", "us"): [0, 10, 30]}, [("eu", "us", 0, 30)], lag)
+    assert sorted(path.name for path in paths) == [
+        f"{name}.{kind}" for name in ("lags", "skipped", "timeline") for kind in ("png", "svg")
+    ]
+    for path in paths:
+        head = path.read_bytes()[:200]
+        assert head.startswith(b"\x89PNG") if path.suffix == ".png" else b"<?xml" in head
+
+
+def test_a_directory_that_exists(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="exists; give a directory that does not"):
+        job.check(job.LagOptions({}, out=str(tmp_path)))
+
+
+def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(PipelineError, match="need matplotlib, which is not installed: pip install"):
+        job.check(job.LagOptions({}, out=str(tmp_path / "new")))

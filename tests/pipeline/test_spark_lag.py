@@ -1,0 +1,130 @@
+"""The job `lag` in a real Spark, over live regions: against readers that keep a cursor."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anabranch.pipeline.jobs.lag import LagOptions, run
+from anabranch.pipeline.jobs.report import Report
+from tests.support.cluster import LiveCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
+
+
+class Script:
+    """A bar that runs a function in a thread once the watch has begun."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act = act
+        self._thread = threading.Thread(target=self._run)
+        self.error: BaseException | None = None
+
+    def phase(self, text: str) -> None:
+        """Begins with the watch, and waits for the function at the phase after it."""
+        if text.startswith("watching"):
+            self._thread.start()
+        elif self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            # The first samples are taken.
+            time.sleep(1.0)
+            self._act()
+        except BaseException as error:
+            self.error = error
+
+
+def watched(spark: Any, cluster: LiveCluster, act: Callable[[], None], **more: Any) -> Report:
+    regions = ",".join(f"{one.name}={one.address}" for one in cluster.regions.values())
+    script = Script(act)
+    options = LagOptions({"endpoints": regions}, interval_ms=50, **more)
+    report = run(spark, options, script)
+    assert script.error is None, script.error
+    return report
+
+
+def add(cluster: LiveCluster, region: str, count: int) -> list[str]:
+    with cluster.client(region) as client:
+        return [str(client.xadd("orders", {"n": str(n)})) for n in range(count)]
+
+
+class Cursor(threading.Thread):
+    """A reader with XREAD in one region, which keeps one ID."""
+
+    def __init__(self, cluster: LiveCluster, region: str, after: str) -> None:
+        super().__init__()
+        self._cluster, self._region, self._last = cluster, region, after
+        self.ended = threading.Event()
+        self.ids: set[str] = set()
+
+    def run(self) -> None:
+        with self._cluster.client(self._region) as client:
+            while not self.ended.is_set():
+                for _, entries in client.xread({"orders": self._last}, block=100) or []:
+                    self.ids.update(str(one) for one, _ in entries)
+                    self._last = str(entries[-1][0])
+
+
+def test_a_cut_link(spark: Any, two_regions: LiveCluster, tmp_path: Path) -> None:
+    """The entries that the job counts as skipped are those that a reader with XREAD did not see."""
+    before = add(two_regions, "us", 1)[0]
+    two_regions.sync()
+    readers = {name: Cursor(two_regions, name, before) for name in ("us", "eu")}
+    added: dict[str, list[str]] = {"us": [], "eu": []}
+
+    def act() -> None:
+        for reader in readers.values():
+            reader.start()
+        two_regions.cut("us", "eu")
+        for region, count in (("us", 10), ("eu", 7), ("us", 1), ("eu", 3)):
+            time.sleep(0.2)
+            added[region] += add(two_regions, region, count)
+        time.sleep(2.0)
+        two_regions.heal("us", "eu")
+        two_regions.await_links()
+        two_regions.sync()
+        time.sleep(0.5)
+        for reader in readers.values():
+            reader.ended.set()
+            reader.join()
+
+    out = tmp_path / "lag"
+    report = watched(spark, two_regions, act, seconds=12, out=str(out))
+    rows = spark.read.parquet(str(out / "arrivals")).collect()
+    every = {*added["us"], *added["eu"]}
+    for region, reader in readers.items():
+        skipped = {row.id for row in rows if row.region == region and row.late}
+        assert skipped == every - reader.ids, region
+    assert {row.id for row in rows if row.late} == {*added["us"], *added["eu"][:7]}
+    assert {row.id for row in rows if row.region == "us"} == set(added["eu"])
+    exact_ms = max(report.facts["longest_gap_ms"].values())
+    assert all(row.lag_ms >= 2000 - exact_ms for row in rows)
+    assert report.facts["skipped"] == 18 and report.facts["arrived"] == 21
+    hours = spark.read.parquet(str(out / "hours")).collect()
+    assert sum(row.skipped for row in hours) == 18
+    json.dumps(report.facts)
+    for name in ("lags", "timeline", "skipped"):
+        assert (out / f"{name}.svg").stat().st_size > 1000
+        assert (out / f"{name}.png").stat().st_size > 1000
+
+
+def test_a_calm_pair(spark: Any, two_regions: LiveCluster) -> None:
+    """One region adds after the other has what it added: nothing is skipped."""
+
+    def act() -> None:
+        for region in ("us", "eu", "us", "eu"):
+            add(two_regions, region, 5)
+            two_regions.sync()
+            # Longer than the time between two looks.
+            time.sleep(0.3)
+
+    report = watched(spark, two_regions, act, seconds=6)
+    assert report.passed and report.facts["arrived"] == 20 and report.facts["skipped"] == 0
