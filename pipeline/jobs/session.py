@@ -42,6 +42,8 @@ _DEFAULTS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.log.level": "ERROR",
 }
+# In one process, the usual 200 tasks of a shuffle cost more than they gain.
+_DEFAULTS_LOCAL: Final = {"spark.sql.shuffle.partitions": "8"}
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOGGED: Final = re.compile(r"(?:ERROR |Error: |Exception in thread .*SparkException: )(.+)")
 _PYTHON_ERROR: Final = re.compile(
@@ -74,7 +76,8 @@ def open_session(job: str, master: str, settings: Mapping[str, str]) -> Iterator
         quiet.write_text(_LOG4J, encoding="utf-8")
         builder = SparkSession.builder.master(master).appName(f"anabranch pipeline {job}")
         java = f"-Dlog4j2.configurationFile={quiet} {settings.get(_JAVA_OPTIONS, '')}"
-        for name, value in {**_DEFAULTS, **settings, _JAVA_OPTIONS: java.strip()}.items():
+        usual = {**_DEFAULTS, **(_DEFAULTS_LOCAL if is_local(master) else {})}
+        for name, value in {**usual, **settings, _JAVA_OPTIONS: java.strip()}.items():
             builder = builder.config(name, value)
         try:
             with _stderr_to(log):
