@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -64,7 +65,7 @@ def _shares(axes: Axes, curves: dict[tuple[str, str], list[int]]) -> None:
         axes.plot(shown, shares, next(styles), color="black", label=f"{origin} → {region}")
     axes.set_xscale("log")
     axes.set_title("Lag of arrivals behind the region that added the entry")
-    axes.set_xlabel("lag (ms)")
+    axes.set_xlabel("lag (ms); 0 is shown as 1")
     axes.set_ylabel("arrivals with this lag or less (%)")
     _legend(axes, bool(curves))
 
@@ -74,10 +75,12 @@ def _timeline(axes: Axes, highest: list[tuple[str, str, int, int]]) -> None:
     pairs = sorted({(origin, region) for origin, region, _, _ in highest})
     for pair in pairs:
         marker, line = next(styles)
-        points = [(second, lag_ms) for *both, second, lag_ms in highest if tuple(both) == pair]
+        points = {second: lag_ms for *both, second, lag_ms in highest if tuple(both) == pair}
+        # A second without arrivals breaks the line.
+        seconds = range(min(points), max(points) + 1)
         axes.plot(
-            [second for second, _ in points],
-            [lag_ms for _, lag_ms in points],
+            seconds,
+            [points.get(second, math.nan) for second in seconds],
             line,
             marker=marker,
             markersize=4,
@@ -116,6 +119,6 @@ def _skipped(axes: Axes, lag: Lag) -> None:
 
 def _legend(axes: Axes, has_lines: bool) -> None:
     if has_lines:
-        axes.legend(title="from → in")
+        axes.legend(title="from → in", loc="upper left", bbox_to_anchor=(1.01, 1.0))
     else:
         axes.text(0.5, 0.5, "no arrivals", ha="center", va="center", transform=axes.transAxes)

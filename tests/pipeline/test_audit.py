@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -277,6 +278,22 @@ def test_a_region_that_stops_answering() -> None:
         found, result = audited(servers)
     assert found == [] and not result.passed
     assert "stopped answering during the audit" in result.down["ap"]
+
+
+@pytest.mark.parametrize("command", [b"CRDT.NODES", b"CRDT.EXPLAIN", b"CRDT.DIGEST"])
+def test_a_connection_that_breaks(command: bytes) -> None:
+    """The region comes back: what was observed is observed anew, and counts once."""
+    us, eu = pair()
+
+    def break_off() -> None:
+        server.answers_left = 0
+        timer = threading.Timer(0.05, setattr, (server, "answers_left", None))
+        timer.start()
+
+    with served(us) as servers, Meddler(eu, command, break_off) as server:
+        found, result = audited([*servers, server])
+    assert found == [] and result.passed
+    assert (result.entries, result.groups, result.digests) == (59, 1, {"s": "equal"})
 
 
 def test_regions_of_different_clusters() -> None:
