@@ -25,8 +25,10 @@ from anabranch.sim.run import Result, run_plan
 LIMIT_S: Final = 120.0
 """Wall-clock seconds after which a seed counts as hanging; a seed takes a fraction of a second."""
 _LOOK_S: Final = 1.0
-# A process ends itself after so many times the limit, if there is no parent any more to end it.
+# A process ends itself after so many times the limit, if there is no parent any more to end it. A
+# timer takes no more than _ORPHAN_S_MAX.
 _ORPHAN_LIMITS: Final = 2
+_ORPHAN_S_MAX: Final = 1e8
 
 T = TypeVar("T")
 
@@ -143,8 +145,9 @@ class _Worker(Generic[T]):
         self.number: Optional[int] = None
         self._since_s = 0.0
         inherited = [*others, self.connection] if context.get_start_method() == "fork" else []
+        orphan_s = max(0.0, min(_ORPHAN_LIMITS * limit_s, _ORPHAN_S_MAX))
         self._process = context.Process(
-            target=_work, args=(theirs, task, _ORPHAN_LIMITS * limit_s, inherited), daemon=True
+            target=_work, args=(theirs, task, orphan_s, inherited), daemon=True
         )
         self._process.start()
         theirs.close()

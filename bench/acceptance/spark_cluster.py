@@ -85,6 +85,15 @@ class SparkCluster:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
+        try:
+            self._start_all()
+        except BaseException:
+            # Python calls __exit__ only after an __enter__ that has returned.
+            self._end_all()
+            raise
+        return self
+
+    def _start_all(self) -> None:
         self._start("Master", "--host", HOST, "--port", self.port, "--webui-port", self._web_port)
         await_(lambda: "I have been elected leader" in self._log("Master"), "Spark's master")
         for _ in range(self._workers_wanted):
@@ -95,7 +104,6 @@ class SparkCluster:
             lambda: self._log("Worker").count("Successfully registered") == self._workers_wanted,
             "Spark's workers",
         )
-        return self
 
     def __exit__(
         self,
@@ -103,6 +111,9 @@ class SparkCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._end_all()
+
+    def _end_all(self) -> None:
         for process in reversed(self._processes):
             below = children(process.pid)
             end(process, STOP_S)
