@@ -4,6 +4,7 @@ Reading order:
 
 - `common`: options, regions, session and report of all jobs.
 - `archive`: streams to Parquet files, and back.
+- `totals`: running counts and sums by key.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Final
 import typer
 
 from anabranch.cli.pipeline.archive import archive, restore
+from anabranch.cli.pipeline.totals import totals
 from anabranch.cli.usage import Command
 
 app: Final = typer.Typer(help="Jobs on Spark over the streams of a cluster.", no_args_is_help=True)
 app.command("archive", cls=Command)(archive)
 app.command("restore", cls=Command)(restore)
+app.command("totals", cls=Command)(totals)

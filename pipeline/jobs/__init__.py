@@ -8,6 +8,8 @@ Reading order:
 - `session`: the Spark session of a job, and Spark's errors as lines for people.
 - `progress`: the bar of a job.
 - `report`: what a job found: for people, as JSON, as Parquet.
+- `folders`: a lock, and small files that are written as a whole.
+- `columns`: columns that several jobs derive.
 - `names`: names of streams as the option `streams` takes them.
 - `row_sets`: compares two sets of entries.
 - `archive_files`: the files of an archive, batch by batch.
@@ -16,4 +18,9 @@ Reading order:
 - `archive`: adds the new entries of streams to an archive.
 - `restore_report`: what a run of `restore` found.
 - `restore`: adds the entries of an archive to streams.
+- `numbers`: exact sums of the values of fields.
+- `totals_state`: the state of running totals in Spark.
+- `totals_folder`: the checkpoint of running totals, and where they are put out.
+- `totals_report`: what a run of `totals` found.
+- `totals`: running totals by key.
 """

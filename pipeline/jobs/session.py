@@ -41,6 +41,8 @@ _DEFAULTS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.log.level": "ERROR",
+    # A Python worker starts slowly on a busy machine; Spark gives up after 15 s.
+    "spark.python.authenticate.socketTimeout": "120s",
 }
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOGGED: Final = re.compile(r"(?:ERROR |Error: |Exception in thread .*SparkException: )(.+)")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.jobs import archive_files, archive_report, restore_report
+from anabranch.pipeline.jobs import archive_report, folders, restore_report
 from anabranch.pipeline.jobs.archive_files import ArchiveFiles, Batch
 from anabranch.pipeline.jobs.names import check_text, chosen, exact
 from anabranch.pipeline.jobs.restore import RestoreOptions, targets_of
@@ -68,7 +68,7 @@ def test_a_run_is_killed_at_each_step(
     """Readers see nothing twice before and after the repetition, which splits files otherwise."""
     files.install(0, stage(files, 0, {"2026-11-22": ["a"]}), ENDS[0])
     left = step
-    real = archive_files._sync
+    real = folders.sync
 
     def sync(path: Path) -> None:
         nonlocal left
@@ -78,7 +78,7 @@ def test_a_run_is_killed_at_each_step(
         real(path)
 
     staged = stage(files, 1, {"2026-11-22": ["b", "c"], "2026-11-23": ["d", "e"]})
-    monkeypatch.setattr(archive_files, "_sync", sync)
+    monkeypatch.setattr(folders, "sync", sync)
     try:
         files.install(1, staged, ENDS[1])
         assert step >= 9
