@@ -8,6 +8,7 @@ wherever a run is killed. The job reads the totals out of the committed state.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -24,6 +25,7 @@ from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Planner
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
 # Columns by which totals may be divided further.
@@ -90,21 +92,21 @@ def run(session: SparkSession, options: TotalsOptions, bar: Bar) -> Report:
         _cluster(options), options.streams, options.key, list(options.sums), list(options.by)
     )
     with checkpoint.locked():
-        checkpoint.claim(counted)
+        identity = checkpoint.claim(counted)
         session.conf.set("spark.sql.streaming.stateStore.providerClass", _STORE)
         if session.conf.get("spark.sql.shuffle.partitions") == _USUAL_PARTITIONS:
             # A partition of the state costs time in each micro-batch. The first run decides.
             cores = session.sparkContext.defaultParallelism
             session.conf.set("spark.sql.shuffle.partitions", str(max(cores, 2)))
         bar.phase(f"counting entries of {options.streams}")
-        _count(session, options, checkpoint)
+        _count(session, options, checkpoint, identity)
         bar.phase("reading the totals")
         batch = checkpoint.newest()
         if batch is None:
             return report(Found(counted, None, 0, 0, [], [], options.out))
         table = totals(session, checkpoint, options, batch)
         if options.out is not None:
-            put_out(options.out, batch, table.write.parquet)
+            put_out(options.out, _version(identity, batch), table.write.parquet)
             table = session.read.parquet(str((options.out / "totals").resolve()))
         return report(_found(table, counted, batch, options.out))
 
@@ -143,7 +145,9 @@ def rows(entries: DataFrame, options: TotalsOptions) -> DataFrame:
     )
 
 
-def _count(session: SparkSession, options: TotalsOptions, checkpoint: Checkpoint) -> None:
+def _count(
+    session: SparkSession, options: TotalsOptions, checkpoint: Checkpoint, identity: str
+) -> None:
     """Runs the query until it has ended, or its time is over."""
     # Imported here, because it needs protobuf.
     from anabranch.pipeline.jobs.totals_state import OUTPUT, Totals
@@ -169,29 +173,31 @@ def _count(session: SparkSession, options: TotalsOptions, checkpoint: Checkpoint
         return
     query = writer.trigger(processingTime=_TRIGGER).start()
     try:
-        _watch(session, options, checkpoint, query, options.seconds)
+        _watch(session, options, checkpoint, query, identity)
     finally:
         query.stop()
 
 
 def _watch(
-    session: SparkSession,
-    options: TotalsOptions,
-    checkpoint: Checkpoint,
-    query: Any,
-    seconds: float,
+    session: SparkSession, options: TotalsOptions, checkpoint: Checkpoint, query: Any, identity: str
 ) -> None:
     """Waits until the time is over, and puts the totals out now and then."""
-    end_s = time.monotonic() + seconds
+    end_s = time.monotonic() + (options.seconds or 0)
     out_s = time.monotonic()
     while (left_s := end_s - time.monotonic()) > 0:
-        if query.awaitTermination(max(min(_LOOK_S, left_s), 0.001)):
+        if query.awaitTermination(min(_LOOK_S, left_s)):
             return
         batch = checkpoint.newest()
         is_due = time.monotonic() - out_s > _OUT_EVERY_S
         if options.out is not None and batch is not None and is_due:
-            put_out(options.out, batch, totals(session, checkpoint, options, batch).write.parquet)
+            table = totals(session, checkpoint, options, batch)
+            put_out(options.out, _version(identity, batch), table.write.parquet)
             out_s = time.monotonic()
+
+
+def _version(identity: str, batch: int) -> str:
+    """The name of the totals after a micro-batch, which no other checkpoint gives."""
+    return f"{identity[:12]}-{batch:06d}"
 
 
 # -- the totals
@@ -256,29 +262,49 @@ def _found(table: DataFrame, counted: Counted, batch: int, out: Optional[Path]) 
     """The facts of the report."""
     from pyspark.sql import functions as f
 
-    fields: dict[str, FieldFacts] = {}
-    keys = entries = 0
-    for row in (
-        table.groupBy("field")
+    summed = _grand_totals(table)
+    rows = {
+        row["field"]: row
+        for row in table.groupBy("field")
         .agg(
             f.count("*").alias("keys"),
             *(f.sum(name).alias(name) for name in ("entries", "numbers", "missing", "others")),
         )
         .collect()
-    ):
-        keys, entries = row["keys"], row["entries"]
-        sums = table.where(f.col("field") == row["field"]).select("exact").toLocalIterator()
-        total = Decimal(0)
-        for one in sums:
-            total = EXACT.add(total, Decimal(one["exact"]))
-        fields[row["field"]] = FieldFacts(
-            row["field"], plain(total), row["numbers"], row["missing"], row["others"]
-        )
+    }
+    fields = [
+        FieldFacts(name, plain(summed[name]), row["numbers"], row["missing"], row["others"])
+        for name in counted.sums
+        if (row := rows.get(name)) is not None
+    ]
+    first = rows.get(counted.sums[0])
+    keys, entries = (first["keys"], first["entries"]) if first is not None else (0, 0)
     largest = (
         table.where(f.col("field") == counted.sums[0])
         .orderBy(f.col("total").desc_nulls_first(), "key", *counted.by)
         .limit(LARGEST)
         .collect()
     )
-    ordered = [fields[name] for name in counted.sums if name in fields]
-    return Found(counted, batch, keys, entries, ordered, [row.asDict() for row in largest], out)
+    return Found(counted, batch, keys, entries, fields, [row.asDict() for row in largest], out)
+
+
+def _grand_totals(table: DataFrame) -> dict[str, Decimal]:
+    """The exact total of each field over all keys."""
+    found: dict[str, Decimal] = {}
+    shares = table.select("field", "exact").mapInArrow(_partial, "field STRING, exact STRING")
+    for row in shares.collect():
+        found[row["field"]] = EXACT.add(found.get(row["field"], Decimal(0)), Decimal(row["exact"]))
+    return found
+
+
+def _partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The total of each field over the rows of one task."""
+    import pyarrow as pa
+
+    sums: dict[str, Decimal] = {}
+    for batch in batches:
+        for field, exact in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            sums[field] = EXACT.add(sums.get(field, Decimal(0)), Decimal(exact))
+    texts = [plain(one) for one in sums.values()]
+    kind = pa.schema([("field", pa.string()), ("exact", pa.string())])
+    yield pa.RecordBatch.from_pydict({"field": list(sums), "exact": texts}, schema=kind)

@@ -5,8 +5,8 @@ Layout::
     CHECKPOINT/totals.json         what is counted; a query that counts otherwise is refused
     CHECKPOINT/query/              the checkpoint of Spark, which holds the totals as state
     CHECKPOINT/lock
-    OUT/totals -> versions/000041  a link to the newest totals, which is replaced as a whole
-    OUT/versions/000041/           the totals after micro-batch 41, as Parquet
+    OUT/totals                     a link to the newest of the versions, replaced as a whole
+    OUT/versions/ID-000041/        the totals after micro-batch 41 of a checkpoint, as Parquet
 
 Totals come out of the state of a micro-batch that is committed, never out of the rows of one that
 runs. So a repeated micro-batch cannot put out anything wrong.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -52,8 +53,8 @@ class Checkpoint:
         """Keeps other jobs off the checkpoint. Raises PipelineError if one works on it."""
         return folders.locked(self.folder, f"the checkpoint {self.folder}")
 
-    def claim(self, counted: Counted) -> None:
-        """Notes what is counted, or checks that it is the same as before.
+    def claim(self, counted: Counted) -> str:
+        """Notes what is counted, or checks that it is the same as before; returns a lasting id.
 
         Raises:
             OptionError: The directory holds something else, or totals that are counted otherwise.
@@ -66,7 +67,7 @@ class Checkpoint:
                     f"--checkpoint: {self.folder} is not empty and holds no totals: give a new "
                     "directory"
                 )
-            folders.write(self._facts, facts)
+            folders.write(self._facts, {**facts, "id": uuid.uuid4().hex})
         kept = folders.read(self._facts)
         for name, value in facts.items():
             if kept.get(name) != value:
@@ -74,6 +75,7 @@ class Checkpoint:
                     f"--checkpoint: {self.folder} holds totals with {name} {kept.get(name)!r}, and "
                     f"this run has {value!r}: give the same options, or a new directory"
                 )
+        return str(kept["id"])
 
     def newest(self) -> Optional[int]:
         """The number of the newest committed micro-batch; None if there is none."""
@@ -81,19 +83,19 @@ class Checkpoint:
         return max((int(one.name) for one in commits if one.name.isdigit()), default=None)
 
 
-def put_out(out: Path, batch: int, write: Callable[[str], None]) -> None:
+def put_out(out: Path, version: str, write: Callable[[str], None]) -> None:
     """Replaces the totals in a directory by those after a micro-batch, as a whole.
 
     Args:
         out: The directory of ``--out``.
-        batch: The number of the micro-batch.
+        version: The name of the new totals. Nothing is written if it is that of the present ones.
         write: Writes the totals below a path.
 
     A program that reads the former totals meanwhile can finish: the two newest versions are kept.
     """
     versions = out / "versions"
     versions.mkdir(parents=True, exist_ok=True)
-    fresh = versions / f"{batch:06d}"
+    fresh = versions / version
     link = out / "totals"
     if link.is_symlink() and link.resolve() == fresh.resolve():
         return

@@ -63,9 +63,8 @@ def found(report: Report) -> dict[str, tuple[int, Decimal, int]]:
 
 def run(spark: Spark, cluster: LiveCluster, folder: Path, **more: Any) -> Report:
     endpoints = ",".join(f"{one.name}={one.address}" for one in cluster.regions.values())
-    options = TotalsOptions(
-        {"endpoints": endpoints}, "orders", "user", ["amount"], folder, [], **more
-    )
+    given = {"sums": ["amount"], "by": [], **more}
+    options = TotalsOptions({"endpoints": endpoints}, "orders", "user", checkpoint=folder, **given)
     with Bar(spark) as bar:
         return count(spark, options, bar)
 
@@ -117,3 +116,27 @@ def test_the_driver_is_killed_and_batches_are_repeated(
     assert {row.key: (row.entries, row.total, row.others) for row in rows} == expected(
         two_regions, "us"
     )
+
+
+def test_several_fields_by_region_while_entries_come(
+    spark: Spark, two_regions: LiveCluster, tmp_path: Path
+) -> None:
+    """A query that runs for some seconds, with a key that is not UTF-8 and one that is missing."""
+    with two_regions.client("us") as client:
+        client.xadd("orders", {"user": b"\xff", "amount": "1", "tip": "0.1"})
+        client.xadd("orders", {"amount": "2", "amount ": "5"})
+    with two_regions.client("eu") as client:
+        client.execute_command("XADD", "orders", "*", "user", "ann", "tip", "7", "tip", "0.2")
+    two_regions.sync()
+    folder, out = tmp_path / "checkpoint", tmp_path / "out"
+    more = {"sums": ["amount", "tip"], "by": ["stream", "region"], "out": out}
+    run(spark, two_regions, folder, seconds=1.0, **more)
+    report = run(spark, two_regions, folder, **more)
+    assert report.facts["fields"] == [
+        {"field": "amount", "total": "3", "numbers": 2, "missing": 1, "not_numbers": 0},
+        {"field": "tip", "total": "0.3", "numbers": 2, "missing": 1, "not_numbers": 0},
+    ]
+    rows = spark.read.parquet(str(out / "totals")).where("field = 'tip'").collect()
+    assert {
+        (row.key, row.raw_key and bytes(row.raw_key), row.region, row.exact) for row in rows
+    } == {("\ufffd", b"\xff", "us", "0.1"), (None, None, "us", "0"), ("ann", None, "eu", "0.2")}
