@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +15,7 @@ from anabranch.cli.pipeline.common import (
     PasswordFileOption,
     StreamsOption,
     checked_json,
+    directory,
     perform,
     regions_of,
 )
@@ -62,16 +62,6 @@ _WindowOption = Annotated[
 ]
 
 
-def _directory(text: str) -> Path:
-    """The directory of an archive; UsageError if it is no path of a file system."""
-    if "://" in text:
-        raise UsageError(
-            f"DIR: {text} is a URL; an archive is a directory that is mounted on all machines of "
-            "Spark at the same path"
-        )
-    return Path(text).absolute()
-
-
 def archive(
     folder: _FolderArgument,
     streams: StreamsOption = "*",
@@ -95,7 +85,7 @@ def archive(
     checked_json(json_file)
     if verify and no_proof:
         raise UsageError("give --verify or --no-proof, not both")
-    path = _directory(folder)
+    path = directory("DIR", folder)
     from anabranch.pipeline.jobs import archive as job
 
     with regions_of(cluster, at, password, password_file, master) as regions:
@@ -128,7 +118,7 @@ def restore(
     archive. Exits with 1 if they do not agree.
     """
     checked_json(json_file)
-    path = _directory(folder)
+    path = directory("DIR", folder)
     from anabranch.pipeline.jobs import restore as job
 
     with regions_of(cluster, at, password, password_file, master) as regions:

@@ -163,3 +163,13 @@ def checked_json(path: Path | None) -> None:
     """UsageError if the file of ``--json`` cannot be written, before a job has worked for hours."""
     if path is not None and not path.absolute().parent.is_dir():
         raise UsageError(f"--json: there is no directory {path.absolute().parent}")
+
+
+def directory(option: str, text: str) -> Path:
+    """The directory that an option names; UsageError if it is no path of a file system."""
+    if "://" in text:
+        raise UsageError(
+            f"{option}: {text} is a URL; give a directory that is mounted on all machines of Spark "
+            "at the same path"
+        )
+    return Path(text).absolute()

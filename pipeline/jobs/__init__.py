@@ -18,6 +18,8 @@ Reading order:
 - `seed_rows`: results of simulated seeds as rows of a table.
 - `sweep_report`: the report of a sweep.
 - `sweep`: simulated seeds on the executors.
+- `folders`: a lock, and small files that are written as a whole.
+- `columns`: columns that several jobs derive.
 - `names`: names of streams as the option `streams` takes them.
 - `row_sets`: compares two sets of entries.
 - `archive_files`: the files of an archive, batch by batch.
@@ -31,4 +33,9 @@ Reading order:
 - `lag_report`: the report of `lag`.
 - `lag_plots`: its plots.
 - `lag`: how late entries arrive.
+- `numbers`: exact sums of the values of fields.
+- `totals_state`: the state of running totals in Spark.
+- `totals_folder`: the checkpoint of running totals, and where they are put out.
+- `totals_report`: what a run of `totals` found.
+- `totals`: running totals by key.
 """

@@ -20,18 +20,16 @@ All of it is on a file system that the machines of Spark share.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from anabranch.pipeline.errors import OptionError, PipelineError
+from anabranch.pipeline.jobs import folders
 from anabranch.pipeline.offsets import Offset, read_offset
 
 FORMAT: Final = 1
@@ -109,7 +107,7 @@ class ArchiveFiles:
                 f"{self.folder} holds no archive: there is no {self._identity.name} below state; "
                 "give the directory that was given to `anabranch pipeline archive`"
             )
-        facts = _read(self._identity)
+        facts = folders.read(self._identity)
         if facts.get("format") != FORMAT:
             raise PipelineError(
                 f"{self._identity} has the format {facts.get('format')}, and this version of "
@@ -120,20 +118,11 @@ class ArchiveFiles:
     def write_identity(self, identity: Identity) -> None:
         """Keeps what the archive is of."""
         facts = {"id": identity.id, "cluster": identity.cluster, "gone": identity.gone}
-        _write(self._identity, {"format": FORMAT, **facts})
+        folders.write(self._identity, {"format": FORMAT, **facts})
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Keeps other jobs off the archive. Raises PipelineError if one works on it."""
-        self._identity.parent.mkdir(parents=True, exist_ok=True)
-        with (self._identity.parent / "lock").open("ab") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise PipelineError(
-                    f"another job works on the archive {self.folder}: wait until it has ended"
-                ) from None
-            yield
+        return folders.locked(self._identity.parent, f"the archive {self.folder}")
 
     # -- batches
 
@@ -141,7 +130,7 @@ class ArchiveFiles:
         """The complete batches, in their order."""
         found = []
         for path in sorted(self._batches.glob("*.json")):
-            facts = _read(path)
+            facts = folders.read(path)
             found.append(Batch(int(path.stem), read_offset(facts["end"]), facts["files"]))
         return found
 
@@ -200,19 +189,19 @@ class ArchiveFiles:
         for old in self.entries.glob(f"*/b{number:08d}-*{_SUFFIX}"):
             old.unlink()
         files: dict[str, int] = {}
-        folders = set()
+        days = set()
         for at, path in enumerate(sorted(staged.rglob(f"*{_SUFFIX}"))):
             folder = self.entries / path.parent.name
             folder.mkdir(exist_ok=True)
-            _sync(path)
+            folders.sync(path)
             target = folder / f"b{number:08d}-{at:04d}{_SUFFIX}"
             path.rename(target)
             files[str(target.relative_to(self.entries))] = target.stat().st_size
-            folders.add(folder)
-        for folder in (*folders, self.entries):
-            _sync(folder)
+            days.add(folder)
+        for folder in (*days, self.entries):
+            folders.sync(folder)
         batch = Batch(number, end, files)
-        _write(self._batches / f"{number:08d}.json", {"end": end, "files": files})
+        folders.write(self._batches / f"{number:08d}.json", {"end": end, "files": files})
         shutil.rmtree(staged, ignore_errors=True)
         return batch
 
@@ -243,31 +232,3 @@ class ArchiveFiles:
         following = max((batch.number for batch in self.batches()), default=-1) + 1
         pattern = f"*/b{following:08d}-*{_SUFFIX}"
         return sorted(str(path.relative_to(self.entries)) for path in self.entries.glob(pattern))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise PipelineError(f"cannot read {path}: {error}") from None
-    if not isinstance(facts, dict):
-        raise PipelineError(f"{path} was not written by anabranch: it is no JSON object")
-    return facts
-
-
-def _write(path: Path, facts: dict[str, Any]) -> None:
-    """Writes a file as a whole, and lastingly."""
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    _sync(fresh)
-    fresh.rename(path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    """Waits until a file or the names in a directory are on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from anabranch.pipeline.jobs.columns import day, is_text, text
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -19,7 +21,6 @@ COLUMNS: Final = (
 )
 # The UTC day of the ID, which names the directory of a file.
 DAY: Final = "date"
-_MS_OF_DAY: Final = 86_400_000
 # Files of a batch and day: so many tasks for each core.
 _TASKS_OF_CORE: Final = 4
 
@@ -33,24 +34,18 @@ def rows(entries: DataFrame) -> DataFrame:
     """The rows for entries that the source has read with `fieldsFormat` `raw`, and their day."""
     from pyspark.sql import functions as f
 
-    def text(name: Column) -> Column:
-        return name.cast("string")
-
     def field(one: Any) -> Column:
-        name = f.make_valid_utf8(text(one["name"]))
-        return f.struct(name.alias("name"), one["value"].alias("value"))
+        return f.struct(text(one["name"]).alias("name"), one["value"].alias("value"))
 
-    is_odd = f.exists("fields", lambda one: ~f.is_valid_utf8(text(one["name"])))
+    is_odd = f.exists("fields", lambda one: ~is_text(one["name"]))
     raw_names = f.transform("fields", lambda one: one["name"])
-    # Days are counted without a time zone, so the setting of a session does not matter.
-    day = f.expr(f"date_from_unix_date(CAST(unix_millis(ts) DIV {_MS_OF_DAY} AS INT))")
     tasks = entries.sparkSession.sparkContext.defaultParallelism * _TASKS_OF_CORE
     return (
         entries.select(
             *("stream", "id", "region", "counter", "ts"),
             f.transform("fields", field).alias("fields"),
             f.when(is_odd, raw_names).alias("raw_names"),
-            day.alias(DAY),
+            day().alias(DAY),
         )
         # Many small streams make many partitions, and each of them would be a file.
         .coalesce(tasks)

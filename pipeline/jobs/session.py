@@ -41,6 +41,8 @@ _DEFAULTS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.log.level": "ERROR",
+    # A Python worker starts slowly on a busy machine; Spark gives up after 15 s.
+    "spark.python.authenticate.socketTimeout": "120s",
 }
 # In one process, the usual 200 tasks of a shuffle cost more than they gain.
 _DEFAULTS_LOCAL: Final = {"spark.sql.shuffle.partitions": "8"}

@@ -35,6 +35,7 @@ def spark() -> Iterator[Any]:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
+        .config("spark.python.authenticate.socketTimeout", "120s")
         .config("spark.sql.python.filterPushdown.enabled", "true")
         .getOrCreate()
     )

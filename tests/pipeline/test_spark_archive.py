@@ -133,8 +133,8 @@ def dots(folder: Path) -> list[tuple[str, str, int]]:
 def test_the_driver_is_killed(spark: Spark, two_regions: LiveCluster, tmp_path: Path) -> None:
     """Readers see no entry twice at any time, and the next run completes the archive."""
     folder = tmp_path / "archive"
-    add(two_regions, "us", 3000)
-    add(two_regions, "eu", 1000)
+    add(two_regions, "us", 900)
+    add(two_regions, "eu", 300)
     two_regions.sync()
     line = command(two_regions, "archive", str(folder), "--batch", "100")
     with (tmp_path / "log").open("wb") as log:
@@ -142,20 +142,20 @@ def test_the_driver_is_killed(spark: Spark, two_regions: LiveCluster, tmp_path: 
             line, stdout=log, stderr=log, env=build.environment(), start_new_session=True
         )
         files = ArchiveFiles(folder)
-        while driver.poll() is None and len(files.batches()) < 3:
+        while driver.poll() is None and len(files.batches()) < 2:
             time.sleep(0.01)
         os.killpg(driver.pid, signal.SIGKILL)
         assert driver.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
     found = dots(folder)
-    assert len(set(found)) == len(found) < 4000
+    assert len(set(found)) == len(found) < 1200
     two_regions.kill("us")
     rest = run(spark, two_regions, folder)
-    assert rest.passed and counts(rest) == {("orders", "eu"): 1000, ("orders", "us"): 3000}
+    assert rest.passed and counts(rest) == {("orders", "eu"): 300, ("orders", "us"): 900}
     assert spark_sink.forget_last_commit(files.checkpoint) is not None
     again = run(spark, two_regions, folder)
     assert again.passed and again.facts["added_files"] == 0
     found = dots(folder)
-    assert len(set(found)) == len(found) == 4000
+    assert len(set(found)) == len(found) == 1200
 
 
 ODD = [

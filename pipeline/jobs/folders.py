@@ -1,0 +1,58 @@
+"""Directories in which jobs keep something: a lock, and small files that are written as a whole."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from anabranch.pipeline.errors import PipelineError
+
+
+@contextmanager
+def locked(folder: Path, what: str) -> Iterator[None]:
+    """Holds the lock of a directory, which is made if need be; `what` names it in the error.
+
+    Raises:
+        PipelineError: Another job holds the lock. That of a process that ended is free.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError(f"another job works on {what}: wait until it has ended") from None
+        yield
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The facts that `write` has written. Raises PipelineError."""
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PipelineError(f"cannot read {path}: {error}") from None
+    if not isinstance(facts, dict):
+        raise PipelineError(f"{path} was not written by anabranch: it is no JSON object")
+    return facts
+
+
+def write(path: Path, facts: dict[str, Any]) -> None:
+    """Writes a file of JSON as a whole, and lastingly."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    sync(fresh)
+    fresh.rename(path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Waits until a file, or the names in a directory, are on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
