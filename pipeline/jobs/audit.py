@@ -113,8 +113,8 @@ def run(session: SparkSession, options: AuditOptions, bar: Phases) -> Report:
         bar.phase("waiting until each region has what the others have")
         catch_up(begun, options.timeout_s)
         bar.phase("looking for streams")
-        streams = stream_names(begun.doors, found.streams)
-        tasks = tasks_of(list(plan(begun.doors, streams, begun.target)), _cores(session))
+        streams, pieces = planned(begun, found.streams)
+        tasks = tasks_of(pieces, _cores(session))
         job = Job(
             options.source(),
             [(name, door.address) for name, door in begun.doors.items()],
@@ -267,12 +267,31 @@ def _leave_out(begun: Beginning, name: str, why: str) -> None:
 # -- the plan
 
 
+def planned(begun: Beginning, wanted: list[str]) -> tuple[list[bytes], list[Piece]]:
+    """The streams, and the pieces of all tasks. A region that stops answering is left out."""
+    while True:
+        try:
+            streams = stream_names(begun.doors, wanted)
+            return streams, list(plan(begun.doors, streams, begun.target))
+        except DoorClosed as error:
+            _leave_out(begun, error.name, str(error))
+
+
 def stream_names(doors: dict[str, Door], wanted: list[str]) -> list[bytes]:
-    """The streams that the option names, in any region. Raises PipelineError for none of a name."""
+    """The streams that the option names, in any region.
+
+    Raises PipelineError for a name of which no region holds anything; a glob may match nothing.
+    """
     found: set[bytes] = set()
     for name in wanted:
         if not is_glob(name):
-            found.add(encoded(name))
+            stream = encoded(name)
+            if not any(door.state(stream).holds_anything() for door in doors.values()):
+                raise PipelineError(
+                    f"there is no stream '{name}' in any region (--streams): give the name of a "
+                    "stream, or a glob, which may match none"
+                )
+            found.add(stream)
             continue
         for door in doors.values():
             found.update(door.keys(encoded(name)))

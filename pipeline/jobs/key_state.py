@@ -88,6 +88,10 @@ class KeyState:
     spans: dict[SpanKey, Spans] = field(default_factory=dict)
     removals: list[Removal] = field(default_factory=list)
 
+    def holds_anything(self) -> bool:
+        """Whether clients see the key, or something replicated is left of it."""
+        return self.exists or bool(self.elements)
+
     def groups(self) -> set[str]:
         """The names of the live groups."""
         return {name for part, name, _ in self.elements if part == GROUP}

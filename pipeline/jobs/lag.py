@@ -88,6 +88,8 @@ def run(session: SparkSession, options: LagOptions, bar: Phases) -> Report:
         streams = stream_names(begun.doors, found.streams)
         again = _redeliveries(begun, streams)
         parts = parts_of(begun.doors, streams, watched)
+    except DoorClosed as error:
+        raise PipelineError(f"{error.name} stopped answering: {error}") from None
     finally:
         for door in begun.doors.values():
             door.close()
@@ -134,12 +136,7 @@ def watch(
 ) -> tuple[dict[str, Samples], dict[str, int]]:
     """The samples of each region, and how often it did not answer."""
     streams = stream_names(begun.doors, source.streams)
-    cursors = {}
-    for name, door in begun.doors.items():
-        try:
-            cursors[name] = last_ids(door, streams)
-        except DoorClosed as error:
-            raise PipelineError(f"{name} stopped answering: {error}") from None
+    cursors = {name: last_ids(door, streams) for name, door in begun.doors.items()}
     bar.phase(f"watching {len(begun.doors)} regions for {options.seconds} s")
     with Watcher(begun.doors, options.interval_ms) as watcher:
         for name, samples in watcher.samples.items():
@@ -188,8 +185,6 @@ def parts_of(
                     reached = counter
             except NoKey:
                 continue
-            except DoorClosed as error:
-                raise PipelineError(f"{name} stopped answering: {error}") from None
     return found
 
 

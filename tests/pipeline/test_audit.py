@@ -10,7 +10,7 @@ import pytest
 
 from anabranch.crdt.spans import Spans
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.jobs.audit import begin, catch_up, plan, stream_names, tasks_of
+from anabranch.pipeline.jobs.audit import begin, catch_up, planned, tasks_of
 from anabranch.pipeline.jobs.audit_report import Result, report
 from anabranch.pipeline.jobs.audit_task import Job, Note, audit
 from anabranch.pipeline.jobs.differences import Difference
@@ -44,12 +44,12 @@ def audited(
     found = SourceOptions(options, False)
     begun = begin(found)
     catch_up(begun, 0.2)
-    names = stream_names(begun.doors, found.streams)
+    names, pieces = planned(begun, found.streams)
     regions = [(name, door.address) for name, door in begun.doors.items()]
     job = Job(options, regions, begun.target, begun.names, 0.2, not begun.behind)
     result = Result(begun.names, begun.down, begun.target, begun.vectors, begun.behind, len(names))
     differences: list[Difference] = []
-    for task in tasks_of(list(plan(begun.doors, names, begun.target)), 2):
+    for task in tasks_of(pieces, 2):
         for one in audit(task, job):
             if isinstance(one, Note):
                 result.take_note(one)
@@ -233,8 +233,10 @@ def test_a_trimmed_stream_and_a_deleted_one() -> None:
     us.ok("DEL", "t")
     sync(us, eu)
     with served(us, eu) as servers:
-        found, result = audited(servers, "s,t")
-    assert found == [] and result.passed and result.entries == 5
+        found, result = audited(servers, "s,t*")
+        assert found == [] and result.passed and (result.entries, result.streams) == (5, 1)
+        with pytest.raises(PipelineError, match="there is no stream 't' in any region"):
+            audited(servers, "s,t")
 
 
 def test_an_expired_stream() -> None:
@@ -278,6 +280,16 @@ def test_a_region_that_stops_answering() -> None:
         found, result = audited(servers)
     assert found == [] and not result.passed
     assert "stopped answering during the audit" in result.down["ap"]
+
+
+def test_a_region_that_stops_answering_before_the_tasks() -> None:
+    us, eu, ap = cluster(3)
+    us.ok("XADD", "s", "*", "n", "1")
+    sync(us, eu, ap)
+    with served(us, eu) as servers, EngineServer(ap.engine, 1, "SCAN") as server:
+        found, result = audited([*servers, server])
+    assert found == [] and not result.passed and list(result.down) == ["ap"]
+    assert result.entries == 1
 
 
 @pytest.mark.parametrize("command", [b"CRDT.NODES", b"CRDT.EXPLAIN", b"CRDT.DIGEST"])
