@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyarrow import dataset
 
 from anabranch import build
 from anabranch.bench.acceptance import spark_sink
@@ -23,6 +22,7 @@ from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.jobs.restore import ORIGIN, RestoreOptions
 from anabranch.pipeline.jobs.restore import run as restore
+from anabranch.pipeline.jobs.row_sets import LogComparison, compared, hashed
 from tests.support.cluster import LiveCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
@@ -124,6 +124,8 @@ def command(cluster: LiveCluster, *words: str) -> list[str]:
 
 def dots(folder: Path) -> list[tuple[str, str, int]]:
     """The identities in an archive, as other readers of Parquet see them."""
+    from pyarrow import dataset
+
     table = dataset.dataset(folder / "entries", partitioning="hive").to_table()
     return sorted(
         zip(*(table[name].to_pylist() for name in ("stream", "region", "counter")), strict=True)
@@ -194,3 +196,26 @@ def test_entries_come_back(
         found = entries(other, "south", f"old:{key}")
         assert [fields[:-2] for fields in found] == expected
         assert all(fields[-2] == ORIGIN.encode() for fields in found)
+
+
+def test_differences_are_found(spark: Spark) -> None:
+    """One entry of each kind: equal, missing, alone, twice, with another ID, with other fields."""
+    from pyspark.sql import functions
+
+    columns = (
+        "stream STRING, region STRING, counter BIGINT, id STRING, "
+        "fields ARRAY<STRUCT<name: BINARY, value: BINARY>>"
+    )
+
+    def frame(entries: list[tuple[int, str, list[tuple[bytes, bytes]]]]) -> Any:
+        rows = [("orders", "us", *entry) for entry in entries]
+        return hashed(spark.createDataFrame(rows, columns), functions.col("fields"))
+
+    plain = [(b"ab", b"c")]
+    archived = [(1, "1-1", plain), (3, "3-1", plain), (4, "4-1", plain), (4, "4-1", plain)]
+    stream = [(1, "1-1", plain), (2, "2-1", plain), (4, "4-1", plain)]
+    archived += [(5, "5-1", plain), (6, "6-1", plain)]
+    stream += [(5, "5-2", plain), (6, "6-1", [(b"a", b"bc")])]
+    assert compared(frame(archived), frame(stream)) == [
+        LogComparison("orders", "us", entries=5, size=15, twice=1, missing=1, alone=1, differ=2)
+    ]
