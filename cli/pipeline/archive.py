@@ -86,7 +86,7 @@ def archive(
     if verify and no_proof:
         raise UsageError("give --verify or --no-proof, not both")
     path = directory("DIR", folder)
-    from anabranch.pipeline.jobs import archive as job
+    from anabranch.pipeline.jobs.archive import job
 
     with regions_of(cluster, at, password, password_file, master) as regions:
         options = job.ArchiveOptions(
@@ -119,7 +119,7 @@ def restore(
     """
     checked_json(json_file)
     path = directory("DIR", folder)
-    from anabranch.pipeline.jobs import restore as job
+    from anabranch.pipeline.jobs.archive import restore as job
 
     with regions_of(cluster, at, password, password_file, master) as regions:
         options = job.RestoreOptions(path, regions, streams, to_prefix, into_existing, window)

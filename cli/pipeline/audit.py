@@ -49,7 +49,7 @@ def audit(
     Exits with 0 if all regions hold the same, and with 1 if they differ, or a region does not
     answer or has not received what others have.
     """
-    from anabranch.pipeline.jobs import audit as job
+    from anabranch.pipeline.jobs.audit import job
 
     checked_json(json_file)
     with regions_of(cluster, at, password, password_file, master) as regions:

@@ -58,7 +58,7 @@ def lag(
 
     Exits with 0, or with 1 if a region does not answer.
     """
-    from anabranch.pipeline.jobs import lag as job
+    from anabranch.pipeline.jobs.lag import job
 
     checked_json(json_file)
     with regions_of(cluster, at, password, password_file, master) as regions:

@@ -44,7 +44,7 @@ def sweep(
     """
     simulate.need_simulator()
     checked_json(json_file)
-    from anabranch.pipeline.jobs import sweep as job
+    from anabranch.pipeline.jobs.sweep import job
     from anabranch.sim.seeds import SeedsError, in_range
     from anabranch.sim.sweep import Task
 

@@ -100,7 +100,7 @@ def totals(
         raise UsageError("give --seconds or --available-now, not both")
     folder: Path = directory("--checkpoint", checkpoint)
     out_folder = None if out is None else directory("--out", out)
-    from anabranch.pipeline.jobs import totals as job
+    from anabranch.pipeline.jobs.totals import job
 
     with regions_of(cluster, at, password, password_file, master) as regions:
         options = job.TotalsOptions(

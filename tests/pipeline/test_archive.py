@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.jobs import archive_report, folders, restore_report
-from anabranch.pipeline.jobs.archive_files import ArchiveFiles, Batch
-from anabranch.pipeline.jobs.names import check_text, chosen, exact
-from anabranch.pipeline.jobs.restore import RestoreOptions, targets_of
-from anabranch.pipeline.jobs.row_sets import LogComparison
+from anabranch.pipeline.jobs import folders
+from anabranch.pipeline.jobs.archive import report as archive_report
+from anabranch.pipeline.jobs.archive import restore_report
+from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Batch
+from anabranch.pipeline.jobs.archive.names import check_text, chosen, exact
+from anabranch.pipeline.jobs.archive.restore import RestoreOptions, targets_of
+from anabranch.pipeline.jobs.archive.row_sets import LogComparison
 from anabranch.pipeline.options import SourceOptions
 
 ENDS = [{"orders": {"us": 10}}, {"orders": {"us": 20}}]

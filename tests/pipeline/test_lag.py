@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.jobs import lag as job
-from anabranch.pipeline.jobs.arrivals import SCHEMA, Samples, arrivals, id_key
-from anabranch.pipeline.jobs.audit import begin, stream_names
-from anabranch.pipeline.jobs.audit_door import Door
-from anabranch.pipeline.jobs.lag_plots import draw
-from anabranch.pipeline.jobs.lag_report import Lag, report
-from anabranch.pipeline.jobs.watching import Redeliveries, last_ids, redeliveries
+from anabranch.pipeline.jobs.audit.door import Door
+from anabranch.pipeline.jobs.audit.job import begin, stream_names
+from anabranch.pipeline.jobs.lag import job
+from anabranch.pipeline.jobs.lag.arrivals import SCHEMA, Samples, arrivals, id_key
+from anabranch.pipeline.jobs.lag.plots import draw
+from anabranch.pipeline.jobs.lag.report import Lag, report
+from anabranch.pipeline.jobs.lag.watching import Redeliveries, last_ids, redeliveries
 from anabranch.pipeline.options import SourceOptions
 from tests.pipeline.test_audit import given, served
 from tests.review.support import cluster, sync

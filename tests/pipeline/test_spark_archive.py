@@ -15,14 +15,14 @@ import pytest
 from anabranch import build
 from anabranch.bench.acceptance import spark_sink
 from anabranch.pipeline.errors import PipelineError
-from anabranch.pipeline.jobs.archive import ArchiveOptions
-from anabranch.pipeline.jobs.archive import run as archive
-from anabranch.pipeline.jobs.archive_files import ArchiveFiles
+from anabranch.pipeline.jobs.archive.files import ArchiveFiles
+from anabranch.pipeline.jobs.archive.job import ArchiveOptions
+from anabranch.pipeline.jobs.archive.job import run as archive
+from anabranch.pipeline.jobs.archive.restore import ORIGIN, RestoreOptions
+from anabranch.pipeline.jobs.archive.restore import run as restore
+from anabranch.pipeline.jobs.archive.row_sets import LogComparison, compared, hashed
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.jobs.restore import ORIGIN, RestoreOptions
-from anabranch.pipeline.jobs.restore import run as restore
-from anabranch.pipeline.jobs.row_sets import LogComparison, compared, hashed
 from tests.support.cluster import LiveCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from anabranch import build
-from anabranch.pipeline.jobs.audit import AuditOptions, run
+from anabranch.pipeline.jobs.audit.job import AuditOptions, run
 from anabranch.pipeline.jobs.report import Report
 from tests.pipeline.test_audit import pair, plant, served
 from tests.support.cluster import LiveCluster

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from anabranch.pipeline.jobs.lag import LagOptions, run
+from anabranch.pipeline.jobs.lag.job import LagOptions, run
 from anabranch.pipeline.jobs.report import Report
 from tests.support.cluster import LiveCluster
 

@@ -17,9 +17,9 @@ from anabranch import build
 from anabranch.bench.acceptance import spark_sink
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.jobs.totals import TotalsOptions
-from anabranch.pipeline.jobs.totals import run as count
-from anabranch.pipeline.jobs.totals_folder import Checkpoint
+from anabranch.pipeline.jobs.totals.folder import Checkpoint
+from anabranch.pipeline.jobs.totals.job import TotalsOptions
+from anabranch.pipeline.jobs.totals.job import run as count
 from tests.support.cluster import LiveCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]

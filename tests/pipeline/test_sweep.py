@@ -14,10 +14,10 @@ import pytest
 from anabranch import build
 from anabranch.bench.acceptance.spark_cluster import SparkCluster
 from anabranch.pipeline.errors import OptionError
-from anabranch.pipeline.jobs import sweep as job
-from anabranch.pipeline.jobs.seed_rows import result_of, row_of
 from anabranch.pipeline.jobs.session import readable
-from anabranch.pipeline.jobs.sweep_report import report_of
+from anabranch.pipeline.jobs.sweep import job
+from anabranch.pipeline.jobs.sweep.report import report_of
+from anabranch.pipeline.jobs.sweep.seed_rows import result_of, row_of
 from anabranch.sim.history import Violation
 from anabranch.sim.run import Result
 from anabranch.sim.sweep import Task, sweep

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.jobs.numbers import Sum, number_of, plain
-from anabranch.pipeline.jobs.totals import TotalsOptions, check
-from anabranch.pipeline.jobs.totals_folder import Checkpoint, Counted, check_out, put_out
-from anabranch.pipeline.jobs.totals_report import FieldFacts, Found, report
+from anabranch.pipeline.jobs.totals.folder import Checkpoint, Counted, check_out, put_out
+from anabranch.pipeline.jobs.totals.job import TotalsOptions, check
+from anabranch.pipeline.jobs.totals.numbers import Sum, number_of, plain
+from anabranch.pipeline.jobs.totals.report import FieldFacts, Found, report
 
 COUNTED = Counted("local", "orders", "user", ["amount"], ["day"])
 
@@ -64,7 +64,7 @@ def test_sums_are_exact() -> None:
 
 @pytest.mark.spark
 def test_a_state_holds_a_sum() -> None:
-    from anabranch.pipeline.jobs.totals_state import schema, sums_of, values_of
+    from anabranch.pipeline.jobs.totals.state import schema, sums_of, values_of
 
     sums = [Sum(Decimal("1E+2"), 2, 0, 1), Sum()]
     state = values_of(3, sums)

@@ -7,7 +7,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from anabranch.pipeline.jobs.lag_report import Lag, hour_text
+from anabranch.pipeline.jobs.lag.report import Lag, hour_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

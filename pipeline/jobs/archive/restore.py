@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.jobs import archive_table
-from anabranch.pipeline.jobs.archive_files import ArchiveFiles, Identity
-from anabranch.pipeline.jobs.names import check_text, chosen, exact
+from anabranch.pipeline.jobs.archive import table as archive_table
+from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Identity
+from anabranch.pipeline.jobs.archive.names import check_text, chosen, exact
+from anabranch.pipeline.jobs.archive.restore_report import Restored, report
+from anabranch.pipeline.jobs.archive.row_sets import KEYS, LogComparison, compared, hashed
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.jobs.restore_report import Restored, report
-from anabranch.pipeline.jobs.row_sets import KEYS, LogComparison, compared, hashed
 from anabranch.pipeline.options import SourceOptions, is_glob
 from anabranch.pipeline.regions import Regions
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, Optional
 
 from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.jobs.columns import day, is_text, text
-from anabranch.pipeline.jobs.numbers import EXACT, plain
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.jobs.totals_folder import Checkpoint, Counted, check_out, put_out
-from anabranch.pipeline.jobs.totals_report import LARGEST, FieldFacts, Found, report
+from anabranch.pipeline.jobs.totals.folder import Checkpoint, Counted, check_out, put_out
+from anabranch.pipeline.jobs.totals.numbers import EXACT, plain
+from anabranch.pipeline.jobs.totals.report import LARGEST, FieldFacts, Found, report
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Planner
 
@@ -150,7 +150,7 @@ def _count(
 ) -> None:
     """Runs the query until it has ended, or its time is over."""
     # Imported here, because it needs protobuf.
-    from anabranch.pipeline.jobs.totals_state import OUTPUT, Totals
+    from anabranch.pipeline.jobs.totals.state import OUTPUT, Totals
 
     given = {
         **options.regions,
@@ -209,7 +209,7 @@ def totals(
     """The totals after a committed micro-batch: a row for each key and summed field."""
     from pyspark.sql import functions as f
 
-    from anabranch.pipeline.jobs.totals_state import NAME
+    from anabranch.pipeline.jobs.totals.state import NAME
 
     state = (
         session.read.format("statestore")

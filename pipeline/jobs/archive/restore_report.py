@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from anabranch.pipeline.jobs.archive.row_sets import LogComparison
 from anabranch.pipeline.jobs.report import Report, Table
-from anabranch.pipeline.jobs.row_sets import LogComparison
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Optional
 
 from anabranch.pipeline.jobs.report import Report, Table
-from anabranch.pipeline.jobs.totals_folder import Counted
+from anabranch.pipeline.jobs.totals.folder import Counted
 
 LARGEST: Final = 20
 

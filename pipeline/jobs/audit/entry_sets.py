@@ -9,7 +9,7 @@ are asked for again (`after`), each region applies what all others had there, an
 have the entry are read again. An entry that still stands in a region that has applied the `after`
 of one that lacks it is a divergence. All else was a removal on its way.
 
-The functions here are pure; `audit_task` asks the regions.
+The functions here are pure; `task` asks the regions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from dataclasses import dataclass
 
 from anabranch.crdt.vector import Vector, covers, includes
 from anabranch.pipeline.entry_hashes import HASH_BYTES
-from anabranch.pipeline.jobs.differences import DAMAGED, LOST, NOT_RECEIVED, REMOVAL_NOT_RECEIVED
+from anabranch.pipeline.jobs.audit.differences import (
+    DAMAGED,
+    LOST,
+    NOT_RECEIVED,
+    REMOVAL_NOT_RECEIVED,
+)
 
 
 @dataclass(frozen=True)

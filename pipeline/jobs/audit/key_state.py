@@ -14,7 +14,7 @@ If A still has the element then, the two have diverged. Likewise, spans that A h
 must be in B at its second. Both looks tell the vector of the same step of the region. So clients
 that go on writing cause no false difference.
 
-The functions here are pure; `audit_task` asks the regions.
+The functions here are pure; `task` asks the regions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from anabranch.crdt.vector import Dot, Vector, covers, includes
-from anabranch.pipeline.jobs.differences import (
+from anabranch.pipeline.jobs.audit.differences import (
     ACKED,
     CONFIGURATION,
     DAMAGED,

@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any, Final, Optional, Protocol
 
 from anabranch.crdt.vector import Vector, includes, joined
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.jobs.audit_door import Door, DoorClosed, Piece
-from anabranch.pipeline.jobs.audit_report import Result, report
-from anabranch.pipeline.jobs.audit_task import Auditor, Job, Note, Outcome
-from anabranch.pipeline.jobs.audit_task import audit as audit_pieces
-from anabranch.pipeline.jobs.differences import SCHEMA, Difference
+from anabranch.pipeline.jobs.audit.differences import SCHEMA, Difference
+from anabranch.pipeline.jobs.audit.door import Door, DoorClosed, Piece
+from anabranch.pipeline.jobs.audit.report import Result, report
+from anabranch.pipeline.jobs.audit.task import Auditor, Job, Note, Outcome
+from anabranch.pipeline.jobs.audit.task import audit as audit_pieces
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.options import Endpoint, SourceOptions, is_glob
 from anabranch.pipeline.resp import encoded

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from anabranch.pipeline.jobs.archive_files import ArchiveFiles, Batch
+from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Batch
+from anabranch.pipeline.jobs.archive.row_sets import LogComparison
 from anabranch.pipeline.jobs.report import Report, Table
-from anabranch.pipeline.jobs.row_sets import LogComparison
 from anabranch.pipeline.offsets import Offset
 
 _ROWS_MAX: Final = 50

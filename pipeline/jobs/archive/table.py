@@ -13,7 +13,7 @@ from anabranch.pipeline.jobs.columns import day, is_text, text
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from anabranch.pipeline.jobs.archive_files import ArchiveFiles
+    from anabranch.pipeline.jobs.archive.files import ArchiveFiles
 
 COLUMNS: Final = (
     "stream STRING, id STRING, region STRING, counter BIGINT, ts TIMESTAMP, "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from anabranch.pipeline.jobs.numbers import Sum, plain
+from anabranch.pipeline.jobs.totals.numbers import Sum, plain
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues

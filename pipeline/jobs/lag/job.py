@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, Optional
 
 from anabranch.pipeline.entry_hashes import ids_in
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.jobs.arrivals import SCHEMA, Samples, arrivals, id_key
-from anabranch.pipeline.jobs.audit import Beginning, Phases, begin, stream_names
-from anabranch.pipeline.jobs.audit_door import Door, DoorClosed, NoKey, Piece
-from anabranch.pipeline.jobs.lag_plots import draw
-from anabranch.pipeline.jobs.lag_report import Lag, report
+from anabranch.pipeline.jobs.audit.door import Door, DoorClosed, NoKey, Piece
+from anabranch.pipeline.jobs.audit.job import Beginning, Phases, begin, stream_names
+from anabranch.pipeline.jobs.lag.arrivals import SCHEMA, Samples, arrivals, id_key
+from anabranch.pipeline.jobs.lag.plots import draw
+from anabranch.pipeline.jobs.lag.report import Lag, report
+from anabranch.pipeline.jobs.lag.watching import Redeliveries, Watcher, last_ids, redeliveries
 from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.jobs.watching import Redeliveries, Watcher, last_ids, redeliveries
 from anabranch.pipeline.options import SourceOptions
 from anabranch.plural import counted
 

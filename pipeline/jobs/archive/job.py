@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.pipeline.errors import DataLossError, OptionError, PipelineError
-from anabranch.pipeline.jobs import archive_table
-from anabranch.pipeline.jobs.archive_files import ArchiveFiles, Identity
-from anabranch.pipeline.jobs.archive_report import Archived, report
-from anabranch.pipeline.jobs.names import check_text, chosen, exact
+from anabranch.pipeline.jobs.archive import table as archive_table
+from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Identity
+from anabranch.pipeline.jobs.archive.names import check_text, chosen, exact
+from anabranch.pipeline.jobs.archive.report import Archived, report
+from anabranch.pipeline.jobs.archive.row_sets import LogComparison, compared, hashed
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.jobs.row_sets import LogComparison, compared, hashed
 from anabranch.pipeline.offsets import Offset
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Planner

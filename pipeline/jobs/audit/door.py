@@ -13,7 +13,7 @@ from typing import Any, Final, Optional
 
 from anabranch.crdt.vector import Vector
 from anabranch.pipeline.errors import PipelineError
-from anabranch.pipeline.jobs.key_state import KeyState, flat_vector, key_state, named
+from anabranch.pipeline.jobs.audit.key_state import KeyState, flat_vector, key_state, named
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.regions import refusal
 from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, Word, shown

@@ -14,10 +14,10 @@ from typing import Final, Optional, TypeVar
 
 from anabranch.crdt.vector import Vector, joined
 from anabranch.pipeline.entry_hashes import Entry, EntryHashes, entries_in
-from anabranch.pipeline.jobs.audit_door import Door, DoorClosed, NoKey, Piece
-from anabranch.pipeline.jobs.differences import DAMAGED, ENTRY, LOST, STANDS, Difference
-from anabranch.pipeline.jobs.entry_sets import Finding, Reading, Suspects, findings, suspects
-from anabranch.pipeline.jobs.key_state import Comparison, KeyState, reason, removal_of
+from anabranch.pipeline.jobs.audit.differences import DAMAGED, ENTRY, LOST, STANDS, Difference
+from anabranch.pipeline.jobs.audit.door import Door, DoorClosed, NoKey, Piece
+from anabranch.pipeline.jobs.audit.entry_sets import Finding, Reading, Suspects, findings, suspects
+from anabranch.pipeline.jobs.audit.key_state import Comparison, KeyState, reason, removal_of
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.resp import shown
 

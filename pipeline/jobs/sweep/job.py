@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final, Optional
 
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.jobs.seed_rows import SCHEMA, batch_of, result_of
-from anabranch.pipeline.jobs.sweep_report import report_of
+from anabranch.pipeline.jobs.sweep.report import report_of
+from anabranch.pipeline.jobs.sweep.seed_rows import SCHEMA, batch_of, result_of
 from anabranch.plural import counted
 from anabranch.sim.sweep import LIMIT_S, Task, sweep
 from anabranch.sim.tally import Tally

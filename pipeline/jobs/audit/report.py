@@ -6,8 +6,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from anabranch.crdt.vector import Vector
-from anabranch.pipeline.jobs.audit_task import Note
-from anabranch.pipeline.jobs.differences import DIGEST, MEANINGS, UNEXPLAINED, Difference, listed
+from anabranch.pipeline.jobs.audit.differences import (
+    DIGEST,
+    MEANINGS,
+    UNEXPLAINED,
+    Difference,
+    listed,
+)
+from anabranch.pipeline.jobs.audit.task import Note
 from anabranch.pipeline.jobs.report import Report, Table
 from anabranch.plural import counted
 
