@@ -44,8 +44,7 @@ _DEFAULTS: Final = {
     # A Python worker starts slowly on a busy machine; Spark gives up after 15 s.
     "spark.python.authenticate.socketTimeout": "120s",
 }
-# In one process, the usual 200 tasks of a shuffle cost more than they gain.
-_DEFAULTS_LOCAL: Final = {"spark.sql.shuffle.partitions": "8"}
+_SHUFFLE: Final = "spark.sql.shuffle.partitions"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOGGED: Final = re.compile(r"(?:ERROR |Error: |Exception in thread .*SparkException: )(.+)")
 _PYTHON_ERROR: Final = re.compile(
@@ -78,8 +77,7 @@ def open_session(job: str, master: str, settings: Mapping[str, str]) -> Iterator
         quiet.write_text(_LOG4J, encoding="utf-8")
         builder = SparkSession.builder.master(master).appName(f"anabranch pipeline {job}")
         java = f"-Dlog4j2.configurationFile={quiet} {settings.get(_JAVA_OPTIONS, '')}"
-        usual = {**_DEFAULTS, **(_DEFAULTS_LOCAL if is_local(master) else {})}
-        for name, value in {**usual, **settings, _JAVA_OPTIONS: java.strip()}.items():
+        for name, value in {**_DEFAULTS, **settings, _JAVA_OPTIONS: java.strip()}.items():
             builder = builder.config(name, value)
         try:
             with _stderr_to(log):
@@ -89,6 +87,9 @@ def open_session(job: str, master: str, settings: Mapping[str, str]) -> Iterator
             raise PipelineError(f"Spark does not start with {master}: {why}") from None
         try:
             session.dataSource.register(AnabranchDataSource)
+            if is_local(master) and _SHUFFLE not in settings:
+                # On one machine, the usual 200 tasks of a shuffle cost more than they gain.
+                session.conf.set(_SHUFFLE, str(max(session.sparkContext.defaultParallelism, 2)))
             yield session
         finally:
             session.stop()
