@@ -45,6 +45,7 @@ _DEFAULTS: Final = {
     "spark.python.authenticate.socketTimeout": "120s",
 }
 _SHUFFLE: Final = "spark.sql.shuffle.partitions"
+_SHUFFLE_USUAL: Final = "200"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOGGED: Final = re.compile(r"(?:ERROR |Error: |Exception in thread .*SparkException: )(.+)")
 _PYTHON_ERROR: Final = re.compile(
@@ -87,12 +88,20 @@ def open_session(job: str, master: str, settings: Mapping[str, str]) -> Iterator
             raise PipelineError(f"Spark does not start with {master}: {why}") from None
         try:
             session.dataSource.register(AnabranchDataSource)
-            if is_local(master) and _SHUFFLE not in settings:
-                # On one machine, the usual 200 tasks of a shuffle cost more than they gain.
-                session.conf.set(_SHUFFLE, str(max(session.sparkContext.defaultParallelism, 2)))
+            if is_local(master):
+                shuffle_by_cores(session)
             yield session
         finally:
             session.stop()
+
+
+def shuffle_by_cores(session: SparkSession) -> None:
+    """Gives a shuffle as many parts as there are cores, unless it has another number than Spark's.
+
+    Each part is a task. On one machine, or with few rows, 200 tasks cost more than they gain.
+    """
+    if session.conf.get(_SHUFFLE) == _SHUFFLE_USUAL:
+        session.conf.set(_SHUFFLE, str(max(session.sparkContext.defaultParallelism, 2)))
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from anabranch.pipeline.jobs.lag.plots import draw
 from anabranch.pipeline.jobs.lag.report import Lag, report
 from anabranch.pipeline.jobs.lag.watching import Redeliveries, Watcher, last_ids, redeliveries
 from anabranch.pipeline.jobs.report import Report
+from anabranch.pipeline.jobs.session import shuffle_by_cores
 from anabranch.pipeline.options import SourceOptions
 from anabranch.plural import counted
 
@@ -36,8 +37,6 @@ PIECE_BYTES: Final = 4 << 20
 _ENTRIES: Final = "number BIGINT, origin BIGINT, counter BIGINT, key STRING"
 _LAST_TIME_MS: Final = 253_402_300_799_999
 _STEP_S: Final = 0.2
-_SHUFFLE: Final = "spark.sql.shuffle.partitions"
-_SHUFFLE_DEFAULT: Final = "200"
 # Points of the curves of lags.
 _POINTS: Final = 200
 
@@ -226,9 +225,8 @@ def _rows(
     def judge(key: tuple[Any, ...], frame: pd.DataFrame) -> pd.DataFrame:
         return arrivals(frame, streams[int(key[0])], watched, names)
 
-    if session.conf.get(_SHUFFLE) == _SHUFFLE_DEFAULT:
-        # The arrivals of a watch are few, and each partition is a task.
-        session.conf.set(_SHUFFLE, str(2 * int(session.sparkContext.defaultParallelism)))
+    # The arrivals of a watch are few.
+    shuffle_by_cores(session)
     frame = session.createDataFrame(read, _ENTRIES)
     return frame.groupBy("number").applyInPandas(judge, SCHEMA)
 

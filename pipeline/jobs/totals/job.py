@@ -18,6 +18,7 @@ from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.jobs.columns import day, is_text, text
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
+from anabranch.pipeline.jobs.session import shuffle_by_cores
 from anabranch.pipeline.jobs.totals.folder import Checkpoint, Counted, check_out, put_out
 from anabranch.pipeline.jobs.totals.numbers import EXACT, plain
 from anabranch.pipeline.jobs.totals.report import LARGEST, FieldFacts, Found, report
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 BY: Final = ("stream", "region", "day")
 BATCH_ENTRIES: Final = 1_000_000
 _STORE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_USUAL_PARTITIONS: Final = "200"
 _TRIGGER: Final = "1 second"
 _LOOK_S: Final = 0.5
 # While a query runs, totals are put out so often at most.
@@ -94,10 +94,8 @@ def run(session: SparkSession, options: TotalsOptions, bar: Bar) -> Report:
     with checkpoint.locked():
         identity = checkpoint.claim(counted)
         session.conf.set("spark.sql.streaming.stateStore.providerClass", _STORE)
-        if session.conf.get("spark.sql.shuffle.partitions") == _USUAL_PARTITIONS:
-            # A partition of the state costs time in each micro-batch. The first run decides.
-            cores = session.sparkContext.defaultParallelism
-            session.conf.set("spark.sql.shuffle.partitions", str(max(cores, 2)))
+        # A part of the state costs time in each micro-batch. The first run decides their number.
+        shuffle_by_cores(session)
         bar.phase(f"counting entries of {options.streams}")
         _count(session, options, checkpoint, identity)
         bar.phase("reading the totals")
