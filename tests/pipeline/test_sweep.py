@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from anabranch import build
-from anabranch.bench.acceptance.spark_cluster import SparkCluster
+from anabranch.bench.acceptance.spark_cluster import SparkCluster, spark_environment
 from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.jobs.session import readable
 from anabranch.pipeline.jobs.sweep import job
@@ -260,7 +260,7 @@ def test_the_command_on_a_standalone_cluster(tmp_path: Path) -> None:
     path = tmp_path / "sums.json"
     arguments = ("--seeds", "0:30", "--regions", "2", "--ops", "20", "--json", str(path))
     with SparkCluster(tmp_path) as cluster:
-        done = command("--master", cluster.master, *arguments, **cluster.environment())
+        done = command("--master", cluster.master, *arguments, **spark_environment())
     assert done.returncode == 0, done
     assert done.stdout.startswith("30 seeds, no violation\n")
     assert "Faults injected" in done.stdout and "simulating 30 seeds" in done.stderr
