@@ -210,11 +210,11 @@ def comparison(**more: int) -> LogComparison:
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"missing": 1}, "1 entries of us in the stream 'orders' are not in the archive."),
-        ({"twice": 2}, "2 entries of us in the stream 'orders' are there more than once."),
+        ({"missing": 1}, "not in the archive: 1 entry of us in the stream 'orders'"),
+        ({"twice": 2}, "more than once in the archive: 2 entries of us in the stream 'orders'"),
         (
             {"differ": 1},
-            "1 entries of us in the stream 'orders' have other IDs or fields in the archive.",
+            "with another ID or other fields in the archive: 1 entry of us in the stream 'orders'",
         ),
     ],
 )
@@ -231,8 +231,8 @@ def test_a_right_archive(files: ArchiveFiles) -> None:
     found = archive_report.report(run)
     assert found.passed
     assert found.lines[1:] == [
-        "This run added 2 files with 11 bytes.",
-        "2 entries were deleted or trimmed in their streams since.",
+        "added by this run: 2 files with 11 bytes",
+        "deleted or trimmed in their streams since: 2 entries",
         "The stream 'rides' is gone; its archived entries stay.",
     ]
     assert found.tables[0].rows == [["orders", "us", "3", "30", "10", "2"]]
@@ -245,11 +245,11 @@ def test_reports_of_restores() -> None:
         )
         return restore_report.report(run)
 
-    assert report().passed and "1 of them were restored before." in report().lines
+    assert report().passed and "restored before: 1 entry" in report().lines
     wrong = report(alone=1, twice=2, differ=3)
     assert not wrong.passed
     assert wrong.lines[1:4] == [
-        "1 entries of us are not in the stream 'old:orders'.",
-        "2 entries of us are more than once in the stream 'old:orders'.",
-        "3 entries of us are with other fields or another original ID in the stream 'old:orders'.",
+        "not in the stream 'old:orders': 1 entry of us",
+        "more than once in the stream 'old:orders': 2 entries of us",
+        "with other fields or another original ID in the stream 'old:orders': 3 entries of us",
     ]

@@ -161,10 +161,10 @@ def test_a_report() -> None:
     fields = [FieldFacts("amount", "1.5", 2, 1, 1)]
     found = report(Found(COUNTED, 4, 1, 3, fields, [row], Path("out")))
     assert found.lines == [
-        "3 entries of 1 keys are counted.",
-        "The 2 numbers of the field 'amount' make 1.5.",
-        "1 values of 'amount' are no numbers, and not summed.",
-        "1 entries have no field 'amount'.",
+        "counted: 3 entries of 1 key",
+        "sum of 'amount': 1.5, of 2 numbers",
+        "no numbers, and not summed: 1 value of 'amount'",
+        "without a field 'amount': 1 entry",
         "The totals of all keys are in out/totals.",
     ]
     assert found.tables[0].rows == [["(no user)", "2026-11-23", "3", "1.5", "1"]]

@@ -23,6 +23,7 @@ from anabranch.pipeline.offsets import Offset
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Planner
 from anabranch.pipeline.regions import LogFacts
+from anabranch.plural import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +72,7 @@ def run(session: SparkSession, options: ArchiveOptions, bar: Bar) -> Report:
             gone = _gone(planner, files, identity, options) if options.adds else []
             if options.adds and streams:
                 files.check_checkpoint()
-                bar.phase(f"archiving {len(streams)} streams")
+                bar.phase(f"archiving {counted(len(streams), 'stream')}")
                 _add(session, files, options, sorted(streams))
             logs: list[LogComparison] = []
             if options.proves:

@@ -9,6 +9,7 @@ from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Batch
 from anabranch.pipeline.jobs.archive.row_sets import LogComparison
 from anabranch.pipeline.jobs.report import Report, Table
 from anabranch.pipeline.offsets import Offset
+from anabranch.plural import counted
 
 _ROWS_MAX: Final = 50
 
@@ -33,18 +34,17 @@ def report(run: Archived) -> Report:
     lines = [_verdict(run, faults)]
     lines += faults
     if files:
-        lines.append(f"This run added {files} files with {size} bytes.")
+        lines.append(f"added by this run: {counted(files, 'file')} with {counted(size, 'byte')}")
     else:
-        lines.append("This run added nothing.")
+        lines.append("added by this run: nothing")
     alone = sum(log.alone for log in run.logs)
     if alone:
-        lines.append(f"{alone} entries were deleted or trimmed in their streams since.")
+        lines.append(f"deleted or trimmed in their streams since: {_entries(alone)}")
     lines += [f"The stream '{name}' is gone; its archived entries stay." for name in run.gone]
     unfinished = run.files.unfinished()
     if unfinished:
-        lines.append(
-            f"{len(unfinished)} files are of a run that was killed; the next run replaces them."
-        )
+        files_left = counted(len(unfinished), "file")
+        lines.append(f"left by a run that was killed, for the next run to replace: {files_left}")
     return Report(not faults, lines, [_table(run)] if run.logs else [], _facts(run, faults, size))
 
 
@@ -55,9 +55,13 @@ def _verdict(run: Archived, faults: list[str]) -> str:
     if not run.is_proof:
         return f"The archive {run.files.folder} was not compared with the streams."
     return (
-        f"The archive {run.files.folder} holds {entries} entries, and every entry of the streams "
-        "up to its offsets, each once."
+        f"The archive {run.files.folder} holds {_entries(entries)}, and every entry of the "
+        "streams up to its offsets, each once."
     )
+
+
+def _entries(count: int) -> str:
+    return counted(count, "entry", "entries")
 
 
 def _wrong(logs: list[LogComparison]) -> list[str]:
@@ -66,11 +70,13 @@ def _wrong(logs: list[LogComparison]) -> list[str]:
     for log in logs:
         where = f"of {log.region} in the stream '{log.stream}'"
         if log.missing:
-            found.append(f"{log.missing} entries {where} are not in the archive.")
+            found.append(f"not in the archive: {_entries(log.missing)} {where}")
         if log.twice:
-            found.append(f"{log.twice} entries {where} are there more than once.")
+            found.append(f"more than once in the archive: {_entries(log.twice)} {where}")
         if log.differ:
-            found.append(f"{log.differ} entries {where} have other IDs or fields in the archive.")
+            found.append(
+                f"with another ID or other fields in the archive: {_entries(log.differ)} {where}"
+            )
     return found
 
 

@@ -24,6 +24,7 @@ from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.options import SourceOptions, is_glob
 from anabranch.pipeline.regions import Regions
+from anabranch.plural import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -65,10 +66,10 @@ def run(session: SparkSession, options: RestoreOptions, bar: Bar) -> Report:
     with files.locked():
         archive_table.prepare(session)
         job = _Restore(session, options, identity, targets)
-        bar.phase(f"looking into {len(targets)} target streams")
+        bar.phase(f"looking into {counted(len(targets), 'target stream')}")
         archived = job.archived(archive_table.read(session, files))
         before = job.check_targets(archived)
-        bar.phase(f"adding entries to {len(targets)} streams")
+        bar.phase(f"adding entries to {counted(len(targets), 'stream')}")
         job.add(archived)
         bar.phase("comparing the streams with the archive")
         logs = job.prove(archived)

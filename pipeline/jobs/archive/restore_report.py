@@ -7,6 +7,7 @@ from pathlib import Path
 
 from anabranch.pipeline.jobs.archive.row_sets import LogComparison
 from anabranch.pipeline.jobs.report import Report, Table
+from anabranch.plural import counted
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,11 @@ def report(run: Restored) -> Report:
     if faults:
         lines = [f"The streams do not hold what the archive {run.folder} was written with:"]
     else:
-        lines = [
-            f"All {entries} entries of {len(run.targets)} archived streams are restored, each once."
-        ]
+        what = f"{_entries(entries)} of {counted(len(run.targets), 'archived stream')}"
+        lines = [f"The archive is restored, each entry once: {what}."]
     lines += faults
     if run.before:
-        lines.append(f"{run.before} of them were restored before.")
+        lines.append(f"restored before: {_entries(run.before)}")
     rows = [
         [log.stream, log.region, run.targets[log.stream], str(log.entries), str(log.size)]
         for log in run.logs
@@ -71,16 +71,20 @@ def report(run: Restored) -> Report:
     return Report(not faults, lines, [table] if rows else [], facts)
 
 
+def _entries(count: int) -> str:
+    return counted(count, "entry", "entries")
+
+
 def _wrong(run: Restored) -> list[str]:
     """Sentences on archived entries that the targets do not hold as they are."""
     found = []
     for log in run.logs:
-        where = f"of {log.region} are {{}} in the stream '{run.targets[log.stream]}'."
+        where = f"in the stream '{run.targets[log.stream]}'"
         for count, what in (
             (log.alone, "not"),
             (log.twice, "more than once"),
             (log.differ, "with other fields or another original ID"),
         ):
             if count:
-                found.append(f"{count} entries {where.format(what)}")
+                found.append(f"{what} {where}: {_entries(count)} of {log.region}")
     return found

@@ -8,6 +8,7 @@ from typing import Any, Final, Optional
 
 from anabranch.pipeline.jobs.report import Report, Table
 from anabranch.pipeline.jobs.totals.folder import Counted
+from anabranch.plural import counted
 
 LARGEST: Final = 20
 
@@ -50,15 +51,23 @@ class Found:
     out: Optional[Path]
 
 
+def _entries(count: int) -> str:
+    return counted(count, "entry", "entries")
+
+
 def report(found: Found) -> Report:
     """The totals, and what could not be summed."""
-    lines = [f"{found.entries} entries of {found.keys} keys are counted."]
+    lines = [
+        f"counted: {counted(found.entries, 'entry', 'entries')} of {counted(found.keys, 'key')}"
+    ]
     for one in found.fields:
-        lines.append(f"The {one.numbers} numbers of the field '{one.field}' make {one.total}.")
+        lines.append(f"sum of '{one.field}': {one.total}, of {counted(one.numbers, 'number')}")
         if one.others:
-            lines.append(f"{one.others} values of '{one.field}' are no numbers, and not summed.")
+            lines.append(
+                f"no numbers, and not summed: {counted(one.others, 'value')} of '{one.field}'"
+            )
         if one.missing:
-            lines.append(f"{one.missing} entries have no field '{one.field}'.")
+            lines.append(f"without a field '{one.field}': {_entries(one.missing)}")
     if found.out is not None and found.batch is not None:
         lines.append(f"The totals of all keys are in {found.out / 'totals'}.")
     return Report(True, lines, [_table(found)] if found.largest else [], _facts(found))
