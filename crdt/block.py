@@ -2,23 +2,31 @@
 
 The region cuts a block once. Every region stores, chains, relays and applies it unchanged.
 
-    body   version, origin, first counter, last counter, effect, effect, …
+    body   version, origin, first counter, last counter, item, item, …
+    item   an effect, or a mark: 0, name of a command
 
 Consecutive adds to one key are one `AddRun`. Its bytes have the layout of a packed node, so a
 region merges the run as a node.
+
+A mark says which command issued the effects after it, up to the next mark. It stands only where
+this is not the command that an effect of that kind usually comes from (`effects.usual_command`);
+an empty name ends it. Marks have no dot and change no data: they tell a reader of the log that a
+DEL and some adds were one RENAME. A block without marks is of version 1, with marks of version 2.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Optional
 
 from xxhash import xxh3_128_digest
 
-from anabranch.crdt.effects import Effect, dots_of, put_effect, put_run, read_effect
-from anabranch.crdt.encoding import Malformed, Reader, put_varint
+from anabranch.crdt.effects import Effect, dots_of, key_of, put_effect, put_run, read_effect
+from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_varint
 from anabranch.crdt.node import SAME_NAMES, put_entry
 
 BLOCK_VERSION: Final = 1
+MARKED_VERSION: Final = 2
+MARK: Final = 0
 NO_CHAIN: Final = bytes(16)
 
 
@@ -44,10 +52,24 @@ class Block:
         self.chain = chain
 
 
-def read_effects(block: Block) -> list[Effect]:
-    """Returns the block's effects in order; raises Malformed when its body and head differ."""
+class Unit:
+    """Consecutive effects of a block that one mark covers, in order.
+
+    `command` is the name in the mark, empty if each effect comes from its usual command. Unmarked
+    effects of several commands form one unit. `first` is the counter of the first effect.
+    """
+
+    def __init__(self, command: bytes, first: int) -> None:
+        self.command: Final = command
+        self.first: Final = first
+        self.effects: Final[list[Effect]] = []
+
+
+def read_units(block: Block) -> list[Unit]:
+    """Returns the block's units in order; raises Malformed when its body and head differ."""
     reader = Reader(block.body)
-    if reader.varint() != BLOCK_VERSION:
+    version = reader.varint()
+    if version not in (BLOCK_VERSION, MARKED_VERSION):
         raise Malformed("a block of an unknown version")
     if (reader.varint(), reader.varint(), reader.varint()) != (
         block.origin,
@@ -55,14 +77,29 @@ def read_effects(block: Block) -> list[Effect]:
         block.last,
     ):
         raise Malformed("a block's head and body differ")
-    effects: list[Effect] = []
     counter = block.first
+    unit = Unit(b"", counter)
+    units = [unit]
     while not reader.at_end():
+        if version == MARKED_VERSION and block.body[reader.offset] == MARK:
+            reader.offset += 1
+            unit = Unit(reader.bytes_(), counter)
+            units.append(unit)
+            continue
         effect = read_effect(reader, counter)
-        effects.append(effect)
+        unit.effects.append(effect)
         counter += dots_of(effect)
     if counter != block.last + 1:
         raise Malformed("a block holds more or fewer effects than it says")
+    return units
+
+
+def read_effects(block: Block) -> list[Effect]:
+    """Returns the block's effects in order; raises Malformed when its body and head differ."""
+    units = read_units(block)
+    effects = units[0].effects
+    for unit in units[1:]:
+        effects += unit.effects
     return effects
 
 
@@ -76,6 +113,11 @@ class BlockWriter:
         self._run_max_entries = run_max_entries or (1 << 30)
         self._run_max_bytes = run_max_bytes or (1 << 30)
         self._effects = bytearray()
+        # Keys of the effects so far; None stands for every key (FLUSHALL).
+        self.keys: Final[set[Optional[bytes]]] = set()
+        # Whether a mark is in force, and whether there is one at all.
+        self.is_marked = False
+        self._has_marks = False
         # The open run: adds to one key with one set of names. Empty data: no run is open.
         self._run_key = b""
         self._run_names = b""
@@ -121,10 +163,19 @@ class BlockWriter:
         self._run_ms = ms
         self._run_seq = seq
 
+    def mark(self, command: bytes) -> None:
+        """Says which command issues the following effects; empty: the usual one of each."""
+        self._end_run()
+        self._effects.append(MARK)
+        put_bytes(self._effects, command)
+        self.is_marked = command != b""
+        self._has_marks = True
+
     def put(self, effect: Effect) -> None:
         """Writes an effect other than a plain add, with the next counter (or counters)."""
         self._end_run()
         self.last += dots_of(effect)
+        self.keys.add(key_of(effect))
         put_effect(self._effects, effect)
 
     def end_run(self) -> None:
@@ -136,6 +187,7 @@ class BlockWriter:
 
     def _end_run(self) -> None:
         if self._run_data:
+            self.keys.add(self._run_key)
             put_run(self._effects, self._run_key, self._run_names, self._run_data)
             self._run_data = bytearray()
 
@@ -143,7 +195,7 @@ class BlockWriter:
         """Returns the bytes of the finished block."""
         self._end_run()
         head = bytearray()
-        put_varint(head, BLOCK_VERSION)
+        put_varint(head, MARKED_VERSION if self._has_marks else BLOCK_VERSION)
         put_varint(head, self.origin)
         put_varint(head, self.first)
         put_varint(head, self.last)

@@ -6,7 +6,7 @@ leave them out. A vector inside an effect covers everything that its region has 
 
 from __future__ import annotations
 
-from typing import Final, Union
+from typing import Final, Optional, Union
 
 from anabranch.crdt.encoding import (
     Malformed,
@@ -231,6 +231,35 @@ Effect = Union[
 def dots_of(effect: Effect) -> int:
     """Returns the number of dots that the effect has."""
     return effect.count if isinstance(effect, AddRun) else 1
+
+
+def key_of(effect: Effect) -> Optional[bytes]:
+    """Returns the key that the effect changes; None if it changes every key."""
+    return None if isinstance(effect, Flush) else effect.key
+
+
+def usual_command(effect: Effect) -> bytes:
+    """Returns the command that effects of this kind usually come from, as the table names it.
+
+    A block marks an effect of another command. The result is empty for effects that a region issues
+    by itself: announcements (S8.1), and removals by expiry and of leftovers (S10.3, S10.6).
+    """
+    return _USUAL_COMMANDS.get(type(effect), b"")
+
+
+_USUAL_COMMANDS: Final[dict[type, bytes]] = {
+    AddRun: b"xadd",
+    AddIdempotent: b"xadd",
+    RemoveEntries: b"xdel",
+    Trim: b"xtrim",
+    Delete: b"del",
+    Flush: b"flushall",
+    SetId: b"xsetid",
+    CreateGroup: b"xgroup|create",
+    DestroyGroup: b"xgroup|destroy",
+    SetDeadline: b"expire",
+    Configure: b"xcfgset",
+}
 
 
 def put_effect(out: bytearray, effect: Effect) -> None:

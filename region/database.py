@@ -22,11 +22,13 @@ from anabranch.crdt.vector import Vector, raise_to
 from anabranch.region.data_files import DataFiles, read_only_uri
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import BlockRow, SnapshotRow
-from anabranch.region.storage import loading, log, salvage, schema
+from anabranch.region.storage import history, key_index, loading, log, salvage, schema
+from anabranch.region.storage.history import FindKey, Reach, ReadRows
 from anabranch.region.storage.loading import Stored
 from anabranch.region.storage.log import LogSize, OldRow, ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
-from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog, Request
+from anabranch.region.work import LogQuestion
+from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog
 
 FILE_NAME: Final = "region.sqlite"
 _READ_ROWS: Final = 512
@@ -325,7 +327,7 @@ class Database:
         assert reader is not None
         return await reader.execute_fetchall(sql, parameters)
 
-    async def answer(self, request: Request | ReadOldest | ReadSalvage) -> Any:
+    async def answer(self, request: LogQuestion) -> Any:
         """Answers a request to the log. The class of the request decides the type of the answer.
 
         Raises:
@@ -338,7 +340,7 @@ class Database:
         except sqlite3.Error as error:
             raise _failure("the log", error) from error
 
-    async def _answer(self, request: Request | ReadOldest | ReadSalvage) -> Any:
+    async def _answer(self, request: LogQuestion) -> Any:
         if isinstance(request, ReadLog):
             return await self.rows_after(request.position, request.bytes_max)
         if isinstance(request, Locate):
@@ -350,7 +352,19 @@ class Database:
         if isinstance(request, ReadSalvage):
             after = (request.position, _SALVAGE_ROWS)
             return await self._blocks(salvage.SALVAGED_AFTER, after, request.bytes_max)
+        if isinstance(request, FindKey):
+            return await self._reach(request.key)
+        if isinstance(request, ReadRows):
+            between = (request.position, request.last, _READ_ROWS)
+            found = list(await self._read(history.ROWS_BETWEEN, between))
+            return history.rows_within(found, request.bytes_max)
         return await self.first_fork(request)
+
+    async def _reach(self, key: bytes) -> Reach:
+        """How far the log reaches back, and the stretches that cannot change a key."""
+        oldest, oldest_ms = next(iter(await self._read(history.OLDEST, ())), (0, 0))
+        segments = await self._read(key_index.SEGMENTS, ())
+        return Reach(oldest, oldest_ms, key_index.stretches_without(key, segments))
 
     async def rows_after(self, position: int, bytes_max: int) -> list[BlockRow]:
         """Block rows after a position, ascending, up to `bytes_max` bytes of bodies.

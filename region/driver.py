@@ -38,8 +38,10 @@ from anabranch.region.effect_log import EffectLog
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.settings import Settings
 from anabranch.region.event_log import EventLog
+from anabranch.region.histories import Histories
 from anabranch.region.salvaging import Salvaging
 from anabranch.region.storage.checkpoint import CAPTURE_BYTES, Checkpointer
+from anabranch.region.storage.history import FindKey, ReadRows
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
 from anabranch.region.work import DiskTransaction, LogRead, Work
@@ -106,6 +108,7 @@ class Driver:
         self._merge_rest_us = 0
         self._events: Final = EventLog(engine)
         self._salvaging: Final = Salvaging(engine, self._events, limits.retry_ms)
+        self._histories: Final = Histories(engine, log)
         self._is_stopping = False
         # Steady time (ns) at which the transaction that is out was decided.
         self._transaction_ns = 0
@@ -243,6 +246,7 @@ class Driver:
             self._events.commit_failed(transaction.commit.position, error)
             self.engine.commit_failed(error)
             self.clients.commit_failed()
+            self._histories.commit_failed(error)
         else:
             self._events.checkpoint_failed(error)
         self._disk.failed(transaction, self._clock.steady_ms())
@@ -254,6 +258,8 @@ class Driver:
             self._disk.read(result)
         elif isinstance(read.request, ReadSalvage):
             self._salvaging.read(result, self._clock.now_ms())
+        elif isinstance(read.request, (FindKey, ReadRows)):
+            self._histories.read(read.request, result)
         else:
             self.hub.answered(read.connection, read.request, result, self._clock.now_ms())
 
@@ -267,7 +273,9 @@ class Driver:
             return
         if is_damaged:
             self._give_up_log(error)
-        if isinstance(read.request, ReadOldest):
+        if isinstance(read.request, (FindKey, ReadRows)):
+            self._histories.cannot_read(error)
+        elif isinstance(read.request, ReadOldest):
             self._disk.drop_checkpoint(self._clock.steady_ms())
         else:
             self.hub.closed(read.connection, text, self._clock.now_ms())
@@ -308,6 +316,9 @@ class Driver:
         salvage = None if self._is_stopping else self._salvaging.next_read(self._clock.steady_ms())
         if salvage is not None:
             work.reads.append(LogRead(0, salvage))
+        history = None if self._is_stopping else self._histories.next_read()
+        if history is not None:
+            work.reads.append(LogRead(0, history))
         if work.transaction is not None:
             self._transaction_ns = self._clock.steady_ns()
         if self._is_stopping:

@@ -13,7 +13,8 @@ from anabranch.crdt.encoding import put_vector
 from anabranch.crdt.vector import Vector, raise_to
 from anabranch.region.engine.rows import BlockRow, Commit, SnapshotRow
 from anabranch.region.engine.settings import Settings
-from anabranch.region.storage import log, schema
+from anabranch.region.storage import key_index, log, schema
+from anabranch.region.storage.key_index import KeyIndex
 from anabranch.region.storage.log import LogSize, OldRow
 from anabranch.region.storage.schema import Statement
 from anabranch.sync.log_tail import LogTail
@@ -31,6 +32,7 @@ class EffectLog:
     ) -> None:
         self.size: Final = size
         self.tail: Final = LogTail(position, floor, tail_bytes_max)
+        self._index: Final = KeyIndex(position)
         self._settings: Final = settings
 
     def statements(self, commit: Commit) -> list[Statement]:
@@ -40,6 +42,9 @@ class EffectLog:
         before the rows are on disk, so that a read that follows the write sees the new floor.
         """
         statements = log.commit_statements(commit)
+        for row in commit.rows:
+            self._index.note(row, len(log.body_of(row)))
+        statements += self._index.take_due()
         snapshots = [row for row in commit.rows if isinstance(row, SnapshotRow)]
         for row in snapshots:
             self.tail.raise_floor(row.vector)
@@ -102,7 +107,8 @@ class EffectLog:
             return None
         self.tail.cut_off(last, floor)
         delete: Statement = ("DELETE FROM log WHERE position <= ?", (last,))
-        return [delete, self._floor_statement()], gone
+        delete_index: Statement = (key_index.DELETE_UP_TO, (last,))
+        return [delete, delete_index, self._floor_statement()], gone
 
     def dropped(self, gone: LogSize) -> None:
         """The rows that `drop` chose are deleted; `gone` is their size."""

@@ -10,6 +10,7 @@ from typing import Final, Optional, Union
 
 from anabranch.region.client_connection import ClientConnection
 from anabranch.region.engine.rows import Commit
+from anabranch.region.storage.history import FindKey, ReadRows
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
 from anabranch.region.storage.schema import Statement
@@ -28,14 +29,17 @@ class DiskTransaction:
         self.commit: Final = commit
 
 
+LogQuestion = Union[Request, ReadOldest, ReadSalvage, FindKey, ReadRows]
+
+
 class LogRead:
     """A read of the log on disk; report `Driver.read` or `Driver.cannot_read`.
 
-    `connection` is the number of the peer connection that needs the answer, 0 for the checkpoint
-    and the salvage.
+    `connection` is the number of the peer connection that needs the answer, 0 for the checkpoint,
+    the salvage and histories.
     """
 
-    def __init__(self, connection: int, request: Union[Request, ReadOldest, ReadSalvage]) -> None:
+    def __init__(self, connection: int, request: LogQuestion) -> None:
         self.connection: Final = connection
         self.request: Final = request
 

@@ -31,7 +31,8 @@ Reading order:
 - `lags`: how far regions are behind each other in time, and how long effects travel.
 - `gossiping`: gossip between regions.
 - `stability`: causal stability.
-- `removals`: the newest removals, remembered for explanations.
+- `history`: the rows of the log as events of one key.
+- `questions`: questions of clients to the log on disk.
 - `explain`: the reply of CRDT.EXPLAIN.
 - `statistics`: counters for INFO and /metrics.
 - `histogram`: counts of measured times.

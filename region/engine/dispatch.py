@@ -39,11 +39,14 @@ def run(
     statistics.calls[command.name] = statistics.calls.get(command.name, 0) + 1
     if not state.waiting.is_executing:
         state.writer.begin_command()
+    state.journal.begin_command(command.shown)
     try:
         return command.handler(state, session, argv)
     except CommandError as error:
         statistics.failed[command.name] = statistics.failed.get(command.name, 0) + 1
         return ErrorReply(error.message, isinstance(error, WriteRefused))
+    finally:
+        state.journal.begin_command(b"")
 
 
 def admit(

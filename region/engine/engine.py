@@ -19,6 +19,7 @@ from anabranch.region.engine import dispatch, gossiping, idempotency, merging, r
 from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.outbox import LateReply, LinkRequest
+from anabranch.region.engine.questions import Questions
 from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, ErrorReply, Reply, ReplyLater
 from anabranch.region.engine.rounds import Attestation
 from anabranch.region.engine.rows import Commit
@@ -115,6 +116,11 @@ class Engine:
     def committed_position(self) -> int:
         """The position of the last row on disk."""
         return self.state.disk.position
+
+    @property
+    def questions(self) -> Questions:
+        """The questions of clients to the log on disk."""
+        return self.state.waiting.questions
 
     # -- clients
 

@@ -1,7 +1,6 @@
-"""The reply of `CRDT.EXPLAIN`: why entries and groups are present or not.
+"""The state of a key in the reply of `CRDT.EXPLAIN`: why entries and groups are present or not.
 
-It shows the state held of a key and the removals that were applied to it. The number of remembered
-removals is bounded (`removals`), so an explanation may be missing; it is never guessed.
+The history of the key, from the log on disk, follows it in the reply (`history`).
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ def _dot(region_id: int, counter: int) -> list[Reply]:
     return [region_id, counter]
 
 
-def explain(state: EngineState, key: bytes, wanted: int) -> Reply:
-    """The reply of CRDT.EXPLAIN; `wanted` is an entry ID or -1."""
+def explain(state: EngineState, key: bytes, wanted: int) -> list[Reply]:
+    """The state of a key as flat facts; `wanted` is an entry ID or -1."""
     stream = state.keyspace.get(key) or Stream(key, state.keyspace.limits)
     winner = stream.winning_deadline()
     facts: list[Reply] = [
@@ -31,6 +30,12 @@ def explain(state: EngineState, key: bytes, wanted: int) -> Reply:
         stream.length(),
         b"last-id",
         ids.format_id(stream.last_id()),
+        b"region",
+        state.members.name.encode(),
+        b"region_id",
+        state.members.region_id,
+        b"now-ms",
+        state.clock.now_ms,
         b"vector",
         flat_vector(state.keyspace.vector),
         b"header",
@@ -58,32 +63,10 @@ def explain(state: EngineState, key: bytes, wanted: int) -> Reply:
         _groups(stream),
         b"group-tombstones",
         _tombstones(state, stream),
-        b"removals",
-        _removals(state, key),
     ]
     if wanted >= 0:
         facts += [b"id", ids.format_id(wanted), b"entries", _entries(stream, wanted)]
-    return MapReply(facts)
-
-
-def _removals(state: EngineState, key: bytes) -> list[Reply]:
-    return [
-        MapReply(
-            [
-                b"command",
-                removal.kind.encode(),
-                b"dot",
-                _dot(removal.origin, removal.counter),
-                b"group",
-                removal.group,
-                b"had-seen",
-                flat_vector(removal.taken),
-                b"dots",
-                [_dot(*dot) for dot in removal.dots],
-            ]
-        )
-        for removal in state.writer.removals.of(key)
-    ]
+    return facts
 
 
 def _groups(stream: Stream) -> list[Reply]:

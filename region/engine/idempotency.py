@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Final, Optional
 
 from xxhash import xxh3_128_intdigest
 
@@ -46,6 +46,9 @@ def configuration(state: EngineState, stream: Optional[Stream]) -> tuple[int, in
 
 # -- conflicts
 
+# The mark of the removals that S9.2 demands, in place of a command's name.
+CONFLICT: Final = b"idmp conflict"
+
 
 def remove_losers(state: EngineState) -> None:
     """Removes this region's losing adds among the pairs just merged (S9.2).
@@ -83,5 +86,7 @@ def _remove_losers_of(state: EngineState, key: bytes, pid: bytes, iid: bytes) ->
             continue
         log = stream.logs.get(state.members.region_id)
         if log is not None and log.has_counter(own.dot[1]):
+            state.journal.begin_command(CONFLICT)
             state.writer.issue(RemoveEntries(key, [own.dot]))
+            state.journal.begin_command(b"")
             state.replication.idmp_conflicts += 1

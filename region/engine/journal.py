@@ -10,7 +10,7 @@ from typing import Final, Optional
 
 from anabranch.crdt import apply
 from anabranch.crdt.block import Block, BlockWriter, chain_after
-from anabranch.crdt.effects import Effect, dots_of
+from anabranch.crdt.effects import Effect, dots_of, key_of, usual_command
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import LocalRecord, apply_local
@@ -21,6 +21,8 @@ from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, RecordsRow,
 
 # Memory of a row beside its body, estimated.
 _ROW_OVERHEAD_BYTES: Final = 64
+# The command of plain adds, and no command: neither marks an add.
+_ADDS: Final = (b"", b"xadd")
 
 
 class Journal:
@@ -37,14 +39,39 @@ class Journal:
         self.block_max_bytes = 1 << 20
         self._writer: Optional[BlockWriter] = None
         self._records = bytearray()
+        # Keys of these records.
+        self._record_keys: set[Optional[bytes]] = set()
+        # The command that runs now, as the command table names it; empty outside commands.
+        self._command = b""
+        # Whether adds of this command need a mark (`crdt/block.py`), and whether its mark is in
+        # force.
+        self._marks_adds = False
+        self._in_mark = False
         # Dots issued since the start.
         self.effects_issued = 0
 
     # -- writing
 
+    def begin_command(self, command: bytes) -> None:
+        """The following effects come from this command, or rule; empty: from their usual one."""
+        self._command = command
+        self._marks_adds = command not in _ADDS
+        self._in_mark = False
+
+    def _mark(self, writer: BlockWriter, usual: bytes) -> None:
+        """Marks the next effect, which usually comes from the command `usual`, if need be."""
+        if self._in_mark:
+            return
+        if self._command and self._command != usual:
+            writer.mark(self._command)
+            self._in_mark = True
+        elif writer.is_marked:
+            writer.mark(b"")
+
     def _open(self) -> BlockWriter:
         writer = self._writer
         if writer is None:
+            self._in_mark = False
             keyspace = self.keyspace
             limits = keyspace.limits
             first = keyspace.vector.get(keyspace.region_id, 0) + 1
@@ -62,6 +89,8 @@ class Journal:
         counter = writer.last + 1
         ms = entry_id >> 64
         seq = entry_id & MAX_HALF
+        if self._marks_adds or writer.is_marked:
+            self._mark(writer, b"xadd")
         if apply.add(keyspace, stream, ms, seq, counter, names, values):
             writer.end_run()
         writer.add(stream.key, ms, seq, names, values)
@@ -78,6 +107,7 @@ class Journal:
         keyspace = self.keyspace
         counter = writer.last + 1
         apply.apply(keyspace, effect, keyspace.region_id, counter, self.clock.now_ms, True)
+        self._mark(writer, usual_command(effect))
         writer.put(effect)
         keyspace.vector[keyspace.region_id] = writer.last
         self.effects_issued += dots_of(effect)
@@ -87,6 +117,7 @@ class Journal:
         """Applies a local record and appends it to the records that wait for a row."""
         apply_local(self.keyspace, record)
         record.put(self._records)
+        self._record_keys.add(record.head.key)
 
     def end_unit(self) -> None:
         """Ends a unit, a command or a MULTI (S1.2). A large block is cut here."""
@@ -130,15 +161,20 @@ class Journal:
             chain = chain_after(keyspace.chain(keyspace.region_id), body)
             keyspace.chains[keyspace.region_id] = chain
             block = Block(writer.origin, writer.first, writer.last, body, chain)
-            self._push(BlockRow(self.position + 1, self.clock.now_ms, block, 0), len(body))
+            row = BlockRow(self.position + 1, self.clock.now_ms, block, 0, writer.keys)
+            self._push(row, len(body))
         if self._records:
             records = bytes(self._records)
+            keys, self._record_keys = self._record_keys, set()
             self._records = bytearray()
-            self._push(RecordsRow(self.position + 1, self.clock.now_ms, records), len(records))
+            clock_ms = self.clock.now_ms
+            self._push(RecordsRow(self.position + 1, clock_ms, records, keys), len(records))
 
-    def push_merged(self, block: Block, source: int) -> None:
-        """Makes a row of a peer's block, unchanged. The caller applies the block."""
-        self._push(BlockRow(self.position + 1, self.clock.now_ms, block, source), len(block.body))
+    def push_merged(self, block: Block, source: int, effects: list[Effect]) -> None:
+        """Makes a row of a peer's block, unchanged. The caller applies the block's effects."""
+        keys = {key_of(effect) for effect in effects}
+        row = BlockRow(self.position + 1, self.clock.now_ms, block, source, keys)
+        self._push(row, len(block.body))
 
     def push_snapshot(self, source: int, chunks: list[bytes], vector: Vector) -> None:
         """Makes a row of a snapshot that was joined here."""

@@ -92,17 +92,14 @@ def _merge(state: EngineState, block: Block, source: int) -> None:
             f"block {block.first}–{block.last} of region {block.origin} is malformed: {error}"
         ) from error
     apply_effects(state.keyspace, block, effects, state.clock.now_ms, False)
-    state.journal.push_merged(block, source)
+    state.journal.push_merged(block, source, effects)
     state.schedule.note_unsaved(state.clock.steady_ms)
     state.replication.blocks_merged += 1
     state.replication.effects_merged += block.last - block.first + 1
-    counter = block.first
     merged = state.replication.merged_by_kind
     for effect in effects:
-        state.writer.removals.note(effect, block.origin, counter)
-        kind, dots = type(effect), dots_of(effect)
-        merged[kind] = merged.get(kind, 0) + dots
-        counter += dots
+        kind = type(effect)
+        merged[kind] = merged.get(kind, 0) + dots_of(effect)
 
 
 def join_snapshot(state: EngineState, chunks: list[bytes], source: int) -> None:

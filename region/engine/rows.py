@@ -5,7 +5,7 @@ A row has one of four kinds, each a class. Positions number the rows: 1, 2, 3 an
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Optional
 
 from anabranch.crdt.block import Block
 from anabranch.crdt.vector import Vector
@@ -19,20 +19,50 @@ class Row:
         self.clock_ms: Final = clock_ms
 
 
-class BlockRow(Row):
+class KeyedRow(Row):
+    """The common part of the rows that change keys.
+
+    `keys` are these keys, and None in it stands for every key; for a row that was read from the
+    disk, `keys` itself is None.
+    """
+
+    def __init__(self, position: int, clock_ms: int, keys: Optional[set[Optional[bytes]]]) -> None:
+        super().__init__(position, clock_ms)
+        self._keys = keys
+
+    def take_keys(self) -> Optional[set[Optional[bytes]]]:
+        """Returns the keys and forgets them, so that a row that stays in memory is small."""
+        keys, self._keys = self._keys, None
+        return keys
+
+
+class BlockRow(KeyedRow):
     """A block. `source` is 0 if this region issued it, else the id of the peer that sent it."""
 
-    def __init__(self, position: int, clock_ms: int, block: Block, source: int) -> None:
-        super().__init__(position, clock_ms)
+    def __init__(
+        self,
+        position: int,
+        clock_ms: int,
+        block: Block,
+        source: int,
+        keys: Optional[set[Optional[bytes]]] = None,
+    ) -> None:
+        super().__init__(position, clock_ms, keys)
         self.block: Final = block
         self.source: Final = source
 
 
-class RecordsRow(Row):
+class RecordsRow(KeyedRow):
     """Local records, encoded one after the other, made while the preceding block was open."""
 
-    def __init__(self, position: int, clock_ms: int, records: bytes) -> None:
-        super().__init__(position, clock_ms)
+    def __init__(
+        self,
+        position: int,
+        clock_ms: int,
+        records: bytes,
+        keys: Optional[set[Optional[bytes]]] = None,
+    ) -> None:
+        super().__init__(position, clock_ms, keys)
         self.records: Final = records
 
 

@@ -19,6 +19,7 @@ from anabranch.region.engine.lifecycle import SERVING, Lifecycle
 from anabranch.region.engine.members import Members
 from anabranch.region.engine.outbox import Outbox
 from anabranch.region.engine.peers import Peers
+from anabranch.region.engine.questions import Questions
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import CachedSettings, Settings
@@ -61,8 +62,8 @@ class EngineState:
             region_id for region_id in members.by_id if region_id != members.region_id
         )
         self.sessions: Final[dict[int, Session]] = {}
-        self.waiting: Final = Waiting()
         self.outbox: Final = Outbox()
+        self.waiting: Final = Waiting(Questions(self.outbox, self.sessions))
         self.statistics: Final = CommandStatistics()
         self.replication: Final = ReplicationStatistics()
         # The replay of the log has counted the conflicts of former runs again.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.crdt.vector import Vector
+from anabranch.region.engine.questions import Questions
 from anabranch.region.engine.session import Session
 
 
@@ -108,9 +109,10 @@ class RoundWaiter(Waiter):
 
 
 class Waiting:
-    """All clients that wait."""
+    """All clients that wait. `questions` are those of clients that wait for the log on disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, questions: Questions) -> None:
+        self.questions: Final = questions
         self.reads: Final = BlockedReads()
         self.waiters: list[Waiter] = []
         # Commands that would issue an effect before the start is over (S13.6).

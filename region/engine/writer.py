@@ -20,7 +20,6 @@ from anabranch.region.engine.disk import DiskState
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING, Lifecycle
 from anabranch.region.engine.members import Members
-from anabranch.region.engine.removals import Removals
 from anabranch.region.engine.replies import CommandError
 from anabranch.region.engine.settings import CachedSettings
 
@@ -55,7 +54,6 @@ class Writer:
         self._members: Final = members
         self._schedule: Final = schedule
         self._cached: Final = cached
-        self.removals: Final = Removals()
         # The current command or transaction passed the check for room. Later checks are skipped, so
         # that its own writes cannot get it refused half-way (S14).
         self._had_room = False
@@ -128,9 +126,7 @@ class Writer:
         The caller has called `require_issue` before its command changed anything.
         """
         self._schedule.note_unsaved(self._clock.steady_ms)
-        counter = self._journal.issue(effect)
-        self.removals.note(effect, self._members.region_id, counter)
-        return counter
+        return self._journal.issue(effect)
 
     def record(self, record: LocalRecord) -> None:
         """Applies a local record and adds it to the journal."""

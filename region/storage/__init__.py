@@ -7,6 +7,8 @@ Reading order:
 - `sums`: checksums of rows.
 - `schema`: the tables, and their version.
 - `log`: the effect log as rows.
+- `key_index`: the index of the log by key.
+- `history`: questions about the rows that change a key.
 - `checkpoint`: checkpoints of changed keys, in slices.
 - `loading`: the start, from the checkpoint and the log after it.
 - `salvage`: blocks of a damaged log, for the recovery of a rebuilt region.

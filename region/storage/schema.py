@@ -35,6 +35,10 @@ TABLES: Final = [
         first INTEGER NOT NULL, last INTEGER NOT NULL, source INTEGER NOT NULL,
         clock_ms INTEGER NOT NULL, chain BLOB NOT NULL, body BLOB NOT NULL, sum INTEGER)""",
     "CREATE INDEX IF NOT EXISTS log_by_origin ON log (origin, last) WHERE origin > 0",
+    # The index of the log by key: a filter of the keys that the rows `first` to `last` change
+    # (`key_index`).
+    """CREATE TABLE IF NOT EXISTS log_keys (
+        last INTEGER PRIMARY KEY, first INTEGER NOT NULL, filter BLOB NOT NULL, sum INTEGER)""",
     # Blocks of a damaged log, which a recovery merges (`salvage`). Empty outside a recovery.
     """CREATE TABLE IF NOT EXISTS salvage (
         position INTEGER PRIMARY KEY, origin INTEGER NOT NULL,

@@ -55,6 +55,10 @@ def of_node(number: int, region: int, node: int, cut: int, body: Optional[bytes]
     return _sum(head, b"") if body is None else _sum(head + b"+", body)
 
 
+def of_segment(first: int, last: int, found: bytes) -> int:
+    return _sum(_TWO(first, last), found)
+
+
 def of_meta(name: str, value: bytes) -> int:
     return _sum(name.encode(), value)
 

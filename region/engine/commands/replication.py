@@ -19,7 +19,6 @@ from anabranch.region.engine.commands.arguments import (
     shown,
     timeout_ms,
 )
-from anabranch.region.engine.explain import explain
 from anabranch.region.engine.figures.holdings import lag_of
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS, LINK_LIMIT_MAX_BYTES_S, LinkRequest
@@ -221,15 +220,6 @@ def log(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     return reply
 
 
-def explain_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.EXPLAIN key [ID]: the facts that `anabranch explain` shows."""
-    try:
-        wanted = -1 if len(argv) == 2 else ids.parse(argv[2], 0)
-    except ids.IdError as error:
-        raise CommandError(str(error)) from None
-    return explain(state, argv[1], wanted)
-
-
 def member(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.MEMBER LOST name: stops waiting for a region that is gone for good (S13.8).
 
@@ -327,17 +317,6 @@ COMMANDS: Final = [
         reply="array",
         group="crdt",
         syntax="key region [start [end]] [COUNT n]",
-    ),
-    Command(
-        "crdt.explain",
-        -2,
-        "readonly",
-        explain_,
-        "Explains why entries and groups of a key are present or absent.",
-        keys=(1, 1, 1),
-        reply="map",
-        group="crdt",
-        syntax="key [id]",
     ),
     Command(
         "crdt.member",

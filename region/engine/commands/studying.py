@@ -1,0 +1,139 @@
+"""CRDT.EXPLAIN and CRDT.HISTORY: a key's state with the reasons for it, and its history.
+
+Both read the effect log on disk, so their replies come later, and they survive restarts. They tell
+how far back the log reaches: an event before that is not in the reply.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.crdt import ids
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, integer
+from anabranch.region.engine.explain import explain
+from anabranch.region.engine.history import EVENTS_MAX, History, Wanted
+from anabranch.region.engine.questions import HistoryQuestion
+from anabranch.region.engine.replies import CommandError, Reply, flat_vector
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
+from anabranch.region.engine.table import IS_REFUSED, Command
+
+# Events that a reply of CRDT.EXPLAIN holds, and one of CRDT.HISTORY without COUNT and NEWEST.
+_EVENTS: Final = 1000
+
+
+def _entry_id(word: bytes) -> int:
+    try:
+        return ids.parse(word, 0)
+    except ids.IdError as error:
+        raise CommandError(str(error)) from None
+
+
+def explain_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.EXPLAIN key [ID]: the facts that `anabranch explain` shows.
+
+    Without an ID, the history has no adds and no deliveries.
+    """
+    wanted_id = -1 if len(argv) == 2 else _entry_id(argv[2])
+    if len(argv) > 3:
+        raise CommandError(SYNTAX_ERROR)
+    wanted = Wanted(argv[1], wanted_id, has_entries=wanted_id >= 0)
+    history = History(wanted, _EVENTS, is_newest=True)
+    facts = explain(state, argv[1], wanted_id)
+    return state.waiting.questions.ask(
+        HistoryQuestion(session, history, 1, state.journal.next_position(), facts)
+    )
+
+
+class _Options:
+    """The options of CRDT.HISTORY."""
+
+    def __init__(self) -> None:
+        self.entry_id = -1
+        self.after = 0
+        self.events = _EVENTS
+        self.is_newest = False
+        self.since_ms = 0
+        self.until_ms = ids.MAX_HALF
+
+
+def _parse(words: list[bytes]) -> _Options:
+    options = _Options()
+    if len(words) % 2:
+        raise CommandError(SYNTAX_ERROR)
+    for index in range(0, len(words), 2):
+        name, value = words[index].upper(), words[index + 1]
+        if name == b"ID":
+            options.entry_id = _entry_id(value)
+        elif name == b"AFTER":
+            options.after = _not_negative(value)
+        elif name in (b"COUNT", b"NEWEST"):
+            options.events = integer(value)
+            options.is_newest = name == b"NEWEST"
+            if not 1 <= options.events <= EVENTS_MAX:
+                raise CommandError(f"ERR the number of events must be 1 to {EVENTS_MAX}")
+        elif name == b"SINCE":
+            options.since_ms = _not_negative(value)
+        elif name == b"UNTIL":
+            options.until_ms = _not_negative(value)
+        else:
+            raise CommandError(SYNTAX_ERROR)
+    return options
+
+
+def _not_negative(word: bytes) -> int:
+    value = integer(word)
+    if value < 0:
+        raise CommandError("ERR a position or a time must not be negative")
+    return value
+
+
+def history(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.HISTORY key [ID id] [AFTER position] [COUNT n | NEWEST n] [SINCE ms] [UNTIL ms].
+
+    Returns the events that changed the key in this region, oldest first: what `anabranch log`
+    shows. COUNT takes the first events, and `next` is the position to continue AFTER; NEWEST takes
+    the last ones. Times are those of this region's clock when it applied the event.
+    """
+    options = _parse(argv[2:])
+    wanted = Wanted(argv[1], options.entry_id, since_ms=options.since_ms, until_ms=options.until_ms)
+    facts: list[Reply] = [b"key", argv[1], b"region", state.members.name.encode()]
+    facts += [b"region_id", state.members.region_id, b"now-ms", state.clock.now_ms]
+    facts += [b"vector", flat_vector(state.keyspace.vector)]
+    return state.waiting.questions.ask(
+        HistoryQuestion(
+            session,
+            History(wanted, options.events, options.is_newest),
+            options.after + 1,
+            state.journal.next_position(),
+            facts,
+        )
+    )
+
+
+COMMANDS: Final = [
+    Command(
+        "crdt.explain",
+        -2,
+        "readonly",
+        explain_,
+        "Explains why entries and groups of a key are present or absent.",
+        keys=(1, 1, 1),
+        reply="map",
+        group="crdt",
+        syntax="key [id]",
+        in_multi=IS_REFUSED,
+    ),
+    Command(
+        "crdt.history",
+        -2,
+        "readonly",
+        history,
+        "Returns what changed a key in this region, from the log on its disk.",
+        keys=(1, 1, 1),
+        reply="map",
+        group="crdt",
+        syntax="key [ID id] [AFTER position] [COUNT n | NEWEST n] [SINCE ms] [UNTIL ms]",
+        in_multi=IS_REFUSED,
+    ),
+]

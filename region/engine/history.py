@@ -1,0 +1,313 @@
+"""The history of one key: the rows of the effect log as events, for CRDT.HISTORY and CRDT.EXPLAIN.
+
+The driver reads the rows from the disk (`region/histories.py`), and a `History` makes events of
+those that change its key. An event says where and when this region applied it: its position and
+clock, and the peer that sent it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, Optional
+
+from anabranch.crdt import effects as fx
+from anabranch.crdt import ids
+from anabranch.crdt.block import Unit, read_units
+from anabranch.crdt.local import (
+    Claimed,
+    ConsumerDeleted,
+    ConsumerMade,
+    Delivered,
+    EntryRef,
+    FloorRaised,
+    FloorSet,
+    LocalRecord,
+    Removed,
+    read_records,
+)
+from anabranch.crdt.node import SAME_NAMES, Scan, decode_fields, names_end
+from anabranch.crdt.place import Place
+from anabranch.crdt.spans import SpansByRegion
+from anabranch.crdt.stream import NEVER
+from anabranch.crdt.vector import Dot, Vector, covers
+from anabranch.region.engine.replies import MapReply, Reply, flat_vector
+from anabranch.region.engine.rows import BlockRow, RecordsRow, Row, SnapshotRow
+
+# Most events that one reply holds.
+EVENTS_MAX: Final = 10_000
+
+
+class Wanted:
+    """Which events of a key are wanted.
+
+    `entry_id`: of the entries, only those with this ID; -1: all. `has_entries`: whether adds and
+    deliveries are wanted at all. `since_ms` and `until_ms` bound the clock of the rows, inclusive.
+    """
+
+    def __init__(
+        self,
+        key: bytes,
+        entry_id: int = -1,
+        has_entries: bool = True,
+        since_ms: int = 0,
+        until_ms: int = ids.MAX_HALF,
+    ) -> None:
+        self.key: Final = key
+        self.entry_id: Final = entry_id
+        self.has_entries: Final = has_entries
+        self.since_ms: Final = since_ms
+        self.until_ms: Final = until_ms
+
+
+class History:
+    """The events of one key, as far as rows were taken.
+
+    `keeps` is the number of events kept. With `is_newest` these are the last ones, and `left_out`
+    counts the others; else they are the first ones, those of the last row in full, and the row
+    after which the rest follows is `next_position`, 0 if nothing is left out.
+    """
+
+    def __init__(self, wanted: Wanted, keeps: int, is_newest: bool) -> None:
+        self.wanted: Final = wanted
+        self.events: Final[deque[Reply]] = deque(maxlen=keeps if is_newest else None)
+        self.left_out = 0
+        self.next_position = 0
+        self._floor: Vector = {}
+        self._keeps: Final = keeps
+        self._is_newest: Final = is_newest
+        # Dots of the entries with the wanted ID that the rows add.
+        self._dots: Final[set[Dot]] = set()
+
+    def reaches(self, floor: Vector) -> None:
+        """Takes the vector that the log reaches back to: it holds every effect after it."""
+        self._floor = dict(floor)
+
+    def take(self, rows: list[Row]) -> bool:
+        """Takes the next rows; returns whether more are wanted.
+
+        Raises:
+            Malformed: A row is not one that this version writes.
+        """
+        for row in rows:
+            if row.clock_ms < self.wanted.since_ms:
+                continue
+            if row.clock_ms > self.wanted.until_ms:
+                return False
+            if isinstance(row, BlockRow):
+                self._take_block(row)
+            elif isinstance(row, RecordsRow):
+                self._take_records(row)
+            elif isinstance(row, SnapshotRow):
+                self._tell(row, row.source, b"", b"snapshot", [b"vector", flat_vector(row.vector)])
+            if not self._is_newest and len(self.events) >= self._keeps:
+                self.next_position = row.position
+                return False
+        return True
+
+    def _tell(self, row: Row, source: int, command: bytes, kind: bytes, facts: list[Reply]) -> None:
+        if self._is_newest and len(self.events) == self._keeps:
+            self.left_out += 1
+        head: list[Reply] = [b"position", row.position, b"clock-ms", row.clock_ms]
+        head += [b"source", source, b"command", command, b"kind", kind]
+        self.events.append(MapReply(head + facts))
+
+    # -- blocks
+
+    def _take_block(self, row: BlockRow) -> None:
+        key = self.wanted.key
+        for unit in read_units(row.block):
+            counter = unit.first
+            for effect in unit.effects:
+                if fx.key_of(effect) in (key, None):
+                    self._take_effect(row, unit, effect, counter)
+                counter += fx.dots_of(effect)
+
+    def _take_effect(self, row: BlockRow, unit: Unit, effect: fx.Effect, counter: int) -> None:
+        command = unit.command or fx.usual_command(effect)
+        origin = row.block.origin
+        if isinstance(effect, fx.AddRun):
+            if self.wanted.has_entries:
+                self._take_run(row, unit, effect)
+            return
+        if isinstance(effect, fx.AddIdempotent):
+            if not self._wants_add(effect.entry_id, (origin, counter)):
+                return
+        elif isinstance(effect, fx.RemoveEntries) and not self._wants_removal(effect):
+            return
+        facts: list[Reply] = [b"dot", [origin, counter], *_other_key(unit, self.wanted.key)]
+        kind = _describe(effect, facts)
+        self._tell(row, row.source, command, kind, facts)
+
+    def _take_run(self, row: BlockRow, unit: Unit, run: fx.AddRun) -> None:
+        last_id = run.last_ms << 64 | run.last_seq
+        if self.wanted.entry_id > last_id:
+            return
+        command = unit.command or fx.usual_command(run)
+        other_key = _other_key(unit, run.key)
+        scan = Scan(run.data, run.base_counter)
+        while scan.step():
+            entry_id = scan.id()
+            dot = (row.block.origin, scan.counter)
+            if not self._wants_add(entry_id, dot):
+                continue
+            facts: list[Reply] = [b"dot", [*dot], b"id", ids.format_id(entry_id)]
+            payload = scan.payload()
+            names = run.names
+            if not scan.flags & SAME_NAMES:
+                end = names_end(payload)
+                names, payload = payload[:end], payload[end:]
+            fields: list[Reply] = [*decode_fields(names, payload)]
+            facts += [b"fields", fields, *other_key]
+            self._tell(row, row.source, command, b"add", facts)
+
+    def _wants_add(self, entry_id: int, dot: Dot) -> bool:
+        if not self.wanted.has_entries:
+            return False
+        if self.wanted.entry_id < 0:
+            return True
+        if self.wanted.entry_id != entry_id:
+            return False
+        self._dots.add(dot)
+        return True
+
+    def _wants_removal(self, effect: fx.RemoveEntries) -> bool:
+        """Whether the removal may concern the wanted entry: its add may be older than the log."""
+        if not self.wanted.has_entries:
+            return False
+        return self.wanted.entry_id < 0 or any(
+            dot in self._dots or covers(self._floor, *dot) for dot in effect.dots
+        )
+
+    # -- local records
+
+    def _take_records(self, row: RecordsRow) -> None:
+        for record in read_records(row.records):
+            if record.head.key == self.wanted.key:
+                self._take_record(row, record)
+
+    def _take_record(self, row: RecordsRow, record: LocalRecord) -> None:
+        wanted = self.wanted
+        facts: list[Reply] = [b"group", record.head.group, b"at-ms", record.head.now_ms]
+        entries: list[EntryRef] = []
+        if isinstance(record, (Delivered, Removed)):
+            entries = record.entries
+        elif isinstance(record, Claimed):
+            entries = [claim.entry for claim in record.claims]
+        if isinstance(record, (Delivered, Removed, Claimed)):
+            if wanted.entry_id >= 0:
+                entries = [entry for entry in entries if entry.entry_id == wanted.entry_id]
+            if not wanted.has_entries or not entries:
+                return
+            facts += [b"entries", [_entry(entry) for entry in entries]]
+        kind = _describe_record(record, facts)
+        self._tell(row, 0, b"", kind, facts)
+
+
+# -- the facts of one effect or record
+
+
+def _entry(entry: EntryRef) -> Reply:
+    return [entry.region_id, entry.counter, ids.format_id(entry.entry_id)]
+
+
+def _other_key(unit: Unit, key: bytes) -> list[Reply]:
+    """The other key of a RENAME, as a fact; no fact for a command with one key."""
+    if unit.command in (b"rename", b"renamenx"):
+        for effect in unit.effects:
+            other = fx.key_of(effect)
+            if other is not None and other != key:
+                return [b"other-key", other]
+    return []
+
+
+def _dots(dots: list[Dot]) -> Reply:
+    return [[*dot] for dot in dots]
+
+
+def _spans(spans: SpansByRegion) -> Reply:
+    return [
+        [region_id, spans[region_id].starts[index], spans[region_id].ends[index]]
+        for region_id in sorted(spans)
+        for index in range(len(spans[region_id].starts))
+    ]
+
+
+def _place(place: Place) -> Reply:
+    """A place as an entry ID, or as a flat vector of counters."""
+    return ids.format_id(place.entry_id) if place.is_id else flat_vector(place.counters)
+
+
+def _describe(effect: fx.Effect, facts: list[Reply]) -> bytes:
+    """Appends the facts of an effect; returns its kind."""
+    if isinstance(effect, fx.AddIdempotent):
+        fields: list[Reply] = [*decode_fields(effect.names, effect.values)]
+        facts += [b"id", ids.format_id(effect.entry_id), b"fields", fields]
+        facts += [b"pid", effect.pid, b"iid", effect.iid, b"recorded-ms", effect.recorded_ms]
+        return b"add"
+    if isinstance(effect, fx.RemoveEntries):
+        facts += [b"dots", _dots(effect.dots)]
+        return b"remove-entries"
+    if isinstance(effect, fx.Trim):
+        facts += [b"had-seen", flat_vector(effect.prefix)]
+        facts += [b"drops-references", int(effect.drops_references)]
+        return b"trim"
+    if isinstance(effect, fx.Delete):
+        facts += [b"had-seen", flat_vector(effect.vector)]
+        return b"delete"
+    if isinstance(effect, fx.Flush):
+        facts += [b"had-seen", flat_vector(effect.vector)]
+        return b"flush"
+    if isinstance(effect, fx.RemoveObserved):
+        facts += [b"had-seen", flat_vector(effect.vector)]
+        return b"remove-observed" if effect.with_deadlines else b"expire"
+    if isinstance(effect, fx.SetId):
+        facts += [b"id", ids.format_id(effect.entry_id)]
+        return b"set-id"
+    return _describe_rare(effect, facts)
+
+
+def _describe_rare(effect: fx.Effect, facts: list[Reply]) -> bytes:
+    if isinstance(effect, fx.CreateGroup):
+        facts += [b"group", effect.group, b"start", _place(effect.start())]
+        facts += [b"had-seen", flat_vector(effect.vector)]
+        return b"create-group"
+    if isinstance(effect, fx.DestroyGroup):
+        facts += [b"group", effect.group]
+        return b"destroy-group"
+    if isinstance(effect, fx.Acknowledge):
+        facts += [b"group", effect.group, b"creates", _dots(effect.creates)]
+        facts += [b"spans", _spans(effect.spans)]
+        return b"acknowledge"
+    if isinstance(effect, fx.SetDeadline):
+        at_ms: Reply = b"never" if effect.at_ms == NEVER else effect.at_ms
+        facts += [b"at-ms", at_ms, b"replaces", _dots(effect.replaces)]
+        return b"set-deadline"
+    assert isinstance(effect, fx.Configure)
+    facts += [b"duration-s", effect.duration_s, b"maxsize", effect.maxsize]
+    facts += [b"replaces", _dots(effect.replaces), b"had-seen", flat_vector(effect.vector)]
+    return b"configure"
+
+
+def _describe_record(record: LocalRecord, facts: list[Reply]) -> bytes:
+    """Appends the facts of a local record; returns its kind."""
+    if isinstance(record, Delivered):
+        facts += [b"consumer", record.consumer, b"no-ack", int(record.no_ack)]
+        return b"delivered"
+    if isinstance(record, Claimed):
+        times: list[Reply] = [claim.deliveries for claim in record.claims]
+        facts += [b"consumer", record.consumer, b"deliveries", times]
+        return b"claimed"
+    if isinstance(record, Removed):
+        return b"left-pel"
+    if isinstance(record, ConsumerMade):
+        facts += [b"consumer", record.consumer]
+        return b"consumer-made"
+    if isinstance(record, ConsumerDeleted):
+        facts += [b"consumer", record.consumer]
+        return b"consumer-deleted"
+    if isinstance(record, FloorSet):
+        facts += [b"floor", _place(record.floor)]
+        return b"floor-set"
+    assert isinstance(record, FloorRaised)
+    facts += [b"floor", ids.format_id(record.last_id)]
+    return b"floor-raised"

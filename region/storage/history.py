@@ -1,0 +1,67 @@
+"""The questions that `region.histories` asks of the log on disk, to find what changed a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from anabranch.region.engine.rows import Row
+from anabranch.region.storage.log import COLUMNS, read_row
+
+
+@dataclass(frozen=True)
+class FindKey:
+    """Asks which stretches of the log change no effect of `key`; the answer is a `Reach`."""
+
+    key: bytes
+
+
+@dataclass(frozen=True)
+class ReadRows:
+    """Asks for the rows after `position` up to `last`, about `bytes_max` bytes of bodies.
+
+    The answer is a list of `Row`, ascending; snapshots come without chunks. It has at least one row
+    if there is any.
+    """
+
+    position: int
+    last: int
+    bytes_max: int
+
+
+class Reach:
+    """How far the log reaches back, and where a key cannot be.
+
+    `oldest` is the position of the oldest row and `oldest_ms` its clock, both 0 for an empty log;
+    `excluded` are stretches, first and last position, ascending.
+    """
+
+    def __init__(self, oldest: int, oldest_ms: int, excluded: list[tuple[int, int]]) -> None:
+        self.oldest: Final = oldest
+        self.oldest_ms: Final = oldest_ms
+        self.excluded: Final = excluded
+
+
+OLDEST: Final = "SELECT position, clock_ms FROM log ORDER BY position LIMIT 1"
+ROWS_BETWEEN: Final = (
+    f"SELECT {COLUMNS} FROM log WHERE position > ? AND position <= ? ORDER BY position LIMIT ?"
+)
+
+
+def rows_within(found: Sequence[Sequence[object]], bytes_max: int) -> list[Row]:
+    """The rows among these COLUMNS that have about `bytes_max` bytes of bodies.
+
+    Raises:
+        Malformed: A row is damaged.
+    """
+    rows: list[Row] = []
+    size = 0
+    for columns in found:
+        body = columns[7]
+        assert isinstance(body, bytes)
+        if rows and size + len(body) > bytes_max:
+            break
+        rows.append(read_row(columns))
+        size += len(body)
+    return rows
