@@ -35,6 +35,7 @@ _DRIVER = (
     "effect_log",
     "event_log",
     "held_replies",
+    "histories",
     "salvaging",
     "server",
     "work",

@@ -1,177 +1,177 @@
-"""`anabranch explain`: the facts of CRDT.EXPLAIN as sentences.
+"""`anabranch explain` and `anabranch log`: the reasons for a key's state, and its history.
 
-They explain why entries and groups of a key are, or are not, in a region.
+They ask every region of the cluster: the region in question tells its state and its log, and the
+logs of the others tell what happened there.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Annotated, Any, Optional
 
 import typer
 
-from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
-from anabranch.cli.client import RegionClient, flat_vector
-from anabranch.plural import counted
+from anabranch.cli.addresses import (
+    AtOption,
+    ClusterOption,
+    PasswordOption,
+    RegionAddress,
+    find,
+    named,
+)
+from anabranch.cli.client import RegionClient
+from anabranch.cli.errors import CliError, Unreachable, UsageError
+from anabranch.study.history.events import Telling
+from anabranch.study.history.explanation import explain as facts_of
+from anabranch.study.history.sentences import Teller
+from anabranch.study.history.story import story
+from anabranch.study.history.wording import Names, joined, local_time
 
-Facts = dict[str, Any]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="A key.", show_default=False)]
+EVENTS_MAX = 10_000
 
 
-class Teller:
-    """Turns facts of one region into sentences, with region names for ids."""
-
-    def __init__(self, region: str, names: dict[int, str]) -> None:
-        self.region = region
-        self.names = names
-
-    def name(self, region_id: int) -> str:
-        """A region's name, or its id if the region does not know the name."""
-        return self.names.get(int(region_id), f"region {region_id}")
-
-    def vector(self, flat: list[Any]) -> str:
-        """A flat vector as ``us up to 5, eu up to 3``."""
-        return (
-            ", ".join(
-                f"{self.name(region_id)} up to {counter}"
-                for region_id, counter in flat_vector(flat).items()
-            )
-            or "nothing"
-        )
-
-    def effect(self, dot: list[Any]) -> str:
-        """A dot as ``effect 42 of us``."""
-        return f"effect {dot[1]} of {self.name(dot[0])}"
-
-    def story(self, facts: Facts) -> list[str]:
-        """All sentences, a line each."""
-        lines = [self._key(facts), f"{self.region} has applied {self.vector(facts['vector'])}"]
-        if "id" in facts:
-            lines += self._entry(facts)
-        lines += [self._group(group) for group in facts["groups"]]
-        lines += [self._tombstone(name, flat) for name, flat in facts["group-tombstones"]]
-        lines += [self._deadline(*deadline) for deadline in facts["deadlines"]]
-        if facts["removals"]:
-            lines.append("removals that touched this key, oldest first:")
-            lines += [f"  {self._removal(removal)}" for removal in facts["removals"]]
-        return lines
-
-    def _key(self, facts: Facts) -> str:
-        key = facts["key"]
-        if facts["hidden"]:
-            return f"{key} is hidden in {self.region}: its deadline has passed"
-        if not facts["exists"]:
-            return f"{key} does not exist in {self.region}"
-        length = counted(facts["length"], "entry", "entries")
-        return f"{key} exists in {self.region}: {length}, last ID {facts['last-id']}"
-
-    def _entry(self, facts: Facts) -> list[str]:
-        if not facts["entries"]:
-            taken = (
-                "a removal below may have removed it"
-                if facts["removals"]
-                else "a removal that is no longer remembered may have removed it"
-            )
-            return [
-                (
-                    f"entry {facts['id']} is not there: {taken},"
-                    " or it has not arrived, or was never added"
-                )
-            ]
-        lines = []
-        for entry in facts["entries"]:
-            lines.append(
-                f"entry {facts['id']} is there:"
-                f" {self.effect([entry['region_id'], entry['counter']])} added it"
-            )
-            lines += [
-                f"  group {group['name']}: {self._delivery(group)}" for group in entry["groups"]
-            ]
-        return lines
-
-    def _delivery(self, group: Facts) -> str:
-        if group["pending-for"] is not None:
-            return f"delivered here to {group['pending-for']}, and not yet acknowledged"
-        if group["acked"]:
-            return "acknowledged, and announced to the other regions"
-        if group["given"]:
-            return (
-                "delivered here and no longer pending: acknowledged and not yet announced to the"
-                " other regions, or dropped with its consumer"
-            )
-        return (
-            "not delivered here yet"
-            if group["above-floor"]
-            else "never delivered: it is not above the group's floor here"
-        )
-
-    def _group(self, group: Facts) -> str:
-        start = group["start"]
-        begins = (
-            f"starts after {start}"
-            if isinstance(start, str)
-            else f"starts after the entries that its creator had seen: {self.vector(start)}"
-        )
-        spans = ", ".join(
-            f"{self.name(region_id)} {low + 1}–{high}" for region_id, low, high in group["acked"]
-        )
-        return (
-            f"group {group['name']}: created by {self.effect(group['create'])}, {begins};"
-            f" acknowledged: {spans or 'nothing'}"
-        )
-
-    def _tombstone(self, name: str, flat: list[Any]) -> str:
-        what = "every group" if name.startswith("*") else f"group {name}"
-        destroys = " and ".join(
-            self.effect([region_id, counter]) for region_id, counter in flat_vector(flat).items()
-        )
-        return (
-            f"{what} was destroyed by {destroys}:"
-            " a create survives only if its region had applied "
-            + ("these" if len(flat) > 2 else "this")
-        )
-
-    def _deadline(self, dot: list[Any], at_ms: int | str, wins: int) -> str:
-        when = "never expires" if at_ms == "never" else f"expires at {at_ms} ms"
-        return f"{when}, set by {self.effect(dot)}" + ("" if wins else " (a longer deadline wins)")
-
-    def _removal(self, removal: Facts) -> str:
-        who = (
-            f"{removal['command']}{' ' + removal['group'] if removal['group'] else ''},"
-            f" {self.effect(removal['dot'])}"
-        )
-        if removal["dots"]:
-            named_dots = ", ".join(self.effect(dot) for dot in removal["dots"][:10])
-            return (
-                f"{who}: removed the entries added by {named_dots}"
-                f"{', …' if len(removal['dots']) > 10 else ''}"
-            )
-        return (
-            f"{who}: removed only effects that it had seen: {self.vector(removal['had-seen'])}"
-            if removal["had-seen"]
-            else who
-        )
+def _tellings(
+    places: list[RegionAddress], password: Optional[str], *command: str | bytes
+) -> tuple[list[Telling], list[str]]:
+    """The replies of the regions that answer, and the names of the others."""
+    tellings: list[Telling] = []
+    silent: list[str] = []
+    for place in places:
+        try:
+            with RegionClient(place.resp, place.name, password) as client:
+                tellings.append(Telling(client.call(*command)))
+        except Unreachable:
+            silent.append(place.name)
+    return tellings, silent
 
 
 def explain(
     region: Annotated[
         str, typer.Argument(metavar="REGION", help="The region to ask.", show_default=False)
     ],
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A key.", show_default=False)],
+    key: KeyArgument,
     entry_id: Annotated[
         Optional[str], typer.Argument(metavar="ID", help="An entry ID.", show_default=False)
     ] = None,
+    as_json: JsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
 ) -> None:
     """Explain why entries and groups of a key are, or are not, in a region.
 
-    Shows the dots of entries and groups, the removals, and the effects that each removal had seen.
+    With an ID: who added the entry, who has it, which command removed it or why it survived a
+    delete, and where it was delivered. The reasons come from the logs on the disks of all regions
+    that answer, and the answer says how far these go back.
     """
-    place = named(find(cluster, at, password), region)
+    places = find(cluster, at, password, some_down=True)
+    place = named(places, region)
+    command: list[str | bytes] = ["CRDT.EXPLAIN", os.fsencode(key)]
+    if entry_id:
+        command.append(os.fsencode(entry_id))
     with RegionClient(place.resp, place.name, password) as client:
-        facts = client.call(
-            "CRDT.EXPLAIN", os.fsencode(key), *([os.fsencode(entry_id)] if entry_id else [])
-        )
-        teller = Teller(place.name, client.members())
-    print("\n".join(teller.story(facts)))
+        asked = Telling(client.call(*command))
+        names = client.members()
+    others, silent = _tellings([one for one in places if one is not place], password, *command)
+    facts = facts_of(asked, others, silent, names)
+    print(json.dumps(facts, indent=2) if as_json else "\n".join(Teller(facts).lines()))
+
+
+def log(
+    key: KeyArgument,
+    region: Annotated[
+        Optional[str],
+        typer.Option(
+            "--region",
+            metavar="NAME",
+            help="The region whose log to read. [default: the first that answers]",
+        ),
+    ] = None,
+    newest: Annotated[
+        int,
+        typer.Option(
+            "--newest", metavar="N", help="Show the last N events.", min=1, max=EVENTS_MAX
+        ),
+    ] = 100,
+    since: Annotated[
+        Optional[int],
+        typer.Option("--since", metavar="MS", help="Leave out events before this time.", min=0),
+    ] = None,
+    until: Annotated[
+        Optional[int],
+        typer.Option("--until", metavar="MS", help="Leave out events after this time.", min=0),
+    ] = None,
+    entry_id: Annotated[
+        Optional[str],
+        typer.Option("--id", metavar="ID", help="Of the entries, show only those with this ID."),
+    ] = None,
+    as_json: JsonOption = False,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Tell the history of a key: who changed it, when, with which command.
+
+    A region's log tells the order in which that region applied the changes of all regions, and the
+    deliveries to its own consumers. Times are those of its clock; --since and --until are ms since
+    1970.
+    """
+    if since is not None and until is not None and until < since:
+        raise UsageError("--until is before --since")
+    places = find(cluster, at, password, some_down=True)
+    command: list[str | bytes] = ["CRDT.HISTORY", os.fsencode(key), "NEWEST", str(newest)]
+    for word, value in (("ID", entry_id), ("SINCE", since), ("UNTIL", until)):
+        if value is not None:
+            command += [word, os.fsencode(str(value))]
+    telling, names = _history(places, region, password, command)
+    if as_json:
+        print(json.dumps(_as_json(telling, names), indent=2))
+    else:
+        print("\n".join(_story(telling, names)))
+
+
+def _as_json(telling: Telling, names: dict[int, str]) -> dict[str, Any]:
+    return {
+        "key": telling.key,
+        "region": telling.region,
+        "regions": {str(region_id): name for region_id, name in sorted(names.items())},
+        "log_since_ms": telling.since_ms or None,
+        "log_floor": telling.floor,
+        "left_out": telling.left_out,
+        "events": [event.facts for event in telling.events],
+    }
+
+
+def _story(telling: Telling, names: dict[int, str]) -> list[str]:
+    lines = story(telling, Names(names))
+    if telling.left_out:
+        lines.insert(0, f"… {telling.left_out} older events; --newest N shows more")
+    if not lines:
+        lines.append(f"{telling.region} has no event of {telling.key}")
+    if telling.floor:
+        lines.append(f"The log of {telling.region} goes back to {local_time(telling.since_ms)}.")
+    return lines
+
+
+def _history(
+    places: list[RegionAddress],
+    region: Optional[str],
+    password: Optional[str],
+    command: list[str | bytes],
+) -> tuple[Telling, dict[int, str]]:
+    """The history that one region tells, and the names of all regions.
+
+    Raises:
+        CliError: The region, or without a name every region, does not answer.
+    """
+    failed: list[str] = []
+    for place in places if region is None else [named(places, region)]:
+        try:
+            with RegionClient(place.resp, place.name, password) as client:
+                return Telling(client.call(*command)), client.members()
+        except CliError as error:
+            failed.append(str(error))
+    raise CliError(joined(failed))

@@ -8,7 +8,7 @@ clock, and the peer that sent it.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, Optional
+from typing import Final
 
 from anabranch.crdt import effects as fx
 from anabranch.crdt import ids

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from anabranch.cli import addresses, diff, explain, up
+from anabranch.cli import addresses, diff, up
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import RegionClient, flat_vector, text
 from anabranch.cli.errors import CliError, UsageError
@@ -99,90 +99,6 @@ def test_plan_counts_ports_up() -> None:
     line = up.serve_command(planned[1], planned, Path("d"), ["--id-mode", "liberal"])
     assert line[line.index("--peer") + 1] == "us@127.0.0.1:7101"
     assert line[line.index("--data") + 1] == "d/eu" and line[-1] == "liberal"
-
-
-def test_explain_tells_the_facts() -> None:
-    facts: dict[str, Any] = {
-        "key": "s",
-        "exists": 1,
-        "hidden": 0,
-        "length": 2,
-        "last-id": "5-1",
-        "vector": [1, 9, 2, 4],
-        "header": [],
-        "logs": [[1, 2]],
-        "deadlines": [[[1, 9], 1790000000000, 0], [[2, 4], "never", 1]],
-        "groups": [
-            {"name": "g", "create": [1, 3], "start": "0-0", "acked": [[1, 0, 2]]},
-            {"name": "h", "create": [2, 4], "start": [1, 2], "acked": []},
-        ],
-        "group-tombstones": [["old", [1, 5, 2, 3]], ["*", [1, 1]]],
-        "removals": [
-            {"command": "XDEL", "dot": [2, 2], "group": "", "had-seen": [], "dots": [[1, 1]]},
-            {"command": "DEL", "dot": [2, 3], "group": "", "had-seen": [1, 1, 2, 2], "dots": []},
-            {
-                "command": "XGROUP DESTROY",
-                "dot": [2, 4],
-                "group": "old",
-                "had-seen": [],
-                "dots": [],
-            },
-        ],
-        "id": "5-1",
-        "entries": [
-            {
-                "region_id": 1,
-                "counter": 5,
-                "groups": [
-                    {"name": "a", "above-floor": 1, "given": 1, "pending-for": "Alice", "acked": 0},
-                    {"name": "b", "above-floor": 1, "given": 1, "pending-for": None, "acked": 1},
-                    {"name": "c", "above-floor": 1, "given": 1, "pending-for": None, "acked": 0},
-                    {"name": "d", "above-floor": 1, "given": 0, "pending-for": None, "acked": 0},
-                    {"name": "e", "above-floor": 0, "given": 0, "pending-for": None, "acked": 0},
-                ],
-            }
-        ],
-    }
-    teller = explain.Teller("us", {1: "us", 2: "eu"})
-    assert teller.story(facts) == [
-        "s exists in us: 2 entries, last ID 5-1",
-        "us has applied us up to 9, eu up to 4",
-        "entry 5-1 is there: effect 5 of us added it",
-        "  group a: delivered here to Alice, and not yet acknowledged",
-        "  group b: acknowledged, and announced to the other regions",
-        (
-            "  group c: delivered here and no longer pending: acknowledged and not yet announced "
-            "to the other regions, or dropped with its consumer"
-        ),
-        "  group d: not delivered here yet",
-        "  group e: never delivered: it is not above the group's floor here",
-        "group g: created by effect 3 of us, starts after 0-0; acknowledged: us 1–2",
-        (
-            "group h: created by effect 4 of eu, starts after the entries that its creator "
-            "had seen: us up to 2; acknowledged: nothing"
-        ),
-        (
-            "group old was destroyed by effect 5 of us and effect 3 of eu: "
-            "a create survives only if its region had applied these"
-        ),
-        (
-            "every group was destroyed by effect 1 of us: "
-            "a create survives only if its region had applied this"
-        ),
-        "expires at 1790000000000 ms, set by effect 9 of us (a longer deadline wins)",
-        "never expires, set by effect 4 of eu",
-        "removals that touched this key, oldest first:",
-        "  XDEL, effect 2 of eu: removed the entries added by effect 1 of us",
-        "  DEL, effect 3 of eu: removed only effects that it had seen: us up to 1, eu up to 2",
-        "  XGROUP DESTROY old, effect 4 of eu",
-    ]
-    facts.update(entries=[], removals=[], exists=0)
-    told = teller.story(facts)
-    assert told[0] == "s does not exist in us"
-    assert (
-        told[2] == "entry 5-1 is not there: a removal that is no longer remembered "
-        "may have removed it, or it has not arrived, or was never added"
-    )
 
 
 class FakeSide:

@@ -6,6 +6,7 @@ import pytest
 
 from anabranch.region.engine.commands.info import human, info_text
 from anabranch.region.engine.dispatch import find_command
+from anabranch.region.engine.explain import explain
 from anabranch.region.engine.figures.table import figures
 from anabranch.region.engine.replies import ErrorReply, MapReply, NoReply, Reply, VerbatimText
 from anabranch.region.http import _Figures
@@ -318,6 +319,5 @@ def test_explain_shows_the_windows_of_idempotency(client: Client) -> None:
     """With these, it shows all of the state beside entries that the digest covers (S13.9)."""
     client("XADD s * a 1")
     client("XCFGSET s IDMP-DURATION 90 IDMP-MAXSIZE 7")
-    reply = client("CRDT.EXPLAIN s")
-    assert isinstance(reply, MapReply)
-    assert pairs_of(reply)[b"configurations"] == [[[1, 2], 90, 7]]
+    facts = MapReply(explain(client.engine.state, b"s", -1))
+    assert pairs_of(facts)[b"configurations"] == [[[1, 2], 90, 7]]

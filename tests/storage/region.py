@@ -17,11 +17,12 @@ from anabranch.region import starting
 from anabranch.region.config import Address, RegionConfig
 from anabranch.region.driver import Driver, TurnLimits
 from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.storage.checkpoint import Checkpointer
-from anabranch.region.work import DiskTransaction
+from anabranch.region.work import DiskTransaction, LogRead
 from anabranch.sim.world.vfs import run
 from tests.storage import dump
 from tests.storage.direct import DirectDatabase, copy_of, new_disk, position_for
@@ -320,3 +321,13 @@ class Region:
         logs = list(dump.of_stream(stream)["logs"].values())
         entry_id = rng.choice(rng.choice(logs))[1]
         return b"%d-%d" % (entry_id >> 64, entry_id & ((1 << 64) - 1))
+
+
+def late_reply(region: Region) -> Reply:
+    """The reply of a command that reads the log; each read of the log is answered at once."""
+    driver = region.driver
+    while not (late := driver.engine.take_replies()):
+        request = driver._histories.next_read()
+        if request is not None:
+            driver.read(LogRead(0, request), run(region.database.answer(request)))
+    return late[0].reply

@@ -1,0 +1,6 @@
+"""Tools for people who study a cluster: they show what happened, and why.
+
+Reading order:
+
+- `history`: the history of a key, and the reasons for its state, as facts and as sentences.
+"""

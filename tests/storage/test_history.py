@@ -1,0 +1,285 @@
+"""CRDT.HISTORY and CRDT.EXPLAIN on a region with a disk, and the index of the log by key."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from anabranch.crdt.block import Block
+from anabranch.region.engine.replies import ErrorReply, MapReply, Reply, ReplyLater
+from anabranch.region.engine.rows import BlockRow, ClockRow, RecordsRow, Row
+from anabranch.region.storage import key_index
+from anabranch.region.storage.key_index import KeyIndex
+from tests.storage.direct import new_disk
+from tests.storage.region import Clock, Region, late_reply
+
+START_MS = 1_000_000
+
+
+class Alone:
+    """A cluster of one region."""
+
+    def __init__(self, **values: int | str) -> None:
+        self.rng = Random(1)
+        self.clock = Clock(START_MS)
+        self.members = {"us": 1}
+        self.values: dict[str, int | str] = dict(values)
+        self.looks = 0.0
+        self.collects = True
+
+
+def plain(reply: Reply) -> Any:
+    """A reply as dicts, lists and text."""
+    if isinstance(reply, MapReply):
+        words = [plain(one) for one in reply.flat]
+        return dict(zip(words[::2], words[1::2], strict=True))
+    if isinstance(reply, list):
+        return [plain(one) for one in reply]
+    return reply.decode() if isinstance(reply, bytes) else reply
+
+
+class Us:
+    """The only region of a cluster; `call` performs a command and its commit."""
+
+    def __init__(self, **values: int | str) -> None:
+        self.cluster = Alone(**values)
+        self.region = Region(self.cluster, "us")
+
+    def call(self, *words: str | bytes) -> Any:
+        argv = [word.encode() if isinstance(word, str) else word for word in words]
+        self.cluster.clock.wall_ms += 1
+        engine = self.region.engine
+        reply = engine.execute(self.region.session, argv, self.cluster.clock.wall_ms)
+        self.region.commit_all()
+        if isinstance(reply, ReplyLater):
+            reply = late_reply(self.region)
+        assert not isinstance(reply, ErrorReply), reply.message
+        return plain(reply)
+
+    def restart(self) -> None:
+        """Kills the process and starts from the disk."""
+        self.region.begin()
+
+    def events(self, key: str, *options: str) -> list[tuple[str, str]]:
+        """Command and kind of each event of the history of a key."""
+        reply = self.call("CRDT.HISTORY", key, *options)
+        return [(event["command"], event["kind"]) for event in reply["events"]]
+
+
+def test_each_command_is_named() -> None:
+    us = Us()
+    us.call("XADD", "k", "*", "a", "1")
+    us.call("XADD", "k", "MAXLEN", "1", "*", "a", "2")
+    us.call("XADD", "k", "*", "a", "3")
+    last = us.call("XADD", "k", "*", "a", "4")
+    us.call("XDEL", "k", last)
+    us.call("EXPIRE", "k", "100")
+    us.call("PERSIST", "k")
+    us.call("XGROUP", "CREATE", "k", "g", "$")
+    us.call("XGROUP", "DESTROY", "k", "g")
+    us.call("UNLINK", "k")
+    us.call("FLUSHDB")
+    assert us.events("k") == [
+        ("xadd", "add"),
+        ("xadd", "add"),
+        ("xadd", "trim"),
+        ("xadd", "add"),
+        ("xadd", "add"),
+        ("xdel", "remove-entries"),
+        ("expire", "set-deadline"),
+        ("persist", "set-deadline"),
+        ("xgroup|create", "create-group"),
+        ("xgroup|destroy", "destroy-group"),
+        ("unlink", "delete"),
+        ("flushdb", "flush"),
+    ]
+
+
+def test_a_rename_is_a_rename_on_both_keys() -> None:
+    us = Us()
+    us.call("XADD", "one", "*", "a", "1")
+    us.call("XADD", "b", "*", "x", "y")
+    us.call("RENAME", "one", "two")
+    us.call("RENAME", "two", "three")
+    moved = us.call("CRDT.HISTORY", "two")["events"]
+    assert [(one["command"], one["kind"], one.get("other-key")) for one in moved] == [
+        ("rename", "add", "one"),
+        ("rename", "set-id", "one"),
+        ("rename", "delete", "three"),
+    ]
+    assert us.call("CRDT.HISTORY", "one")["events"][-1]["other-key"] == "two"
+    assert us.events("b") == [("xadd", "add")]
+
+
+def test_commands_in_a_transaction_have_their_own_names() -> None:
+    us = Us()
+    us.call("MULTI")
+    us.call("XADD", "k", "*", "a", "1")
+    us.call("RENAME", "k", "l")
+    us.call("XADD", "l", "*", "a", "2")
+    us.call("EXEC")
+    assert us.events("l") == [("rename", "add"), ("rename", "set-id"), ("xadd", "add")]
+
+
+def test_it_survives_a_restart() -> None:
+    us = Us()
+    added = us.call("XADD", "k", "*", "a", "1")
+    us.call("XGROUP", "CREATE", "k", "g", "0")
+    us.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "k", ">")
+    us.call("DEL", "k")
+    before = us.call("CRDT.HISTORY", "k")
+    us.restart()
+    after = us.call("CRDT.HISTORY", "k")
+    assert after["events"] == before["events"] and after["log-floor"] == []
+    kinds = [event["kind"] for event in after["events"]]
+    assert "delivered" in kinds and kinds[-1] == "delete"
+    told = us.call("CRDT.EXPLAIN", "k", added)
+    assert told["entries"] == [] and told["events"][-1]["command"] == "del"
+
+
+def test_an_id_narrows_the_entries() -> None:
+    us = Us()
+    ids = [us.call("XADD", "k", "*", "a", str(number)) for number in range(5)]
+    us.call("XDEL", "k", ids[0])
+    us.call("XDEL", "k", ids[1])
+    found = us.call("CRDT.HISTORY", "k", "ID", ids[1])["events"]
+    assert [event["kind"] for event in found] == ["add", "remove-entries"]
+    assert found[0]["fields"] == ["a", "1"] and found[1]["dots"] == [found[0]["dot"]]
+
+
+def test_pages_follow_each_other() -> None:
+    us = Us()
+    for number in range(30):
+        us.call("XADD", "k", "*", "a", str(number))
+    whole = us.call("CRDT.HISTORY", "k")["events"]
+    assert len(whole) == 30
+    paged: list[Any] = []
+    after = 0
+    while True:
+        page = us.call("CRDT.HISTORY", "k", "AFTER", str(after), "COUNT", "7")
+        paged += page["events"]
+        if page["next"] is None:
+            break
+        after = page["next"]
+    assert paged == whole
+    newest = us.call("CRDT.HISTORY", "k", "NEWEST", "4")
+    assert newest["events"] == whole[-4:] and newest["left-out"] == 26
+    times = [event["clock-ms"] for event in whole]
+    part = us.call("CRDT.HISTORY", "k", "SINCE", str(times[3]), "UNTIL", str(times[9]))
+    assert part["events"] == whole[3:10]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("CRDT.HISTORY", "k", "COUNT"),
+        ("CRDT.HISTORY", "k", "COUNT", "0"),
+        ("CRDT.HISTORY", "k", "NEWEST", "10001"),
+        ("CRDT.HISTORY", "k", "AFTER", "-1"),
+        ("CRDT.HISTORY", "k", "ID", "x"),
+        ("CRDT.HISTORY", "k", "NO", "1"),
+        ("CRDT.EXPLAIN", "k", "1-1", "more"),
+    ],
+)
+def test_wrong_words_are_refused(words: tuple[str, ...]) -> None:
+    us = Us()
+    argv = [word.encode() for word in words]
+    assert isinstance(us.region.engine.execute(us.region.session, argv, START_MS), ErrorReply)
+
+
+def test_retention_is_told() -> None:
+    us = Us(**{"crdt-log-max-effects": 20})
+    for number in range(100):
+        us.call("XADD", "k", "*", "a", str(number))
+        if number % 20 == 19:
+            us.region.checkpoint()
+    reply = us.call("CRDT.HISTORY", "k")
+    dots = [event["dot"][1] for event in reply["events"]]
+    floor = dict(zip(reply["log-floor"][::2], reply["log-floor"][1::2], strict=True))
+    assert 0 < floor[1] < 100 and dots == list(range(floor[1] + 1, 101))
+
+
+# -- the index
+
+
+def _rows(draw: Random, keys: list[bytes], count: int) -> list[tuple[Row, set[bytes]]]:
+    """Rows of a log with the keys that each changes."""
+    rows: list[tuple[Row, set[bytes]]] = []
+    for position in range(1, count + 1):
+        chosen = set(draw.sample(keys, draw.randint(1, 3)))
+        kind = draw.random()
+        row: Row
+        if kind < 0.1:
+            row, chosen = ClockRow(position, 0), set()
+        elif kind < 0.3:
+            row = RecordsRow(position, 0, b"x", set(chosen))
+        else:
+            row = BlockRow(position, 0, Block(1, position, position, b"x", bytes(16)), 0, {*chosen})
+        rows.append((row, chosen))
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_index_excludes_no_row_of_a_key(seed: int) -> None:
+    """Whatever the filters say, the rows of a key are outside the stretches that exclude it."""
+    draw = Random(seed)
+    keys = [b"key%d" % number for number in range(200)]
+    disk = new_disk()
+    index = KeyIndex(0)
+    rows = _rows(draw, keys, 400)
+    for row, _ in rows:
+        index.note(row, key_index.STRETCH_BYTES // draw.choice([1, 3, 20]))
+        for sql, parameters in index.take_due():
+            disk.execute(sql, parameters)
+    segments = disk.execute(key_index.SEGMENTS).fetchall()
+    assert segments
+    excluded_rows = 0
+    for key in keys:
+        excluded = key_index.stretches_without(key, segments)
+        for row, changed in rows:
+            is_excluded = any(first <= row.position <= last for first, last in excluded)
+            excluded_rows += is_excluded
+            assert not (is_excluded and key in changed)
+    # Most stretches change few of the keys, and most of the others are excluded.
+    assert excluded_rows > len(rows) * len(keys) // 2
+
+
+def test_a_damaged_segment_excludes_nothing() -> None:
+    disk = new_disk()
+    index = KeyIndex(0)
+    index.note(RecordsRow(1, 0, b"x", {b"a"}), key_index.STRETCH_BYTES)
+    for sql, parameters in index.take_due():
+        disk.execute(sql, parameters)
+    segments = disk.execute(key_index.SEGMENTS).fetchall()
+    assert key_index.stretches_without(b"other", segments) == [(1, 1)]
+    disk.execute("UPDATE log_keys SET filter = zeroblob(8)")
+    segments = disk.execute(key_index.SEGMENTS).fetchall()
+    assert key_index.stretches_without(b"a", segments) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_histories_with_the_index_are_those_without(seed: int) -> None:
+    """The index only saves reading: without its rows, every history stays what it was."""
+    draw = Random(seed)
+    us = Us()
+    keys = [f"k{number}" for number in range(12)]
+    for _ in range(150):
+        key = draw.choice(keys)
+        word = draw.random()
+        if word < 0.7:
+            us.call("XADD", key, "*", "a", "x" * 40_000)
+        elif word < 0.8:
+            us.call("DEL", key)
+        elif word < 0.85:
+            us.call("FLUSHALL")
+        elif word < 0.9:
+            us.restart()
+        elif us.call("EXISTS", key):
+            us.call("RENAME", key, draw.choice(keys))
+    with_index = {key: us.call("CRDT.HISTORY", key)["events"] for key in keys}
+    segments = us.region.disk.execute("SELECT COUNT(*) FROM log_keys").fetchone()[0]
+    assert segments
+    us.region.disk.execute("DELETE FROM log_keys")
+    assert {key: us.call("CRDT.HISTORY", key)["events"] for key in keys} == with_index
