@@ -17,6 +17,7 @@ from pathlib import Path
 
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import NoReply, Reply, ReplyLater
+from anabranch.region.engine.rows import Row
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
@@ -41,6 +42,8 @@ class Player:
         )
         self.sessions: dict[str, Session] = {}
         self.said: list[str] = []
+        # The log, which answers CRDT.EXPLAIN and CRDT.HISTORY.
+        self.rows: list[Row] = []
 
     def session(self, name: str) -> Session:
         if name not in self.sessions:
@@ -78,7 +81,12 @@ class Player:
         self.engine.tick(self.now_ms)
         commit = self.engine.take_commit(self.now_ms)
         if commit is not None:
+            self.rows += commit.rows
             self.engine.committed(self.now_ms)
+        for question in self.engine.questions.take():
+            question.history.take(self.rows)
+            oldest = self.rows[0] if self.rows else Row(0, 0)
+            self.engine.questions.answer(question, oldest.position, oldest.clock_ms, {})
         for answer in self.engine.take_replies():
             name = next((name for name, one in self.sessions.items() if one is answer.session), "?")
             self._take(name, answer.reply)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from anabranch.region.engine.history import History, Wanted
+from anabranch.region.engine.replies import MapReply, Reply
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.upkeep import Upkeep
+from tests.engine.test_connection import pairs_of
 from tests.review.support import Place, carry, cluster, sync, tell
 from tests.support.engines import single
 
@@ -186,5 +189,11 @@ def test_the_removal_of_leftovers_is_not_called_an_expiry() -> None:
     us.ok("PEXPIRE", "s", "60000")
     us.ok("DEL", "s")
     us.ok("XADD", "s", "*", "f", "2")
-    kinds = [removal.kind for removal in us.engine.state.writer.removals.of(b"s")]
-    assert kinds == ["DEL", "leftovers of an expired or deleted key"]
+    us.engine.cut_block()
+    history = History(Wanted(b"s"), 100, is_newest=False)
+    history.take(us.engine.state.journal.rows)
+    kinds: list[Reply] = []
+    for event in history.events:
+        assert isinstance(event, MapReply)
+        kinds.append(pairs_of(event)[b"kind"])
+    assert kinds[2:4] == [b"delete", b"remove-observed"]
