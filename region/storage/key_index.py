@@ -1,6 +1,6 @@
 """The index of the effect log by key.
 
-A row of the table `log_keys` covers a stretch of the log, the rows `first` to `last`, about 1 MiB
+A row of the table log_keys covers a stretch of the log, the rows `first` to `last`, about 1 MiB
 of bodies. Its Bloom filter (Bloom 1970) tells which keys these rows change: about 1.25 bytes a key,
 and one key in a hundred is taken for one that is there. So the index costs the log one small row
 for each MiB, is only ever appended to, and is cut off with the log.
