@@ -5,9 +5,12 @@ The history of the key, from the log on disk, follows it in the reply (`history`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from anabranch.crdt import ids, merge
+from anabranch.crdt.spans import Spans
 from anabranch.crdt.stream import NEVER, Stream
-from anabranch.region.engine.replies import MapReply, Reply, flat_vector
+from anabranch.region.engine.replies import MapReply, Reply, flat_spans, flat_vector, place_reply
 from anabranch.region.engine.state import EngineState
 
 
@@ -73,18 +76,7 @@ def _groups(stream: Stream) -> list[Reply]:
     reply: list[Reply] = []
     for name in sorted(stream.groups):
         for dot, create in sorted(stream.groups[name].creates.items()):
-            start: Reply = (
-                ids.format_id(create.start.entry_id)
-                if create.start.is_id
-                else flat_vector(create.start.counters)
-            )
-            acked: list[Reply] = []
-            for region_id in sorted(create.acked):
-                spans = create.acked[region_id]
-                acked += [
-                    [region_id, spans.starts[index], spans.ends[index]]
-                    for index in range(len(spans.starts))
-                ]
+            start, acked = place_reply(create.start), flat_spans(create.acked)
             reply.append(
                 MapReply([b"name", name, b"create", _dot(*dot), b"start", start, b"acked", acked])
             )
@@ -129,3 +121,41 @@ def _entries(stream: Stream, wanted: int) -> list[Reply]:
             )
         reply.append(MapReply([b"region_id", region_id, b"counter", counter, b"groups", groups]))
     return reply
+
+
+def delivery_of(stream: Stream) -> list[Reply]:
+    """The reply of CRDT.GROUPS: a map for each group, with its local state in this region (S6.5).
+
+    Spans are [region_id, from, to], the counters above `from` and up to `to`.
+    """
+    reply: list[Reply] = []
+    for name in sorted(stream.groups):
+        group = stream.groups[name]
+        delivery = group.delivery
+        creates: list[Reply] = [
+            [_dot(*dot), place_reply(create.start)] for dot, create in sorted(group.creates.items())
+        ]
+        acked = {region_id: group.acked(region_id) for region_id in sorted(stream.logs)}
+        dropped = {region_id: ranges(counters) for region_id, counters in delivery.dropped.items()}
+        pending = {
+            region_id: ranges([one.counter for one in entries.values()])
+            for region_id, entries in delivery.pel.by_region.items()
+        }
+        consumers: list[Reply] = [
+            [consumer.name, consumer.pel.length] for consumer in delivery.consumers.values()
+        ]
+        floor: Reply = None if delivery.floor is None else place_reply(delivery.floor)
+        raised: Reply = ids.format_id(delivery.raised_id) if delivery.raised_id else None
+        facts: list[Reply] = [b"name", name, b"creates", creates, b"acked", flat_spans(acked)]
+        facts += [b"floor", floor, b"raised-to", raised, b"given", flat_spans(delivery.given)]
+        facts += [b"pending", flat_spans(pending), b"dropped", flat_spans(dropped)]
+        reply.append(MapReply([*facts, b"consumers", consumers]))
+    return reply
+
+
+def ranges(counters: Iterable[int]) -> Spans:
+    """Counters as spans that hold these and no others."""
+    spans = Spans()
+    for counter in sorted(counters):
+        spans.add(counter - 1, counter, 0)
+    return spans

@@ -26,11 +26,9 @@ from anabranch.crdt.local import (
     read_records,
 )
 from anabranch.crdt.node import SAME_NAMES, Scan, decode_fields, names_end
-from anabranch.crdt.place import Place
-from anabranch.crdt.spans import SpansByRegion
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import Dot, Vector, covers
-from anabranch.region.engine.replies import MapReply, Reply, flat_vector
+from anabranch.region.engine.replies import MapReply, Reply, flat_spans, flat_vector, place_reply
 from anabranch.region.engine.rows import BlockRow, RecordsRow, Row, SnapshotRow
 
 # Most events that one reply holds.
@@ -224,19 +222,6 @@ def _dots(dots: list[Dot]) -> Reply:
     return [[*dot] for dot in dots]
 
 
-def _spans(spans: SpansByRegion) -> Reply:
-    return [
-        [region_id, spans[region_id].starts[index], spans[region_id].ends[index]]
-        for region_id in sorted(spans)
-        for index in range(len(spans[region_id].starts))
-    ]
-
-
-def _place(place: Place) -> Reply:
-    """A place as an entry ID, or as a flat vector of counters."""
-    return ids.format_id(place.entry_id) if place.is_id else flat_vector(place.counters)
-
-
 def _describe(effect: fx.Effect, facts: list[Reply]) -> bytes:
     """Appends the facts of an effect; returns its kind."""
     if isinstance(effect, fx.AddIdempotent):
@@ -268,7 +253,7 @@ def _describe(effect: fx.Effect, facts: list[Reply]) -> bytes:
 
 def _describe_rare(effect: fx.Effect, facts: list[Reply]) -> bytes:
     if isinstance(effect, fx.CreateGroup):
-        facts += [b"group", effect.group, b"start", _place(effect.start())]
+        facts += [b"group", effect.group, b"start", place_reply(effect.start())]
         facts += [b"had-seen", flat_vector(effect.vector)]
         return b"create-group"
     if isinstance(effect, fx.DestroyGroup):
@@ -276,7 +261,7 @@ def _describe_rare(effect: fx.Effect, facts: list[Reply]) -> bytes:
         return b"destroy-group"
     if isinstance(effect, fx.Acknowledge):
         facts += [b"group", effect.group, b"creates", _dots(effect.creates)]
-        facts += [b"spans", _spans(effect.spans)]
+        facts += [b"spans", flat_spans(effect.spans)]
         return b"acknowledge"
     if isinstance(effect, fx.SetDeadline):
         at_ms: Reply = b"never" if effect.at_ms == NEVER else effect.at_ms
@@ -306,7 +291,7 @@ def _describe_record(record: LocalRecord, facts: list[Reply]) -> bytes:
         facts += [b"consumer", record.consumer]
         return b"consumer-deleted"
     if isinstance(record, FloorSet):
-        facts += [b"floor", _place(record.floor)]
+        facts += [b"floor", place_reply(record.floor)]
         return b"floor-set"
     assert isinstance(record, FloorRaised)
     facts += [b"floor", ids.format_id(record.last_id)]

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Final, Union
 
+from anabranch.crdt import ids
+from anabranch.crdt.place import Place
+from anabranch.crdt.spans import SpansByRegion
 from anabranch.crdt.vector import Vector
 
 
@@ -92,6 +95,15 @@ REPLY_LATER: Final = ReplyLater()
 NO_REPLY: Final = NoReply()
 
 
+def flat_spans(spans: SpansByRegion) -> Reply:
+    """Spans as an array of [region_id, from, to]: the counters above `from` and up to `to`."""
+    return [
+        [region_id, spans[region_id].starts[index], spans[region_id].ends[index]]
+        for region_id in sorted(spans)
+        for index in range(len(spans[region_id].starts))
+    ]
+
+
 def flat_vector(vector: Vector) -> list[Reply]:
     """A vector as a flat reply: region_id, counter, …, by ascending region_id."""
     flat: list[Reply] = []
@@ -99,6 +111,11 @@ def flat_vector(vector: Vector) -> list[Reply]:
         if vector[region_id]:
             flat += [region_id, vector[region_id]]
     return flat
+
+
+def place_reply(place: Place) -> Reply:
+    """A place as an entry ID, or as a flat vector of counters."""
+    return ids.format_id(place.entry_id) if place.is_id else flat_vector(place.counters)
 
 
 def wrong_arity_text(name: str) -> str:

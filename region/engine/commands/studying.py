@@ -1,7 +1,7 @@
-"""CRDT.EXPLAIN and CRDT.HISTORY: a key's state with the reasons for it, and its history.
+"""CRDT.EXPLAIN, CRDT.HISTORY and CRDT.GROUPS: a key's state, the reasons for it, its history.
 
-Both read the effect log on disk, so their replies come later, and they survive restarts. They tell
-how far back the log reaches: an event before that is not in the reply.
+The first two read the effect log on disk, so their replies come later, and they survive restarts.
+They tell how far back the log reaches: an event before that is not in the reply.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from anabranch.crdt import ids
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, integer
-from anabranch.region.engine.explain import explain
+from anabranch.region.engine.explain import delivery_of, explain
 from anabranch.region.engine.history import EVENTS_MAX, History, Wanted
 from anabranch.region.engine.questions import HistoryQuestion
 from anabranch.region.engine.replies import CommandError, Reply, flat_vector
@@ -111,6 +111,12 @@ def history(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     )
 
 
+def groups(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.GROUPS key: floors, given and acked spans, and pending entries of each group, here."""
+    stream = state.existing(argv[1])
+    return [] if stream is None else delivery_of(stream)
+
+
 COMMANDS: Final = [
     Command(
         "crdt.explain",
@@ -135,5 +141,16 @@ COMMANDS: Final = [
         group="crdt",
         syntax="key [ID id] [AFTER position] [COUNT n | NEWEST n] [SINCE ms] [UNTIL ms]",
         in_multi=IS_REFUSED,
+    ),
+    Command(
+        "crdt.groups",
+        2,
+        "readonly",
+        groups,
+        "Returns the groups of a key with what this region has given and what is acknowledged.",
+        keys=(1, 1, 1),
+        reply="array",
+        group="crdt",
+        syntax="key",
     ),
 ]
