@@ -42,15 +42,14 @@ class EffectLog:
         before the rows are on disk, so that a read that follows the write sees the new floor.
         """
         statements = log.commit_statements(commit)
-        for row in commit.rows:
-            self._index.note(row, len(log.body_of(row)))
-        statements += self._index.take_due()
         snapshots = [row for row in commit.rows if isinstance(row, SnapshotRow)]
         for row in snapshots:
             self.tail.raise_floor(row.vector)
         if snapshots:
             statements.append(self._floor_statement())
-        return statements
+        for row in commit.rows:
+            self._index.note(row, len(log.body_of(row)))
+        return statements + self._index.take_due()
 
     def _floor_statement(self) -> Statement:
         return schema.meta("log_floor", self.encoded_floor())

@@ -29,6 +29,8 @@ BLOCKING: Final = (
     b"CRDT.VECTOR",
     b"CRDT.DIGEST",
     b"CRDT.MEMBER",
+    b"CRDT.EXPLAIN",
+    b"CRDT.HISTORY",
 )
 
 

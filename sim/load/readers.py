@@ -160,8 +160,12 @@ class Looker(Client):
             return [(b"CRDT.DIGEST",)]
         if chance < 0.5:
             return [(b"CRDT.DIGEST", key)]
-        if chance < 0.6:
+        if chance < 0.55:
             return [(b"CRDT.EXPLAIN", key)]
+        if chance < 0.58:
+            return [(b"CRDT.HISTORY", key, b"NEWEST", b"%d" % (1 + below(draw, 9)))]
+        if chance < 0.6:
+            return [(b"CRDT.GROUPS", key)]
         if chance < 0.75:
             return [(b"CRDT.EXPLAIN", key, self.known_id(draw, key) or unknown_id(draw, now_ms))]
         if chance < 0.9:

@@ -111,6 +111,8 @@ class TappedEngine(Engine):
             self._watcher.answered(one, self._seen)
 
     def take_replies(self) -> list[LateReply]:
+        # Answers from the log on disk are made outside the engine's calls (`Questions`).
+        self._look("tick")
         self._replies_seen = 0
         return super().take_replies()
 

@@ -87,6 +87,9 @@ class Stage:
             commit = self.engine.take_commit(self.now_ms)
             if commit is not None:
                 self.engine.committed(self.now_ms)
+        for question in self.engine.questions.take():
+            # As a region with an empty log answers.
+            self.engine.questions.answer(question, 0, 0, {})
 
     def send(self, client: Client, commands: list[Words], is_lost: bool) -> None:
         queued: Optional[list[Words]] = None
@@ -302,6 +305,8 @@ FORMS: Final[dict[str, list[str]]] = {
         "CRDT.DIGEST",
         "CRDT.DIGEST a",
         "CRDT.EXPLAIN",
+        "CRDT.HISTORY",
+        "CRDT.GROUPS",
         "CRDT.LOG",
         "CRDT.PEERS",
         "INFO crdt",
