@@ -26,13 +26,7 @@ MEANINGS: Final = {
     UNEXPLAINED: "Divergence: digests differ at equal vectors, and no difference was found.",
 }
 
-# Parts of a stream in which regions can differ.
-ENTRY: Final = "entry"
-HEADER: Final = "header"
-GROUP: Final = "group"
-ACKED: Final = "acked span"
-DEADLINE: Final = "deadline"
-CONFIGURATION: Final = "idempotency window"
+# The part of a difference that only digests show; those of others are in `jobs/key_state`.
 DIGEST: Final = "digest"
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, Optional
 
 from anabranch.pipeline.entry_hashes import ids_in
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.jobs.audit.door import Door, DoorClosed, NoKey, Piece
-from anabranch.pipeline.jobs.audit.job import Beginning, Phases, begin, stream_names
+from anabranch.pipeline.jobs.beginning import Beginning, begin, stream_names
+from anabranch.pipeline.jobs.door import Door, DoorClosed, NoKey, Piece
 from anabranch.pipeline.jobs.lag.arrivals import SCHEMA, Samples, arrivals, id_key
 from anabranch.pipeline.jobs.lag.plots import draw
 from anabranch.pipeline.jobs.lag.report import Lag, report
@@ -32,6 +32,8 @@ from anabranch.plural import counted
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
+
+    from anabranch.pipeline.jobs.progress import Bar
 
 PIECE_BYTES: Final = 4 << 20
 _ENTRIES: Final = "number BIGINT, origin BIGINT, counter BIGINT, key STRING"
@@ -70,7 +72,7 @@ class Part:
     address: tuple[str, int]
 
 
-def run(session: SparkSession, options: LagOptions, bar: Phases) -> Report:
+def run(session: SparkSession, options: LagOptions, bar: Bar) -> Report:
     """Watches the regions.
 
     Raises:
@@ -90,8 +92,7 @@ def run(session: SparkSession, options: LagOptions, bar: Phases) -> Report:
     except DoorClosed as error:
         raise PipelineError(f"{error.name} stopped answering: {error}") from None
     finally:
-        for door in begun.doors.values():
-            door.close()
+        begun.close()
     bar.phase(f"reading what arrived in {counted(len(streams), 'stream')}")
     rows = _rows(session, parts, given, streams, watched, begun.names).persist()
     lag = Lag(
@@ -131,7 +132,7 @@ def check(options: LagOptions) -> None:
 
 
 def watch(
-    begun: Beginning, source: SourceOptions, options: LagOptions, bar: Phases
+    begun: Beginning, source: SourceOptions, options: LagOptions, bar: Bar
 ) -> tuple[dict[str, Samples], dict[str, int]]:
     """The samples of each region, and how often it did not answer."""
     streams = stream_names(begun.doors, source.streams)

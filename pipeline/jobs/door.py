@@ -1,4 +1,4 @@
-"""One region as the audit asks it.
+"""One region as a job asks it.
 
 A connection that breaks ends an observation: what the region had said may not have been on its
 disk. So calls raise DoorClosed, and the caller begins the observation anew.
@@ -13,7 +13,7 @@ from typing import Any, Final, Optional
 
 from anabranch.crdt.vector import Vector
 from anabranch.pipeline.errors import PipelineError
-from anabranch.pipeline.jobs.audit.key_state import KeyState, flat_vector, key_state, named
+from anabranch.pipeline.jobs.key_state import KeyState, flat_vector, key_state, named
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.regions import refusal
 from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, Word, shown
@@ -164,7 +164,7 @@ class Door:
         facts = named(self.call("CRDT.EXPLAIN", stream))
         if "configurations" not in facts:
             raise PipelineError(
-                f"{self.name} is of a version that the audit cannot read; upgrade it first"
+                f"{self.name} is of a version that this job cannot read; upgrade it first"
             )
         return key_state(facts)
 
