@@ -67,7 +67,7 @@ def answers(wanted: Range, options: SourceOptions) -> Iterator[bytes]:
         except RegionGone as error:
             rotation.failed(str(error))
         except RefusedCommand as error:
-            if "no such key" not in str(error):
+            if not error.is_no_key():
                 raise refusal(str(error)) from None
             if not options.fail_on_loss:
                 return

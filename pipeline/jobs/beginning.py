@@ -8,6 +8,7 @@ from anabranch.crdt.vector import Vector
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs.door import Door, DoorClosed
 from anabranch.pipeline.options import Endpoint, SourceOptions, is_glob
+from anabranch.pipeline.regions import members_of
 from anabranch.pipeline.resp import encoded
 
 
@@ -58,25 +59,18 @@ def begin(options: SourceOptions) -> Beginning:
             raise OptionError(f"two addresses are of the region {name}: give one for each region")
         doors[name] = Door(name, door.address, options)
         clusters[name] = f"{facts['crdt_cluster']} with {facts['crdt_members']}"
-        names |= _members(facts["crdt_members"])
+        names |= members_of(facts)
     if len(set(clusters.values())) > 1:
         told = "; ".join(f"{name} is of {cluster}" for name, cluster in clusters.items())
         raise PipelineError(f"the regions are not of one cluster: {told}")
     if len(doors) < 2:
         told = "".join(f"; {name}: {why}" for name, why in down.items())
-        raise PipelineError(
-            f"the job compares two regions or more, and {len(doors)} answers{told}"
-        )
+        raise PipelineError(f"the job compares two regions or more, and {len(doors)} answers{told}")
     return Beginning(doors, names, down)
 
 
 def _label(endpoint: Endpoint) -> str:
     return endpoint.name or f"{endpoint.host}:{endpoint.port}"
-
-
-def _members(text: str) -> dict[int, str]:
-    pairs = (one.partition("=") for one in text.split(","))
-    return {int(region_id): name for name, _, region_id in pairs}
 
 
 def stream_names(doors: dict[str, Door], wanted: list[str]) -> list[bytes]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from anabranch.crdt.vector import Dot, Vector, covers
-from anabranch.pipeline.resp import shown
+from anabranch.pipeline.resp import named, shown
 
 # Parts of a stream.
 ENTRY: Final = "entry"
@@ -103,11 +103,6 @@ def key_state(facts: dict[str, Any]) -> KeyState:
             )
         )
     return state
-
-
-def named(flat: list[Any]) -> dict[str, Any]:
-    """A flat list of names and values as a map."""
-    return {shown(flat[n]): flat[n + 1] for n in range(0, len(flat), 2)}
 
 
 def flat_vector(flat: list[Any]) -> Vector:

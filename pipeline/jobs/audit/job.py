@@ -230,7 +230,8 @@ def plan(doors: dict[str, Door], streams: list[bytes], target: Vector) -> Iterat
                 continue
             cuts = [(end, size)]
             if size > 2 * PIECE_BYTES:
-                cuts = doors[name].cuts(stream, region_id, end, PIECE_BYTES)
+                parts = doors[name].cuts(stream, region_id, end, PIECE_BYTES)
+                cuts = [(one.counter, one.size) for one in parts]
             after = 0
             for counter, part in cuts:
                 yield Piece(stream, region_id, after, counter, part)

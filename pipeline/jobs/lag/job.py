@@ -178,11 +178,11 @@ def parts_of(
         for number, stream in enumerate(streams):
             reached = after
             try:
-                for counter, size in door.cuts(stream, origin, ends[name], PIECE_BYTES, after):
-                    if size:
-                        piece = Piece(stream, origin, reached, counter, size)
+                for cut in door.cuts(stream, origin, ends[name], PIECE_BYTES, after):
+                    if cut.size:
+                        piece = Piece(stream, origin, reached, cut.counter, cut.size)
                         found.append(Part(number, piece, name, door.address))
-                    reached = counter
+                    reached = cut.counter
             except NoKey:
                 continue
     return found

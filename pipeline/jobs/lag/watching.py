@@ -10,9 +10,8 @@ from typing import Any, Final, Self
 
 from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.jobs.door import Door, DoorClosed, NoKey
-from anabranch.pipeline.jobs.key_state import named
 from anabranch.pipeline.jobs.lag.arrivals import Samples
-from anabranch.pipeline.resp import shown
+from anabranch.pipeline.resp import named, shown
 
 _PAGE_ENTRIES: Final = 1000
 # Pending entries of one group that are looked at.
