@@ -27,7 +27,6 @@ from anabranch.pipeline.jobs.audit.differences import (
     REMOVAL_NOT_RECEIVED,
     STANDS,
     Difference,
-    listed,
 )
 from anabranch.pipeline.jobs.key_state import (
     ACKED,
@@ -39,6 +38,7 @@ from anabranch.pipeline.jobs.key_state import (
     SpanKey,
     Spans,
 )
+from anabranch.pipeline.jobs.report import listed
 
 _SPANS_SHOWN: Final = 5
 

@@ -63,10 +63,3 @@ SCHEMA: Final = (
     "stream STRING, part STRING, name STRING, region STRING, counter BIGINT, entry_id STRING, "
     "cause STRING, has STRING, lacks STRING, detail STRING"
 )
-
-
-def listed(names: list[str]) -> str:
-    """``us``, ``us and eu``, ``us, eu and ap``."""
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
