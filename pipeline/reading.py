@@ -13,7 +13,7 @@ from anabranch.pipeline.errors import DataLossError
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Range, trimmed_early
 from anabranch.pipeline.regions import Rotation, refusal
-from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, encoded
+from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, encoded, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,8 +30,8 @@ def read_range(
 
     maker = BatchMaker(
         schema,
-        encoded(wanted.stream).decode("utf-8", "replace"),
-        encoded(wanted.region).decode("utf-8", "replace"),
+        printable(wanted.stream),
+        printable(wanted.region),
         wanted.after,
         wanted.end,
         options.fields_format,

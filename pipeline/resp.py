@@ -165,6 +165,11 @@ def shown(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
+def printable(name: str | bytes) -> str:
+    """A name as a text in UTF-8; bytes of it that are not UTF-8 become U+FFFD."""
+    return (name if isinstance(name, bytes) else encoded(name)).decode("utf-8", "replace")
+
+
 def named(reply: Reply) -> dict[str, Any]:
     """A flat list of names and values, by which RESP2 tells a map. Raises PipelineError."""
     flat = list_of(reply)

@@ -14,7 +14,7 @@ from typing import Final
 
 from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.pairs import MAXSIZE
-from anabranch.pipeline.resp import Connection, RefusedCommand, named
+from anabranch.pipeline.resp import Connection, RefusedCommand, named, printable
 from anabranch.pipeline.sink_options import SinkOptions
 
 _TRIES: Final = 20
@@ -76,8 +76,8 @@ def checked_window(
         # If the transaction fails, the stream was changed meanwhile: look again.
         _set(connection, stream, window, options)
     raise WindowError(
-        f"the window of the stream '{_shown(stream)}' could not be set, because it was written to "
-        "all the time: " + _command(stream, window, options)
+        f"the window of the stream '{printable(stream)}' could not be set, because it was written "
+        "to all the time: " + _command(stream, window, options)
     )
 
 
@@ -98,13 +98,13 @@ def _wanted(window: Window, options: SinkOptions) -> tuple[int, int]:
 
 def _command(stream: bytes, window: Window, options: SinkOptions) -> str:
     duration_s, maxsize = _wanted(window, options)
-    return f"XCFGSET {_shown(stream)} IDMP-DURATION {duration_s} IDMP-MAXSIZE {maxsize}"
+    return f"XCFGSET {printable(stream)} IDMP-DURATION {duration_s} IDMP-MAXSIZE {maxsize}"
 
 
 def _advice(stream: bytes, window: Window, options: SinkOptions) -> str:
     """What is wrong with a window, and what to do."""
     text = (
-        f"the stream '{_shown(stream)}' recognises a row for {window.duration_s} s and "
+        f"the stream '{printable(stream)}' recognises a row for {window.duration_s} s and "
         f"{window.maxsize} rows of a producer, but windowSeconds is {options.window_s}, and the "
         f"sink needs {MAXSIZE} rows"
     )
@@ -120,7 +120,3 @@ def _advice(stream: bytes, window: Window, options: SinkOptions) -> str:
         "change it. Stop all producers that may repeat an add, let queries finish the batch that "
         f"they have begun, and type {_command(stream, window, options)}"
     )
-
-
-def _shown(stream: bytes) -> str:
-    return stream.decode("utf-8", "replace")

@@ -8,7 +8,7 @@ Reading order:
 - `session`: the Spark session of a job, and Spark's errors as lines for people.
 - `progress`: the bar of a job.
 - `report`: what a job found: for people, as JSON, as Parquet.
-- `folders`: a lock, and small files that are written as a whole.
+- `folders`: new directories, a lock, and small files that are written as a whole.
 - `columns`: columns that several jobs derive.
 - `key_state`: the state of a stream beside its entries, as a region tells it.
 - `door`: one region as a job asks it.

@@ -6,10 +6,9 @@ from typing import Final
 
 from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.options import is_glob
+from anabranch.pipeline.progress import SINK_PREFIX
 from anabranch.pipeline.resp import encoded
 
-# The streams in which sinks keep their progress (`pipeline/progress.py`).
-OF_SINKS: Final = "anabranch:sink:"
 _SPECIAL: Final = frozenset("\\*?[]")
 
 
@@ -51,4 +50,4 @@ def check_text(names: list[str]) -> None:
 
 def chosen(found: list[str], asked: list[str]) -> list[str]:
     """The streams of a job: those found, without those of sinks that only a glob matches."""
-    return [name for name in found if not name.startswith(OF_SINKS) or name in asked]
+    return [name for name in found if not name.startswith(SINK_PREFIX) or name in asked]

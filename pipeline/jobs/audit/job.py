@@ -24,11 +24,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial, reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Optional
 
 from anabranch.crdt.vector import Vector, includes, joined
-from anabranch.pipeline.errors import OptionError, PipelineError
+from anabranch.pipeline.errors import PipelineError
+from anabranch.pipeline.jobs import folders
 from anabranch.pipeline.jobs.audit.differences import SCHEMA, Difference
 from anabranch.pipeline.jobs.audit.report import Result, report
 from anabranch.pipeline.jobs.audit.task import Auditor, Job, Note, Outcome
@@ -37,7 +37,7 @@ from anabranch.pipeline.jobs.beginning import Beginning, begin, stream_names
 from anabranch.pipeline.jobs.door import Door, DoorClosed, Piece
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.options import SourceOptions
-from anabranch.pipeline.resp import encoded
+from anabranch.pipeline.resp import printable
 from anabranch.plural import counted
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def run(session: SparkSession, options: AuditOptions, bar: Bar) -> Report:
         PipelineError: Fewer than two regions answer, or they are of different clusters.
     """
     began_s = time.monotonic()
-    if options.parquet is not None and Path(options.parquet).exists():
-        raise OptionError(f"--parquet: {options.parquet} exists; give a directory that does not")
+    if options.parquet is not None:
+        folders.check_new("--parquet", options.parquet)
     found = SourceOptions(options.source(), False)
     bar.phase("asking the regions how far they are")
     begun = begin(found)
@@ -159,7 +159,7 @@ def _collect(
 def _printable(value: Any) -> Any:
     """A value for Spark, whose texts are UTF-8."""
     if isinstance(value, str):
-        return encoded(value).decode("utf-8", "replace")
+        return printable(value)
     return value
 
 
