@@ -21,6 +21,7 @@ from anabranch.sim.scenario.processes import HOST, ProcessCluster, end, free_por
 # Java starts slowly on a busy machine.
 START_S: Final = 300.0
 STOP_S: Final = 10.0
+_PYTHON_WORKER: Final = "pyspark.daemon"
 
 
 def children(process_id: int) -> list[int]:
@@ -40,6 +41,11 @@ def command_of(process_id: int) -> str:
         return Path(f"/proc/{process_id}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:
         return ""
+
+
+def _of_program(text: str, processes: list[int]) -> list[int]:
+    """Those of the processes whose command line contains a text."""
+    return [one for one in processes if text in command_of(one)]
 
 
 def kill(process_id: int) -> None:
@@ -144,12 +150,12 @@ class SparkCluster:
     def executors(self) -> list[int]:
         """The process ids of the executors that run."""
         below = [one for process in self._processes[1:] for one in children(process.pid)]
-        return [one for one in below if "CoarseGrainedExecutorBackend" in command_of(one)]
+        return _of_program("CoarseGrainedExecutorBackend", below)
 
     def python_workers(self) -> list[int]:
         """The process ids of the Python workers of the executors."""
         below = [one for executor in self.executors() for one in children(executor)]
-        return [one for one in below if "pyspark.daemon" in command_of(one)]
+        return _of_program(_PYTHON_WORKER, below)
 
 
 class Driver:
@@ -197,6 +203,7 @@ class Driver:
         assert self._process is not None
         return self._process.poll()
 
-    def below(self) -> list[int]:
-        """The processes that the driver has started, and those that they have started."""
-        return [] if self._process is None else children(self._process.pid)
+    def python_workers(self) -> list[int]:
+        """The process ids of the Python workers of a driver that is its own executor."""
+        below = [] if self._process is None else children(self._process.pid)
+        return _of_program(_PYTHON_WORKER, below)

@@ -25,7 +25,7 @@ from anabranch.bench.acceptance.harness import (
     start_all,
     wait_for,
 )
-from anabranch.bench.acceptance.spark_cluster import Driver, command_of, endpoints, kill
+from anabranch.bench.acceptance.spark_cluster import Driver, endpoints, kill
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import ProcessCluster, RegionProcess
 
@@ -91,7 +91,7 @@ def strike(driver: Driver, kind: str, chance: random.Random) -> bool:
         driver.kill()
         driver.start()
         return True
-    workers = [one for one in driver.below() if "pyspark.daemon" in command_of(one)]
+    workers = driver.python_workers()
     if not workers:
         return False
     kill(chance.choice(workers))
