@@ -8,17 +8,8 @@ from typing import Annotated, Optional
 import typer
 
 from anabranch.cli.errors import UsageError
-from anabranch.cli.pipeline.common import Work, directory, takes_regions
+from anabranch.cli.pipeline.common import StreamsOption, Work, directory, takes_regions
 
-_StreamsOption = Annotated[
-    str,
-    typer.Option(
-        "--streams",
-        metavar="NAME,…",
-        help="Streams: names or globs, separated by commas.",
-        show_default=False,
-    ),
-]
 _KeyOption = Annotated[
     str, typer.Option("--key", metavar="FIELD", help="Field of the keys.", show_default=False)
 ]
@@ -63,7 +54,7 @@ def _names(text: str) -> list[str]:
 
 @takes_regions()
 def totals(
-    streams: _StreamsOption,
+    streams: StreamsOption,
     key: _KeyOption,
     sums: _SumOption,
     checkpoint: _CheckpointOption,
