@@ -86,7 +86,7 @@ class Adder:
         self._options: Final = options
         self._task: Final = task
         self._pairs: Final = pairs
-        self._rotation: Final = Rotation(options, options.password())
+        self._rotation: Final = Rotation(options)
         self._connection: Optional[Connection] = None
         # Streams whose window was checked on this connection.
         self._checked: set[bytes] = set()

@@ -14,9 +14,8 @@ from librt.strings import BytesWriter, write_i64_le
 from xxhash import xxh3_128_digest
 
 from anabranch.crdt.encoding import Malformed, Reader, put_varint
-from anabranch.crdt.log_reading import NODES_FORMAT
 from anabranch.crdt.node import DELETED, SAME_NAMES, Scan
-from anabranch.pipeline.node_columns import NodesError
+from anabranch.pipeline.node_columns import NodesError, check_format
 
 HASH_BYTES: Final = 16
 
@@ -63,8 +62,7 @@ def _nodes(answer: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
     Raises NodesError if the answer has another format, IndexError or Malformed if it ends early.
     """
-    if answer[:1] != bytes([NODES_FORMAT]):
-        raise NodesError("the region answers in another format: it is of another version")
+    check_format(answer)
     reader = Reader(answer, 1)
     while not reader.at_end():
         base_counter = reader.varint()

@@ -43,7 +43,7 @@ def read_range(
 
 def answers(wanted: Range, options: SourceOptions) -> Iterator[bytes]:
     """The answers of CRDT.NODES that make up a range."""
-    rotation = Rotation(options, options.password())
+    rotation = Rotation(options)
     reached = wanted.after
     while reached < wanted.end:
         connection = rotation.connect()

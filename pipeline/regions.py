@@ -39,9 +39,9 @@ _SCAN_COUNT: Final = 1000
 class Rotation:
     """Goes round the endpoints. `progressed` sets the deadline anew."""
 
-    def __init__(self, options: RegionOptions, password: str) -> None:
+    def __init__(self, options: RegionOptions) -> None:
         self._options: Final = options
-        self._password: Final = password
+        self._password: Final = options.password()
         self._number = 0
         self._failed_in_row = 0
         self._deadline_s = 0.0
@@ -143,7 +143,7 @@ class Regions:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options: Final = options
-        self._rotation: Final = Rotation(options, options.password())
+        self._rotation: Final = Rotation(options)
         self._connection: Optional[Connection] = None
 
     def close(self) -> None:

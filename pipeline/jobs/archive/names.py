@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from anabranch.pipeline.errors import OptionError
@@ -29,6 +30,14 @@ def exact(name: str) -> str:
         else:
             found.append(f"\\{character}" if character in _SPECIAL else character)
     return "".join(found)
+
+
+def raw_reading(regions: dict[str, str], names: Iterable[str]) -> dict[str, str]:
+    """The options of the source that read streams of any names, with fields as they are.
+
+    `regions` are the options that say where regions are.
+    """
+    return {**regions, "streams": ",".join(map(exact, names)), "fieldsFormat": "raw"}
 
 
 def check_text(names: list[str]) -> None:
