@@ -173,6 +173,8 @@ def printable(name: str | bytes) -> str:
 def named(reply: Reply) -> dict[str, Any]:
     """A flat list of names and values, by which RESP2 tells a map. Raises PipelineError."""
     flat = list_of(reply)
+    if len(flat) % 2:
+        raise _unexpected(reply)
     return {shown(bytes_of(flat[n])): flat[n + 1] for n in range(0, len(flat), 2)}
 
 
