@@ -4,6 +4,7 @@ Reading order:
 
 - `main`: the entry point and the table of commands.
 - `usage`: the form of help texts.
+- `signatures`: options that several commands share.
 - `errors`: the errors that end a command, with their exit codes.
 - `interrupting`: how SIGINT and SIGTERM end a command that has something to end first.
 - `terminal`: escapes of control characters, counts with nouns, columns.

@@ -7,7 +7,6 @@ in the configuration file that `cluster.toml` names.
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ import typer
 
 from anabranch.cli.addresses import config_file
 from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.signatures import as_command, option, own_options
 from anabranch.region.config import ConfigError, read_file
 
 VARIABLES: Final = ("REDISCLI_AUTH", "ANABRANCH_REQUIREPASS")
@@ -85,10 +85,6 @@ def takes_password(command: Callable[..., Any]) -> Callable[..., Any]:
 
     The command has the parameters `cluster`, `at` and `password`.
     """
-    signature = inspect.signature(command, eval_str=True)
-    option = inspect.Parameter(
-        "password_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_FileOption
-    )
 
     def run(**options: Any) -> Any:
         file = options.pop("password_file")
@@ -97,17 +93,4 @@ def takes_password(command: Callable[..., Any]) -> Callable[..., Any]:
         )
         return command(**options)
 
-    run.__doc__ = command.__doc__
-    run.__name__ = command.__name__
-    # Typer reads the options from the signature.
-    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[
-            *(
-                one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-                for one in signature.parameters.values()
-            ),
-            option,
-        ]
-    )
-    run.__annotations__ = {}
-    return run
+    return as_command(run, command, [*own_options(command), option("password_file", _FileOption)])

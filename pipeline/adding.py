@@ -16,7 +16,7 @@ from typing import Final, Optional
 
 from anabranch.pipeline.errors import PipelineError, RegionsError
 from anabranch.pipeline.pairs import Pairs, Row
-from anabranch.pipeline.progress import begin, read_progress, region_ms
+from anabranch.pipeline.progress import SINK_PREFIX, begin, read_progress, region_ms
 from anabranch.pipeline.regions import Rotation, refusal, takes_no_writes
 from anabranch.pipeline.resp import (
     Connection,
@@ -33,7 +33,7 @@ _CHUNK_BYTES: Final = 1 << 20
 _STREAMS_KEPT: Final = 10_000
 _BARRIER: Final = command_bytes("CRDT.VECTOR")
 # A task with `wait` adds to this stream, so that WAIT also speaks of rows that were recognised.
-_WAIT_KEY: Final = "anabranch:sink:wait"
+_WAIT_KEY: Final = f"{SINK_PREFIX}wait"
 
 
 class Task:
@@ -86,7 +86,7 @@ class Adder:
         self._options: Final = options
         self._task: Final = task
         self._pairs: Final = pairs
-        self._rotation: Final = Rotation(options, options.password())
+        self._rotation: Final = Rotation(options)
         self._connection: Optional[Connection] = None
         # Streams whose window was checked on this connection.
         self._checked: set[bytes] = set()

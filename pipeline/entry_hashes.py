@@ -7,15 +7,15 @@ CRDT.NODES in `crdt/log_reading.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from librt.strings import BytesWriter, write_i64_le
 from xxhash import xxh3_128_digest
 
 from anabranch.crdt.encoding import Malformed, Reader, put_varint
-from anabranch.crdt.log_reading import NODES_FORMAT
 from anabranch.crdt.node import DELETED, SAME_NAMES, Scan
-from anabranch.pipeline.node_columns import NodesError
+from anabranch.pipeline.node_columns import NodesError, check_format
 
 HASH_BYTES: Final = 16
 
@@ -34,14 +34,9 @@ class EntryHashes:
 
     def take(self, answer: bytes) -> None:
         """Appends the entries of one answer. Raises NodesError if it is malformed."""
-        if answer[:1] != bytes([NODES_FORMAT]):
-            raise NodesError("the region answers in another format: it is of another version")
         try:
-            reader = Reader(answer, 1)
-            while not reader.at_end():
-                base_counter = reader.varint()
-                names = reader.bytes_()
-                self._take_node(base_counter, names, reader.bytes_())
+            for base_counter, names, data in _nodes(answer):
+                self._take_node(base_counter, names, data)
         except (IndexError, Malformed):
             raise NodesError("the answer of the region ends early") from None
 
@@ -62,14 +57,24 @@ class EntryHashes:
             self.hashes.write(xxh3_128_digest(whole))
 
 
-def ids_in(answer: bytes, after: int, end: int) -> list[tuple[int, int, int]]:
-    """Counter, ms and seq of the entries of an answer with after < counter ≤ end."""
-    found: list[tuple[int, int, int]] = []
+def _nodes(answer: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """The nodes of an answer of CRDT.NODES: base counter, names of fields, and bytes of each.
+
+    Raises NodesError if the answer has another format, IndexError or Malformed if it ends early.
+    """
+    check_format(answer)
     reader = Reader(answer, 1)
     while not reader.at_end():
         base_counter = reader.varint()
-        reader.bytes_()
-        scan = Scan(reader.bytes_(), base_counter)
+        names = reader.bytes_()
+        yield base_counter, names, reader.bytes_()
+
+
+def ids_in(answer: bytes, after: int, end: int) -> list[tuple[int, int, int]]:
+    """Counter, ms and seq of the entries of an answer with after < counter ≤ end."""
+    found: list[tuple[int, int, int]] = []
+    for base_counter, _, data in _nodes(answer):
+        scan = Scan(data, base_counter)
         while scan.step():
             if after < scan.counter <= end and not scan.flags & DELETED:
                 found.append((scan.counter, scan.ms, scan.seq))
@@ -87,11 +92,7 @@ class Entry:
 def entries_in(answer: bytes, counters: set[int]) -> dict[int, Entry]:
     """The entries of an answer that have one of `counters`, by counter."""
     found: dict[int, Entry] = {}
-    reader = Reader(answer, 1)
-    while not reader.at_end():
-        base_counter = reader.varint()
-        names = reader.bytes_()
-        data = reader.bytes_()
+    for base_counter, names, data in _nodes(answer):
         scan = Scan(data, base_counter)
         while scan.step():
             if scan.counter in counters and not scan.flags & DELETED:

@@ -47,6 +47,12 @@ class NodesError(ValueError):
     """The bytes are not an answer of CRDT.NODES."""
 
 
+def check_format(answer: bytes) -> None:
+    """Raises NodesError if an answer of CRDT.NODES has another format than this module reads."""
+    if answer[:1] != bytes([NODES_FORMAT]):
+        raise NodesError("the region answers in another format: it is of another version")
+
+
 class Validity:
     """The bits that tell which rows of a column have a value."""
 
@@ -244,8 +250,7 @@ class NodeColumns:
 
     def feed(self, answer: bytes) -> None:
         """Takes the next answer; the former one must have been decoded."""
-        if answer[:1] != bytes([NODES_FORMAT]):
-            raise NodesError("the region answers in another format: it is of another version")
+        check_format(answer)
         self._data = answer
         self._at = 1
         self._node_end = 1

@@ -17,7 +17,8 @@ from typing import Final, Optional
 from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.resp import Connection, Reply
 
-_PREFIX: Final = "anabranch:sink:"
+# What the names of the streams of sinks begin with.
+SINK_PREFIX: Final = "anabranch:sink:"
 # More than the regions and batches whose entries may be the newest at a time.
 _KEPT: Final = 64
 
@@ -45,7 +46,7 @@ class Progress:
 
 def progress_key(query: str) -> str:
     """The name of the stream with the progress of a query."""
-    return _PREFIX + query
+    return SINK_PREFIX + query
 
 
 def read_progress(connection: Connection, query: str, batch: int) -> Progress:

@@ -13,7 +13,7 @@ from anabranch.pipeline.errors import DataLossError
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Range, trimmed_early
 from anabranch.pipeline.regions import Rotation, refusal
-from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, encoded
+from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, encoded, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,8 +30,8 @@ def read_range(
 
     maker = BatchMaker(
         schema,
-        encoded(wanted.stream).decode("utf-8", "replace"),
-        encoded(wanted.region).decode("utf-8", "replace"),
+        printable(wanted.stream),
+        printable(wanted.region),
         wanted.after,
         wanted.end,
         options.fields_format,
@@ -43,7 +43,7 @@ def read_range(
 
 def answers(wanted: Range, options: SourceOptions) -> Iterator[bytes]:
     """The answers of CRDT.NODES that make up a range."""
-    rotation = Rotation(options, options.password())
+    rotation = Rotation(options)
     reached = wanted.after
     while reached < wanted.end:
         connection = rotation.connect()
@@ -67,7 +67,7 @@ def answers(wanted: Range, options: SourceOptions) -> Iterator[bytes]:
         except RegionGone as error:
             rotation.failed(str(error))
         except RefusedCommand as error:
-            if "no such key" not in str(error):
+            if not error.is_no_key():
                 raise refusal(str(error)) from None
             if not options.fail_on_loss:
                 return

@@ -7,7 +7,7 @@ again and again until one answers or `timeoutSeconds` have passed without progre
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, Optional, TypeVar
 
@@ -19,11 +19,17 @@ from anabranch.pipeline.resp import (
     RegionGone,
     Reply,
     Word,
+    bytes_of,
     encoded,
+    int_of,
+    list_of,
+    named,
     shown,
 )
 
 Answer = TypeVar("Answer")
+# Sends the words of a command, and returns its reply.
+Call = Callable[..., Reply]
 
 # Pause after no endpoint answered.
 _PAUSE_S: Final = 0.2
@@ -33,9 +39,9 @@ _SCAN_COUNT: Final = 1000
 class Rotation:
     """Goes round the endpoints. `progressed` sets the deadline anew."""
 
-    def __init__(self, options: RegionOptions, password: str) -> None:
+    def __init__(self, options: RegionOptions) -> None:
         self._options: Final = options
-        self._password: Final = password
+        self._password: Final = options.password()
         self._number = 0
         self._failed_in_row = 0
         self._deadline_s = 0.0
@@ -109,13 +115,17 @@ class Rotation:
 class LogFacts:
     """One row of CRDT.LOGS: the log of a stream that one region adds to."""
 
-    def __init__(self, fields: list[Reply]) -> None:
-        facts = {fields[n]: fields[n + 1] for n in range(0, len(fields), 2)}
-        self.region: Final = shown(_bytes(facts[b"region"]))
+    def __init__(self, row: Reply) -> None:
+        facts = named(row)
+        self.region: Final = shown(bytes_of(facts["region"]))
+        self.region_id: Final = int_of(facts["region_id"])
         # The counter up to which the answering region has applied the effects of `region`.
-        self.applied: Final = _int(facts[b"applied"])
+        self.applied: Final = int_of(facts["applied"])
         # The counter up to which entries were trimmed.
-        self.trimmed: Final = _int(facts[b"trimmed"])
+        self.trimmed: Final = int_of(facts["trimmed"])
+        self.entries: Final = int_of(facts["entries"])
+        # About so many bytes.
+        self.size: Final = int_of(facts["bytes"])
 
 
 class Part:
@@ -133,7 +143,7 @@ class Regions:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options: Final = options
-        self._rotation: Final = Rotation(options, options.password())
+        self._rotation: Final = Rotation(options)
         self._connection: Optional[Connection] = None
 
     def close(self) -> None:
@@ -170,7 +180,7 @@ class Regions:
         found: set[str] = set()
         for name in self._options.streams:
             if is_glob(name):
-                found.update(self.ask(partial(_matching, name)))
+                found.update(self.ask(partial(_matching, encoded(name))))
             else:
                 found.add(name)
         return sorted(found)
@@ -180,52 +190,36 @@ class Regions:
 
         def question(connection: Connection) -> Optional[list[LogFacts]]:
             try:
-                reply = connection.call("CRDT.LOGS", encoded(stream))
+                return logs_of(connection.call, encoded(stream))
             except RefusedCommand as error:
-                if "no such key" in str(error):
+                if error.is_no_key():
                     return None
                 raise
-            return [LogFacts(_list(row)) for row in _list(reply)]
 
         return self.ask(question)
 
     def members(self) -> list[str]:
         """The names of the regions of the cluster."""
-        return [one.partition("=")[0] for one in self._fact("crdt_members").split(",")]
+        return list(members_of(info_of(self._reply)).values())
 
     def cluster(self) -> str:
         """The name of the cluster."""
-        return self._fact("crdt_cluster")
-
-    def _fact(self, name: str) -> str:
-        """One line of INFO, without its name."""
-        text = shown(_bytes(self._reply("INFO", "crdt")))
-        line = next(line for line in text.split("\r\n") if line.startswith(f"{name}:"))
-        return line.partition(":")[2]
+        return info_of(self._reply)["crdt_cluster"]
 
     def parts(
         self, stream: str, region: str, after: int, end: int, unit: str, size: int
     ) -> list[Part]:
-        """CRDT.SPLIT over the whole range (after, end]; `unit` is BYTES or ENTRIES.
-
-        With ENTRIES, a part may be smaller than `size` where the region ended an answer.
-        """
-        found: list[Part] = []
-        reached = after
-        while reached < end:
-            words = ("CRDT.SPLIT", encoded(stream), region, reached, end, unit, size)
-            reply = _list(self._reply(*words))
-            found += [Part(*(_int(number) for number in _list(part))) for part in reply]
-            reached = found[-1].counter
-        return found
+        """The parts of a range, as the function `split` cuts it."""
+        return split(self._reply, encoded(stream), region, after, end, unit, size)
 
     def first_entries(self, stream: str, region: str, after: int, end: int, count: int) -> Part:
         """The part with the first `count` entries of a range, or fewer if it holds fewer."""
         reached, entries, size = after, 0, 0
         while reached < end and entries < count:
             left = count - entries
-            words = ("CRDT.SPLIT", encoded(stream), region, reached, end, "ENTRIES", left)
-            part = Part(*(_int(number) for number in _list(_list(self._reply(*words))[0])))
+            part = _split_once(self._reply, encoded(stream), region, reached, end, "ENTRIES", left)[
+                0
+            ]
             reached, entries, size = part.counter, entries + part.entries, size + part.size
         return Part(reached, entries, size)
 
@@ -234,8 +228,8 @@ class Regions:
         there is no such entry.
         """
         words = ("CRDT.LOG", encoded(stream), region, first_id, "+", "COUNT", 1)
-        rows = _list(self._reply(*words))
-        return _int(_list(rows[0])[3]) - 1 if rows else None
+        rows = list_of(self._reply(*words))
+        return int_of(list_of(rows[0])[3]) - 1 if rows else None
 
 
 def takes_no_writes(text: str) -> bool:
@@ -252,37 +246,61 @@ def refusal(text: str) -> PipelineError:
     return PipelineError(f"the region refused a request: {text}")
 
 
-def _matching(pattern: str, connection: Connection) -> list[str]:
-    """The names of streams that match a glob."""
-    names: list[str] = []
+# -- questions to one region: `call` sends a command to it
+
+
+def matching(call: Call, pattern: bytes) -> Iterator[bytes]:
+    """The names of the streams that match a glob; SCAN may tell one twice."""
     cursor = b"0"
     while True:
-        reply = _list(
-            connection.call("SCAN", cursor, "MATCH", encoded(pattern), "COUNT", _SCAN_COUNT)
-        )
-        cursor = _bytes(reply[0])
-        names += [shown(_bytes(name)) for name in _list(reply[1])]
+        reply = list_of(call("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT))
+        cursor = bytes_of(reply[0])
+        yield from map(bytes_of, list_of(reply[1]))
         if cursor == b"0":
-            return names
+            return
 
 
-def _unexpected(reply: Reply) -> PipelineError:
-    return PipelineError(f"a region gave an unexpected answer: {reply!r:.100}")
+def logs_of(call: Call, stream: bytes) -> list[LogFacts]:
+    """The logs of a stream, one for each member of the cluster (CRDT.LOGS)."""
+    return [LogFacts(row) for row in list_of(call("CRDT.LOGS", stream))]
 
 
-def _list(reply: Reply) -> list[Reply]:
-    if not isinstance(reply, list):
-        raise _unexpected(reply)
-    return reply
+def split(
+    call: Call, stream: bytes, region: str | int, after: int, end: int, unit: str, size: int
+) -> list[Part]:
+    """CRDT.SPLIT over the whole range (after, end]; `unit` is BYTES or ENTRIES.
+
+    With ENTRIES, a part may be smaller than `size` where the region ended an answer. `region` is
+    the name of the region whose log it is, or its region_id.
+    """
+    found: list[Part] = []
+    reached = after
+    while reached < end:
+        found += _split_once(call, stream, region, reached, end, unit, size)
+        reached = found[-1].counter
+    return found
 
 
-def _int(reply: Reply) -> int:
-    if not isinstance(reply, int):
-        raise _unexpected(reply)
-    return reply
+def _split_once(
+    call: Call, stream: bytes, region: str | int, after: int, end: int, unit: str, size: int
+) -> list[Part]:
+    """The parts of one answer of CRDT.SPLIT, which may end before the range does."""
+    reply = list_of(call("CRDT.SPLIT", stream, region, after, end, unit, size))
+    return [Part(*map(int_of, list_of(part))) for part in reply]
 
 
-def _bytes(reply: Reply) -> bytes:
-    if not isinstance(reply, bytes):
-        raise _unexpected(reply)
-    return reply
+def info_of(call: Call) -> dict[str, str]:
+    """The section `crdt` of INFO."""
+    lines = shown(bytes_of(call("INFO", "crdt"))).split("\r\n")
+    return {name: value for name, _, value in (line.partition(":") for line in lines)}
+
+
+def members_of(facts: dict[str, str]) -> dict[int, str]:
+    """The names of the regions of the cluster by region_id, from the facts of `info_of`."""
+    pairs = (one.partition("=") for one in facts["crdt_members"].split(","))
+    return {int(region_id): name for name, _, region_id in pairs}
+
+
+def _matching(pattern: bytes, connection: Connection) -> list[str]:
+    """The names of the streams that match a glob, as texts."""
+    return [shown(name) for name in matching(connection.call, pattern)]

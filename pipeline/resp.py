@@ -7,7 +7,9 @@ former one is read, so that the region works while the client decodes.
 from __future__ import annotations
 
 import socket
-from typing import Final, Union
+from typing import Any, Final, Union
+
+from anabranch.pipeline.errors import PipelineError
 
 Reply = Union[None, int, bytes, "list[Reply]"]
 Word = Union[str, bytes, int]
@@ -23,6 +25,10 @@ class RegionGone(Exception):
 
 class RefusedCommand(Exception):
     """The region answered with an error; the text is its own."""
+
+    def is_no_key(self) -> bool:
+        """Whether the region has no key of the name that was given, or a deadline hides it."""
+        return "no such key" in str(self)
 
 
 class Connection:
@@ -157,6 +163,44 @@ def encoded(text: str) -> bytes:
 def shown(data: bytes) -> str:
     """Bytes as a text from which `encoded` makes the same bytes."""
     return data.decode("utf-8", "surrogateescape")
+
+
+def printable(name: str | bytes) -> str:
+    """A name as a text in UTF-8; bytes of it that are not UTF-8 become U+FFFD."""
+    return (name if isinstance(name, bytes) else encoded(name)).decode("utf-8", "replace")
+
+
+def named(reply: Reply) -> dict[str, Any]:
+    """A flat list of names and values, by which RESP2 tells a map. Raises PipelineError."""
+    flat = list_of(reply)
+    if len(flat) % 2:
+        raise _unexpected(reply)
+    return {shown(bytes_of(flat[n])): flat[n + 1] for n in range(0, len(flat), 2)}
+
+
+def list_of(reply: Reply) -> list[Reply]:
+    """A reply that must be an array. Raises PipelineError."""
+    if not isinstance(reply, list):
+        raise _unexpected(reply)
+    return reply
+
+
+def int_of(reply: Reply) -> int:
+    """A reply that must be a number. Raises PipelineError."""
+    if not isinstance(reply, int):
+        raise _unexpected(reply)
+    return reply
+
+
+def bytes_of(reply: Reply) -> bytes:
+    """A reply that must be a string. Raises PipelineError."""
+    if not isinstance(reply, bytes):
+        raise _unexpected(reply)
+    return reply
+
+
+def _unexpected(reply: Reply) -> PipelineError:
+    return PipelineError(f"a region gave an unexpected answer: {reply!r:.100}")
 
 
 def _reason(error: OSError) -> str:

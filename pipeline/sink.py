@@ -71,7 +71,7 @@ def prepare(options: SinkOptions) -> int:
             checked_window(connection, encoded(options.stream), options, may_set=True)
         return region_ms(connection)
 
-    return Rotation(options, options.password()).ask(question, takes_no_writes)
+    return Rotation(options).ask(question, takes_no_writes)
 
 
 def context() -> TaskContext:
@@ -143,7 +143,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         total = sum(one.total for one in added) & SUM_MASK
         now = Done(sum(one.rows for one in added), total)
         # Every refusal may come from one region only: the batch is on disk, and must be noted.
-        Rotation(self._options, self._options.password()).ask(
+        Rotation(self._options).ask(
             lambda connection: _finish(connection, added[0].query, batchId, now), lambda text: True
         )
 

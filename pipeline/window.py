@@ -10,11 +10,11 @@ pairs. The check and the change are one transaction.
 
 from __future__ import annotations
 
-from typing import Final, Optional
+from typing import Final
 
 from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.pairs import MAXSIZE
-from anabranch.pipeline.resp import Connection, RefusedCommand, Reply
+from anabranch.pipeline.resp import Connection, RefusedCommand, named, printable
 from anabranch.pipeline.sink_options import SinkOptions
 
 _TRIES: Final = 20
@@ -44,16 +44,16 @@ class Window:
 def window_of(connection: Connection, stream: bytes) -> Window:
     """The window of a stream. Raises RegionGone or RefusedCommand."""
     try:
-        facts = _named(connection.call("XINFO", "STREAM", stream))
+        facts = named(connection.call("XINFO", "STREAM", stream))
     except RefusedCommand as error:
-        if "no such key" not in str(error):
+        if not error.is_no_key():
             raise
-        settings = _named(connection.call("CONFIG", "GET", "stream-idmp-*"))
+        settings = named(connection.call("CONFIG", "GET", "stream-idmp-*"))
         return Window(
-            int(settings[b"stream-idmp-duration"]), int(settings[b"stream-idmp-maxsize"]), 0, False
+            int(settings["stream-idmp-duration"]), int(settings["stream-idmp-maxsize"]), 0, False
         )
     return Window(
-        int(facts[b"idmp-duration"]), int(facts[b"idmp-maxsize"]), int(facts[b"iids-tracked"]), True
+        int(facts["idmp-duration"]), int(facts["idmp-maxsize"]), int(facts["iids-tracked"]), True
     )
 
 
@@ -76,8 +76,8 @@ def checked_window(
         # If the transaction fails, the stream was changed meanwhile: look again.
         _set(connection, stream, window, options)
     raise WindowError(
-        f"the window of the stream '{_shown(stream)}' could not be set, because it was written to "
-        "all the time: " + _command(stream, window, options)
+        f"the window of the stream '{printable(stream)}' could not be set, because it was written "
+        "to all the time: " + _command(stream, window, options)
     )
 
 
@@ -98,13 +98,13 @@ def _wanted(window: Window, options: SinkOptions) -> tuple[int, int]:
 
 def _command(stream: bytes, window: Window, options: SinkOptions) -> str:
     duration_s, maxsize = _wanted(window, options)
-    return f"XCFGSET {_shown(stream)} IDMP-DURATION {duration_s} IDMP-MAXSIZE {maxsize}"
+    return f"XCFGSET {printable(stream)} IDMP-DURATION {duration_s} IDMP-MAXSIZE {maxsize}"
 
 
 def _advice(stream: bytes, window: Window, options: SinkOptions) -> str:
     """What is wrong with a window, and what to do."""
     text = (
-        f"the stream '{_shown(stream)}' recognises a row for {window.duration_s} s and "
+        f"the stream '{printable(stream)}' recognises a row for {window.duration_s} s and "
         f"{window.maxsize} rows of a producer, but windowSeconds is {options.window_s}, and the "
         f"sink needs {MAXSIZE} rows"
     )
@@ -120,21 +120,3 @@ def _advice(stream: bytes, window: Window, options: SinkOptions) -> str:
         "change it. Stop all producers that may repeat an add, let queries finish the batch that "
         f"they have begun, and type {_command(stream, window, options)}"
     )
-
-
-def _named(reply: Reply) -> dict[Optional[bytes], bytes]:
-    """A flat list of names and values; numbers as their digits."""
-    assert isinstance(reply, list)
-    found: dict[Optional[bytes], bytes] = {}
-    for at in range(0, len(reply) - 1, 2):
-        name, value = reply[at], reply[at + 1]
-        assert isinstance(name, bytes)
-        if isinstance(value, int):
-            found[name] = b"%d" % value
-        elif isinstance(value, bytes):
-            found[name] = value
-    return found
-
-
-def _shown(stream: bytes) -> str:
-    return stream.decode("utf-8", "replace")

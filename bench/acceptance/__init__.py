@@ -21,7 +21,7 @@ Reading order:
 - `damaged_files`: flipped and missing bytes in the files of a region.
 - `malformed_messages`: malformed bytes and messages, for the next one.
 - `malformed_peers`: malformed messages at the port where regions meet.
-- `spark_cluster`: a standalone Spark, for the programs that need one.
+- `spark_cluster`: a standalone Spark and the driver of a query, for the programs that need them.
 - `spark_sink_query`: the streaming query of the next one, in a process of its own.
 - `spark_sink`: the Spark sink while executors, drivers and a region are killed.
 - `spark_stream_query`: the streaming query of the next one, in a process of its own.

@@ -100,12 +100,12 @@ def info_of(region: RegionProcess) -> dict[str, str]:
     return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
 
 
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    """Waits until `condition` holds; ClusterError after two minutes."""
-    deadline = time.monotonic() + WAIT_PATIENCE_S
+def wait_for(condition: Callable[[], bool], what: str, patience_s: float = WAIT_PATIENCE_S) -> None:
+    """Waits until `condition` holds; ClusterError after `patience_s`."""
+    deadline = time.monotonic() + patience_s
     while not condition():
         if time.monotonic() > deadline:
-            raise ClusterError(f"{what} did not come within {WAIT_PATIENCE_S} s")
+            raise ClusterError(f"{what} did not come within {patience_s} s")
         time.sleep(0.01)
 
 

@@ -1,33 +1,27 @@
-"""A standalone Spark of one master and some workers, as processes of this machine."""
+"""A standalone Spark and the driver of a query, as processes of this machine."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from anabranch import build
+from anabranch.bench.acceptance.harness import wait_for
 from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST, end, free_ports
+from anabranch.sim.scenario.processes import HOST, ProcessCluster, end, free_ports
 
 # Java starts slowly on a busy machine.
 START_S: Final = 300.0
 STOP_S: Final = 10.0
-
-
-def await_(condition: Callable[[], bool], what: str, patience_s: float = START_S) -> None:
-    """Waits until `condition` holds; ClusterError after `patience_s`."""
-    deadline_s = time.monotonic() + patience_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            raise ClusterError(f"{what} did not come within {patience_s} s")
-        time.sleep(0.05)
+_PYTHON_WORKER: Final = "pyspark.daemon"
 
 
 def children(process_id: int) -> list[int]:
@@ -47,6 +41,11 @@ def command_of(process_id: int) -> str:
         return Path(f"/proc/{process_id}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:
         return ""
+
+
+def _of_program(text: str, processes: list[int]) -> list[int]:
+    """Those of the processes whose command line contains a text."""
+    return [one for one in processes if text in command_of(one)]
 
 
 def kill(process_id: int) -> None:
@@ -72,6 +71,11 @@ def spark_environment() -> dict[str, str]:
     }
 
 
+def endpoints(regions: ProcessCluster) -> str:
+    """All regions, as the option `endpoints` of the source and the sink names them."""
+    return ",".join(f"{one.name}={one.address}" for one in regions.regions.values())
+
+
 class SparkCluster:
     """A standalone Spark from the package of PySpark; its processes end with the `with`."""
 
@@ -95,14 +99,17 @@ class SparkCluster:
 
     def _start_all(self) -> None:
         self._start("Master", "--host", HOST, "--port", self.port, "--webui-port", self._web_port)
-        await_(lambda: "I have been elected leader" in self._log("Master"), "Spark's master")
+        wait_for(
+            lambda: "I have been elected leader" in self._log("Master"), "Spark's master", START_S
+        )
         for _ in range(self._workers_wanted):
             ports = ("--host", HOST, "--webui-port", free_ports(1)[0])
             work = ("--work-dir", self._directory / "work")
             self._start("Worker", "--cores", 1, "--memory", "1g", *ports, *work, self.master)
-        await_(
+        wait_for(
             lambda: self._log("Worker").count("Successfully registered") == self._workers_wanted,
             "Spark's workers",
+            START_S,
         )
 
     def __exit__(
@@ -143,9 +150,60 @@ class SparkCluster:
     def executors(self) -> list[int]:
         """The process ids of the executors that run."""
         below = [one for process in self._processes[1:] for one in children(process.pid)]
-        return [one for one in below if "CoarseGrainedExecutorBackend" in command_of(one)]
+        return _of_program("CoarseGrainedExecutorBackend", below)
 
     def python_workers(self) -> list[int]:
         """The process ids of the Python workers of the executors."""
         below = [one for executor in self.executors() for one in children(executor)]
-        return [one for one in below if "pyspark.daemon" in command_of(one)]
+        return _of_program(_PYTHON_WORKER, below)
+
+
+class Driver:
+    """The process with a query. `query` is its program, `given` what the program takes."""
+
+    def __init__(self, query: Path, given: dict[str, str], log: Path) -> None:
+        self.checkpoint = Path(given["checkpoint"])
+        self._query = query
+        self._given = given
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts the driver in a group of its own, with its JVM."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(self._query), json.dumps(self._given)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=spark_environment(),
+                start_new_session=True,
+            )
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The driver runs while the `with` lasts; a ClusterError gets the end of its log."""
+        self.start()
+        try:
+            yield
+        except ClusterError as error:
+            tail = self._log.read_text(errors="replace")[-3000:]
+            raise ClusterError(f"{error}\nthe driver's log:\n{tail}") from None
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """Kills the driver and its JVM."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def result(self) -> int | None:
+        """The exit code; None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
+    def python_workers(self) -> list[int]:
+        """The process ids of the Python workers of a driver that is its own executor."""
+        below = [] if self._process is None else children(self._process.pid)
+        return _of_program(_PYTHON_WORKER, below)

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,14 +25,9 @@ from anabranch.bench.acceptance.harness import (
     info_of,
     require_agreement,
     start_all,
+    wait_for,
 )
-from anabranch.bench.acceptance.spark_cluster import (
-    SparkCluster,
-    await_,
-    children,
-    kill,
-    spark_environment,
-)
+from anabranch.bench.acceptance.spark_cluster import START_S, Driver, SparkCluster, endpoints, kill
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import ProcessCluster
 
@@ -64,47 +56,6 @@ def forget_last_commit(checkpoint: Path) -> int | None:
     return newest
 
 
-class Driver:
-    """The process with the query. `query` is its program, `given` what the program takes."""
-
-    def __init__(self, query: Path, given: dict[str, str], log: Path) -> None:
-        self._query = query
-        self._given = given
-        self.log = log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Starts the driver in a group of its own, with its JVM."""
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, str(self._query), json.dumps(self._given)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=spark_environment(),
-                start_new_session=True,
-            )
-
-    def kill(self) -> None:
-        """Kills the driver and its JVM."""
-        if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-    def result(self) -> int | None:
-        """The exit code; None while it runs."""
-        assert self._process is not None
-        return self._process.poll()
-
-    def below(self) -> list[int]:
-        """The processes that the driver has started, and those that they have started."""
-        return [] if self._process is None else children(self._process.pid)
-
-    def repeat_last(self) -> bool:
-        """Makes Spark repeat the newest batch that is done; whether there was one."""
-        return forget_last_commit(Path(self._given["checkpoint"])) is not None
-
-
 class Disorder:
     """Kills what the query needs, at random times, and brings it back."""
 
@@ -120,7 +71,7 @@ class Disorder:
         """Kills one of a kind; whether one was running."""
         if kind == "driver":
             self._driver.kill()
-            self.repeated += self._driver.repeat_last()
+            self.repeated += forget_last_commit(self._driver.checkpoint) is not None
             self._driver.start()
         elif kind == "region":
             self._cluster.kill("us")
@@ -157,8 +108,7 @@ def run(rows: int, batch_rows: int, seed: int, kills: int, patience_s: float) ->
     ):
         directory = Path(folder)
         start_all(figures, regions)
-        endpoints = ",".join(f"{one.name}={one.address}" for one in regions.regions.values())
-        options = {"endpoints": endpoints, "stream": KEY, "setWindow": "true"}
+        options = {"endpoints": endpoints(regions), "stream": KEY, "setWindow": "true"}
         with SparkCluster(directory) as spark:
             given = {
                 "master": spark.master,
@@ -169,14 +119,8 @@ def run(rows: int, batch_rows: int, seed: int, kills: int, patience_s: float) ->
             }
             driver = Driver(QUERY, given, directory / "driver.log")
             disorder = Disorder(regions, spark, driver, seed)
-            driver.start()
-            try:
+            with driver.running():
                 _disturb(regions, driver, disorder, rows, kills, begun_s + patience_s)
-            except ClusterError as error:
-                tail = driver.log.read_text(errors="replace")[-3000:]
-                raise ClusterError(f"{error}\nthe driver's log:\n{tail}") from None
-            finally:
-                driver.kill()
         took_s = time.monotonic() - begun_s
         spared = [kind for kind in KINDS[:kills] if not disorder.kills[kind]]
         figures.require("each kind was killed", not spared, ", ".join(spared) or "all")
@@ -196,7 +140,7 @@ def _disturb(
     deadline_s: float,
 ) -> None:
     """Strikes `kills` times while rows are written, and waits until the query has ended."""
-    await_(lambda: written(regions) > 0 or driver.result() is not None, "the first row")
+    wait_for(lambda: written(regions) > 0 or driver.result() is not None, "the first row", START_S)
     moments = disorder.moments(kills, rows)
     struck = 0
     while driver.result() != 0:

@@ -18,9 +18,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from anabranch.bench.acceptance.harness import Chaos, Figures, require_agreement, start_all
-from anabranch.bench.acceptance.spark_cluster import await_, command_of, kill
-from anabranch.bench.acceptance.spark_sink import Driver
+from anabranch.bench.acceptance.harness import (
+    Chaos,
+    Figures,
+    require_agreement,
+    start_all,
+    wait_for,
+)
+from anabranch.bench.acceptance.spark_cluster import Driver, endpoints, kill
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import ProcessCluster, RegionProcess
 
@@ -86,7 +91,7 @@ def strike(driver: Driver, kind: str, chance: random.Random) -> bool:
         driver.kill()
         driver.start()
         return True
-    workers = [one for one in driver.below() if "pyspark.daemon" in command_of(one)]
+    workers = driver.python_workers()
     if not workers:
         return False
     kill(chance.choice(workers))
@@ -108,9 +113,8 @@ def run(entries: int, seconds: float, kills: int, seed: int, patience_s: float) 
         with next(iter(regions.regions.values())).wire() as wire:
             wire.call("XADD", KEY, "*", "n", "first")
         regions.level(120.0)
-        endpoints = ",".join(f"{one.name}={one.address}" for one in regions.regions.values())
         given = {
-            "options": json.dumps({"endpoints": endpoints, "streams": KEY}),
+            "options": json.dumps({"endpoints": endpoints(regions), "streams": KEY}),
             "checkpoint": str(directory / "checkpoint"),
             "rows": str(directory / "rows"),
             "end": str(directory / "end"),
@@ -118,8 +122,7 @@ def run(entries: int, seconds: float, kills: int, seed: int, patience_s: float) 
         }
         driver = Driver(QUERY, given, directory / "driver.log")
         load = Load(regions, entries, seconds)
-        driver.start()
-        try:
+        with driver.running():
             with Chaos(regions, seed, CUT_S[1], 2.0, CUT_S[0]) as chaos:
                 load.start()
                 _disturb(driver, load, killed, entries, kills, chance)
@@ -128,12 +131,7 @@ def run(entries: int, seconds: float, kills: int, seed: int, patience_s: float) 
             figures.show("kills", ", ".join(f"{n} × {kind}" for kind, n in killed.items()))
             require_agreement(figures, regions)
             Path(given["end"]).touch()
-            await_(lambda: _has_ended(driver), "the end of the query", patience_s)
-        except ClusterError as error:
-            tail = driver.log.read_text(errors="replace")[-3000:]
-            raise ClusterError(f"{error}\nthe driver's log:\n{tail}") from None
-        finally:
-            driver.kill()
+            wait_for(lambda: _has_ended(driver), "the end of the query", patience_s)
         figures.show("time", time.monotonic() - begun_s, "s with starts of Spark")
         found = json.loads(Path(given["result"]).read_text())
         for name, count in found.items():

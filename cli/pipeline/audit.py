@@ -6,19 +6,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption
-from anabranch.cli.pipeline.common import (
-    ConfOption,
-    JsonOption,
-    MasterOption,
-    ParquetOption,
-    PasswordFileOption,
-    StreamsOption,
-    checked_json,
-    perform,
-    regions_of,
-)
-from anabranch.pipeline.jobs.session import LOCAL
+from anabranch.cli.pipeline.common import ParquetOption, StreamsOption, Work, takes_regions
 
 TimeoutOption = Annotated[
     int,
@@ -32,18 +20,10 @@ TimeoutOption = Annotated[
 ]
 
 
+@takes_regions(regions_before="timeout", spark_before="parquet")
 def audit(
-    streams: StreamsOption = "*",
-    cluster: ClusterOption = None,
-    at: AtOption = None,
-    password: PasswordOption = None,
-    password_file: PasswordFileOption = None,
-    timeout: TimeoutOption = 60,
-    master: MasterOption = LOCAL,
-    conf: ConfOption = None,
-    json_file: JsonOption = None,
-    parquet: ParquetOption = None,
-) -> None:
+    streams: StreamsOption = "*", timeout: TimeoutOption = 60, parquet: ParquetOption = None
+) -> Work:
     """Compare all regions: entries, groups, deadlines. Clients may go on writing.
 
     Exits with 0 if all regions hold the same, and with 1 if they differ, or a region does not
@@ -51,7 +31,6 @@ def audit(
     """
     from anabranch.pipeline.jobs.audit import job
 
-    checked_json(json_file)
-    with regions_of(cluster, at, password, password_file, master) as regions:
-        options = job.AuditOptions(regions, streams, timeout, parquet)
-        perform("audit", master, conf, json_file, lambda spark, bar: job.run(spark, options, bar))
+    return lambda session, regions, bar: job.run(
+        session, job.AuditOptions(regions, streams, timeout, parquet), bar
+    )

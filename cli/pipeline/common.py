@@ -11,18 +11,20 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Final, Optional
 
 import typer
 
-from anabranch.cli.addresses import find
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.passwords import find_password
+from anabranch.cli.signatures import as_command, option, own_options
 from anabranch.cli.terminal import table
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.jobs.session import is_local, open_session, readable
+from anabranch.pipeline.jobs.session import LOCAL, is_local, open_session, readable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +61,70 @@ PasswordFileOption = Annotated[
         help="File with the password of the regions, as a line; executors read it, too.",
     ),
 ]
+# A job with its options: takes a session, the regions as `regions_of` gives them, and a bar.
+Work = Callable[["SparkSession", dict[str, str], "Bar"], Report]
+
+_REGIONS: Final = (
+    option("cluster", ClusterOption),
+    option("at", AtOption),
+    option("password", PasswordOption),
+    option("password_file", PasswordFileOption),
+)
+_SPARK: Final = (
+    option("master", MasterOption, LOCAL),
+    option("conf", ConfOption),
+    option("json_file", JsonOption),
+)
+
+
+def takes_regions(
+    *, regions_before: str = "", spark_before: str = ""
+) -> Callable[[Callable[..., Work]], Callable[..., None]]:
+    """Makes a command of a function that checks the options of a job and returns its work.
+
+    The command has the options of the function, and those that say where regions are, how Spark is
+    started, and where the report goes. It runs the work in a session, and prints the report.
+
+    Args:
+        regions_before: The parameter before which the help lists the options of the regions; empty:
+            they stand after those of the function.
+        spark_before: The same for the options of Spark and of the report, which else stand last.
+    """
+
+    def decorated(command: Callable[..., Work]) -> Callable[..., None]:
+        def run(
+            cluster: Path | None,
+            at: list[str] | None,
+            password: str | None,
+            password_file: Path | None,
+            master: str,
+            conf: list[str] | None,
+            json_file: Path | None,
+            **own: Any,
+        ) -> None:
+            checked_json(json_file)
+            work = command(**own)
+            with regions_of(cluster, at, password, password_file, master) as regions:
+                perform(
+                    command.__name__,
+                    master,
+                    conf,
+                    json_file,
+                    lambda session, bar: work(session, regions, bar),
+                )
+
+        options = _inserted(own_options(command), _REGIONS, regions_before)
+        return as_command(run, command, _inserted(options, _SPARK, spark_before))
+
+    return decorated
+
+
+def _inserted(
+    options: list[Parameter], more: tuple[Parameter, ...], before: str
+) -> list[Parameter]:
+    """Options with others before the one of that name, or at the end."""
+    at = [one.name for one in options].index(before) if before else len(options)
+    return [*options[:at], *more, *options[at:]]
 
 
 @contextmanager

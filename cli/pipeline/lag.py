@@ -6,18 +6,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption
-from anabranch.cli.pipeline.common import (
-    ConfOption,
-    JsonOption,
-    MasterOption,
-    PasswordFileOption,
-    StreamsOption,
-    checked_json,
-    perform,
-    regions_of,
-)
-from anabranch.pipeline.jobs.session import LOCAL
+from anabranch.cli.pipeline.common import StreamsOption, Work, takes_regions
 
 SecondsOption = Annotated[
     int,
@@ -41,26 +30,19 @@ OutOption = Annotated[
 ]
 
 
+@takes_regions(regions_before="seconds")
 def lag(
     streams: StreamsOption = "*",
-    cluster: ClusterOption = None,
-    at: AtOption = None,
-    password: PasswordOption = None,
-    password_file: PasswordFileOption = None,
     seconds: SecondsOption = 60,
     interval: IntervalOption = 200,
     out: OutOption = None,
-    master: MasterOption = LOCAL,
-    conf: ConfOption = None,
-    json_file: JsonOption = None,
-) -> None:
+) -> Work:
     """Watch how late entries arrive in each region, and which of them XREAD cursors skip.
 
     Exits with 0, or with 1 if a region does not answer.
     """
     from anabranch.pipeline.jobs.lag import job
 
-    checked_json(json_file)
-    with regions_of(cluster, at, password, password_file, master) as regions:
-        options = job.LagOptions(regions, streams, seconds, interval, out)
-        perform("lag", master, conf, json_file, lambda spark, bar: job.run(spark, options, bar))
+    return lambda session, regions, bar: job.run(
+        session, job.LagOptions(regions, streams, seconds, interval, out), bar
+    )

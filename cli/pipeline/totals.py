@@ -7,29 +7,9 @@ from typing import Annotated, Optional
 
 import typer
 
-from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption
 from anabranch.cli.errors import UsageError
-from anabranch.cli.pipeline.common import (
-    ConfOption,
-    JsonOption,
-    MasterOption,
-    PasswordFileOption,
-    checked_json,
-    directory,
-    perform,
-    regions_of,
-)
-from anabranch.pipeline.jobs.session import LOCAL
+from anabranch.cli.pipeline.common import StreamsOption, Work, directory, takes_regions
 
-_StreamsOption = Annotated[
-    str,
-    typer.Option(
-        "--streams",
-        metavar="NAME,…",
-        help="Streams: names or globs, separated by commas.",
-        show_default=False,
-    ),
-]
 _KeyOption = Annotated[
     str, typer.Option("--key", metavar="FIELD", help="Field of the keys.", show_default=False)
 ]
@@ -72,8 +52,9 @@ def _names(text: str) -> list[str]:
     return text.split(",") if text else []
 
 
+@takes_regions()
 def totals(
-    streams: _StreamsOption,
+    streams: StreamsOption,
     key: _KeyOption,
     sums: _SumOption,
     checkpoint: _CheckpointOption,
@@ -83,27 +64,20 @@ def totals(
     available_now: _NowOption = False,
     allow_loss: _LossOption = False,
     batch: _BatchOption = 1_000_000,
-    cluster: ClusterOption = None,
-    at: AtOption = None,
-    password: PasswordOption = None,
-    password_file: PasswordFileOption = None,
-    master: MasterOption = LOCAL,
-    conf: ConfOption = None,
-    json_file: JsonOption = None,
-) -> None:
+) -> Work:
     """Count entries and sum fields by key, exactly, and go on at the next run.
 
     Each entry is counted once, also when a run is killed or an entry is merged late.
     """
-    checked_json(json_file)
     if seconds is not None and available_now:
         raise UsageError("give --seconds or --available-now, not both")
     folder: Path = directory("--checkpoint", checkpoint)
     out_folder = None if out is None else directory("--out", out)
     from anabranch.pipeline.jobs.totals import job
 
-    with regions_of(cluster, at, password, password_file, master) as regions:
-        options = job.TotalsOptions(
+    return lambda session, regions, bar: job.run(
+        session,
+        job.TotalsOptions(
             regions=regions,
             streams=streams,
             key=key,
@@ -114,7 +88,6 @@ def totals(
             seconds=seconds,
             batch_entries=batch,
             allows_loss=allow_loss,
-        )
-        perform(
-            "totals", master, conf, json_file, lambda session, bar: job.run(session, options, bar)
-        )
+        ),
+        bar,
+    )

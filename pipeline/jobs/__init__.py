@@ -8,8 +8,11 @@ Reading order:
 - `session`: the Spark session of a job, and Spark's errors as lines for people.
 - `progress`: the bar of a job.
 - `report`: what a job found: for people, as JSON, as Parquet.
-- `folders`: a lock, and small files that are written as a whole.
+- `folders`: new directories, a lock, and small files that are written as a whole.
 - `columns`: columns that several jobs derive.
+- `key_state`: the state of a stream beside its entries, as a region tells it.
+- `door`: one region as a job asks it.
+- `beginning`: which regions answer, and which streams they hold.
 - `audit`: compares all regions, and lists every difference with its cause.
 - `lag`: watches how late entries arrive, and which an XREAD cursor skips.
 - `archive`: streams to Parquet files, and back.

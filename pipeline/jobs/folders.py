@@ -1,4 +1,4 @@
-"""Directories in which jobs keep something: a lock, and small files that are written as a whole."""
+"""Directories of jobs: new ones, a lock, and small files that are written as a whole."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from anabranch.pipeline.errors import PipelineError
+from anabranch.pipeline.errors import OptionError, PipelineError
+
+
+def check_new(option: str, folder: str) -> None:
+    """Raises OptionError if the directory that an option names exists."""
+    if Path(folder).exists():
+        raise OptionError(f"{option}: {folder} exists; give a directory that does not")
 
 
 @contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from anabranch.plural import counted
+
 
 @dataclass
 class Table:
@@ -31,3 +33,15 @@ class Report:
     lines: list[str]
     tables: list[Table] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+
+
+def entries_text(count: int) -> str:
+    """``1 entry``, ``2 entries``."""
+    return counted(count, "entry", "entries")
+
+
+def listed(names: list[str]) -> str:
+    """``us``, ``us and eu``, ``us, eu and ap``."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"

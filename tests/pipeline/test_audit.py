@@ -11,9 +11,10 @@ import pytest
 from anabranch.crdt.spans import Spans
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs.audit.differences import Difference
-from anabranch.pipeline.jobs.audit.job import begin, catch_up, planned, tasks_of
+from anabranch.pipeline.jobs.audit.job import catch_up, planned, tasks_of
 from anabranch.pipeline.jobs.audit.report import Result, report
 from anabranch.pipeline.jobs.audit.task import Job, Note, audit
+from anabranch.pipeline.jobs.beginning import begin
 from anabranch.pipeline.options import SourceOptions
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.session import Session

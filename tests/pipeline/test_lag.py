@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.jobs.audit.door import Door
-from anabranch.pipeline.jobs.audit.job import begin, stream_names
+from anabranch.pipeline.jobs.beginning import begin, stream_names
+from anabranch.pipeline.jobs.door import Door
 from anabranch.pipeline.jobs.lag import job
 from anabranch.pipeline.jobs.lag.arrivals import SCHEMA, Samples, arrivals, id_key
 from anabranch.pipeline.jobs.lag.plots import draw

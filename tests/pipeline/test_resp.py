@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, encoded, shown
+from anabranch.pipeline.errors import PipelineError
+from anabranch.pipeline.resp import (
+    Connection,
+    RefusedCommand,
+    RegionGone,
+    Reply,
+    encoded,
+    int_of,
+    named,
+    printable,
+    shown,
+)
 
 
 @pytest.fixture
@@ -94,3 +105,25 @@ def test_a_closed_port(free_port: int) -> None:
 def test_names_that_are_not_utf8_survive() -> None:
     for name in (b"plain", b"\xff\x00", "naïve".encode()):
         assert encoded(shown(name)) == name
+
+
+def test_printable_names() -> None:
+    """The same for bytes and for the text that `shown` makes of them."""
+    for name, text in ((b"plain", "plain"), (b"\xffa", "\ufffda"), ("naïve".encode(), "naïve")):
+        assert printable(name) == printable(shown(name)) == text
+
+
+def test_maps_of_resp2() -> None:
+    assert named([b"one", 1, b"\xff", [b"two", 2]]) == {"one": 1, "\udcff": [b"two", 2]}
+    assert named([]) == {}
+
+
+@pytest.mark.parametrize("reply", [None, 1, b"bytes", [1, 2], [b"one", 1, b"two"]])
+def test_a_reply_that_is_no_map(reply: Reply) -> None:
+    with pytest.raises(PipelineError, match="a region gave an unexpected answer"):
+        named(reply)
+
+
+def test_a_reply_that_is_no_number() -> None:
+    with pytest.raises(PipelineError, match="unexpected answer: b'1'"):
+        int_of(b"1")

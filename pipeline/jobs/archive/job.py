@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from anabranch.pipeline.errors import DataLossError, OptionError, PipelineError
 from anabranch.pipeline.jobs.archive import table as archive_table
 from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Identity
-from anabranch.pipeline.jobs.archive.names import check_text, chosen, exact
+from anabranch.pipeline.jobs.archive.names import check_text, chosen, raw_reading
 from anabranch.pipeline.jobs.archive.report import Archived, report
 from anabranch.pipeline.jobs.archive.row_sets import LogComparison, compared, hashed
 from anabranch.pipeline.jobs.progress import Bar
@@ -155,9 +155,7 @@ def _add(
         files.install(number, staged, end)
 
     given = {
-        **options.regions,
-        "streams": ",".join(map(exact, names)),
-        "fieldsFormat": "raw",
+        **raw_reading(options.regions, names),
         "maxEntriesPerTrigger": str(options.batch_entries),
         "failOnDataLoss": str(not options.allows_loss).lower(),
     }
@@ -221,10 +219,8 @@ def _compare(
     archived = hashed(within(archive_table.read(session, files)), archive_table.raw_fields())
     if not streams:
         return compared(archived, archived.limit(0))
-    given: dict[str, Any] = {
-        **options.regions,
-        "streams": ",".join(map(exact, sorted(streams))),
-        "fieldsFormat": "raw",
+    given = {
+        **raw_reading(options.regions, sorted(streams)),
         "failOnDataLoss": "false",
         "endingOffsets": _ending(reached, streams),
     }

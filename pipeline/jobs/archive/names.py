@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.options import is_glob
+from anabranch.pipeline.progress import SINK_PREFIX
 from anabranch.pipeline.resp import encoded
 
-# The streams in which sinks keep their progress (`pipeline/progress.py`).
-OF_SINKS: Final = "anabranch:sink:"
 _SPECIAL: Final = frozenset("\\*?[]")
 
 
@@ -32,6 +32,14 @@ def exact(name: str) -> str:
     return "".join(found)
 
 
+def raw_reading(regions: dict[str, str], names: Iterable[str]) -> dict[str, str]:
+    """The options of the source that read streams of any names, with fields as they are.
+
+    `regions` are the options that say where regions are.
+    """
+    return {**regions, "streams": ",".join(map(exact, names)), "fieldsFormat": "raw"}
+
+
 def check_text(names: list[str]) -> None:
     """Raises OptionError if Spark cannot hold a name as a text."""
     for name in names:
@@ -51,4 +59,4 @@ def check_text(names: list[str]) -> None:
 
 def chosen(found: list[str], asked: list[str]) -> list[str]:
     """The streams of a job: those found, without those of sinks that only a glob matches."""
-    return [name for name in found if not name.startswith(OF_SINKS) or name in asked]
+    return [name for name in found if not name.startswith(SINK_PREFIX) or name in asked]

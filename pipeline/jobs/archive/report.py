@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Batch
 from anabranch.pipeline.jobs.archive.row_sets import LogComparison
-from anabranch.pipeline.jobs.report import Report, Table
+from anabranch.pipeline.jobs.report import Report, Table, entries_text
 from anabranch.pipeline.offsets import Offset
 from anabranch.plural import counted
 
@@ -39,7 +39,7 @@ def report(run: Archived) -> Report:
         lines.append("added by this run: nothing")
     alone = sum(log.alone for log in run.logs)
     if alone:
-        lines.append(f"deleted or trimmed in their streams since: {_entries(alone)}")
+        lines.append(f"deleted or trimmed in their streams since: {entries_text(alone)}")
     lines += [f"The stream '{name}' is gone; its archived entries stay." for name in run.gone]
     unfinished = run.files.unfinished()
     if unfinished:
@@ -55,13 +55,9 @@ def _verdict(run: Archived, faults: list[str]) -> str:
     if not run.is_proof:
         return f"The archive {run.files.folder} was not compared with the streams."
     return (
-        f"The archive {run.files.folder} holds {_entries(entries)}, and every entry of the "
+        f"The archive {run.files.folder} holds {entries_text(entries)}, and every entry of the "
         "streams up to its offsets, each once."
     )
-
-
-def _entries(count: int) -> str:
-    return counted(count, "entry", "entries")
 
 
 def _wrong(logs: list[LogComparison]) -> list[str]:
@@ -70,12 +66,13 @@ def _wrong(logs: list[LogComparison]) -> list[str]:
     for log in logs:
         where = f"of {log.region} in the stream '{log.stream}'"
         if log.missing:
-            found.append(f"not in the archive: {_entries(log.missing)} {where}")
+            found.append(f"not in the archive: {entries_text(log.missing)} {where}")
         if log.twice:
-            found.append(f"more than once in the archive: {_entries(log.twice)} {where}")
+            found.append(f"more than once in the archive: {entries_text(log.twice)} {where}")
         if log.differ:
             found.append(
-                f"with another ID or other fields in the archive: {_entries(log.differ)} {where}"
+                "with another ID or other fields in the archive: "
+                f"{entries_text(log.differ)} {where}"
             )
     return found
 

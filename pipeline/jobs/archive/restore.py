@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs.archive import table as archive_table
 from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Identity
-from anabranch.pipeline.jobs.archive.names import check_text, chosen, exact
+from anabranch.pipeline.jobs.archive.names import check_text, chosen, raw_reading
 from anabranch.pipeline.jobs.archive.restore_report import Restored, report
 from anabranch.pipeline.jobs.archive.row_sets import KEYS, LogComparison, compared, hashed
 from anabranch.pipeline.jobs.progress import Bar
@@ -165,12 +165,7 @@ class _Restore:
             return self._session.createDataFrame(
                 [], "stream STRING, fields ARRAY<STRUCT<name: BINARY, value: BINARY>>"
             )
-        given = {
-            **self._options.regions,
-            "streams": ",".join(map(exact, there)),
-            "fieldsFormat": "raw",
-            "failOnDataLoss": "false",
-        }
+        given = {**raw_reading(self._options.regions, there), "failOnDataLoss": "false"}
         frame = self._session.read.format("anabranch").options(**given).load()
         return frame.select("stream", "fields")
 

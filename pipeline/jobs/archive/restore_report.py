@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anabranch.pipeline.jobs.archive.row_sets import LogComparison
-from anabranch.pipeline.jobs.report import Report, Table
+from anabranch.pipeline.jobs.report import Report, Table, entries_text
 from anabranch.plural import counted
 
 
@@ -36,11 +36,11 @@ def report(run: Restored) -> Report:
     if faults:
         lines = [f"The streams do not hold what the archive {run.folder} was written with:"]
     else:
-        what = f"{_entries(entries)} of {counted(len(run.targets), 'archived stream')}"
+        what = f"{entries_text(entries)} of {counted(len(run.targets), 'archived stream')}"
         lines = [f"The archive is restored, each entry once: {what}."]
     lines += faults
     if run.before:
-        lines.append(f"restored before: {_entries(run.before)}")
+        lines.append(f"restored before: {entries_text(run.before)}")
     rows = [
         [log.stream, log.region, run.targets[log.stream], str(log.entries), str(log.size)]
         for log in run.logs
@@ -71,10 +71,6 @@ def report(run: Restored) -> Report:
     return Report(not faults, lines, [table] if rows else [], facts)
 
 
-def _entries(count: int) -> str:
-    return counted(count, "entry", "entries")
-
-
 def _wrong(run: Restored) -> list[str]:
     """Sentences on archived entries that the targets do not hold as they are."""
     found = []
@@ -86,5 +82,5 @@ def _wrong(run: Restored) -> list[str]:
             (log.differ, "with other fields or another original ID"),
         ):
             if count:
-                found.append(f"{what} {where}: {_entries(count)} of {log.region}")
+                found.append(f"{what} {where}: {entries_text(count)} of {log.region}")
     return found

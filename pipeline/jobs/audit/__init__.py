@@ -3,9 +3,8 @@
 Reading order:
 
 - `differences`: a difference between regions, and its causes.
-- `key_state`: compares the state of a stream beside its entries.
+- `comparison`: compares the state of a stream beside its entries.
 - `entry_sets`: compares the entries of a range.
-- `door`: one region as the audit asks it.
 - `task`: one task of the audit.
 - `report`: the report of the audit.
 - `job`: compares all regions.

@@ -26,13 +26,7 @@ MEANINGS: Final = {
     UNEXPLAINED: "Divergence: digests differ at equal vectors, and no difference was found.",
 }
 
-# Parts of a stream in which regions can differ.
-ENTRY: Final = "entry"
-HEADER: Final = "header"
-GROUP: Final = "group"
-ACKED: Final = "acked span"
-DEADLINE: Final = "deadline"
-CONFIGURATION: Final = "idempotency window"
+# The part of a difference that only digests show; those of others are in `jobs/key_state`.
 DIGEST: Final = "digest"
 
 
@@ -69,10 +63,3 @@ SCHEMA: Final = (
     "stream STRING, part STRING, name STRING, region STRING, counter BIGINT, entry_id STRING, "
     "cause STRING, has STRING, lacks STRING, detail STRING"
 )
-
-
-def listed(names: list[str]) -> str:
-    """``us``, ``us and eu``, ``us, eu and ap``."""
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -5,11 +5,11 @@ What an audit proves
 At its start each region tells the vector that it has on disk. The target is their component-wise
 maximum. The audit waits until each region has the target on disk, then compares all state whose
 dots the target covers: entries (dot, ID, fields), header, groups with starts and acked spans,
-deadlines, and configurations of idempotency. `entry_sets` and `key_state` describe how a difference
-is told from an effect or a removal on its way, so clients may go on writing. Where regions differ,
-they have applied the same effects and hold different state; or the report says which of them has
-not received what. An audit that finds no difference proves that all regions that answered hold the
-same under the target, apart from what was removed meanwhile.
+deadlines, and configurations of idempotency. `entry_sets` and `comparison` describe how a
+difference is told from an effect or a removal on its way, so clients may go on writing. Where
+regions differ, they have applied the same effects and hold different state; or the report says
+which of them has not received what. An audit that finds no difference proves that all regions that
+answered hold the same under the target, apart from what was removed meanwhile.
 
 As a cross-check, digests are compared last. Where they differ at equal vectors, and no difference
 was found, the audit says so.
@@ -22,26 +22,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial, reduce
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Final, Optional
 
 from anabranch.crdt.vector import Vector, includes, joined
-from anabranch.pipeline.errors import OptionError, PipelineError
+from anabranch.pipeline.errors import PipelineError
+from anabranch.pipeline.jobs import folders
 from anabranch.pipeline.jobs.audit.differences import SCHEMA, Difference
-from anabranch.pipeline.jobs.audit.door import Door, DoorClosed, Piece
 from anabranch.pipeline.jobs.audit.report import Result, report
 from anabranch.pipeline.jobs.audit.task import Auditor, Job, Note, Outcome
 from anabranch.pipeline.jobs.audit.task import audit as audit_pieces
+from anabranch.pipeline.jobs.beginning import Beginning, begin, stream_names
+from anabranch.pipeline.jobs.door import Door, DoorClosed, Piece
 from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.options import Endpoint, SourceOptions, is_glob
-from anabranch.pipeline.resp import encoded
+from anabranch.pipeline.options import SourceOptions
+from anabranch.pipeline.resp import printable
 from anabranch.plural import counted
 
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
+
+    from anabranch.pipeline.jobs.progress import Bar
 
 # Bytes of a region log in one piece, and about so many for one task.
 PIECE_BYTES: Final = 4 << 20
@@ -50,13 +53,6 @@ TASK_BYTES: Final = 16 << 20
 _STATE_BYTES: Final = 16 << 10
 # Differences that the report holds; all are in the files of --parquet.
 _KEPT_MAX: Final = 1000
-
-
-class Phases(Protocol):
-    """What the job needs of a bar."""
-
-    def phase(self, text: str) -> None:
-        """Says what the job does from now on."""
 
 
 @dataclass
@@ -80,23 +76,7 @@ class AuditOptions:
         return {**self.regions, "streams": self.streams, "timeoutSeconds": str(self.timeout_s)}
 
 
-@dataclass
-class Beginning:
-    """The regions at the start of an audit.
-
-    `down` tells why regions do not answer, `behind` how many effects of each member a region lacks
-    of the target, by their names.
-    """
-
-    doors: dict[str, Door]
-    names: dict[int, str]
-    down: dict[str, str]
-    target: Vector = field(default_factory=dict)
-    vectors: dict[str, Vector] = field(default_factory=dict)
-    behind: dict[str, dict[str, int]] = field(default_factory=dict)
-
-
-def run(session: SparkSession, options: AuditOptions, bar: Phases) -> Report:
+def run(session: SparkSession, options: AuditOptions, bar: Bar) -> Report:
     """Audits the regions.
 
     Raises:
@@ -104,8 +84,8 @@ def run(session: SparkSession, options: AuditOptions, bar: Phases) -> Report:
         PipelineError: Fewer than two regions answer, or they are of different clusters.
     """
     began_s = time.monotonic()
-    if options.parquet is not None and Path(options.parquet).exists():
-        raise OptionError(f"--parquet: {options.parquet} exists; give a directory that does not")
+    if options.parquet is not None:
+        folders.check_new("--parquet", options.parquet)
     found = SourceOptions(options.source(), False)
     bar.phase("asking the regions how far they are")
     begun = begin(found)
@@ -136,8 +116,7 @@ def run(session: SparkSession, options: AuditOptions, bar: Phases) -> Report:
             bar.phase("comparing the digests of the regions")
             result.digest = _whole_digest(job)
     finally:
-        for door in begun.doors.values():
-            door.close()
+        begun.close()
     result.seconds = time.monotonic() - began_s
     return report(result)
 
@@ -180,55 +159,11 @@ def _collect(
 def _printable(value: Any) -> Any:
     """A value for Spark, whose texts are UTF-8."""
     if isinstance(value, str):
-        return encoded(value).decode("utf-8", "replace")
+        return printable(value)
     return value
 
 
 # -- the beginning
-
-
-def begin(options: SourceOptions) -> Beginning:
-    """Connects to all regions, and asks how far they are.
-
-    Raises:
-        PipelineError: Fewer than two regions answer, or they are of different clusters.
-    """
-    doors: dict[str, Door] = {}
-    down: dict[str, str] = {}
-    clusters: dict[str, str] = {}
-    names: dict[int, str] = {}
-    for endpoint in options.endpoints:
-        door = Door(endpoint.name, (endpoint.host, endpoint.port), options)
-        try:
-            facts = door.info()
-        except DoorClosed as error:
-            down[_label(endpoint)] = str(error)
-            continue
-        door.close()
-        name = facts["crdt_region_name"]
-        if name in doors:
-            raise OptionError(f"two addresses are of the region {name}: give one for each region")
-        doors[name] = Door(name, door.address, options)
-        clusters[name] = f"{facts['crdt_cluster']} with {facts['crdt_members']}"
-        names |= _members(facts["crdt_members"])
-    if len(set(clusters.values())) > 1:
-        told = "; ".join(f"{name} is of {cluster}" for name, cluster in clusters.items())
-        raise PipelineError(f"the regions are not of one cluster: {told}")
-    if len(doors) < 2:
-        told = "".join(f"; {name}: {why}" for name, why in down.items())
-        raise PipelineError(
-            f"an audit compares two regions or more, and {len(doors)} answers{told}"
-        )
-    return Beginning(doors, names, down)
-
-
-def _label(endpoint: Endpoint) -> str:
-    return endpoint.name or f"{endpoint.host}:{endpoint.port}"
-
-
-def _members(text: str) -> dict[int, str]:
-    pairs = (one.partition("=") for one in text.split(","))
-    return {int(region_id): name for name, _, region_id in pairs}
 
 
 def catch_up(begun: Beginning, timeout_s: float) -> None:
@@ -277,27 +212,6 @@ def planned(begun: Beginning, wanted: list[str]) -> tuple[list[bytes], list[Piec
             _leave_out(begun, error.name, str(error))
 
 
-def stream_names(doors: dict[str, Door], wanted: list[str]) -> list[bytes]:
-    """The streams that the option names, in any region.
-
-    Raises PipelineError for a name of which no region holds anything; a glob may match nothing.
-    """
-    found: set[bytes] = set()
-    for name in wanted:
-        if not is_glob(name):
-            stream = encoded(name)
-            if not any(door.state(stream).holds_anything() for door in doors.values()):
-                raise PipelineError(
-                    f"there is no stream '{name}' in any region (--streams): give the name of a "
-                    "stream, or a glob, which may match none"
-                )
-            found.add(stream)
-            continue
-        for door in doors.values():
-            found.update(door.keys(encoded(name)))
-    return sorted(found)
-
-
 def plan(doors: dict[str, Door], streams: list[bytes], target: Vector) -> Iterator[Piece]:
     """The pieces that cover the state and all entries of streams under the target."""
     for stream in streams:
@@ -316,7 +230,8 @@ def plan(doors: dict[str, Door], streams: list[bytes], target: Vector) -> Iterat
                 continue
             cuts = [(end, size)]
             if size > 2 * PIECE_BYTES:
-                cuts = doors[name].cuts(stream, region_id, end, PIECE_BYTES)
+                parts = doors[name].cuts(stream, region_id, end, PIECE_BYTES)
+                cuts = [(one.counter, one.size) for one in parts]
             after = 0
             for counter, part in cuts:
                 yield Piece(stream, region_id, after, counter, part)

@@ -6,15 +6,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from anabranch.crdt.vector import Vector
-from anabranch.pipeline.jobs.audit.differences import (
-    DIGEST,
-    MEANINGS,
-    UNEXPLAINED,
-    Difference,
-    listed,
-)
+from anabranch.pipeline.jobs.audit.differences import DIGEST, MEANINGS, UNEXPLAINED, Difference
 from anabranch.pipeline.jobs.audit.task import Note
-from anabranch.pipeline.jobs.report import Report, Table
+from anabranch.pipeline.jobs.report import Report, Table, entries_text, listed
 from anabranch.plural import counted
 
 # Differences that are printed.
@@ -99,7 +93,7 @@ def _lines(result: Result) -> list[str]:
         told = listed([f"{count} of {origin}" for origin, count in lacking.items()])
         lines.append(f"{name} has not received effects that others had at the start: {told}")
     lines.append(
-        f"compared: {counted(result.entries, 'entry', 'entries')} and "
+        f"compared: {entries_text(result.entries)} and "
         f"{counted(result.groups, 'group')} of {counted(result.streams, 'stream')}, up to "
         f"{_shown_vector(result.target, result.names)}"
     )

@@ -1,7 +1,7 @@
 """One task of the audit: compares pieces of streams between all regions, and yields differences.
 
-A task holds no entry: of each it keeps the counter and a hash. `entry_sets` and `key_state` decide,
-and say why the result is sound while clients write.
+A task holds no entry: of each it keeps the counter and a hash. `entry_sets` and `comparison`
+decide, and say why the result is sound while clients write.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Final, Optional, TypeVar
 
 from anabranch.crdt.vector import Vector, joined
 from anabranch.pipeline.entry_hashes import Entry, EntryHashes, entries_in
-from anabranch.pipeline.jobs.audit.differences import DAMAGED, ENTRY, LOST, STANDS, Difference
-from anabranch.pipeline.jobs.audit.door import Door, DoorClosed, NoKey, Piece
+from anabranch.pipeline.jobs.audit.comparison import Comparison, reason, removal_of
+from anabranch.pipeline.jobs.audit.differences import DAMAGED, LOST, STANDS, Difference
 from anabranch.pipeline.jobs.audit.entry_sets import Finding, Reading, Suspects, findings, suspects
-from anabranch.pipeline.jobs.audit.key_state import Comparison, KeyState, reason, removal_of
+from anabranch.pipeline.jobs.door import Door, DoorClosed, NoKey, Piece
+from anabranch.pipeline.jobs.key_state import ENTRY, KeyState
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.resp import shown
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.crdt.vector import Vector
+from anabranch.pipeline.resp import printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,7 +109,7 @@ def arrivals(
         rows["below_ms"] = below.where(rows["late"].fillna(False))
         frames.append(rows[(rows["sample"] > 0) & (rows["origin"].map(names) != name)])
     made = pd.concat(frames, ignore_index=True)
-    made["stream"] = stream.decode("utf-8", "replace")
+    made["stream"] = printable(stream)
     made["origin"] = made["origin"].map(names)
     columns = [part.split()[0] for part in SCHEMA.split(", ")]
     return made[columns]

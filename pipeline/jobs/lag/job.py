@@ -17,15 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Optional
 
 from anabranch.pipeline.entry_hashes import ids_in
-from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.jobs.audit.door import Door, DoorClosed, NoKey, Piece
-from anabranch.pipeline.jobs.audit.job import Beginning, Phases, begin, stream_names
+from anabranch.pipeline.errors import PipelineError
+from anabranch.pipeline.jobs import folders
+from anabranch.pipeline.jobs.beginning import Beginning, begin, stream_names
+from anabranch.pipeline.jobs.door import Door, DoorClosed, NoKey, Piece
 from anabranch.pipeline.jobs.lag.arrivals import SCHEMA, Samples, arrivals, id_key
 from anabranch.pipeline.jobs.lag.plots import draw
 from anabranch.pipeline.jobs.lag.report import Lag, report
 from anabranch.pipeline.jobs.lag.watching import Redeliveries, Watcher, last_ids, redeliveries
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.jobs.session import shuffle_by_cores
+from anabranch.pipeline.node_columns import LAST_TIME_MS
 from anabranch.pipeline.options import SourceOptions
 from anabranch.plural import counted
 
@@ -33,9 +35,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
+    from anabranch.pipeline.jobs.progress import Bar
+
 PIECE_BYTES: Final = 4 << 20
 _ENTRIES: Final = "number BIGINT, origin BIGINT, counter BIGINT, key STRING"
-_LAST_TIME_MS: Final = 253_402_300_799_999
 _STEP_S: Final = 0.2
 # Points of the curves of lags.
 _POINTS: Final = 200
@@ -70,7 +73,7 @@ class Part:
     address: tuple[str, int]
 
 
-def run(session: SparkSession, options: LagOptions, bar: Phases) -> Report:
+def run(session: SparkSession, options: LagOptions, bar: Bar) -> Report:
     """Watches the regions.
 
     Raises:
@@ -90,8 +93,7 @@ def run(session: SparkSession, options: LagOptions, bar: Phases) -> Report:
     except DoorClosed as error:
         raise PipelineError(f"{error.name} stopped answering: {error}") from None
     finally:
-        for door in begun.doors.values():
-            door.close()
+        begun.close()
     bar.phase(f"reading what arrived in {counted(len(streams), 'stream')}")
     rows = _rows(session, parts, given, streams, watched, begun.names).persist()
     lag = Lag(
@@ -118,8 +120,7 @@ def check(options: LagOptions) -> None:
     """Raises OptionError for a directory that exists, PipelineError if matplotlib is missing."""
     if options.out is None:
         return
-    if Path(options.out).exists():
-        raise OptionError(f"--out: {options.out} exists; give a directory that does not")
+    folders.check_new("--out", options.out)
     if importlib.util.find_spec("matplotlib") is None:
         raise PipelineError(
             "the plots of --out need matplotlib, which is not installed: "
@@ -131,7 +132,7 @@ def check(options: LagOptions) -> None:
 
 
 def watch(
-    begun: Beginning, source: SourceOptions, options: LagOptions, bar: Phases
+    begun: Beginning, source: SourceOptions, options: LagOptions, bar: Bar
 ) -> tuple[dict[str, Samples], dict[str, int]]:
     """The samples of each region, and how often it did not answer."""
     streams = stream_names(begun.doors, source.streams)
@@ -177,11 +178,11 @@ def parts_of(
         for number, stream in enumerate(streams):
             reached = after
             try:
-                for counter, size in door.cuts(stream, origin, ends[name], PIECE_BYTES, after):
-                    if size:
-                        piece = Piece(stream, origin, reached, counter, size)
+                for cut in door.cuts(stream, origin, ends[name], PIECE_BYTES, after):
+                    if cut.size:
+                        piece = Piece(stream, origin, reached, cut.counter, cut.size)
                         found.append(Part(number, piece, name, door.address))
-                    reached = counter
+                    reached = cut.counter
             except NoKey:
                 continue
     return found
@@ -235,7 +236,7 @@ def by_hour(rows: DataFrame) -> DataFrame:
     """The arrivals by stream, origin, region, and hour of their IDs."""
     from pyspark.sql import functions as f
 
-    in_time = f.col("id_ms").between(0, _LAST_TIME_MS)
+    in_time = f.col("id_ms").between(0, LAST_TIME_MS)
     hour = f.when(in_time, f.date_trunc("hour", f.timestamp_millis("id_ms")))
     lags = [
         f.percentile_approx("lag_ms", share).alias(f"lag_p{share * 100:g}_ms")

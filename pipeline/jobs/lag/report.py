@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from anabranch.pipeline.jobs.audit.differences import listed
 from anabranch.pipeline.jobs.lag.watching import Redeliveries
-from anabranch.pipeline.jobs.report import Report, Table
+from anabranch.pipeline.jobs.report import Report, Table, listed
 from anabranch.plural import counted
 
 _SHOWN_MAX: Final = 50

@@ -9,10 +9,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from anabranch.pipeline.errors import PipelineError
-from anabranch.pipeline.jobs.audit.door import Door, DoorClosed, NoKey
-from anabranch.pipeline.jobs.audit.key_state import named
+from anabranch.pipeline.jobs.door import Door, DoorClosed, NoKey
 from anabranch.pipeline.jobs.lag.arrivals import Samples
-from anabranch.pipeline.resp import shown
+from anabranch.pipeline.resp import named, shown
 
 _PAGE_ENTRIES: Final = 1000
 # Pending entries of one group that are looked at.

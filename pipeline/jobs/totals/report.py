@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Optional
 
-from anabranch.pipeline.jobs.report import Report, Table
+from anabranch.pipeline.jobs.report import Report, Table, entries_text
 from anabranch.pipeline.jobs.totals.folder import Counted
 from anabranch.plural import counted
 
@@ -51,15 +51,9 @@ class Found:
     out: Optional[Path]
 
 
-def _entries(count: int) -> str:
-    return counted(count, "entry", "entries")
-
-
 def report(found: Found) -> Report:
     """The totals, and what could not be summed."""
-    lines = [
-        f"counted: {counted(found.entries, 'entry', 'entries')} of {counted(found.keys, 'key')}"
-    ]
+    lines = [f"counted: {entries_text(found.entries)} of {counted(found.keys, 'key')}"]
     for one in found.fields:
         lines.append(f"sum of '{one.field}': {one.total}, of {counted(one.numbers, 'number')}")
         if one.others:
@@ -67,7 +61,7 @@ def report(found: Found) -> Report:
                 f"no numbers, and not summed: {counted(one.others, 'value')} of '{one.field}'"
             )
         if one.missing:
-            lines.append(f"without a field '{one.field}': {_entries(one.missing)}")
+            lines.append(f"without a field '{one.field}': {entries_text(one.missing)}")
     if found.out is not None and found.batch is not None:
         lines.append(f"The totals of all keys are in {found.out / 'totals'}.")
     return Report(True, lines, [_table(found)] if found.largest else [], _facts(found))

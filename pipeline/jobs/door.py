@@ -1,4 +1,4 @@
-"""One region as the audit asks it.
+"""One region as a job asks it.
 
 A connection that breaks ends an observation: what the region had said may not have been on its
 disk. So calls raise DoorClosed, and the caller begins the observation anew.
@@ -13,14 +13,12 @@ from typing import Any, Final, Optional
 
 from anabranch.crdt.vector import Vector
 from anabranch.pipeline.errors import PipelineError
-from anabranch.pipeline.jobs.audit.key_state import KeyState, flat_vector, key_state, named
+from anabranch.pipeline.jobs.key_state import KeyState, flat_vector, key_state
 from anabranch.pipeline.options import SourceOptions
-from anabranch.pipeline.regions import refusal
-from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, Word, shown
+from anabranch.pipeline.regions import LogFacts, Part, info_of, logs_of, matching, refusal, split
+from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, Word, named
 
 _WAIT_MS: Final = 500
-_SCAN_COUNT: Final = 1000
-_NO_KEY: Final = "no such key"
 
 
 class DoorClosed(Exception):
@@ -33,15 +31,6 @@ class DoorClosed(Exception):
 
 class NoKey(Exception):
     """The region has no key of that name, or a deadline hides it."""
-
-
-@dataclass(frozen=True)
-class LogSize:
-    """The size of one region log in a region: entries, and about so many bytes."""
-
-    region_id: int
-    entries: int
-    size: int
 
 
 @dataclass(frozen=True)
@@ -98,21 +87,20 @@ class Door:
             self.close()
             raise DoorClosed(self.name, str(error)) from None
         except RefusedCommand as error:
-            if _NO_KEY in str(error):
+            if error.is_no_key():
                 raise NoKey from None
             raise refusal(f"{self.name}: {error}") from None
 
     def info(self) -> dict[str, str]:
         """The section `crdt` of INFO."""
         try:
-            lines = shown(self.call("INFO", "crdt")).split("\r\n")
+            return info_of(self.call)
         except PipelineError as error:
             if "NOAUTH" in str(error):
                 raise PipelineError(
                     "the regions ask for a password: give --password or --password-file"
                 ) from None
             raise
-        return {name: value for name, _, value in (line.partition(":") for line in lines)}
 
     def vector(self) -> Vector:
         """The vector on disk; all that the region said before is on disk, too."""
@@ -132,39 +120,27 @@ class Door:
 
     def keys(self, pattern: bytes) -> Iterator[bytes]:
         """The streams that match a glob."""
-        cursor = b"0"
-        while True:
-            cursor, names = self.call("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT)
-            yield from names
-            if cursor == b"0":
-                return
+        return matching(self.call, pattern)
 
-    def logs(self, stream: bytes) -> list[LogSize]:
+    def logs(self, stream: bytes) -> list[LogFacts]:
         """The region logs of a stream; empty if clients see no such stream."""
         try:
-            rows = map(named, self.call("CRDT.LOGS", stream))
-            return [LogSize(row["region_id"], row["entries"], row["bytes"]) for row in rows]
+            return logs_of(self.call, stream)
         except NoKey:
             return []
 
     def cuts(
         self, stream: bytes, region_id: int, end: int, size: int, after: int = 0
-    ) -> list[tuple[int, int]]:
-        """Cuts a range of a region log: for each part the counter of its end, and its bytes."""
-        found: list[tuple[int, int]] = []
-        reached = after
-        while reached < end:
-            words = ("CRDT.SPLIT", stream, region_id, reached, end, "BYTES", size)
-            found += [(counter, part) for counter, _, part in self.call(*words)]
-            reached = found[-1][0]
-        return found
+    ) -> list[Part]:
+        """Cuts a range of a region log into parts of about `size` bytes. Raises NoKey."""
+        return split(self.call, stream, region_id, after, end, "BYTES", size)
 
     def state(self, stream: bytes) -> KeyState:
         """The state of a stream beside its entries, also if a deadline hides it."""
         facts = named(self.call("CRDT.EXPLAIN", stream))
         if "configurations" not in facts:
             raise PipelineError(
-                f"{self.name} is of a version that the audit cannot read; upgrade it first"
+                f"{self.name} is of a version that this job cannot read; upgrade it first"
             )
         return key_state(facts)
 

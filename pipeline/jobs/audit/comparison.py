@@ -1,11 +1,9 @@
-"""The replicated state of one stream beside its entries, and its comparison between regions.
+"""Compares the state of a stream beside its entries (`KeyState`) between regions.
 
 Theory of operation
 -------------------
-The state is a set of elements with a dot each (header, creates of groups, deadlines, configurations
-of idempotency) and the acked spans of each create. All of it is observed-remove or delete-wins, so
-an element that a region has removed never comes back under the same dot, and acked spans only grow
-while their create is live.
+All of the state is observed-remove or delete-wins, so an element that a region has removed never
+comes back under the same dot, and acked spans only grow while their create is live.
 
 Each region is looked at twice. Between the looks every region applies all that any region had
 applied at its first look. Let B lack an element at its first look whose dot its vector covered
@@ -19,132 +17,30 @@ The functions here are pure; `task` asks the regions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from anabranch.crdt.vector import Dot, Vector, covers, includes
 from anabranch.pipeline.jobs.audit.differences import (
-    ACKED,
-    CONFIGURATION,
     DAMAGED,
-    DEADLINE,
-    ENTRY,
-    GROUP,
-    HEADER,
     LOST,
     NOT_RECEIVED,
     REMOVAL_NOT_RECEIVED,
     STANDS,
     Difference,
-    listed,
 )
-from anabranch.pipeline.resp import shown
-
-# Part, name of the group or "", dot.
-Key = tuple[str, str, Dot]
-# Group, dot of the create, region_id of the log.
-SpanKey = tuple[str, Dot, int]
-Spans = frozenset[tuple[int, int]]
+from anabranch.pipeline.jobs.key_state import (
+    ACKED,
+    GROUP,
+    HEADER,
+    Key,
+    KeyState,
+    Removal,
+    SpanKey,
+    Spans,
+)
+from anabranch.pipeline.jobs.report import listed
 
 _SPANS_SHOWN: Final = 5
-
-
-@dataclass(frozen=True)
-class Removal:
-    """A removal that a region remembers: `kind` is its command, `dot` that of its effect."""
-
-    kind: str
-    dot: Dot
-    group: str
-    taken: Vector
-    dots: frozenset[Dot]
-
-    def takes(self, part: str, name: str, dot: Dot) -> bool:
-        """Whether it can have removed an element; `name` is that of a group, or empty."""
-        if part == GROUP:
-            is_older = self.dot[0] == dot[0] and self.dot[1] < dot[1]
-            return not is_older and (self.group == name if self.group else self._takes_key())
-        if part == ENTRY:
-            return dot in self.dots or covers(self.taken, *dot)
-        if part == DEADLINE:
-            return self.kind.startswith("leftovers") and covers(self.taken, *dot)
-        return self._takes_key() and covers(self.taken, *dot)
-
-    def _takes_key(self) -> bool:
-        return self.kind not in ("XDEL", "XTRIM", "XGROUP DESTROY")
-
-
-@dataclass
-class KeyState:
-    """What CRDT.EXPLAIN tells of a key in one step of a region.
-
-    `exists`: clients see the key. `hidden`: a deadline hides it from them.
-    """
-
-    vector: Vector
-    exists: bool = False
-    hidden: bool = False
-    elements: dict[Key, str] = field(default_factory=dict)
-    spans: dict[SpanKey, Spans] = field(default_factory=dict)
-    removals: list[Removal] = field(default_factory=list)
-
-    def holds_anything(self) -> bool:
-        """Whether clients see the key, or something replicated is left of it."""
-        return self.exists or bool(self.elements)
-
-    def groups(self) -> set[str]:
-        """The names of the live groups."""
-        return {name for part, name, _ in self.elements if part == GROUP}
-
-
-def key_state(facts: dict[str, Any]) -> KeyState:
-    """The state in a reply of CRDT.EXPLAIN, as a map."""
-    state = KeyState(flat_vector(facts["vector"]), bool(facts["exists"]), bool(facts["hidden"]))
-    for region_id, counter, entry_id in facts["header"]:
-        state.elements[HEADER, "", (region_id, counter)] = shown(entry_id)
-    for dot, at_ms, _ in facts["deadlines"]:
-        at = shown(at_ms) if isinstance(at_ms, bytes) else f"{at_ms} ms"
-        state.elements[DEADLINE, "", _dot(dot)] = at
-    for dot, duration_s, maxsize in facts["configurations"]:
-        state.elements[CONFIGURATION, "", _dot(dot)] = f"{duration_s} s, {maxsize} pairs"
-    for create in map(named, facts["groups"]):
-        name, dot, start = shown(create["name"]), _dot(create["create"]), create["start"]
-        state.elements[GROUP, name, dot] = _place(start)
-        for region_id, first, last in create["acked"]:
-            key = (name, dot, region_id)
-            state.spans[key] = state.spans.get(key, frozenset()) | {(first, last)}
-    for removal in map(named, facts["removals"]):
-        state.removals.append(
-            Removal(
-                shown(removal["command"]),
-                _dot(removal["dot"]),
-                shown(removal["group"]),
-                flat_vector(removal["had-seen"]),
-                frozenset(map(_dot, removal["dots"])),
-            )
-        )
-    return state
-
-
-def named(flat: list[Any]) -> dict[str, Any]:
-    """A flat list of names and values as a map."""
-    return {shown(flat[n]): flat[n + 1] for n in range(0, len(flat), 2)}
-
-
-def flat_vector(flat: list[Any]) -> Vector:
-    """``[1, 42, 2, 7]`` → ``{1: 42, 2: 7}``."""
-    return {int(flat[n]): int(flat[n + 1]) for n in range(0, len(flat), 2)}
-
-
-def _dot(pair: list[Any]) -> Dot:
-    return int(pair[0]), int(pair[1])
-
-
-def _place(start: Any) -> str:
-    if isinstance(start, bytes):
-        return f"above {shown(start)}"
-    above = ", ".join(f"{counter} of region {one}" for one, counter in flat_vector(start).items())
-    return f"above {above or 'nothing'}"
 
 
 def minus(spans: Spans, others: Spans) -> list[tuple[int, int]]:

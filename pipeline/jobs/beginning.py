@@ -1,0 +1,94 @@
+"""How a job that compares regions begins: which regions answer, and which streams they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from anabranch.crdt.vector import Vector
+from anabranch.pipeline.errors import OptionError, PipelineError
+from anabranch.pipeline.jobs.door import Door, DoorClosed
+from anabranch.pipeline.options import Endpoint, SourceOptions, is_glob
+from anabranch.pipeline.regions import members_of
+from anabranch.pipeline.resp import encoded
+
+
+@dataclass
+class Beginning:
+    """The regions at the start of a job.
+
+    `names` holds the names of all members by region_id, `down` tells why regions do not answer.
+
+    The audit also notes the `target` up to which regions are compared, the vector that each region
+    has on disk, and `behind`: how many effects of each member a region lacks of the target, by
+    their names.
+    """
+
+    doors: dict[str, Door]
+    names: dict[int, str]
+    down: dict[str, str]
+    target: Vector = field(default_factory=dict)
+    vectors: dict[str, Vector] = field(default_factory=dict)
+    behind: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Closes all connections."""
+        for door in self.doors.values():
+            door.close()
+
+
+def begin(options: SourceOptions) -> Beginning:
+    """Asks all endpoints of which region they are.
+
+    Raises:
+        PipelineError: Fewer than two regions answer, or they are of different clusters.
+    """
+    doors: dict[str, Door] = {}
+    down: dict[str, str] = {}
+    clusters: dict[str, str] = {}
+    names: dict[int, str] = {}
+    for endpoint in options.endpoints:
+        door = Door(endpoint.name, (endpoint.host, endpoint.port), options)
+        try:
+            facts = door.info()
+        except DoorClosed as error:
+            down[_label(endpoint)] = str(error)
+            continue
+        door.close()
+        name = facts["crdt_region_name"]
+        if name in doors:
+            raise OptionError(f"two addresses are of the region {name}: give one for each region")
+        doors[name] = Door(name, door.address, options)
+        clusters[name] = f"{facts['crdt_cluster']} with {facts['crdt_members']}"
+        names |= members_of(facts)
+    if len(set(clusters.values())) > 1:
+        told = "; ".join(f"{name} is of {cluster}" for name, cluster in clusters.items())
+        raise PipelineError(f"the regions are not of one cluster: {told}")
+    if len(doors) < 2:
+        told = "".join(f"; {name}: {why}" for name, why in down.items())
+        raise PipelineError(f"the job compares two regions or more, and {len(doors)} answers{told}")
+    return Beginning(doors, names, down)
+
+
+def _label(endpoint: Endpoint) -> str:
+    return endpoint.name or f"{endpoint.host}:{endpoint.port}"
+
+
+def stream_names(doors: dict[str, Door], wanted: list[str]) -> list[bytes]:
+    """The streams that the option names, in any region.
+
+    Raises PipelineError for a name of which no region holds anything; a glob may match nothing.
+    """
+    found: set[bytes] = set()
+    for name in wanted:
+        if not is_glob(name):
+            stream = encoded(name)
+            if not any(door.state(stream).holds_anything() for door in doors.values()):
+                raise PipelineError(
+                    f"there is no stream '{name}' in any region (--streams): give the name of a "
+                    "stream, or a glob, which may match none"
+                )
+            found.add(stream)
+            continue
+        for door in doors.values():
+            found.update(door.keys(encoded(name)))
+    return sorted(found)
