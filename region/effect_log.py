@@ -47,8 +47,8 @@ class EffectLog:
             self.tail.raise_floor(row.vector)
         if snapshots:
             statements.append(self._floor_statement())
-        for row in commit.rows:
-            self._index.note(row, len(log.body_of(row)))
+        for written in commit.rows:
+            self._index.note(written, len(log.body_of(written)))
         return statements + self._index.take_due()
 
     def _floor_statement(self) -> Statement:

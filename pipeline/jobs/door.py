@@ -135,9 +135,13 @@ class Door:
         """Cuts a range of a region log into parts of about `size` bytes. Raises NoKey."""
         return split(self.call, stream, region_id, after, end, "BYTES", size)
 
-    def state(self, stream: bytes) -> KeyState:
-        """The state of a stream beside its entries, also if a deadline hides it."""
-        facts = named(self.call("CRDT.EXPLAIN", stream))
+    def state(self, stream: bytes, with_removals: bool = False) -> KeyState:
+        """The state of a stream beside its entries, also if a deadline hides it.
+
+        `with_removals`: also the removals in the log of the region, which it then has to read.
+        """
+        words = () if with_removals else ("NOHISTORY",)
+        facts = named(self.call("CRDT.EXPLAIN", stream, *words))
         if "configurations" not in facts:
             raise PipelineError(
                 f"{self.name} is of a version that this job cannot read; upgrade it first"

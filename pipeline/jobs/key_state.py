@@ -1,8 +1,8 @@
 """The replicated state of one stream beside its entries, as CRDT.EXPLAIN tells it.
 
 The state is a set of elements with a dot each (header, creates of groups, deadlines, configurations
-of idempotency), and the acked spans of each create. A region also tells the removals that it
-remembers. The functions here are pure; `door` asks the regions.
+of idempotency), and the acked spans of each create. A region also tells the removals that its log
+holds. The functions here are pure; `door` asks the regions.
 """
 
 from __future__ import annotations
@@ -28,10 +28,28 @@ SpanKey = tuple[str, Dot, int]
 Spans = frozenset[tuple[int, int]]
 
 
+# Kinds of events that remove, and their names where no command issued them.
+_REMOVALS: Final = {
+    "remove-entries": "IDMP conflict",
+    "trim": "XTRIM",
+    "delete": "DEL",
+    "flush": "FLUSHALL",
+    "destroy-group": "XGROUP DESTROY",
+    "expire": "expiry",
+    "remove-observed": "leftovers of an expired or deleted key",
+}
+# Those of them that leave the rest of the key alone.
+_OF_A_PART: Final = ("remove-entries", "trim", "destroy-group")
+
+
 @dataclass(frozen=True)
 class Removal:
-    """A removal that a region remembers: `kind` is its command, `dot` that of its effect."""
+    """A removal in a region's log: `name` is its command, `kind` that of the event, `dot` its dot.
 
+    `taken` is the vector that it had observed, `dots` are the entries that it names.
+    """
+
+    name: str
     kind: str
     dot: Dot
     group: str
@@ -40,17 +58,15 @@ class Removal:
 
     def takes(self, part: str, name: str, dot: Dot) -> bool:
         """Whether it can have removed an element; `name` is that of a group, or empty."""
+        takes_key = self.kind not in _OF_A_PART
         if part == GROUP:
             is_older = self.dot[0] == dot[0] and self.dot[1] < dot[1]
-            return not is_older and (self.group == name if self.group else self._takes_key())
+            return not is_older and (self.group == name if self.group else takes_key)
         if part == ENTRY:
             return dot in self.dots or covers(self.taken, *dot)
         if part == DEADLINE:
-            return self.kind.startswith("leftovers") and covers(self.taken, *dot)
-        return self._takes_key() and covers(self.taken, *dot)
-
-    def _takes_key(self) -> bool:
-        return self.kind not in ("XDEL", "XTRIM", "XGROUP DESTROY")
+            return self.kind == "remove-observed" and covers(self.taken, *dot)
+        return takes_key and covers(self.taken, *dot)
 
 
 @dataclass
@@ -92,17 +108,25 @@ def key_state(facts: dict[str, Any]) -> KeyState:
         for region_id, first, last in create["acked"]:
             key = (name, dot, region_id)
             state.spans[key] = state.spans.get(key, frozenset()) | {(first, last)}
-    for removal in map(named, facts["removals"]):
-        state.removals.append(
-            Removal(
-                shown(removal["command"]),
-                _dot(removal["dot"]),
-                shown(removal["group"]),
-                flat_vector(removal["had-seen"]),
-                frozenset(map(_dot, removal["dots"])),
-            )
-        )
+    state.removals = [
+        _removal(event)
+        for event in map(named, facts.get("events", []))
+        if shown(event["kind"]) in _REMOVALS
+    ]
     return state
+
+
+def _removal(event: dict[str, Any]) -> Removal:
+    kind = shown(event["kind"])
+    name = shown(event["command"]).replace("|", " ").upper()
+    return Removal(
+        name if name and kind not in ("expire", "remove-observed") else _REMOVALS[kind],
+        kind,
+        _dot(event["dot"]),
+        shown(event.get("group", b"")),
+        flat_vector(event.get("had-seen", [])),
+        frozenset(map(_dot, event.get("dots", []))),
+    )
 
 
 def flat_vector(flat: list[Any]) -> Vector:

@@ -170,8 +170,6 @@ class History:
 
     def _wants_removal(self, effect: fx.RemoveEntries) -> bool:
         """Whether the removal may concern the wanted entry: its add may be older than the log."""
-        if not self.wanted.has_entries:
-            return False
         return self.wanted.entry_id < 0 or any(
             dot in self._dots or covers(self._floor, *dot) for dot in effect.dots
         )

@@ -23,7 +23,7 @@ from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
 from tests.differential.replies import read, show
 from tests.differential.script import split
-from tests.support.engines import single
+from tests.support.engines import answer_questions, single
 
 HERE = Path(__file__).parent
 FOLDERS = [HERE.parent / "differential" / "cases", HERE / "cases"]
@@ -83,10 +83,7 @@ class Player:
         if commit is not None:
             self.rows += commit.rows
             self.engine.committed(self.now_ms)
-        for question in self.engine.questions.take():
-            question.history.take(self.rows)
-            oldest = self.rows[0] if self.rows else Row(0, 0)
-            self.engine.questions.answer(question, oldest.position, oldest.clock_ms, {})
+        answer_questions(self.engine, self.rows)
         for answer in self.engine.take_replies():
             name = next((name for name, one in self.sessions.items() if one is answer.session), "?")
             self._take(name, answer.reply)

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import Reply, ReplyLater
+from anabranch.region.engine.rows import Row
 from anabranch.region.engine.session import Session
 from anabranch.region.resp.encoder import encode
 from anabranch.region.resp.parser import RequestParser
+from tests.support.engines import answer_questions
 
 # What a blocked command waits at most: the engine's clock jumps over its time-out.
 JUMP_MS = 100_000
@@ -25,6 +28,7 @@ class EngineServer:
 
     `answers_left`: after so many answers to the command `counted` the connection breaks, and new
     ones are refused; None: never. With `loses_last`, the last of these answers is not sent.
+    `rows`: the log of the engine.
     """
 
     def __init__(
@@ -33,11 +37,13 @@ class EngineServer:
         answers_left: int | None = None,
         counted: str = "CRDT.NODES",
         loses_last: bool = False,
+        rows: Sequence[Row] = (),
     ) -> None:
         self.engine = engine
         self.answers_left = answers_left
         self._counted = counted.encode()
         self._loses_last = loses_last
+        self._rows = list(rows)
         # Every command that came, in order.
         self.commands: list[list[bytes]] = []
         self._now_ms = 10
@@ -116,8 +122,11 @@ class EngineServer:
         for jump in (0, JUMP_MS):
             self._now_ms += jump
             self.engine.tick(self._now_ms)
-            if self.engine.take_commit(self._now_ms) is not None:
+            commit = self.engine.take_commit(self._now_ms)
+            if commit is not None:
+                self._rows += commit.rows
                 self.engine.committed(self._now_ms)
+            answer_questions(self.engine, self._rows)
             late = [one.reply for one in self.engine.take_replies() if one.session is session]
             if not isinstance(reply, ReplyLater):
                 return reply

@@ -26,7 +26,9 @@ from tests.review.support import Place, carry, cluster, sync
 def served(*places: Place) -> Iterator[list[EngineServer]]:
     """Servers of engines; the clock of a server goes on from that of its engine."""
     with ExitStack() as stack:
-        servers = [stack.enter_context(EngineServer(place.engine)) for place in places]
+        servers = [
+            stack.enter_context(EngineServer(place.engine, rows=place.rows)) for place in places
+        ]
         for server, place in zip(servers, places, strict=True):
             server._now_ms = place.now_ms
         yield servers

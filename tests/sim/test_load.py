@@ -23,7 +23,7 @@ from anabranch.sim.load.synchronous import SynchronousWriter
 from anabranch.sim.load.transactions import WRONG, Transactor
 from anabranch.sim.plan import ClientPlan
 from anabranch.sim.replies import entries_by_key, entry_ids, field_of
-from tests.support.engines import single
+from tests.support.engines import answer_questions, single
 
 KEYS: Final = (b"a", b"b", b"c")
 REGIONS: Final = (1, 2, 3)
@@ -87,9 +87,8 @@ class Stage:
             commit = self.engine.take_commit(self.now_ms)
             if commit is not None:
                 self.engine.committed(self.now_ms)
-        for question in self.engine.questions.take():
-            # As a region with an empty log answers.
-            self.engine.questions.answer(question, 0, 0, {})
+        # As a region with an empty log.
+        answer_questions(self.engine, [])
 
     def send(self, client: Client, commands: list[Words], is_lost: bool) -> None:
         queued: Optional[list[Words]] = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.region.engine import registry
@@ -10,6 +12,7 @@ from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
+from anabranch.region.engine.rows import Row
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.state import EngineState
 
@@ -45,3 +48,11 @@ def single(region_id: int = 1, now_ms: int = 1, settings: Settings | None = None
         clock,
         now_ms,
     )
+
+
+def answer_questions(engine: Engine, rows: Sequence[Row]) -> None:
+    """Answers the questions of clients to the log, which consists of `rows`."""
+    for question in engine.questions.take():
+        question.history.take(list(rows))
+        oldest = rows[0] if rows else Row(0, 0)
+        engine.questions.answer(question, oldest.position, oldest.clock_ms, {})

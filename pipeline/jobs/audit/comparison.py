@@ -191,7 +191,7 @@ class Comparison:
 
 
 def removal_of(states: dict[str, KeyState], regions: list[str], key: Key) -> Removal | None:
-    """The newest removal of an element that one of the regions remembers."""
+    """The newest removal of an element that the log of one of the regions holds."""
     for region in regions:
         for removal in reversed(states[region].removals):
             if removal.takes(*key):
@@ -209,7 +209,7 @@ def _spans(spans: tuple[tuple[int, int], ...]) -> str:
 def reason(
     cause: str, has: list[str], lacks: list[str], removal: Removal | None, names: dict[int, str]
 ) -> str:
-    """The sentence for a cause; `removal` is the one that is remembered, if any."""
+    """The sentence for a cause; `removal` is the one that a log holds, if any."""
     some, others = listed(has), listed(lacks)
     verb = "has" if len(lacks) == 1 else "have"
     if cause == NOT_RECEIVED:
@@ -220,6 +220,6 @@ def reason(
         effect = f"effect {removal.dot[1]} of {names.get(removal.dot[0], removal.dot[0])}"
         return (
             f"it still stands in {some}, although {some} and {others} have applied its removal "
-            f"({removal.kind}, {effect})"
+            f"({removal.name}, {effect})"
         )
     return f"{others} {verb} lost it: {some} and {others} have applied the same effects"

@@ -19,8 +19,8 @@ UNEXPLAINED: Final = "unexplained"
 MEANINGS: Final = {
     NOT_RECEIVED: "A region has not received the effect yet.",
     REMOVAL_NOT_RECEIVED: "A region lacks it by a removal that the others have not received yet.",
-    LOST: "Divergence: the regions have applied the same effects, and one lacks it. No removal of "
-    "it is remembered.",
+    LOST: "Divergence: the regions have applied the same effects, and one lacks it. No log "
+    "holds a removal of it.",
     STANDS: "Divergence: both regions have applied its removal, and it still stands in one.",
     DAMAGED: "Divergence: it has different contents under the same dot.",
     UNEXPLAINED: "Divergence: digests differ at equal vectors, and no difference was found.",

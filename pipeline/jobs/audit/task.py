@@ -119,8 +119,8 @@ class Auditor:
     def _each(self, ask: Callable[[Door], Result]) -> dict[str, Result]:
         return {name: ask(door) for name, door in self.doors.items()}
 
-    def _states_of(self, stream: bytes) -> dict[str, KeyState]:
-        return {name: door.state(stream) for name, door in self.doors.items()}
+    def _states_of(self, stream: bytes, with_removals: bool = False) -> dict[str, KeyState]:
+        return {name: door.state(stream, with_removals) for name, door in self.doors.items()}
 
     def _level(self, wanted: Vector) -> None:
         """Waits until all regions have effects, as long as the patience of the task lasts."""
@@ -142,7 +142,7 @@ class Auditor:
             self._level(reduce(joined, self._each(Door.vector).values()))
         for n in differing:
             stream = pieces[n].stream
-            second = self._states_of(stream)
+            second = self._states_of(stream, with_removals=True)
             comparison = Comparison(
                 shown(stream), first[n], second, self._job.target, self._job.names
             )
@@ -222,7 +222,7 @@ class Auditor:
         entries = {
             name: _entries(self.doors[name], piece, counters) for name, counters in wanted.items()
         }
-        states = self._states_of(piece.stream)
+        states = self._states_of(piece.stream, with_removals=True)
         return [self._difference(piece, finding, entries, states) for finding in made]
 
     def _difference(

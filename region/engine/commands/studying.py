@@ -13,7 +13,7 @@ from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, integer
 from anabranch.region.engine.explain import delivery_of, explain
 from anabranch.region.engine.history import EVENTS_MAX, History, Wanted
 from anabranch.region.engine.questions import HistoryQuestion
-from anabranch.region.engine.replies import CommandError, Reply, flat_vector
+from anabranch.region.engine.replies import CommandError, MapReply, Reply, flat_vector
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import IS_REFUSED, Command
@@ -30,16 +30,23 @@ def _entry_id(word: bytes) -> int:
 
 
 def explain_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.EXPLAIN key [ID]: the facts that `anabranch explain` shows.
+    """CRDT.EXPLAIN key [ID] [NOHISTORY]: the facts that `anabranch explain` shows.
 
-    Without an ID, the history has no adds and no deliveries.
+    Without an ID, the history has no adds and no deliveries. With NOHISTORY the log is not read,
+    and the reply holds the state only.
     """
-    wanted_id = -1 if len(argv) == 2 else _entry_id(argv[2])
-    if len(argv) > 3:
+    words = argv[2:]
+    reads_log = not (words and words[-1].upper() == b"NOHISTORY")
+    if not reads_log:
+        words = words[:-1]
+    if len(words) > 1:
         raise CommandError(SYNTAX_ERROR)
+    wanted_id = _entry_id(words[0]) if words else -1
+    facts = explain(state, argv[1], wanted_id)
+    if not reads_log:
+        return MapReply(facts)
     wanted = Wanted(argv[1], wanted_id, has_entries=wanted_id >= 0)
     history = History(wanted, _EVENTS, is_newest=True)
-    facts = explain(state, argv[1], wanted_id)
     return state.waiting.questions.ask(
         HistoryQuestion(session, history, 1, state.journal.next_position(), facts)
     )
@@ -127,7 +134,7 @@ COMMANDS: Final = [
         keys=(1, 1, 1),
         reply="map",
         group="crdt",
-        syntax="key [id]",
+        syntax="key [id] [NOHISTORY]",
         in_multi=IS_REFUSED,
     ),
     Command(
