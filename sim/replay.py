@@ -16,7 +16,7 @@ from rich.text import Text
 from anabranch.crdt.block import Block
 from anabranch.plural import counted
 from anabranch.sim.history import Checker, Operation, Vector
-from anabranch.sim.plan import OF_TWO, REGION_NAMES, Plan
+from anabranch.sim.plan import REGION_NAMES, Plan, struck_by
 from anabranch.sim.run import Result, run_plan
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.trace import plain
@@ -46,9 +46,6 @@ COLOURS: Final = (
 )
 SHOWN_MAX: Final = 300
 """Characters of a reply that are shown."""
-# Faults that strike all regions or none. Any other fault, if not in `OF_TWO`, strikes the first
-# region that it names.
-EVERYWHERE: Final = frozenset({"full partition", "ring", "blackout", "client crash"})
 
 Line = tuple[int, int, str]
 """(virtual ms, region_id or 0, what happened)."""
@@ -308,7 +305,7 @@ def _words(what: str, details: list[Any]) -> str:
         return _traffic(what, details)
     if what == "fault":
         kind, regions, duration_ms = details
-        struck = regions if kind in OF_TWO else [] if kind in EVERYWHERE else regions[:1]
+        struck = struck_by(kind, tuple(regions))
         where = ": " + ", ".join(name_of(region) for region in struck) if struck else ""
         return f"FAULT {kind}{where}{f' for {duration_ms} ms' if duration_ms else ''}"
     if what == "frames":
