@@ -15,7 +15,7 @@ ORDINARY += $(if $(WITHOUT),and not $(WITHOUT))
 # process, for a debugger.
 JOBS   ?= 2
 SHARED := -n $(JOBS) --dist loadfile
-PACKAGES := crdt region sync cli chaos pipeline sim bench
+PACKAGES := crdt region sync cli chaos pipeline sim study bench
 SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
 	\( -name '*.py' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
 	! -name '*_pb2*' 2>/dev/null) pyspark_anabranch.py setup.py pyproject.toml MANIFEST.in README.md

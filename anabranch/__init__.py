@@ -3,6 +3,7 @@
 Reading order:
 
 - `crdt`: the replicated data, as pure functions and structures without I/O.
+- `study`: drawings of what happened in the regions.
 - `region`: one region: a deterministic engine, and storage, server and settings around it.
 - `sync`: the exchange of blocks, vectors and snapshots between regions.
 - `pipeline`: streams as tables of Spark.

@@ -8,9 +8,9 @@ from typing import Annotated, Optional
 import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
-from anabranch.cli.errors import UsageError
+from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.interrupting import end_as_after_ctrl_c
-from anabranch.cli.simulate import need_simulator
+from anabranch.cli.simulate import SvgKeyOption, SvgTimeOption, need_simulator
 
 
 def run(
@@ -33,21 +33,52 @@ def run(
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
+    svg: Annotated[
+        Optional[Path],
+        typer.Option(
+            "--svg",
+            metavar="OUT",
+            help="Draw what happened as space-time diagrams: an SVG file for one scenario, a"
+            " directory for several.",
+            show_default=False,
+        ),
+    ] = None,
+    svg_key: SvgKeyOption = None,
+    svg_time: SvgTimeOption = None,
 ) -> None:
     """Run scenario files in the simulator, and show each reply that differs from the expected one.
 
-    A cluster given with --cluster or --at is emptied between files.
+    A cluster given with --cluster or --at is emptied between files. --svg draws simulated runs.
     """
     chosen = paths or [Path(__file__).resolve().parents[1] / "sim" / "scenarios"]
     missing = [str(path) for path in chosen if not path.exists()]
     if missing:
         raise UsageError(f"no such file: {', '.join(missing)}")
+    if svg is None and (svg_key is not None or svg_time is not None):
+        raise UsageError("--svg-key and --svg-time choose a part of a drawing: give --svg OUT")
     from anabranch.sim import scenario
 
     end_as_after_ctrl_c()
     addresses = at or (
         [place.resp for place in find(cluster, None, None)] if cluster is not None else None
     )
-    if not live and not addresses:
-        need_simulator()
-    raise typer.Exit(scenario.main([str(path) for path in chosen], addresses, live, password))
+    is_live = live or bool(addresses)
+    if is_live and svg is not None:
+        raise UsageError(
+            "--svg draws simulated runs only: a live region does not say when it applied an effect,"
+            " and from which peer. Leave --live, --cluster and --at out; the simulator runs the"
+            " same commands"
+        )
+    files = [str(path) for path in chosen]
+    if is_live:
+        raise typer.Exit(scenario.main(files, addresses, live, password))
+    need_simulator()
+    from anabranch.sim.scenario.running import Drawing
+    from anabranch.sim.timeline.files import DrawingError, part_of
+
+    try:
+        drawing = Drawing(svg, part_of(svg_key, svg_time)) if svg is not None else None
+        code = scenario.main(files, drawing=drawing)
+    except DrawingError as error:
+        raise CliError(str(error)) from error
+    raise typer.Exit(code)

@@ -7,12 +7,17 @@ import os
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.terminal import coloured
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anabranch.sim.sweep import Task
 
 SEEDS_USUAL = "0:1000"
 JOBS_USUAL = os.cpu_count() or 1
@@ -82,6 +87,25 @@ _Hashes = Annotated[
 ]
 
 
+SvgOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--svg",
+        metavar="OUT",
+        help="Draw what happened as a space-time diagram, an SVG file.",
+        show_default=False,
+    ),
+]
+SvgKeyOption = Annotated[
+    Optional[str],
+    typer.Option("--svg-key", metavar="KEY", help="Draw only what concerns this key."),
+]
+SvgTimeOption = Annotated[
+    Optional[str],
+    typer.Option("--svg-time", metavar="FROM:TO", help="Draw only this range of time, in ms."),
+]
+
+
 def need_simulator() -> None:
     """CliError if apsw, which only the simulator needs, is not installed."""
     if find_spec("apsw") is None:
@@ -113,6 +137,9 @@ def simulate(
     stories: _Stories = Path("simulated"),
     json_file: _JsonFile = None,
     replay: _Replay = None,
+    svg: SvgOption = None,
+    svg_key: SvgKeyOption = None,
+    svg_time: SvgTimeOption = None,
     restores: RestoresOption = False,
     failed: _Failed = False,
     hashes: _Hashes = None,
@@ -121,8 +148,14 @@ def simulate(
 
     The regions run the real engine, sync and storage in one process, on simulated time, network and
     disks. The same seed gives the same run. Exits with 1 when an invariant was violated.
+
+    With --replay, --svg draws the run. A run with many events needs --svg-key or --svg-time.
     """
     need_simulator()
+    if svg is not None and replay is None:
+        raise UsageError("--svg draws the run of one seed: give --replay SEED")
+    if svg is None and (svg_key is not None or svg_time is not None):
+        raise UsageError("--svg-key and --svg-time choose a part of a drawing: give --svg OUT")
     from anabranch.sim import simulate as simulation
     from anabranch.sim.hashes import print_hashes
     from anabranch.sim.replay import show
@@ -131,6 +164,8 @@ def simulate(
 
     task = Task(regions, ops, None if faults is None else kinds(faults), restores)
     console = coloured()
+    if replay is not None and svg is not None:
+        raise typer.Exit(_draw(task, replay, console, svg, svg_key, svg_time))
     if replay is not None:
         raise typer.Exit(1 if show(task.plan(replay), task.judged_by(), console).violations else 0)
     try:
@@ -154,3 +189,27 @@ def simulate(
         except OSError as error:
             raise CliError(f"{json_file} cannot be written: {error.strerror}") from error
     raise typer.Exit(1 if tally.failed else 0)
+
+
+def _draw(
+    task: Task, seed: int, console: Console, svg: Path, key: Optional[str], time: Optional[str]
+) -> int:
+    """Replays a seed and writes its drawing; returns the exit code of the run."""
+    from anabranch.sim.replay import label_of, show
+    from anabranch.sim.simulate import options_of
+    from anabranch.sim.timeline.files import DrawingError, drawn, part_of, targets, write
+    from anabranch.sim.timeline.recorder import Recorder
+
+    try:
+        part = part_of(key, time)
+        (file,) = targets([svg], svg, is_one=True).values()
+    except DrawingError as error:
+        raise UsageError(str(error)) from error
+    recorder = Recorder(label_of)
+    result = show(task.plan(seed), task.judged_by(), console, recorder)
+    try:
+        write(drawn(recorder.timeline(f"Seed {seed}{options_of(task)}"), part), file)
+    except DrawingError as error:
+        raise CliError(str(error)) from error
+    console.print(f"drawn: {file}", highlight=False, soft_wrap=True)
+    return 1 if result.violations else 0

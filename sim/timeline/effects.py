@@ -9,7 +9,7 @@ from anabranch.crdt import effects as fx
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import Dot, Vector
 from anabranch.sim.oracle.log import Add, Logged
-from anabranch.study.diagram.model import ADD, OTHER, REMOVAL
+from anabranch.study.diagram.model import ADD, GROUP, OTHER, REMOVAL
 from anabranch.study.diagram.texts import visible
 
 Name = Callable[[int], str]
@@ -20,6 +20,8 @@ def kind_of(effect: Logged) -> str:
     """The kind of an effect, as the timeline has it."""
     if isinstance(effect, Add):
         return ADD
+    if isinstance(effect, fx.CreateGroup):
+        return GROUP
     removals = (fx.RemoveEntries, fx.Trim, fx.Delete, fx.Flush, fx.DestroyGroup, fx.RemoveObserved)
     return REMOVAL if isinstance(effect, removals) else OTHER
 

@@ -96,7 +96,11 @@ class Entries:
             stream.exists_at(clock_ms),
             stream.is_hidden(clock_ms),
             tuple(sorted(held, key=lambda dot: (held[dot], dot[0]))),
-            tuple(sorted(name for name, group in stream.groups.items() if group.creates)),
+            tuple(
+                (name, tuple(sorted(stream.groups[name].creates)))
+                for name in sorted(stream.groups)
+                if stream.groups[name].creates
+            ),
         )
 
     def fates(self, effects: dict[Dot, Logged]) -> dict[Dot, Fate]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, Optional
 
 from anabranch.crdt.vector import Dot
-from anabranch.sim.history import Began, Checker, Committed, Moved, Operation, Stopped
+from anabranch.sim.history import Began, Checker, Committed, End, Moved, Operation, Stopped
 from anabranch.sim.oracle.log import Logged, logged
 from anabranch.sim.plan import REGION_NAMES, struck_by
 from anabranch.sim.timeline.commands import Commands, Label
@@ -365,5 +365,8 @@ def _judge(recorder: Recorder) -> type[Checker]:
 
         def committed(self, event: Committed) -> None:
             recorder.committed(event)
+
+        def finish(self, end: End) -> None:
+            recorder.conclude()
 
     return Listener

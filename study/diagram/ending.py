@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.study.diagram.model import Dot, Fate, LastState, Timeline
+from anabranch.study.diagram.model import GROUP, Dot, Fate, LastState, Timeline
 from anabranch.study.diagram.places import (
     CHARACTER,
     LINE,
@@ -25,6 +25,8 @@ from anabranch.study.diagram.texts import Run, columns_of, flowed, visible, word
 ENTRIES_MAX: Final = 12
 """Entries of one key that a box lists, of those that stay and of those that were removed."""
 KEYS_MAX: Final = 6
+WHOLE_MAX: Final = 30
+"""Columns of a struck text that is not broken over lines."""
 BOX_AT: Final = 10
 """From the left end of a column to its boxes."""
 
@@ -82,7 +84,7 @@ def lines_of(timeline: Timeline, final: LastState) -> list[list[Run]]:
     if final.exists and not final.entries:
         lines.append([Run("no entries", "note")])
     if final.groups:
-        names = ", ".join(visible(group) for group in final.groups)
+        names = ", ".join(visible(group) for group, _ in final.groups)
         lines.append([Run(f"group{'s' if len(final.groups) > 1 else ''} {names}", "command")])
     gone = [
         dot
@@ -92,7 +94,20 @@ def lines_of(timeline: Timeline, final: LastState) -> list[list[Run]]:
         and any(region == final.region for region, _, _ in fate.removals)
     ]
     lines += _entries(timeline, gone, "gone")
-    return lines
+    dead = [
+        effect.text
+        for dot, effect in timeline.effects.items()
+        if effect.kind == GROUP
+        and effect.key == final.key
+        and not any(dot in dots for _, dots in final.groups)
+        and timeline.has_applied(final.region, dot)
+    ]
+    alive = {f"group {visible(group)}" for group, _ in final.groups}
+    return lines + [
+        [Run("✕", "gone", True), Run(text, "struck", columns_of(text) < WHOLE_MAX)]
+        for text in dict.fromkeys(dead)
+        if text not in alive
+    ]
 
 
 def _entries(timeline: Timeline, dots: list[Dot], state: str) -> list[list[Run]]:
@@ -111,7 +126,7 @@ def _entries(timeline: Timeline, dots: list[Dot], state: str) -> list[list[Run]]
             lines.append(
                 [
                     Run("✕", "gone", True),
-                    Run(text, "struck", columns_of(text) < 30),
+                    Run(text, "struck", columns_of(text) < WHOLE_MAX),
                     Run(f"{name}{' removed by ' + by if by else ' removed'}", "note"),
                 ]
             )

@@ -24,6 +24,8 @@ Dot = tuple[int, int]
 
 # Kinds of effects.
 ADD: Final = "add"
+GROUP: Final = "group"
+"""A create of a group."""
 REMOVAL: Final = "removal"
 OTHER: Final = "other"
 
@@ -182,7 +184,8 @@ class Fate:
 class LastState:
     """The last state of a key in a region that runs.
 
-    `entries` are dots in the order of the stream. `is_hidden`: a deadline hides the key (S10.2).
+    `entries` are dots in the order of the stream. `groups` are (name, dots of its live creates)
+    pairs. `is_hidden`: a deadline hides the key (S10.2).
     """
 
     region: int
@@ -190,7 +193,7 @@ class LastState:
     exists: bool
     is_hidden: bool = False
     entries: tuple[Dot, ...] = ()
-    groups: tuple[bytes, ...] = ()
+    groups: tuple[tuple[bytes, tuple[Dot, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -217,6 +220,13 @@ class Timeline:
             if lane.region_id == region:
                 return lane.name
         raise ValueError(f"region {region} has no lane")
+
+    def has_applied(self, region: int, dot: Dot) -> bool:
+        """Whether the effect was issued in the region, or an arrow brought it there."""
+        return dot[0] == region or any(
+            (arrow.to, arrow.origin) == (region, dot[0]) and arrow.first <= dot[1] <= arrow.last
+            for arrow in self.arrows
+        )
 
     def run_name(self, origin: int, first: int, last: int) -> str:
         """``us:1`` or ``us:1–3``."""

@@ -115,8 +115,9 @@ def _crossing(transfers: Transfers, arrow: Arrow) -> Crossing:
 def _joins(row: Row, item: InLane, region: int) -> bool:
     """Whether an event belongs to the row that was last.
 
-    A named row takes all its events. An event without a name joins events of other lanes only.
+    A named row takes all its events. An event without a name joins those of other lanes that have
+    its time.
     """
     if row.label or item.row:
         return row.label == item.row
-    return region not in row.lanes
+    return region not in row.lanes and item.when.ms == row.begin_ms

@@ -122,7 +122,7 @@ def style_sheet(classes: Set[str]) -> str:
 
 LEGEND: Final = (
     ("tag stays", "us:1", "entry that stays"),
-    ("tag removed", "us:1", "entry removed in the end"),
+    ("tag removed", "us:1", "entry or group removed in the end"),
     ("tag partly", "us:1", "entry in some regions only"),
     ("tag removes", "us:1", "a removal"),
     ("tag plain", "us:1", "another effect"),

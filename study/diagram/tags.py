@@ -1,10 +1,10 @@
-"""The marks of dots: an entry that stays, an entry that was removed, a removal, anything else.
+"""The marks of dots: an entry that stays, one that was removed, a removal, anything else.
 
 A shape carries each meaning, not a colour alone:
 
     STAYS     a filled box       the entry is in every region at the end
     PARTLY    a thick border     the entry is in some regions only
-    REMOVED   struck through     the entry is in no region at the end
+    REMOVED   struck through     the entry, or the group, is in no region at the end
     REMOVES   a dashed border    the effect removes
     LOST      a dotted border    a crash took the effect before any peer had it
     PLAIN     a thin border      any other effect
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from anabranch.study.diagram.model import ADD, REMOVAL, Dot, Timeline
+from anabranch.study.diagram.model import ADD, GROUP, REMOVAL, Dot, Effect, Timeline
 
 STAYS: Final = "stays"
 PARTLY: Final = "partly"
@@ -39,6 +39,8 @@ def meaning_of(timeline: Timeline, dot: Dot) -> str:
     effect = timeline.effects.get(dot)
     if effect is not None and effect.kind == REMOVAL:
         return REMOVES
+    if effect is not None and effect.kind == GROUP:
+        return _meaning_of_create(timeline, dot, effect)
     if dot not in timeline.fates or (effect is not None and effect.kind != ADD):
         return PLAIN
     key = timeline.fates[dot].key
@@ -49,6 +51,13 @@ def meaning_of(timeline: Timeline, dot: Dot) -> str:
     if not holding:
         return REMOVED
     return STAYS if len(holding) == len(finals) else PARTLY
+
+
+def _meaning_of_create(timeline: Timeline, dot: Dot, create: Effect) -> str:
+    """A create that lives nowhere at the end is struck through, like an entry."""
+    finals = [final for final in timeline.finals if final.key == create.key]
+    lives = any(dot in dots for final in finals for _, dots in final.groups)
+    return PLAIN if lives or not finals else REMOVED
 
 
 def tags_of(timeline: Timeline, dots: Sequence[Dot], lost_from: int = 0) -> list[Tag]:
