@@ -106,7 +106,9 @@ class Commands:
         """The operation issued the effects of this point; False if its commands are not drawn."""
         place = self._places.get(number)
         if place is not None:
-            self.points[place] = replace(self.points[place], first=own.first, last=own.last)
+            self.points[place] = replace(
+                self.points[place], first=own.first, last=own.last, lost_from=own.lost_from
+            )
         return place is not None
 
     def _whole_transaction(self, operation: Operation, point: Point) -> Point:
@@ -141,12 +143,13 @@ class Commands:
                 Point(since, operation.region, WAITS, text, keys=keys, client=label, row=row)
             )
 
-    def restarted(self, region: int, last: int) -> None:
-        """A process found only its effects up to `last` on its disk; later ones are lost."""
-        for place, point in enumerate(self.points):
-            if point.region == region and point.last > last and point.first <= point.last:
-                if not point.lost_from:
-                    self.points[place] = replace(point, lost_from=max(point.first, last + 1))
+
+def note_lost(points: list[Point], region: int, last: int) -> None:
+    """A process found only its effects up to `last` on its disk: later ones are lost."""
+    for place, point in enumerate(points):
+        if point.region == region and point.last > last and not point.lost_from:
+            if point.first <= point.last:
+                points[place] = replace(point, lost_from=max(point.first, last + 1))
 
 
 def _keys(every: Sequence[Sequence[bytes]]) -> tuple[bytes, ...]:

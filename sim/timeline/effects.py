@@ -48,7 +48,7 @@ def text_of(effect: Logged, name: Name) -> str:
     if isinstance(effect, fx.SetId):
         return f"last ID {effect.entry_id >> 64}-{effect.entry_id & 0xFFFFFFFFFFFFFFFF}"
     if isinstance(effect, fx.CreateGroup):
-        return f"group {visible(effect.group)}"
+        return f"creates group {visible(effect.group)}"
     if isinstance(effect, fx.DestroyGroup):
         return f"destroys group {visible(effect.group)}"
     if isinstance(effect, fx.Acknowledge):

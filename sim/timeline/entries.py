@@ -68,20 +68,13 @@ class Entries:
         return held
 
     def last_states(self) -> list[LastState]:
-        """The state of each key in each region that runs; none for keys that no region ever had."""
-        found = []
-        for key in self.keys:
-            states = [
-                self._last_state(region, key)
-                for region in self._world.regions
-                if self._world.regions[region].running
-            ]
-            if any(state.exists or state.is_hidden for state in states) or self._was_there(key):
-                found += states
-        return found
-
-    def _was_there(self, key: bytes) -> bool:
-        return any(leaving.key == key for leaving in self.leavings)
+        """The state of each key in each region that runs."""
+        return [
+            self._last_state(region, key)
+            for key in self.keys
+            for region in self._world.regions
+            if self._world.regions[region].running
+        ]
 
     def _last_state(self, region: int, key: bytes) -> LastState:
         engine = self._world.regions[region].engine

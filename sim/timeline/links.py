@@ -18,6 +18,7 @@ class Links:
         self._world = world
         self._closed: dict[Link, Moment] = {}
         self._paused: dict[int, Moment] = {}
+        self._starts: dict[int, int] = {}  # region_id → its starts at the last look
         self.gaps: list[Gap] = []
         self.pauses: list[Outage] = []
 
@@ -26,29 +27,23 @@ class Links:
         for link in self._world.plan.links:
             closed = self._is_closed(link)
             if closed and link not in self._closed:
-                self._closed[link] = self._resumed(link, now)
-            elif not closed and link in self._closed:
+                self._closed[link] = now
+            elif not closed and link in self._closed and not self._has_just_started(link[0]):
                 receiver, sender = link
                 self.gaps.append(Gap(sender, receiver, self._closed.pop(link), now))
         for region_id, region in self._world.regions.items():
+            self._starts[region_id] = region.starts
             if region.paused and region_id not in self._paused:
                 self._paused[region_id] = now
             elif not region.paused and region_id in self._paused:
                 self.pauses.append(Outage(region_id, self._paused.pop(region_id), now, True))
 
-    def _resumed(self, link: Link, now: Moment) -> Moment:
-        """When a gap began that begins now, or that was interrupted for no time at all.
+    def _has_just_started(self, region: int) -> bool:
+        """Whether a process has started since the last look.
 
         A start opens all links, and the runner closes those of the table again at once.
         """
-        receiver, sender = link
-        for gap in reversed(self.gaps):
-            if (gap.source, gap.to) == (sender, receiver):
-                if gap.end is not None and gap.end.ms == now.ms:
-                    self.gaps.remove(gap)
-                    return gap.begin
-                break
-        return now
+        return self._world.regions[region].starts != self._starts.get(region)
 
     def are_closed(self) -> bool:
         """Whether any region hears nothing from another one now."""

@@ -13,12 +13,13 @@ from anabranch.crdt.vector import Dot
 from anabranch.sim.history import Began, Checker, Committed, End, Moved, Operation, Stopped
 from anabranch.sim.oracle.log import Logged, logged
 from anabranch.sim.plan import REGION_NAMES, struck_by
-from anabranch.sim.timeline.commands import Commands, Label
+from anabranch.sim.timeline.commands import Commands, Label, note_lost
 from anabranch.sim.timeline.effects import key_of, kind_of, named, removes, text_of
 from anabranch.sim.timeline.entries import Entries
 from anabranch.sim.timeline.links import Links
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.world import World
+from anabranch.study.diagram.arrows import words_of
 from anabranch.study.diagram.model import (
     FAULT,
     HEAL,
@@ -240,7 +241,9 @@ class Recorder:
         )
         text = f"starts with {vector or 'nothing'} on its disk"
         self._add_mark(Mark(self.now(), START, (event.region,), text, self.row))
-        self.commands.restarted(event.region, event.vector.get(event.region, 0))
+        last = event.vector.get(event.region, 0)
+        for points in (self.commands.points, self._own):
+            note_lost(points, event.region, last)
         self._entries.started(event.region)
 
     def lost(self, operation: Operation) -> None:
@@ -265,6 +268,7 @@ class Recorder:
             )
             for dot, effect in sorted(self._effects.items())
         }
+        concerned = {effect.key for effect in effects.values()}
         own = self._without_waited()
         points = [*self.commands.points, *(_told(point, effects) for point in own)]
         down = [Outage(region, begin, None) for region, begin in self._down.items()]
@@ -279,7 +283,7 @@ class Recorder:
             tuple(self._marks),
             effects,
             self._entries.fates(self._effects),
-            self._last_states,
+            tuple(state for state in self._last_states if state.key in concerned),
             self._end.ms,
         )
 
@@ -315,24 +319,14 @@ class Recorder:
                 for dot in leaving.dots
                 if any(removes(effect, leaving.key, dot) for effect in effects)
             ]
-        return Arrow(
-            arrow.when,
-            arrow.origin,
-            arrow.first,
-            arrow.last,
-            arrow.issued_ms,
-            arrow.via,
-            arrow.to,
-            tuple(dict.fromkeys(found)),
-            arrow.is_snapshot,
-        )
+        return replace(arrow, removes=tuple(sorted(set(found))))
 
 
 def _told(point: Point, effects: dict[Dot, Effect]) -> Point:
     """A point of the region's own with the words of its effects."""
-    texts = [effects[dot].text for dot in point.dots() if dot in effects]
-    text = f"by itself: {', '.join(texts)}" if texts else "issues by itself"
-    return Point(point.when, point.region, OWN, text, "", point.first, point.last, (), 0, point.row)
+    known = [effects[dot] for dot in point.dots() if dot in effects]
+    text = f"by itself: {words_of(known)}" if known else "issues by itself"
+    return replace(point, text=text)
 
 
 def _judge(recorder: Recorder) -> type[Checker]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from anabranch.study.diagram.model import ADD, REMOVAL, Arrow, Dot, Timeline
+from anabranch.study.diagram.model import ADD, REMOVAL, Arrow, Dot, Effect, Timeline
 from anabranch.study.diagram.stages import Crossing
 from anabranch.study.diagram.tags import PLAIN, Tag, text_of
 from anabranch.study.diagram.tags import tags_of as tags_of_dots
@@ -54,9 +55,21 @@ def _runs_of(timeline: Timeline, arrow: Arrow, kind: str) -> list[Run]:
             if (tag.origin, counter) in timeline.effects
         ]
         if effects:
-            verb = "adds " if all(effect.kind == ADD for effect in effects) else ""
-            runs.append(Run(verb + ", ".join(effect.text for effect in effects), "effect"))
+            runs.append(Run(words_of(effects), "effect"))
     return runs
+
+
+def words_of(effects: Sequence[Effect]) -> str:
+    """Effects in words: ``adds 110-1, 120-1; creates group g``."""
+    parts: list[str] = []
+    is_add = False
+    for effect in effects:
+        if effect.kind == ADD and is_add:
+            parts[-1] += f", {effect.text}"
+        else:
+            parts.append(f"adds {effect.text}" if effect.kind == ADD else effect.text)
+        is_add = effect.kind == ADD
+    return "; ".join(parts)
 
 
 def kind_of(timeline: Timeline, crossing: Crossing) -> str:

@@ -95,7 +95,7 @@ def lines_of(timeline: Timeline, final: LastState) -> list[list[Run]]:
     ]
     lines += _entries(timeline, gone, "gone")
     dead = [
-        effect.text
+        effect.text.removeprefix("creates ")
         for dot, effect in timeline.effects.items()
         if effect.kind == GROUP
         and effect.key == final.key
