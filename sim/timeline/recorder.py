@@ -7,6 +7,7 @@ end, before the world is closed, `conclude` takes the last states of the keys.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, Optional
 
 from anabranch.crdt.vector import Dot
