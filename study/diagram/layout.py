@@ -74,16 +74,11 @@ def laid_out(timeline: Timeline) -> Layout:
 def columns(timeline: Timeline) -> list[Column]:
     """The columns of the lanes, in order."""
     count = max(1, len(timeline.lanes))
-    width = max((WIDTH - GUTTER) / count, COLUMN_MIN)
+    width = max((WIDTH - GUTTER) // count, COLUMN_MIN)
+    lefts = [GUTTER + place * width for place in range(count)]
     return [
-        Column(
-            lane.region_id,
-            lane.name,
-            round(GUTTER + place * width, 1),
-            round(GUTTER + (place + 1) * width, 1),
-            round(GUTTER + place * width + LANE_AT, 1),
-        )
-        for place, lane in enumerate(timeline.lanes)
+        Column(lane.region_id, lane.name, left, left + width, left + LANE_AT)
+        for lane, left in zip(timeline.lanes, lefts, strict=False)
     ]
 
 
@@ -111,7 +106,7 @@ class _Placer:
         self.timeline = timeline
         self.columns = columns(timeline)
         self.by_region = {column.region: column for column in self.columns}
-        self.layout = Layout(self.columns[-1].right if self.columns else WIDTH)
+        self.layout = Layout(max(WIDTH, self.columns[-1].right if self.columns else 0))
         self.layout.columns = self.columns
         self.y = 0.0
         self.time_said = ""
@@ -296,7 +291,9 @@ class _Placer:
     def _time(self, text: str) -> None:
         if text != self.time_said:
             self.time_said = text
-            self.layout.times.append(one_line(0, 4, self.y, cut(text, 7), "time", text))
+            short = cut(text, 7)
+            title = text if short != text else ""
+            self.layout.times.append(one_line(0, 4, self.y, short, "time", title))
 
     # -- edges of intervals
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from anabranch.study.diagram.arrows import kind_of
-from anabranch.study.diagram.model import LATE, OWN, WAITS, Band, Mark, Point, Timeline
+from anabranch.study.diagram.model import LATE, OWN, WAITS, Band, LastState, Mark, Point, Timeline
 from anabranch.study.diagram.stages import Crossing, Edge, Line, Row, Stage, Transfers
 from anabranch.study.diagram.texts import cut, visible
 
@@ -35,6 +35,12 @@ def told(timeline: Timeline, stages: Sequence[Stage]) -> str:
     if left_out:
         sentences.append(f"Then {left_out} more events follow.")
     return " ".join([beginning, *sentences, ending]).strip()
+
+
+def summary(timeline: Timeline) -> str:
+    """One or two sentences, for the place where a page shows the drawing."""
+    names = _joined([lane.name for lane in timeline.lanes])
+    return f"Space-time diagram of {names}. {ended(timeline)}".strip()
 
 
 def _sentences(timeline: Timeline, stage: Stage) -> list[str]:
@@ -99,25 +105,27 @@ def ended(timeline: Timeline) -> str:
     """The last states: one sentence for each key, or for each region if they differ."""
     sentences = []
     for key in dict.fromkeys(final.key for final in timeline.finals):
-        states: dict[str, list[str]] = {}
+        states: dict[tuple[str, str, str], list[str]] = {}
         for final in timeline.finals:
             if final.key == key:
-                ids = [
-                    timeline.fates[dot].entry_id for dot in final.entries if dot in timeline.fates
-                ]
-                state = (
-                    f"hides {visible(key)}, whose deadline is over"
-                    if final.is_hidden
-                    else f"has no key {visible(key)}"
-                    if not final.exists
-                    else f"holds {_listed(ids)} in {visible(key)}"
+                states.setdefault(_state(timeline, final), []).append(
+                    timeline.name_of(final.region)
                 )
-                states.setdefault(state, []).append(timeline.name_of(final.region))
-        for state, names in states.items():
-            who = f"{'each' if len(names) > 2 else 'both' if len(names) > 1 else ''}"
-            where = " of ".join(filter(None, [who, _joined(names)]))
-            sentences.append(f"At the end {where} {state}.")
+        for (singular, plural, what), names in states.items():
+            verb = singular if len(names) == 1 else plural
+            sentences.append(f"At the end {_joined(names)} {verb} {what}.")
     return " ".join(sentences)
+
+
+def _state(timeline: Timeline, final: LastState) -> tuple[str, str, str]:
+    """A last state: the verb for one region and for several, and its object."""
+    key = visible(final.key)
+    if final.is_hidden:
+        return "hides", "hide", f"{key}, whose deadline is over"
+    if not final.exists:
+        return "has", "have", f"no key {key}"
+    ids = [timeline.fates[dot].entry_id for dot in final.entries if dot in timeline.fates]
+    return "holds", "hold", f"{_listed(ids)} in {key}"
 
 
 def _listed(ids: list[str]) -> str:

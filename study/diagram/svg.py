@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from math import hypot
 from typing import Final
 from xml.sax.saxutils import escape as _escape_text
@@ -151,19 +152,22 @@ def _label(label: Label) -> Iterator[str]:
     for number, line in enumerate(label.lines):
         top = label.y + number * pitch
         marks = "".join(_behind(label.x, top, piece) for piece in line)
-        texts = "".join(_piece(label.x, piece, place == 0) for place, piece in enumerate(line))
+        texts = escape(line[0].text)
+        for former, piece in pairwise(line):
+            texts += _piece(label.x, former, piece)
         base = _number(top + (16 if pitch == 20 else ASCENT))
         first = CLASSES[line[0].style]
         text = f'<text class="{first}" x="{_number(label.x)}" y="{base}">{texts}{title}</text>'
         yield marks + text + "".join(_before(label.x, top, piece) for piece in line)
 
 
-def _piece(x: float, piece: Piece, is_first: bool) -> str:
-    text = escape(piece.text)
-    if is_first:
-        return text
-    at = _number(x + piece.column * CHARACTER)
-    return f'<tspan class="{CLASSES[piece.style]}" x="{at}">{text}</tspan>'
+def _piece(x: float, former: Piece, piece: Piece) -> str:
+    """A piece of text behind another one; text of the same class follows without a mark."""
+    text, named = escape(piece.text), CLASSES[piece.style]
+    if named == CLASSES[former.style] and not piece.style.startswith("tag "):
+        if piece.column == former.column + columns_of(former.text) + 1:
+            return f" {text}"
+    return f'<tspan class="{named}" x="{_number(x + piece.column * CHARACTER)}">{text}</tspan>'
 
 
 def _behind(x: float, top: float, piece: Piece) -> str:
