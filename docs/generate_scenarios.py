@@ -68,8 +68,14 @@ def page(path: Path) -> tuple[str, str]:
     if header:
         lines += ["```", *header, "```", ""]
     lines += [*tables, ""]
-    lines += textwrap.wrap(f"![{alt}]({path.stem}.svg)", COLUMNS, break_long_words=False)
-    lines += ["", f"The file is [{source}](../../{source}). [All scenarios]({INDEX}).", ""]
+    lines += textwrap.wrap(f"![{alt}]({path.stem}.svg)", COLUMNS, break_on_hyphens=False)
+    lines += [
+        "",
+        "The file is",
+        f"[{path.name}](../../{source}).",
+        f"[All scenarios]({INDEX}).",
+        "",
+    ]
     return "\n".join(lines), draw(timeline)
 
 
@@ -87,7 +93,9 @@ def index(titles: dict[str, dict[str, str]]) -> str:
     lines += [*comment("sim/scenarios and sim/stories"), "", *textwrap.wrap(OF_INDEX, COLUMNS), ""]
     for folder, sentence in FOLDERS.items():
         lines += [sentence, ""]
-        lines += [f"- [{title}]({stem}.md)" for stem, title in titles[folder].items()]
+        for stem, title in titles[folder].items():
+            entry = f"- [{title}]({stem}.md)"
+            lines += textwrap.wrap(entry, COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
         lines += [""]
     return "\n".join(lines)
 
