@@ -10,39 +10,43 @@ import typer
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.interrupting import end_as_after_ctrl_c
-from anabranch.cli.simulate import SvgKeyOption, SvgTimeOption, need_simulator
+from anabranch.cli.simulate import SvgKeyOption, SvgTimeOption, need_simulator, need_svg
+
+PathsArgument = Annotated[
+    Optional[list[Path]],
+    typer.Argument(
+        metavar="[PATH…]",
+        help="Scenario files, or directories of them. Without any: those of anabranch itself.",
+        show_default=False,
+    ),
+]
+LiveOption = Annotated[
+    bool,
+    typer.Option(
+        "--live",
+        help="Run on live regions instead of simulated ones: those of --cluster or --at,"
+        " otherwise new ones.",
+    ),
+]
+SvgFilesOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--svg",
+        metavar="OUT",
+        help="Draw what happened as space-time diagrams: an SVG file for one scenario, a"
+        " directory for several.",
+        show_default=False,
+    ),
+]
 
 
 def run(
-    paths: Annotated[
-        Optional[list[Path]],
-        typer.Argument(
-            metavar="[PATH…]",
-            help="Scenario files, or directories of them. Without any: those of anabranch itself.",
-            show_default=False,
-        ),
-    ] = None,
-    live: Annotated[
-        bool,
-        typer.Option(
-            "--live",
-            help="Run on live regions instead of simulated ones: those of --cluster or --at,"
-            " otherwise new ones.",
-        ),
-    ] = False,
+    paths: PathsArgument = None,
+    live: LiveOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
-    svg: Annotated[
-        Optional[Path],
-        typer.Option(
-            "--svg",
-            metavar="OUT",
-            help="Draw what happened as space-time diagrams: an SVG file for one scenario, a"
-            " directory for several.",
-            show_default=False,
-        ),
-    ] = None,
+    svg: SvgFilesOption = None,
     svg_key: SvgKeyOption = None,
     svg_time: SvgTimeOption = None,
 ) -> None:
@@ -54,8 +58,7 @@ def run(
     missing = [str(path) for path in chosen if not path.exists()]
     if missing:
         raise UsageError(f"no such file: {', '.join(missing)}")
-    if svg is None and (svg_key is not None or svg_time is not None):
-        raise UsageError("--svg-key and --svg-time choose a part of a drawing: give --svg OUT")
+    need_svg(svg, svg_key, svg_time)
     from anabranch.sim import scenario
 
     end_as_after_ctrl_c()
@@ -73,12 +76,19 @@ def run(
     if is_live:
         raise typer.Exit(scenario.main(files, addresses, live, password))
     need_simulator()
+    raise typer.Exit(_simulated(files, svg, svg_key, svg_time))
+
+
+def _simulated(
+    files: list[str], svg: Optional[Path], key: Optional[str], time: Optional[str]
+) -> int:
+    """Runs files in the simulator, and draws them if that is asked for; returns the exit code."""
+    from anabranch.sim import scenario
     from anabranch.sim.scenario.running import Drawing
     from anabranch.sim.timeline.files import DrawingError, part_of
 
     try:
-        drawing = Drawing(svg, part_of(svg_key, svg_time)) if svg is not None else None
-        code = scenario.main(files, drawing=drawing)
+        drawing = Drawing(svg, part_of(key, time)) if svg is not None else None
+        return scenario.main(files, drawing=drawing)
     except DrawingError as error:
         raise CliError(str(error)) from error
-    raise typer.Exit(code)

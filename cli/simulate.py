@@ -152,10 +152,7 @@ def simulate(
     With --replay, --svg draws the run. A run with many events needs --svg-key or --svg-time.
     """
     need_simulator()
-    if svg is not None and replay is None:
-        raise UsageError("--svg draws the run of one seed: give --replay SEED")
-    if svg is None and (svg_key is not None or svg_time is not None):
-        raise UsageError("--svg-key and --svg-time choose a part of a drawing: give --svg OUT")
+    _check_svg(replay, svg, svg_key, svg_time)
     from anabranch.sim import simulate as simulation
     from anabranch.sim.hashes import print_hashes
     from anabranch.sim.replay import show
@@ -189,6 +186,21 @@ def simulate(
         except OSError as error:
             raise CliError(f"{json_file} cannot be written: {error.strerror}") from error
     raise typer.Exit(1 if tally.failed else 0)
+
+
+def _check_svg(
+    replay: Optional[int], svg: Optional[Path], key: Optional[str], time: Optional[str]
+) -> None:
+    """UsageError for options of drawings that do not go together."""
+    if svg is not None and replay is None:
+        raise UsageError("--svg draws the run of one seed: give --replay SEED")
+    need_svg(svg, key, time)
+
+
+def need_svg(svg: Optional[Path], key: Optional[str], time: Optional[str]) -> None:
+    """UsageError if a part of a drawing is chosen, and no drawing is asked for."""
+    if svg is None and (key is not None or time is not None):
+        raise UsageError("--svg-key and --svg-time choose a part of a drawing: give --svg OUT")
 
 
 def _draw(

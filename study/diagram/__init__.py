@@ -10,6 +10,8 @@ Reading order:
 - `texts`: visible text of any bytes, and lines of limited length.
 - `stages`: the events of a timeline in order, in groups that are drawn side by side.
 - `tags`: the marks of dots: an entry that stays, an entry that was removed, a removal.
+- `arrows`: the texts of arrows.
+- `places`: the parts of a drawing with their places.
 - `layout`: the place of everything in the drawing.
 - `ending`: the boxes at the end of the lanes, with the last state of each key.
 - `story`: a timeline in words, for readers who do not see the drawing.

@@ -309,7 +309,7 @@ class _Placer:
             self.y += BAND_PAD
             if edge.of.row:
                 self._time(edge.of.row)
-            self.layout.times.append(one_line(0, 4, self.y + LINE - 3, "Sync", "time"))
+            self.layout.times.append(one_line(0, 4, self.y + LINE, "Sync", "time"))
         else:
             self._band(edge.of)
 
@@ -322,7 +322,7 @@ class _Placer:
                 one_line(0, round(struck[0].left + TEXT_AT, 1), self.y, text, "note")
             )
             self.y += LINE
-        self.y = max(self.y, top + 2 * LINE) + 2
+        self.y = max(self.y, top + 2 * LINE + BAND_PAD) + 2
         begin = 0
         for place, column in enumerate(struck):  # neighbours share one rectangle
             is_last = place + 1 == len(struck) or (
@@ -369,16 +369,3 @@ class _Placer:
     def _column(self, region: int) -> Column:
         self.timeline.name_of(region)  # ValueError if there is no lane
         return self.by_region[region]
-
-
-def overlapping(layout: Layout) -> list[tuple[Label, Label]]:
-    """Pairs of labels of one lane that overlap, and labels of arrows that any label overlaps."""
-    found = []
-    labels = [*layout.labels, *(arrow.label for arrow in layout.arrows)]
-    for place, one in enumerate(labels):
-        for other in labels[place + 1 :]:
-            apart_x = one.x + one.width() <= other.x or other.x + other.width() <= one.x
-            apart_y = one.y + one.height() <= other.y or other.y + other.height() <= one.y
-            if not apart_x and not apart_y:
-                found.append((one, other))
-    return found

@@ -93,43 +93,46 @@ def flowed(runs: Sequence[Run], columns: int, lines_max: int) -> tuple[list[list
     beyond the last line. Whole runs are never left out; they may need further lines.
     """
     lines: list[list[Piece]] = [[]]
-    used = 0
     was_cut = False
     is_full = False
     for run in runs:
-        words = [run.text] if run.whole else run.text.split(" ")
+        words = [run.text] if run.whole else run.text.split()
         for text in words:
             if is_full and not run.whole:
                 continue
             short = cut(text, columns)
             was_cut = was_cut or short != text
-            width = columns_of(short)
-            if lines[-1] and used + 1 + width > columns:
+            if lines[-1] and _taken(lines[-1]) + 1 + columns_of(short) > columns:
                 if len(lines) >= lines_max and not run.whole:
                     is_full = was_cut = True
-                    _end(lines[-1], columns)
+                    _end(lines[-1], columns, run.style)
                     continue
                 lines.append([])
-            used = _put(lines[-1], short, run)
+            _put(lines[-1], short, run)
     return lines, was_cut
 
 
-def _put(line: list[Piece], text: str, run: Run) -> int:
-    """Appends a word to a line; returns the columns that the line then takes."""
-    end = _taken(line)
+def _put(line: list[Piece], text: str, run: Run) -> None:
+    """Appends a word to a line."""
     if line and not run.whole and line[-1].style == run.style and not line[-1].is_whole:
         last = line.pop()
         line.append(last._replace(text=f"{last.text} {text}"))
     else:
-        line.append(Piece(end + 1 if line else 0, text, run.style, run.whole))
-    return _taken(line)
+        line.append(Piece(_taken(line) + 1 if line else 0, text, run.style, run.whole))
 
 
 def _taken(line: list[Piece]) -> int:
+    """The columns that a line takes."""
     return line[-1].column + columns_of(line[-1].text) if line else 0
 
 
-def _end(line: list[Piece], columns: int) -> None:
-    """Puts an ellipsis behind a line whose further words are left out."""
-    last = line.pop()
-    line.append(last._replace(text=cut(f"{last.text} {CUT}", columns - last.column)))
+def _end(line: list[Piece], columns: int, style: str) -> None:
+    """Puts an ellipsis behind a line whose further words are left out.
+
+    A whole piece at the end of a line that has no room stays as it is.
+    """
+    last = line[-1]
+    if not last.is_whole:
+        line[-1] = last._replace(text=cut(f"{last.text} {CUT}", columns - last.column))
+    elif _taken(line) + 1 + columns_of(CUT) <= columns:
+        line.append(Piece(_taken(line) + 1, CUT, style, False))
