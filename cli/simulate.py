@@ -155,16 +155,13 @@ def simulate(
     _check_svg(replay, svg, svg_key, svg_time)
     from anabranch.sim import simulate as simulation
     from anabranch.sim.hashes import print_hashes
-    from anabranch.sim.replay import show
     from anabranch.sim.seeds import SeedsError, in_range
     from anabranch.sim.sweep import Task
 
     task = Task(regions, ops, None if faults is None else kinds(faults), restores)
     console = coloured()
-    if replay is not None and svg is not None:
-        raise typer.Exit(_draw(task, replay, console, svg, svg_key, svg_time))
     if replay is not None:
-        raise typer.Exit(1 if show(task.plan(replay), task.judged_by(), console).violations else 0)
+        raise typer.Exit(_replay(task, replay, console, svg, svg_key, svg_time))
     try:
         if hashes is not None:
             print_hashes(hashes, task)
@@ -203,15 +200,22 @@ def need_svg(svg: Optional[Path], key: Optional[str], time: Optional[str]) -> No
         raise UsageError("--svg-key and --svg-time choose a part of a drawing: give --svg OUT")
 
 
-def _draw(
-    task: Task, seed: int, console: Console, svg: Path, key: Optional[str], time: Optional[str]
+def _replay(
+    task: Task,
+    seed: int,
+    console: Console,
+    svg: Optional[Path],
+    key: Optional[str],
+    time: Optional[str],
 ) -> int:
-    """Replays a seed and writes its drawing; returns the exit code of the run."""
+    """Runs a seed, prints it, and draws it into `svg`; returns the exit code of the run."""
     from anabranch.sim.replay import label_of, show
     from anabranch.sim.simulate import options_of
     from anabranch.sim.timeline.files import DrawingError, drawn, part_of, targets, write
     from anabranch.sim.timeline.recorder import Recorder
 
+    if svg is None:
+        return 1 if show(task.plan(seed), task.judged_by(), console).violations else 0
     try:
         part = part_of(key, time)
         (file,) = targets([svg], svg, is_one=True).values()
