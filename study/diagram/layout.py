@@ -12,7 +12,7 @@ not hear each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Union
+from typing import Final, NamedTuple, Optional, Union
 
 from anabranch.study.diagram import ending, story
 from anabranch.study.diagram.arrows import crossing_parts
@@ -111,9 +111,8 @@ class _Placer:
         self.y = 0.0
         self.time_said = ""
         self.shows_times = not any(point.row for point in timeline.points)
-        self.band_top: dict[
-            Band, tuple[float, int]
-        ] = {}  # its top, and how many arrows came before
+        self.band_top: dict[Band, float] = {}  # the bands that are open
+        self.empty: Optional[Band] = None  # the band that is open and shows nothing yet
         self.gaps: dict[tuple[int, int], int] = {}  # (source, to) → gaps that are open now
         # Place of the strip's left column → since which y, and in which state.
         self.strips: dict[int, tuple[float, str]] = {}
@@ -175,6 +174,8 @@ class _Placer:
     # -- stages
 
     def _stage(self, stage: Stage) -> None:
+        if not isinstance(stage, Edge):
+            self.empty = None
         if isinstance(stage, Row):
             self._row(stage)
         elif isinstance(stage, Transfers):
@@ -197,9 +198,7 @@ class _Placer:
             runs, kind = self._runs_of(item)
             lines, was_cut = flowed(runs, column.columns_of_text(), LINES_MAX)
             whole = " ".join(run.text for run in runs) if was_cut else ""
-            label = Label(
-                region, round(column.left + TEXT_AT, 1), y, tuple(map(tuple, lines)), whole
-            )
+            label = Label(region, column.left + TEXT_AT, y, tuple(map(tuple, lines)), whole)
             self.layout.labels.append(label)
             self.layout.points.append(PointPlace(column.x, y + LINE / 2, kind))
             y += label.height() + BLOCK_GAP
@@ -264,9 +263,9 @@ class _Placer:
         sign = 1 if to.x > via.x else -1
         self.layout.arrows.append(
             ArrowPlace(
-                round(via.x + sign * 3, 1),
+                via.x + sign * 3,
                 y0 + 1,
-                round(to.x - sign * 4, 1),
+                to.x - sign * 4,
                 y0 + SLOPE + 1,
                 drawn.kind,
                 Label(0, round(left, 1), y, label.lines),
@@ -299,13 +298,16 @@ class _Placer:
 
     def _edge(self, edge: Edge) -> None:
         if isinstance(edge.of, Gap):
+            if edge.begins:
+                self._say_if_empty()
             self._gap(edge.of, edge.begins)
         elif isinstance(edge.of, Outage):
             kind = "pauses" if edge.of.is_pause else ""
             self._line_becomes(edge.of.region, kind if edge.begins else "runs")
         elif edge.begins:
             self.y += 2
-            self.band_top[edge.of] = (self.y, len(self.layout.arrows))
+            self.band_top[edge.of] = self.y
+            self.empty = edge.of
             self.y += BAND_PAD
             if edge.of.row:
                 self._time(edge.of.row)
@@ -314,14 +316,9 @@ class _Placer:
             self._band(edge.of)
 
     def _band(self, band: Band) -> None:
-        top, before = self.band_top.pop(band)
+        top = self.band_top.pop(band)
         struck = [self._column(region) for region in band.regions]
-        if len(self.layout.arrows) == before:
-            text = "nothing to send"
-            self.layout.labels.append(
-                one_line(0, round(struck[0].left + TEXT_AT, 1), self.y, text, "note")
-            )
-            self.y += LINE
+        self._say_if_empty()
         self.y = max(self.y, top + 2 * LINE + BAND_PAD) + 2
         begin = 0
         for place, column in enumerate(struck):  # neighbours share one rectangle
@@ -335,6 +332,14 @@ class _Placer:
                 )
                 begin = place + 1
         self.y += ROW_GAP
+
+    def _say_if_empty(self) -> None:
+        """Says that nothing was sent in the band that is open, before its links close."""
+        if self.empty is not None:
+            x = self._column(self.empty.regions[0]).left + TEXT_AT
+            self.layout.labels.append(one_line(0, x, self.y, "nothing to send", "note"))
+            self.y += LINE
+            self.empty = None
 
     def _gap(self, gap: Gap, begins: bool) -> None:
         self._column(gap.source)
@@ -353,7 +358,7 @@ class _Placer:
             return
         if former and self.y > since:
             x = self.columns[place].right - STRIP / 2
-            self.layout.hatches.append(Box(round(x, 1), since, STRIP, self.y - since, former))
+            self.layout.hatches.append(Box(x, since, STRIP, self.y - since, former))
         self.strips[place] = (self.y, state)
 
     def _line_becomes(self, region: int, state: str) -> None:

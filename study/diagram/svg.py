@@ -8,8 +8,7 @@ triangle its start.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from math import hypot
 from typing import Final
 from xml.sax.saxutils import escape as _escape_text
@@ -152,22 +151,35 @@ def _label(label: Label) -> Iterator[str]:
     for number, line in enumerate(label.lines):
         top = label.y + number * pitch
         marks = "".join(_behind(label.x, top, piece) for piece in line)
-        texts = escape(line[0].text)
-        for former, piece in pairwise(line):
-            texts += _piece(label.x, former, piece)
+        (first, _, text), *further = _joined(line)
+        spans = "".join(
+            f'<tspan class="{named}" x="{_number(label.x + column * CHARACTER)}">{escape(text)}'
+            "</tspan>"
+            for named, column, text in further
+        )
         base = _number(top + (16 if pitch == 20 else ASCENT))
-        first = CLASSES[line[0].style]
-        text = f'<text class="{first}" x="{_number(label.x)}" y="{base}">{texts}{title}</text>'
-        yield marks + text + "".join(_before(label.x, top, piece) for piece in line)
+        yield (
+            f'{marks}<text class="{first}" x="{_number(label.x)}" y="{base}">{escape(text)}'
+            f"{spans}{title}</text>" + "".join(_before(label.x, top, piece) for piece in line)
+        )
 
 
-def _piece(x: float, former: Piece, piece: Piece) -> str:
-    """A piece of text behind another one; text of the same class follows without a mark."""
-    text, named = escape(piece.text), CLASSES[piece.style]
-    if named == CLASSES[former.style] and not piece.style.startswith("tag "):
-        if piece.column == former.column + columns_of(former.text) + 1:
-            return f" {text}"
-    return f'<tspan class="{named}" x="{_number(x + piece.column * CHARACTER)}">{text}</tspan>'
+def _joined(line: Sequence[Piece]) -> list[tuple[str, int, str]]:
+    """(class, column, text) of the parts of a line; neighbours of one class are one part.
+
+    Tags stay by themselves, because each has a box at its place.
+    """
+    parts: list[tuple[str, int, str]] = []
+    is_tag = False
+    for piece in line:
+        named = CLASSES[piece.style]
+        was_tag, is_tag = is_tag, piece.style.startswith("tag ")
+        if parts and named == parts[-1][0] and not is_tag and not was_tag:
+            former = parts.pop()
+            parts.append((named, former[1], f"{former[2]} {piece.text}"))
+        else:
+            parts.append((named, piece.column, piece.text))
+    return parts
 
 
 def _behind(x: float, top: float, piece: Piece) -> str:

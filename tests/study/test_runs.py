@@ -28,7 +28,7 @@ from anabranch.study.diagram.model import (
     Point,
     Timeline,
 )
-from anabranch.study.diagram.tags import LOST, REMOVED, REMOVES, STAYS, meaning_of, tags_of
+from anabranch.study.diagram.tags import LOST, PLAIN, REMOVED, REMOVES, STAYS, meaning_of, tags_of
 from tests.study.drawings import SVG, classes, parsed, texts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -284,3 +284,61 @@ def test_faults_of_a_seed_are_marked() -> None:
     assert faults and all(any(text.startswith(kind) for kind in planned) for text in faults)
     assert timeline.gaps
     assert parsed(draw(timeline, events_max=10_000)).tag == f"{SVG}svg"
+
+
+def test_an_empty_sync_row_interrupts_the_hatching() -> None:
+    """The links opened, although nothing was sent. Once the hatching went on through the band."""
+    timeline = run(
+        """
+| Time | us | eu |
+| --- | --- | --- |
+| t1 | `XLEN x` → 0 | |
+| t2 | — Sync — | — Sync — |
+| t3 | `XLEN x` → 0 | |
+"""
+    )
+    layout = laid_out(timeline)
+    assert "nothing to send" in texts(parsed(draw(timeline)))
+    (band,) = layout.bands
+    upper, lower = layout.hatches
+    assert upper.y + upper.height < lower.y
+    assert band.y < upper.y + upper.height and lower.y < band.y + band.height
+
+
+def test_a_start_does_not_interrupt_the_hatching() -> None:
+    """A start opens all links for no time at all; the runner closes those of the table again."""
+    timeline = run(
+        """
+| Time | us | eu |
+| --- | --- | --- |
+| t1 | `XADD x 110 a 1` | |
+| t2 | — Kill 20 ms — | |
+| t3 | `XLEN x` | |
+"""
+    )
+    assert len(timeline.outages) == 1
+    assert sorted((gap.source, gap.to) for gap in timeline.gaps) == [(1, 2), (2, 1)]
+    assert all(gap.end is None for gap in timeline.gaps)
+
+
+def test_a_group_that_a_delete_destroys_is_struck_through() -> None:
+    """S6.1: the concurrent create had not seen the DEL, and dies with it."""
+    timeline = run(
+        """
+| Time | us | eu |
+| --- | --- | --- |
+| t1 | `XADD x 110 a 1` | |
+| t2 | — Sync — | — Sync — |
+| t3 | `DEL x` → 1 | `XGROUP CREATE x h 0` |
+| t4 | `XGROUP CREATE x k 0 MKSTREAM` | |
+| t5 | — Sync — | — Sync — |
+"""
+    )
+    creates = {
+        effect.text: meaning_of(timeline, dot)
+        for dot, effect in timeline.effects.items()
+        if effect.text.startswith("creates")
+    }
+    assert creates == {"creates group h": REMOVED, "creates group k": PLAIN}
+    shown = texts(parsed(draw(timeline)))
+    assert shown.count("✕ group h") == 2 and shown.count("group k") == 2
