@@ -5,7 +5,7 @@ Reading order:
 - `crdt`: the replicated data, as pure functions and structures without I/O.
 - `region`: one region: a deterministic engine, and storage, server and settings around it.
 - `sync`: the exchange of blocks, vectors and snapshots between regions.
-- `study`: what happened in the regions, and why, as facts and sentences.
+- `study`: what happened in the regions, and why: facts, sentences and drawings.
 - `pipeline`: streams as tables of Spark.
 - `cli`: the `anabranch` command.
 - `sim`: the simulator, its judges, and scenario files.

@@ -7,12 +7,17 @@ import os
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.terminal import coloured
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anabranch.sim.sweep import Task
 
 SEEDS_USUAL = "0:1000"
 JOBS_USUAL = os.cpu_count() or 1
@@ -82,6 +87,25 @@ _Hashes = Annotated[
 ]
 
 
+SvgOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--svg",
+        metavar="OUT",
+        help="Draw what happened as a space-time diagram, an SVG file.",
+        show_default=False,
+    ),
+]
+SvgKeyOption = Annotated[
+    Optional[str],
+    typer.Option("--svg-key", metavar="KEY", help="Draw only what concerns this key."),
+]
+SvgTimeOption = Annotated[
+    Optional[str],
+    typer.Option("--svg-time", metavar="FROM:TO", help="Draw only this range of time, in ms."),
+]
+
+
 def need_simulator() -> None:
     """CliError if apsw, which only the simulator needs, is not installed."""
     if find_spec("apsw") is None:
@@ -113,6 +137,9 @@ def simulate(
     stories: _Stories = Path("simulated"),
     json_file: _JsonFile = None,
     replay: _Replay = None,
+    svg: SvgOption = None,
+    svg_key: SvgKeyOption = None,
+    svg_time: SvgTimeOption = None,
     restores: RestoresOption = False,
     failed: _Failed = False,
     hashes: _Hashes = None,
@@ -121,18 +148,20 @@ def simulate(
 
     The regions run the real engine, sync and storage in one process, on simulated time, network and
     disks. The same seed gives the same run. Exits with 1 when an invariant was violated.
+
+    With --replay, --svg draws the run. A run with many events needs --svg-key or --svg-time.
     """
     need_simulator()
+    _check_svg(replay, svg, svg_key, svg_time)
     from anabranch.sim import simulate as simulation
     from anabranch.sim.hashes import print_hashes
-    from anabranch.sim.replay import show
     from anabranch.sim.seeds import SeedsError, in_range
     from anabranch.sim.sweep import Task
 
     task = Task(regions, ops, None if faults is None else kinds(faults), restores)
     console = coloured()
     if replay is not None:
-        raise typer.Exit(1 if show(task.plan(replay), task.judged_by(), console).violations else 0)
+        raise typer.Exit(_replay(task, replay, console, svg, svg_key, svg_time))
     try:
         if hashes is not None:
             print_hashes(hashes, task)
@@ -154,3 +183,49 @@ def simulate(
         except OSError as error:
             raise CliError(f"{json_file} cannot be written: {error.strerror}") from error
     raise typer.Exit(1 if tally.failed else 0)
+
+
+def _check_svg(
+    replay: Optional[int], svg: Optional[Path], key: Optional[str], time: Optional[str]
+) -> None:
+    """UsageError for options of drawings that do not go together."""
+    if svg is not None and replay is None:
+        raise UsageError("--svg draws the run of one seed: give --replay SEED")
+    need_svg(svg, key, time)
+
+
+def need_svg(svg: Optional[Path], key: Optional[str], time: Optional[str]) -> None:
+    """UsageError if a part of a drawing is chosen, and no drawing is asked for."""
+    if svg is None and (key is not None or time is not None):
+        raise UsageError("--svg-key and --svg-time choose a part of a drawing: give --svg OUT")
+
+
+def _replay(
+    task: Task,
+    seed: int,
+    console: Console,
+    svg: Optional[Path],
+    key: Optional[str],
+    time: Optional[str],
+) -> int:
+    """Runs a seed, prints it, and draws it into `svg`; returns the exit code of the run."""
+    from anabranch.sim.replay import label_of, show
+    from anabranch.sim.simulate import options_of
+    from anabranch.sim.timeline.files import DrawingError, drawn, part_of, targets, write
+    from anabranch.sim.timeline.recorder import Recorder
+
+    if svg is None:
+        return 1 if show(task.plan(seed), task.judged_by(), console).violations else 0
+    try:
+        part = part_of(key, time)
+        (file,) = targets([svg], svg, is_one=True).values()
+    except DrawingError as error:
+        raise UsageError(str(error)) from error
+    recorder = Recorder(label_of)
+    result = show(task.plan(seed), task.judged_by(), console, recorder)
+    try:
+        write(drawn(recorder.timeline(f"Seed {seed}{options_of(task)}"), part), file)
+    except DrawingError as error:
+        raise CliError(str(error)) from error
+    console.print(f"drawn: {file}", highlight=False, soft_wrap=True)
+    return 1 if result.violations else 0

@@ -12,6 +12,7 @@ Reading order:
 - `history`: the events of a run that judges receive, and the base class of the judges.
 - `oracle`: naive definitions of the state that regions must reach.
 - `checkers`: the judges, one file for each invariant.
+- `timeline`: a run as a timeline, for drawings.
 - `rules`: counts which rules of the semantics a run exercises.
 - `run`: one seed, from the first start to the verdict.
 - `seeds`: the seeds that failed once, and the seeds that a commit chooses.

@@ -214,7 +214,8 @@ class Moved:
     """A step other than a command changed a region's vector.
 
     `clock_ms`: the region's clock then, the highest time that the region has read. `learned`:
-    effects of the region came back to it from peers (S13.7); such a step issues none.
+    effects of the region came back to it from peers (S13.7); such a step issues none. `source`: the
+    peer that sent the blocks or the snapshot, 0 if the step took none.
 
     `how`:
     - "merge": blocks of a peer, and the effects that the region issued because of them (S9.2).
@@ -224,7 +225,17 @@ class Moved:
       their operations follow, with `waited` set.
     """
 
-    __slots__ = ("after", "at_ms", "before", "clock_ms", "how", "learned", "region", "start")
+    __slots__ = (
+        "after",
+        "at_ms",
+        "before",
+        "clock_ms",
+        "how",
+        "learned",
+        "region",
+        "source",
+        "start",
+    )
 
     def __init__(
         self,
@@ -236,10 +247,12 @@ class Moved:
         at_ms: int,
         clock_ms: int,
         learned: bool,
+        source: int = 0,
     ) -> None:
         self.region = region
         self.start = start
         self.how = how
+        self.source = source
         self.before = before
         self.after = after
         self.at_ms = at_ms

@@ -22,8 +22,15 @@ OF_TWO: Final = frozenset(
     {"cut", "one-way cut", "flapping", "slow link", "reset", "half-open", "link down"}
 )
 """Kinds of faults that strike two regions."""
+EVERYWHERE: Final = frozenset({"full partition", "ring", "blackout", "client crash"})
+"""Kinds of faults that strike all regions or none."""
 Link = tuple[int, int]
 """(region that dials, and so receives; region that is dialled, and so sends) as region_ids."""
+
+
+def struck_by(kind: str, regions: tuple[int, ...]) -> tuple[int, ...]:
+    """The regions that a fault strikes, out of those that it names; empty: all, or none."""
+    return regions[:2] if kind in OF_TWO else () if kind in EVERYWHERE else regions[:1]
 
 
 def shape_of(shape: str, regions: tuple[int, ...]) -> tuple[Link, ...]:

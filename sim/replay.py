@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Optional
 
 from rich.console import Console
 from rich.text import Text
@@ -16,9 +16,13 @@ from rich.text import Text
 from anabranch.crdt.block import Block
 from anabranch.plural import counted
 from anabranch.sim.history import Checker, Operation, Vector
-from anabranch.sim.plan import OF_TWO, REGION_NAMES, Plan
-from anabranch.sim.run import Result, run_plan
+from anabranch.sim.plan import REGION_NAMES, Plan, struck_by
+from anabranch.sim.rules.witness import Witness
+from anabranch.sim.run import Result, run_plan, run_world
+from anabranch.sim.timeline.recorder import Recorder
+from anabranch.sim.world.draining import FIRST_NUMBER
 from anabranch.sim.world.environment import EPOCH_MS
+from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.trace import plain
 from anabranch.sync.messages import (
     Batch,
@@ -46,16 +50,21 @@ COLOURS: Final = (
 )
 SHOWN_MAX: Final = 300
 """Characters of a reply that are shown."""
-# Faults that strike all regions or none. Any other fault, if not in `OF_TWO`, strikes the first
-# region that it names.
-EVERYWHERE: Final = frozenset({"full partition", "ring", "blackout", "client crash"})
 
 Line = tuple[int, int, str]
 """(virtual ms, region_id or 0, what happened)."""
 
 
-def replay(plan: Plan, judges: Sequence[type[Checker]], tell: Callable[[Line], None]) -> Result:
-    """Runs a plan and passes each line to `tell` as the event happens; returns the result."""
+def replay(
+    plan: Plan,
+    judges: Sequence[type[Checker]],
+    tell: Callable[[Line], None],
+    recorder: Optional[Recorder] = None,
+) -> Result:
+    """Runs a plan and passes each line to `tell` as the event happens; returns the result.
+
+    `recorder` records the run for a drawing.
+    """
     narrator = _Narrator(tell)
 
     class Listener(Checker):
@@ -72,7 +81,21 @@ def replay(plan: Plan, judges: Sequence[type[Checker]], tell: Callable[[Line], N
         def lost(self, operation: Operation) -> None:
             narrator.lost(operation)
 
-    return run_plan(plan, [*judges, Listener], narrator.line)
+    if recorder is None:
+        return run_plan(plan, [*judges, Listener], narrator.line)
+
+    def line(line: tuple[Any, ...]) -> None:
+        narrator.line(line)
+        recorder.tell(line)
+
+    world = new_world(plan, [*judges, Listener, recorder.judge, Witness], line)
+    recorder.watch(world)
+    return run_world(world)
+
+
+def label_of(client: int) -> Optional[int]:
+    """The label of a client of the plan; None for those that read the groups to their ends."""
+    return client if client < FIRST_NUMBER else None
 
 
 def describe(plan: Plan) -> list[str]:
@@ -115,11 +138,18 @@ def describe(plan: Plan) -> list[str]:
     return lines
 
 
-def show(plan: Plan, judges: Sequence[type[Checker]], console: Console) -> Result:
-    """Prints the plan, the run and its verdict."""
+def show(
+    plan: Plan,
+    judges: Sequence[type[Checker]],
+    console: Console,
+    recorder: Optional[Recorder] = None,
+) -> Result:
+    """Prints the plan, the run and its verdict. `recorder` records the run for a drawing."""
     for line in describe(plan):
         console.print(Text(line, style="dim"), soft_wrap=True)
-    result = replay(plan, judges, lambda line: console.print(as_text(line), soft_wrap=True))
+    result = replay(
+        plan, judges, lambda line: console.print(as_text(line), soft_wrap=True), recorder
+    )
     for violation in result.violations:
         console.print(
             Text(f"VIOLATION {relative(str(violation))}", style="bold red"), soft_wrap=True
@@ -308,7 +338,7 @@ def _words(what: str, details: list[Any]) -> str:
         return _traffic(what, details)
     if what == "fault":
         kind, regions, duration_ms = details
-        struck = regions if kind in OF_TWO else [] if kind in EVERYWHERE else regions[:1]
+        struck = struck_by(kind, tuple(regions))
         where = ": " + ", ".join(name_of(region) for region in struck) if struck else ""
         return f"FAULT {kind}{where}{f' for {duration_ms} ms' if duration_ms else ''}"
     if what == "frames":

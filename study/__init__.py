@@ -3,4 +3,5 @@
 Reading order:
 
 - `history`: the history of a key, and the reasons for its state, as facts and as sentences.
+- `diagram`: space-time diagrams of what happened in the regions, as SVG.
 """

@@ -108,11 +108,9 @@ def key_state(facts: dict[str, Any]) -> KeyState:
         for region_id, first, last in create["acked"]:
             key = (name, dot, region_id)
             state.spans[key] = state.spans.get(key, frozenset()) | {(first, last)}
-    state.removals = [
-        _removal(event)
-        for event in map(named, facts.get("events", []))
-        if shown(event["kind"]) in _REMOVALS
-    ]
+    for event in map(named, facts.get("events", [])):
+        if shown(event["kind"]) in _REMOVALS:
+            state.removals.append(_removal(event))
     return state
 
 

@@ -14,6 +14,7 @@ Reading order:
 - `cluster`: the interface of the clusters on which scenarios run.
 - `runner`: runs a scenario on a cluster and compares the replies.
 - `virtual`: a cluster in the simulator's world, in virtual time.
+- `drawing`: a run in virtual time as a timeline, for a drawing.
 - `wire`: a small blocking RESP2 client.
 - `processes`: regions as processes on this machine.
 - `outages`: kills, restarts and pauses of these processes.
@@ -28,8 +29,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from anabranch.plural import counted
+
+if TYPE_CHECKING:
+    from anabranch.sim.scenario.running import Drawing
 
 
 def main(
@@ -37,12 +42,13 @@ def main(
     addresses: Sequence[str] | None = None,
     live: bool = False,
     password: str | None = None,
+    drawing: Drawing | None = None,
 ) -> int:
     """Runs files and directories, prints each outcome, and returns an exit status: 0 if all passed.
 
     The scenarios run in virtual time; with `live`, on regions started for the purpose; with
     `addresses` (HOST:PORT of every region), on an existing, empty cluster, which may ask for the
-    `password`.
+    `password`. `drawing`: drawings of runs in virtual time; `DrawingError` if one cannot be made.
     """
     from anabranch.sim.scenario.cluster import ClusterError
     from anabranch.sim.scenario.running import Outcome, run, run_virtually
@@ -59,7 +65,7 @@ def main(
         failed = (
             run(paths, addresses, report, password)
             if live or addresses
-            else run_virtually(paths, report)
+            else run_virtually(paths, report, drawing)
         )
     except ClusterError as error:
         print(f"scenarios cannot run: {error}")

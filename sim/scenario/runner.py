@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Optional, Protocol
 
 from anabranch.sim.plan import Link
 from anabranch.sim.scenario.cluster import ClusterError, ScenarioCluster, Ticket
@@ -63,12 +64,24 @@ class Mismatch:
         return f"{where}\n    expected {self.expected}\n    got      {self.got}"
 
 
-def run_scenario(scenario: Scenario, cluster: ScenarioCluster) -> list[Mismatch]:
+class StepWatcher(Protocol):
+    """Hears of the steps, except commands of rows with a time in ms: these run in later steps."""
+
+    def begins(self, step: Step) -> None:
+        """A step begins."""
+
+    def ends(self, step: Step) -> None:
+        """The step is over."""
+
+
+def run_scenario(
+    scenario: Scenario, cluster: ScenarioCluster, watcher: Optional[StepWatcher] = None
+) -> list[Mismatch]:
     """Runs the whole file; returns the mismatches, by line.
 
-    A cluster that fails ends the run with a mismatch that says how.
+    A cluster that fails ends the run with a mismatch that says how. `watcher` hears of each step.
     """
-    return _Run(scenario, cluster).run()
+    return _Run(scenario, cluster, watcher).run()
 
 
 @dataclass(frozen=True)
@@ -83,7 +96,10 @@ class _Posted:
 class _Run:
     """One run: bindings, cut links, open transactions, and commands without an answer."""
 
-    def __init__(self, scenario: Scenario, cluster: ScenarioCluster) -> None:
+    def __init__(
+        self, scenario: Scenario, cluster: ScenarioCluster, watcher: Optional[StepWatcher]
+    ) -> None:
+        self.watcher = watcher
         self.scenario = scenario
         self.cluster = cluster
         self.bindings = Bindings()
@@ -107,7 +123,11 @@ class _Run:
                     self._collect(step)
                     continue
                 self._post()
+                if self.watcher is not None:
+                    self.watcher.begins(step)
                 self._step(step)
+                if self.watcher is not None:
+                    self.watcher.ends(step)
             self._post()
             self._end()
         except ClusterError as error:

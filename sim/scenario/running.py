@@ -27,6 +27,7 @@ from anabranch.sim.scenario.parser import load
 from anabranch.sim.scenario.processes import HOST, ProcessCluster
 from anabranch.sim.scenario.runner import Mismatch, run_scenario
 from anabranch.sim.scenario.wire import Wire, WireError
+from anabranch.sim.timeline.files import DrawingError, Part, drawn, targets, write
 
 _MEMBERS_AT_LEAST = 3
 
@@ -58,6 +59,14 @@ class Outcome:
 Report = Callable[[Outcome], None]
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """The drawings that are asked for: OUT is a file or a directory (`targets`)."""
+
+    out: Path
+    part: Part
+
+
 def scenario_files(paths: Iterable[str | Path]) -> list[Path]:
     """The given files, and the ``*.md`` files of directories by name; README.md is prose."""
     found: list[Path] = []
@@ -70,18 +79,35 @@ def scenario_files(paths: Iterable[str | Path]) -> list[Path]:
     return found
 
 
-def run_virtually(paths: Iterable[str | Path], report: Report) -> int:
+def run_virtually(
+    paths: Sequence[str | Path], report: Report, drawing: Drawing | None = None
+) -> int:
     """Runs files and directories in virtual time, each scenario in its own world.
 
-    Returns how many files failed, as `run` does.
+    With `drawing`, writes a drawing of each run, also of one that fails. Returns how many files
+    failed, as `run` does. Raises `DrawingError` if a drawing cannot be made or written.
     """
     from anabranch.sim.scenario import virtual
+    from anabranch.sim.scenario.drawing import run_recorded
 
     scenarios, failed = _loaded(paths, report)
+    files: dict[Path, Path] = {}
+    if drawing is not None:
+        is_one = len(paths) == 1 and not Path(paths[0]).is_dir()
+        files = targets(scenario_files(paths), drawing.out, is_one)
     for scenario in scenarios:
         begun = time.monotonic()
-        mismatches, _ = virtual.run_virtually(scenario)
+        if drawing is None:
+            mismatches, _ = virtual.run_virtually(scenario)
+        else:
+            timeline, mismatches, _ = run_recorded(scenario)
         failed += _tell(report, scenario, mismatches, begun)
+        if drawing is not None and timeline is not None:
+            path = Path(scenario.path)
+            try:
+                write(drawn(timeline, drawing.part), files[path])
+            except DrawingError as error:
+                raise DrawingError(f"{path}: {error}") from error
     return failed
 
 

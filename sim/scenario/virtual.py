@@ -34,8 +34,9 @@ from anabranch.sim.run import conclude
 from anabranch.sim.scenario.cluster import ClusterError, Ticket
 from anabranch.sim.scenario.expectation import ErrorText
 from anabranch.sim.scenario.model import CLIENT_MAX, Scenario
-from anabranch.sim.scenario.runner import Mismatch, run_scenario
+from anabranch.sim.scenario.runner import Mismatch, StepWatcher, run_scenario
 from anabranch.sim.scenario.shape import Reply
+from anabranch.sim.timeline.recorder import Recorder
 from anabranch.sim.world import faults
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
@@ -112,13 +113,19 @@ class _Onlooker(Checker):
 
 
 class VirtualCluster:
-    """The world of one scenario; `prepare` makes it."""
+    """The world of one scenario; `prepare` makes it. A `recorder` records what happens in it."""
 
     world: World
 
-    def __init__(self, judges: Sequence[type[Checker]] = ALL, tell: Tell = None) -> None:
+    def __init__(
+        self,
+        judges: Sequence[type[Checker]] = ALL,
+        tell: Tell = None,
+        recorder: Optional[Recorder] = None,
+    ) -> None:
         self._judges = list(judges)
-        self._tell = tell
+        self._recorder = recorder
+        self._tell = tell if recorder is None else recorder.tell
         self._zero_ms = EPOCH_MS
         self._mark = 0
         self._closed: dict[Link, None] = {}  # links that the table has closed
@@ -131,7 +138,11 @@ class VirtualCluster:
         try:
             self.world = new_world(
                 plan_of(scenario),
-                [_Onlooker, *(self._judges if scenario.judged else [])],
+                [
+                    _Onlooker,
+                    *(self._judges if scenario.judged else []),
+                    *([self._recorder.judge] if self._recorder is not None else []),
+                ],
                 self._tell,
                 keys_named(scenario),
             )
@@ -157,6 +168,8 @@ class VirtualCluster:
             self.close_links(scenario.links)
             self._mark = self.world.scheduler.mark()
             self._zero_ms = self.world.scheduler.now_ms
+        if self._recorder is not None:
+            self._recorder.watch(self.world, self._zero_ms)
 
     def close(self) -> None:
         """Releases the world."""
@@ -175,6 +188,8 @@ class VirtualCluster:
             violation for judge in world.judges for violation in judge.violations
         ]
         self.violations.sort(key=lambda violation: violation.at_ms)
+        if self._recorder is not None:
+            self._recorder.conclude()
         return [(one.checker, str(one)) for one in self.violations]
 
     def began(self, event: Began) -> None:
@@ -381,15 +396,21 @@ def keys_named(scenario: Scenario) -> tuple[bytes, ...]:
 
 
 def run_virtually(
-    scenario: Scenario, judges: Sequence[type[Checker]] = ALL, tell: Tell = None
+    scenario: Scenario,
+    judges: Sequence[type[Checker]] = ALL,
+    tell: Tell = None,
+    recorder: Optional[Recorder] = None,
+    watcher: Optional[StepWatcher] = None,
 ) -> tuple[list[Mismatch], list[Violation]]:
     """Runs a scenario in a new world; returns the mismatches and the judges' violations.
 
     The violations are among the mismatches. An exception of the code under test is a mismatch, too.
+    `recorder` records the run, and takes the lines of the trace instead of `tell`; `watcher` hears
+    of the steps.
     """
-    cluster = VirtualCluster(judges, tell)
+    cluster = VirtualCluster(judges, tell, recorder)
     try:
-        mismatches = run_scenario(scenario, cluster)
+        mismatches = run_scenario(scenario, cluster, watcher)
     except (Exception, JudgeFailed) as raised:
         text = described(raised)
         violation = Violation("world", cluster.world.scheduler.now_ms, 0, text)

@@ -24,9 +24,18 @@ class EngineWatcher(Protocol):
         """A command ran, or began to wait. `before`: the vector before the command."""
 
     def moved(
-        self, how: str, before: Vector, after: Vector, learned: bool, late: list[LateReply]
+        self,
+        how: str,
+        before: Vector,
+        after: Vector,
+        learned: bool,
+        source: int,
+        late: list[LateReply],
     ) -> None:
-        """A call moved the vector. `late`: the replies that it made. `learned`: see `Moved`."""
+        """A call moved the vector.
+
+        `late`: the replies that it made. `learned` and `source`: see `Moved`.
+        """
 
     def answered(self, late: LateReply, vector: Vector) -> None:
         """A command that had waited has its reply."""
@@ -93,8 +102,11 @@ class TappedEngine(Engine):
             raise JudgeFailed(error) from error
         return reply
 
-    def _look(self, how: str) -> None:
-        """Reports movements of the vector and late replies since the last look."""
+    def _look(self, how: str, source: int = 0) -> None:
+        """Reports movements of the vector and late replies since the last look.
+
+        `source`: the peer whose blocks or snapshot the call took.
+        """
         replies = self.state.outbox.replies
         late = replies[self._replies_seen :]
         self._replies_seen = len(replies)
@@ -106,7 +118,7 @@ class TappedEngine(Engine):
             learned = self._seen.get(own, 0) > before.get(own, 0) and (
                 self.state.lifecycle.state == RECOVERY
             )
-            self._watcher.moved(how, before, self._seen, learned, late)
+            self._watcher.moved(how, before, self._seen, learned, source, late)
         for one in late:
             self._watcher.answered(one, self._seen)
 
@@ -133,13 +145,13 @@ class TappedEngine(Engine):
         try:
             super().merge(blocks, source, now_ms)
         finally:
-            self._look("merge")
+            self._look("merge", source)
 
     def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
         try:
             super().join(chunks, source, now_ms)
         finally:
-            self._look("join")
+            self._look("join", source)
 
     def hear_lives(self, lives: dict[int, int], now_ms: int) -> None:
         super().hear_lives(lives, now_ms)

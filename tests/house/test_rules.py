@@ -38,7 +38,7 @@ LISTED: Final = {
     "pipeline/__init__.py": ("arrow",),
     "sim/__init__.py": ("run", "oracle"),
     "sim/oracle/__init__.py": ("state",),
-    "study/__init__.py": ("history",),
+    "study/__init__.py": ("diagram",),
     "bench/__init__.py": ("__main__",),
     "examples/__init__.py": ("rocket_rides",),
 }

@@ -21,6 +21,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
+SCENARIOS = sorted((ROOT / "docs" / "scenarios").glob("*.md"))
 
 
 def test_generated_pages_are_current() -> None:
@@ -33,7 +34,27 @@ def test_generated_pages_are_current() -> None:
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_scenario_pages_are_current() -> None:
+    """Pages and drawings of docs/scenarios/: the same bytes as those generated now."""
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "generate_scenarios.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_every_scenario_has_a_page_and_a_drawing() -> None:
+    files = [*(ROOT / "sim" / "scenarios").glob("*.md"), *(ROOT / "sim" / "stories").glob("*.md")]
+    index = (ROOT / "docs" / "scenarios" / "README.md").read_text()
+    for path in files:
+        assert f"({path.name})" in index
+        assert (ROOT / "docs" / "scenarios" / f"{path.stem}.svg").exists()
+    assert len(SCENARIOS) == len(files) + 1
+
+
+@pytest.mark.parametrize("page", PAGES + SCENARIOS, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert [target for target in targets if not (page.parent / target).exists()] == []
