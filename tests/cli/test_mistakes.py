@@ -345,6 +345,7 @@ def test_usage_lines_have_one_notation(tmp_path: Path) -> None:
     for command, usage in (
         ("diff", "diff [OPTIONS] US EU [KEY]"),
         ("explain", "explain [OPTIONS] REGION KEY [ID]"),
+        ("log", "log [OPTIONS] KEY"),
         ("bench", "bench [NAME [OPTIONS]]"),
         ("link heal", "link heal [OPTIONS] [US] [EU]"),
         ("scenario run", "scenario run [OPTIONS] [PATH…]"),

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 import tomllib
@@ -187,8 +188,45 @@ def test_mistakes_about_links_are_told(up: Up) -> None:
 
 def test_explain(up: Up) -> None:
     added = str(up.client("us").xadd("why", {"a": "1"}))
+    up.client("us").xdel("why", added)
     shown = up.anabranch("explain", "us", "why", added)
-    assert shown.returncode == 0 and added in shown.stdout, shown
+    assert shown.returncode == 0, shown
+    assert shown.stdout.startswith(f"Entry {added} (effect ")
+    assert " is not there in us: XDEL in us (effect " in shown.stdout
+    facts = json.loads(up.anabranch("explain", "us", "why", added, "--json").stdout)
+    (add,) = facts["entry"]["adds"]
+    assert add["fate"] == "removed" and add["removed"]["command"] == "XDEL"
+    assert up.anabranch("explain", "us", "why", "x").returncode == 1
+
+
+def test_explain_and_log_while_a_region_is_down(up: Up) -> None:
+    """The regions that answer tell what they know, and the answer names the others."""
+    added = str(up.client("us").xadd("alone", {"a": "1"}))
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        where = [f"127.0.0.1:{up.ports['us']}", f"127.0.0.1:{up.ports['eu']}"]
+        where.append(f"127.0.0.1:{unused.getsockname()[1]}")
+        at = [word for address in where for word in ("--at", address)]
+        shown = up.anabranch("explain", "us", "alone", added, *at)
+        assert shown.returncode == 0, shown
+        assert "ap did not answer: what is there is not known." in shown.stdout
+        assert up.anabranch("log", "alone", *at).returncode == 0
+        gone = up.anabranch("explain", "ap", "alone", *at)
+        assert gone.returncode == 1 and "ap at 127.0.0.1:" in gone.stderr
+
+
+def test_log(up: Up) -> None:
+    added = str(up.client("us").xadd("told", {"field": "value"}))
+    up.client("us").rename("told", "retold")
+    lines = up.anabranch("log", "told", "--region", "us").stdout.splitlines()
+    assert lines[0].endswith(f": added {added} field value")
+    assert "RENAME in us" in lines[1] and "deleted this key (moved to retold)" in lines[1]
+    events = json.loads(up.anabranch("log", "retold", "--region", "us", "--json").stdout)["events"]
+    assert events[0]["other-key"] == "told" and events[0]["id"] == added
+    assert up.anabranch("log", "nothing").stdout.endswith(" has no event of nothing\n")
+    newest = up.anabranch("log", "told", "--region", "us", "--newest", "1").stdout.splitlines()
+    assert newest == ["… 1 older events; --newest N shows more", lines[1]]
+    assert up.anabranch("log", "told", "--since", "5", "--until", "4").returncode == 2
 
 
 def test_a_second_up_is_refused(up: Up) -> None:
