@@ -29,6 +29,8 @@ BLOCKING: Final = (
     b"CRDT.VECTOR",
     b"CRDT.DIGEST",
     b"CRDT.MEMBER",
+    b"CRDT.EXPLAIN",
+    b"CRDT.HISTORY",
 )
 
 
@@ -212,7 +214,9 @@ class Moved:
     """A step other than a command changed a region's vector.
 
     `clock_ms`: the region's clock then, the highest time that the region has read. `learned`:
-    effects of the region came back to it from peers (S13.7); such a step issues none.
+    effects of the region came back to it from peers (S13.7); such a step issues none. `source`: the
+    peer that sent the blocks or the snapshot, 0 if none did. `blocks`: (origin, first, last) of the
+    blocks in the order in which they were sent; the region ignores those that it holds.
 
     `how`:
     - "merge": blocks of a peer, and the effects that the region issued because of them (S9.2).
@@ -222,7 +226,18 @@ class Moved:
       their operations follow, with `waited` set.
     """
 
-    __slots__ = ("after", "at_ms", "before", "clock_ms", "how", "learned", "region", "start")
+    __slots__ = (
+        "after",
+        "at_ms",
+        "before",
+        "blocks",
+        "clock_ms",
+        "how",
+        "learned",
+        "region",
+        "source",
+        "start",
+    )
 
     def __init__(
         self,
@@ -234,6 +249,8 @@ class Moved:
         at_ms: int,
         clock_ms: int,
         learned: bool,
+        source: int = 0,
+        blocks: tuple[tuple[int, int, int], ...] = (),
     ) -> None:
         self.region = region
         self.start = start
@@ -243,6 +260,8 @@ class Moved:
         self.at_ms = at_ms
         self.clock_ms = clock_ms
         self.learned = learned
+        self.source = source
+        self.blocks = blocks
 
 
 class Shown:

@@ -394,14 +394,32 @@ class SimulatedProcess(Endpoint):
         )
 
     def moved(
-        self, how: str, before: Vector, after: Vector, learned: bool, late: list[LateReply]
+        self,
+        how: str,
+        before: Vector,
+        after: Vector,
+        learned: bool,
+        late: list[LateReply],
+        source: int,
+        blocks: tuple[tuple[int, int, int], ...],
     ) -> None:
         if late and self.lines.have_waited(late):
             how = "waited"
         self._environment.note(self.region_id, how, before, after)
         clock_ms = self.driver.engine.state.clock.now_ms
         now_ms = self._environment.scheduler.now_ms
-        event = Moved(self.region_id, self.number, how, before, after, now_ms, clock_ms, learned)
+        event = Moved(
+            self.region_id,
+            self.number,
+            how,
+            before,
+            after,
+            now_ms,
+            clock_ms,
+            learned,
+            source,
+            blocks,
+        )
         self._environment.events.moved(event)
 
     def answered(self, late: LateReply, vector: Vector) -> None:

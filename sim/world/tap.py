@@ -24,9 +24,16 @@ class EngineWatcher(Protocol):
         """A command ran, or began to wait. `before`: the vector before the command."""
 
     def moved(
-        self, how: str, before: Vector, after: Vector, learned: bool, late: list[LateReply]
+        self,
+        how: str,
+        before: Vector,
+        after: Vector,
+        learned: bool,
+        late: list[LateReply],
+        source: int,
+        blocks: tuple[tuple[int, int, int], ...],
     ) -> None:
-        """A call moved the vector. `late`: the replies that it made. `learned`: see `Moved`."""
+        """A call moved the vector. `late`: the replies that it made. For the others see `Moved`."""
 
     def answered(self, late: LateReply, vector: Vector) -> None:
         """A command that had waited has its reply."""
@@ -93,7 +100,9 @@ class TappedEngine(Engine):
             raise JudgeFailed(error) from error
         return reply
 
-    def _look(self, how: str) -> None:
+    def _look(
+        self, how: str, source: int = 0, blocks: tuple[tuple[int, int, int], ...] = ()
+    ) -> None:
         """Reports movements of the vector and late replies since the last look."""
         replies = self.state.outbox.replies
         late = replies[self._replies_seen :]
@@ -106,11 +115,13 @@ class TappedEngine(Engine):
             learned = self._seen.get(own, 0) > before.get(own, 0) and (
                 self.state.lifecycle.state == RECOVERY
             )
-            self._watcher.moved(how, before, self._seen, learned, late)
+            self._watcher.moved(how, before, self._seen, learned, late, source, blocks)
         for one in late:
             self._watcher.answered(one, self._seen)
 
     def take_replies(self) -> list[LateReply]:
+        # Answers from the log on disk are made outside the engine's calls (`Questions`).
+        self._look("tick")
         self._replies_seen = 0
         return super().take_replies()
 
@@ -131,13 +142,14 @@ class TappedEngine(Engine):
         try:
             super().merge(blocks, source, now_ms)
         finally:
-            self._look("merge")
+            given = tuple([(block.origin, block.first, block.last) for block in blocks])
+            self._look("merge", source, given)
 
     def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
         try:
             super().join(chunks, source, now_ms)
         finally:
-            self._look("join")
+            self._look("join", source)
 
     def hear_lives(self, lives: dict[int, int], now_ms: int) -> None:
         super().hear_lives(lives, now_ms)
