@@ -264,7 +264,7 @@ def test_the_longest_deadline_is_in_force() -> None:
 
 
 def test_an_expiry_is_told_as_one() -> None:
-    cluster = Cluster(**{"crdt-expiry-grace-ms": 0})
+    cluster = Cluster(**{"crdt-expiry-grace-ms": 0, "crdt-collect-interval-ms": 1})
     entry = cluster.call("us", "XADD", "k", "*", "a", "1")
     cluster.call("us", "PEXPIREAT", "k", str(cluster.clock.wall_ms + 5))
     for _ in range(2):
