@@ -215,7 +215,8 @@ class Moved:
 
     `clock_ms`: the region's clock then, the highest time that the region has read. `learned`:
     effects of the region came back to it from peers (S13.7); such a step issues none. `source`: the
-    peer that sent the blocks or the snapshot, 0 if the step took none.
+    peer that sent the blocks or the snapshot, 0 if none did. `blocks`: (origin, first, last) of the
+    blocks in the order in which they were sent; the region ignores those that it holds.
 
     `how`:
     - "merge": blocks of a peer, and the effects that the region issued because of them (S9.2).
@@ -229,6 +230,7 @@ class Moved:
         "after",
         "at_ms",
         "before",
+        "blocks",
         "clock_ms",
         "how",
         "learned",
@@ -248,6 +250,7 @@ class Moved:
         clock_ms: int,
         learned: bool,
         source: int = 0,
+        blocks: tuple[tuple[int, int, int], ...] = (),
     ) -> None:
         self.region = region
         self.start = start
@@ -258,6 +261,8 @@ class Moved:
         self.at_ms = at_ms
         self.clock_ms = clock_ms
         self.learned = learned
+        self.source = source
+        self.blocks = blocks
 
 
 class Shown:

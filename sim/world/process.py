@@ -399,8 +399,9 @@ class SimulatedProcess(Endpoint):
         before: Vector,
         after: Vector,
         learned: bool,
-        source: int,
         late: list[LateReply],
+        source: int,
+        blocks: tuple[tuple[int, int, int], ...],
     ) -> None:
         if late and self.lines.have_waited(late):
             how = "waited"
@@ -408,7 +409,16 @@ class SimulatedProcess(Endpoint):
         clock_ms = self.driver.engine.state.clock.now_ms
         now_ms = self._environment.scheduler.now_ms
         event = Moved(
-            self.region_id, self.number, how, before, after, now_ms, clock_ms, learned, source
+            self.region_id,
+            self.number,
+            how,
+            before,
+            after,
+            now_ms,
+            clock_ms,
+            learned,
+            source,
+            blocks,
         )
         self._environment.events.moved(event)
 

@@ -29,13 +29,11 @@ class EngineWatcher(Protocol):
         before: Vector,
         after: Vector,
         learned: bool,
-        source: int,
         late: list[LateReply],
+        source: int,
+        blocks: tuple[tuple[int, int, int], ...],
     ) -> None:
-        """A call moved the vector.
-
-        `late`: the replies that it made. `learned` and `source`: see `Moved`.
-        """
+        """A call moved the vector. `late`: the replies that it made. For the others see `Moved`."""
 
     def answered(self, late: LateReply, vector: Vector) -> None:
         """A command that had waited has its reply."""
@@ -102,10 +100,12 @@ class TappedEngine(Engine):
             raise JudgeFailed(error) from error
         return reply
 
-    def _look(self, how: str, source: int = 0) -> None:
+    def _look(
+        self, how: str, source: int = 0, blocks: tuple[tuple[int, int, int], ...] = ()
+    ) -> None:
         """Reports movements of the vector and late replies since the last look.
 
-        `source`: the peer whose blocks or snapshot the call took.
+        `source`: the peer whose blocks or snapshot the call took; `blocks`: see `Moved`.
         """
         replies = self.state.outbox.replies
         late = replies[self._replies_seen :]
@@ -118,7 +118,7 @@ class TappedEngine(Engine):
             learned = self._seen.get(own, 0) > before.get(own, 0) and (
                 self.state.lifecycle.state == RECOVERY
             )
-            self._watcher.moved(how, before, self._seen, learned, source, late)
+            self._watcher.moved(how, before, self._seen, learned, late, source, blocks)
         for one in late:
             self._watcher.answered(one, self._seen)
 
@@ -145,7 +145,8 @@ class TappedEngine(Engine):
         try:
             super().merge(blocks, source, now_ms)
         finally:
-            self._look("merge", source)
+            given = tuple([(block.origin, block.first, block.last) for block in blocks])
+            self._look("merge", source, given)
 
     def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
         try:

@@ -3,6 +3,7 @@
 Reading order:
 
 - `events`: what one region tells, as values.
+- `evidence`: what the logs of several regions tell together.
 - `entry`: what became of an entry.
 - `groups`: what became of the groups.
 - `delivery`: why an entry is delivered, or not.

@@ -5,9 +5,10 @@ A fact is only what a log or a state shows. Where no log reaches, the fact says 
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
-from anabranch.study.history.events import REMOVALS, Dot, Event, Telling, covers
+from anabranch.study.history.events import REMOVALS, SWEEPS, Dot, Event, Telling, Vector, covers
+from anabranch.study.history.evidence import Evidence, Told
 
 Facts = dict[str, Any]
 
@@ -29,58 +30,55 @@ def effect_facts(event: Event) -> Facts:
     return facts
 
 
-def explain_entry(asked: Telling, others: list[Telling], silent: list[str]) -> Facts:
+def told_facts(told: Told) -> Facts:
+    """The facts of an effect, and the region whose log tells it."""
+    return {**effect_facts(told.event), "told_by": told.telling.region_id}
+
+
+def explain_entry(evidence: Evidence, silent: list[str]) -> Facts:
     """The facts of the entry ID that the regions were asked for.
 
-    `asked` is the region in question, `others` are the other regions that answered, `silent` the
-    names of those that did not.
+    `silent` are the names of the regions that did not answer.
     """
-    dots = sorted({*asked.entries(), *_added(asked), *_elsewhere(others)})
+    dots = sorted({dot for telling in evidence.tellings for dot in _known(telling)})
     facts: Facts = {
-        "id": asked.state["id"],
-        "adds": [_fate(asked, others, silent, dot) for dot in dots],
+        "id": evidence.asked.state["id"],
+        "adds": [_fate(evidence, silent, dot) for dot in dots],
     }
     if not dots:
-        facts["absence"] = _absence(asked, others, silent)
+        facts["absence"] = _absence(evidence, silent)
     return facts
 
 
-def _added(telling: Telling) -> list[Dot]:
-    return [event.dot for event in telling.events if event.kind == "add" and event.dot]
+def _known(telling: Telling) -> set[Dot]:
+    """The dots of the entries with the ID that a region holds, or that its log names.
+
+    Deliveries name an entry, too, also if its add is older than the log.
+    """
+    adds = {event.dot for event in telling.events if event.kind == "add" and event.dot}
+    named = {dot for event in telling.events for dot in event.entry_dots()}
+    return {*telling.entries(), *adds, *named}
 
 
-def _elsewhere(others: list[Telling]) -> list[Dot]:
-    return [dot for other in others for dot in (*other.entries(), *_added(other))]
-
-
-def _fate(asked: Telling, others: list[Telling], silent: list[str], dot: Dot) -> Facts:
-    """What became of the entry with this dot in the region `asked`."""
-    present = asked.entries().get(dot)
+def _fate(evidence: Evidence, silent: list[str], dot: Dot) -> Facts:
+    """What became of the entry with this dot in the region in question."""
+    asked = evidence.asked
+    added = evidence.told(dot)
     facts: Facts = {
         "dot": list(dot),
-        "added": _origin(asked, others, dot),
-        "applied": _applied([asked, *others], dot),
+        "added": None if added is None else told_facts(added),
+        "applied": _applied(evidence.tellings, dot),
         "silent": silent,
     }
-    if present is not None:
+    if asked.entries().get(dot) is not None:
         facts["fate"] = "hidden" if asked.state["hidden"] else "present"
-        facts["survived"] = _survived(asked, others, dot)
+        facts["survived"] = _survived(evidence, dot)
     elif not covers(asked.vector, dot):
         facts["fate"] = "not-arrived"
         facts["applied_up_to"] = asked.vector.get(dot[0], 0)
     else:
-        facts.update(_removal(asked, others, dot))
+        facts.update(_removal(evidence, dot))
     return facts
-
-
-def _origin(asked: Telling, others: list[Telling], dot: Dot) -> Optional[Facts]:
-    """The add, as the log of its own region tells it, else any log; None if no log has it."""
-    tellings = sorted([asked, *others], key=lambda telling: telling.region_id != dot[0])
-    for telling in tellings:
-        event = telling.add_of(dot)
-        if event is not None:
-            return {**effect_facts(event), "told_by": telling.region_id}
-    return None
 
 
 def _applied(tellings: list[Telling], dot: Dot) -> list[Facts]:
@@ -104,19 +102,27 @@ def _applied(tellings: list[Telling], dot: Dot) -> list[Facts]:
 # -- removed
 
 
-def _removal(asked: Telling, others: list[Telling], dot: Dot) -> Facts:
-    """Which removal took an entry whose add is applied and that is not there."""
-    removal = _first_removal(asked, dot)
-    if removal is not None:
-        return {"fate": "removed", "removed": {**effect_facts(removal), "told_by": asked.region_id}}
-    for other in others:
-        removal = _first_removal(other, dot)
-        if removal is not None and removal.dot is not None and covers(asked.vector, removal.dot):
-            return {
-                "fate": "removed",
-                "removed": {**effect_facts(removal), "told_by": other.region_id},
-                "log_begins_ms": asked.since_ms,
-            }
+def _removal(evidence: Evidence, dot: Dot) -> Facts:
+    """Which removal took an entry whose add is applied and that is not there.
+
+    Several removals may name one entry; the first took it. `is_certain` is False for one that
+    names it while the logs do not tell which came first.
+    """
+    asked = evidence.asked
+    removals = [told for told in evidence.applied(REMOVALS) if told.event.removes(dot)]
+    if removals:
+        # A removal that the log of this region lacks came before those that it has.
+        elsewhere = [told for told in removals if told.telling is not asked]
+        removal, is_certain = (elsewhere or removals)[0], False
+        if _is_first(asked, removals[0], dot):
+            removal, is_certain = removals[0], True
+        elif len(removals) == 1:
+            is_certain = evidence.is_complete()
+        return {
+            "fate": "removed",
+            "removed": {**told_facts(removal), "is_certain": is_certain},
+            "log_begins_ms": asked.since_ms,
+        }
     snapshots = [event for event in asked.events if event.kind == "snapshot"]
     if snapshots:
         last = snapshots[-1]
@@ -124,69 +130,55 @@ def _removal(asked: Telling, others: list[Telling], dot: Dot) -> Facts:
             "fate": "removed-before-snapshot",
             "snapshot": {"source": last.source, "applied_ms": last.applied_ms},
         }
+    if asked.left_out:
+        return {"fate": "removed-left-out", "left_out": asked.left_out}
     return {"fate": "removed-before-log", "log_begins_ms": asked.since_ms}
 
 
-def _first_removal(telling: Telling, dot: Dot) -> Optional[Event]:
-    add = telling.add_of(dot)
-    for event in telling.events:
-        if event.removes(dot) and (add is None or event.position >= add.position):
-            return event
-    return None
+def _is_first(asked: Telling, removal: Told, dot: Dot) -> bool:
+    """Whether the log of this region has the add, then the removal, and no snapshot between."""
+    added = asked.place(dot)
+    place = asked.place(removal.dot)
+    if added is None or place is None:
+        return False
+    return not asked.has_snapshot_after(added, until=place)
 
 
 # -- survived
 
 
-def _survived(asked: Telling, others: list[Telling], dot: Dot) -> list[Facts]:
-    """The removals of the key that an entry survived because they had not seen its add.
+def _survived(evidence: Evidence, dot: Dot) -> list[Facts]:
+    """The removals of the key that an entry survived because they are concurrent with its add.
 
-    A removal that the adding region had applied before the add is none of them. If that region's
-    log does not tell, `is_certain` is False.
+    A removal that the adding region had applied before the add is none of them, nor a trim that
+    had seen the entry and left it. If the logs do not tell, `is_certain` is False.
     """
     found: list[Facts] = []
-    adder = next((one for one in [asked, *others] if one.region_id == dot[0]), None)
-    for event in asked.events:
-        if event.kind not in REMOVALS or event.kind == "remove-entries" or event.removes(dot):
+    for told in evidence.applied(SWEEPS):
+        if told.event.removes(dot):
             continue
-        assert event.dot is not None
-        # A log extends causality: a removal after the add in any log is one that the add had not
-        # seen. One before it in this log may be, and only the adder's log tells.
-        order = _order(asked, event.dot, dot)
-        if order != "after" and adder is not asked:
-            order = "unknown" if adder is None else _order(adder, event.dot, dot)
-        if order != "before":
-            found.append({**effect_facts(event), "is_certain": order == "after"})
+        answers = [evidence.had_seen(dot, told.dot)]
+        if told.event.kind == "trim":
+            # The others had not seen what they do not remove.
+            answers.append(evidence.had_seen(told.dot, dot))
+        if True not in answers:
+            found.append({**told_facts(told), "is_certain": None not in answers})
     return found
-
-
-def _order(telling: Telling, removal: Dot, add: Dot) -> str:
-    """Whether a log has a removal "before" or "after" an add; "unknown" if it does not tell."""
-    if removal[0] == add[0]:
-        return "before" if removal[1] < add[1] else "after"
-    event, added = telling.effect(removal), telling.add_of(add)
-    if added is None:
-        return "unknown"
-    if event is None:
-        return "unknown" if covers(telling.floor, removal) else "after"
-    if event.position != added.position:
-        return "before" if event.position < added.position else "after"
-    return "before" if telling.events.index(event) < telling.events.index(added) else "after"
 
 
 # -- never added
 
 
-def _absence(asked: Telling, others: list[Telling], silent: list[str]) -> Facts:
+def _absence(evidence: Evidence, silent: list[str]) -> Facts:
     """Why no add with this ID is known: proof that there was none, or the reason for doubt."""
-    missing = {
-        region_id: counter
-        for other in others
-        for region_id, counter in other.vector.items()
-        if counter > asked.vector.get(region_id, 0)
-    }
+    asked = evidence.asked
+    missing: Vector = {}
+    for other in evidence.others:
+        for region_id, counter in other.vector.items():
+            if counter > max(asked.vector.get(region_id, 0), missing.get(region_id, 0)):
+                missing[region_id] = counter
     return {
-        "is_proven": asked.is_whole,
+        "is_proven": evidence.is_complete(),
         "applied": asked.vector,
         "log_begins_ms": None if asked.is_whole else asked.since_ms,
         "log_floor": asked.floor,

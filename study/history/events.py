@@ -26,6 +26,9 @@ def covers(vector: Vector, dot: Dot) -> bool:
 REMOVALS: Final = frozenset(
     {"remove-entries", "trim", "delete", "flush", "remove-observed", "expire"}
 )
+# Those that do not name the entries. They tell what they remove of each log (a trim), or what they
+# had seen.
+SWEEPS: Final = REMOVALS - {"remove-entries"}
 # Kinds that destroy groups by delete-wins (S6.1), and by observed-remove (S10.3).
 DESTROYS: Final = frozenset({"destroy-group", "delete", "flush"})
 OBSERVED_REMOVES: Final = frozenset({"remove-observed", "expire"})
@@ -93,6 +96,10 @@ class Telling:
         self.left_out: Final = int(reply["left-out"])
         self.next: Final = int(reply["next"] or 0)
         self.state: Final = reply
+        # Dot of an effect → its place among the events.
+        self._places: Final[dict[Dot, int]] = {
+            event.dot: place for place, event in enumerate(self.events) if event.dot is not None
+        }
 
     @property
     def is_whole(self) -> bool:
@@ -101,17 +108,21 @@ class Telling:
 
     def add_of(self, dot: Dot) -> Optional[Event]:
         """The add with this dot, if the log holds it."""
-        for event in self.events:
-            if event.kind == "add" and event.dot == dot:
-                return event
-        return None
+        event = self.effect(dot)
+        return event if event is not None and event.kind == "add" else None
 
     def effect(self, dot: Dot) -> Optional[Event]:
         """The effect with this dot, if the log holds it."""
-        for event in self.events:
-            if event.dot == dot:
-                return event
-        return None
+        place = self._places.get(dot)
+        return None if place is None else self.events[place]
+
+    def place(self, dot: Dot) -> Optional[int]:
+        """The place of an effect among the events, if the log holds it."""
+        return self._places.get(dot)
+
+    def has_snapshot_after(self, place: int, until: Optional[int] = None) -> bool:
+        """Whether a snapshot was joined after the event at `place` (and before that at `until`)."""
+        return any(event.kind == "snapshot" for event in self.events[place:until])
 
     def entries(self) -> dict[Dot, dict[str, Any]]:
         """The present entries with the ID that CRDT.EXPLAIN was asked for, by dot."""

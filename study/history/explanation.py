@@ -6,6 +6,7 @@ from anabranch.study.history.deadlines import explain_deadlines
 from anabranch.study.history.delivery import explain_deliveries
 from anabranch.study.history.entry import Facts, effect_facts, explain_entry
 from anabranch.study.history.events import REMOVALS, Telling
+from anabranch.study.history.evidence import Evidence
 from anabranch.study.history.groups import explain_groups
 
 
@@ -21,6 +22,7 @@ def explain(
         names: region_id → name of every region.
     """
     state = asked.state
+    evidence = Evidence(asked, others)
     facts: Facts = {
         "key": asked.key,
         "region": asked.region,
@@ -39,13 +41,13 @@ def explain(
         },
     }
     if "id" in state:
-        entry = explain_entry(asked, others, silent)
+        entry = explain_entry(evidence, silent)
         for add in entry["adds"]:
             dot = (int(add["dot"][0]), int(add["dot"][1]))
             add["deliveries"] = explain_deliveries(asked, others, dot)
         facts["entry"] = entry
-    facts["groups"] = explain_groups(asked)
-    facts["deadlines"] = explain_deadlines(asked)
+    facts["groups"] = explain_groups(evidence)
+    facts["deadlines"] = explain_deadlines(evidence)
     facts["removals"] = _removals(asked)
     return facts
 

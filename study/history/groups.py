@@ -4,45 +4,49 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from anabranch.study.history.entry import Facts, effect_facts
-from anabranch.study.history.events import DESTROYS, OBSERVED_REMOVES, Dot, Event, Telling, covers
+from anabranch.study.history.entry import Facts, told_facts
+from anabranch.study.history.events import DESTROYS, OBSERVED_REMOVES, Dot, Event, covers
+from anabranch.study.history.evidence import Evidence, Told
 
 
-def explain_groups(asked: Telling) -> list[Facts]:
+def explain_groups(evidence: Evidence) -> list[Facts]:
     """One fact for each group that lives, or whose creates or destroys the log still has."""
+    asked = evidence.asked
     names = {str(group["name"]) for group in asked.state["groups"]}
     for event in asked.events:
         if event.kind in ("create-group", "destroy-group"):
             names.add(str(event.facts["group"]))
-    return [_group(asked, name) for name in sorted(names)]
+    return [_group(evidence, name) for name in sorted(names)]
 
 
-def _group(asked: Telling, name: str) -> Facts:
+def _group(evidence: Evidence, name: str) -> Facts:
+    asked = evidence.asked
     live = {
         _dot(group["create"]): group for group in asked.state["groups"] if group["name"] == name
     }
     creates: list[Facts] = []
     for dot, group in live.items():
+        created = evidence.told(dot)
         creates.append(
             {
                 "dot": list(dot),
                 "is_live": True,
                 "start": group["start"],
                 "acked": group["acked"],
-                "created": _told(asked.effect(dot)),
-                "survived": [effect_facts(event) for event in _destroys(asked, name, dot)],
+                "created": None if created is None else told_facts(created),
+                "survived": [told_facts(told) for told in _destroys(evidence, name)],
             }
         )
     for event in asked.events:
         if event.kind == "create-group" and event.facts["group"] == name and event.dot not in live:
-            assert event.dot is not None
+            create = Told(event, asked)
             creates.append(
                 {
-                    "dot": list(event.dot),
+                    "dot": list(create.dot),
                     "is_live": False,
                     "start": event.facts["start"],
-                    "created": effect_facts(event),
-                    "destroyed": _end(asked, name, event),
+                    "created": told_facts(create),
+                    "destroyed": _end(evidence, name, create),
                 }
             )
     creates.sort(key=lambda create: (create["dot"][1], create["dot"][0]))
@@ -53,46 +57,66 @@ def _dot(pair: Any) -> Dot:
     return int(pair[0]), int(pair[1])
 
 
-def _told(event: Optional[Event]) -> Optional[Facts]:
-    return None if event is None else effect_facts(event)
-
-
 def _concerns(event: Event, name: str) -> bool:
     return event.kind in DESTROYS and event.facts.get("group", name) == name
 
 
-def _destroys(asked: Telling, name: str, create: Dot) -> list[Event]:
-    """The destroys of a live create's name: by S6.1 its creator had applied each of them."""
-    return [event for event in asked.events if _concerns(event, name) and event.dot != create]
+def _destroys(evidence: Evidence, name: str) -> list[Told]:
+    """The destroys of a name. By S6.1 the creator of each live create had applied all of them."""
+    return [told for told in evidence.applied(DESTROYS) if _concerns(told.event, name)]
 
 
-def _end(asked: Telling, name: str, create: Event) -> Optional[Facts]:
-    """The effect that ended a create: by S6.1 the first destroy that its vector does not cover.
+def _ends(told: Told, name: str, create: Told) -> bool:
+    """Whether an effect ends a create: by S6.1 a destroy that its vector does not cover.
 
-    `had_seen_create`: whether the destroying region had applied the create; None if the logs that
-    were asked do not tell. A removal by a deadline, or before a write that creates the key, ends
-    only creates that it had observed (S10.3, S10.5).
+    A removal by a deadline, or before a write that creates the key, ends only creates that it had
+    observed (S10.3, S10.5).
     """
-    assert create.dot is not None
-    for event in asked.events:
-        if event.dot is None:
-            continue
-        if _concerns(event, name) and not covers(create.had_seen, event.dot):
-            return {**effect_facts(event), "had_seen_create": _had_seen(asked, event, create)}
-        if event.kind in OBSERVED_REMOVES and covers(event.had_seen, create.dot):
-            return {**effect_facts(event), "had_seen_create": True}
-    return None
+    if told.event.kind in OBSERVED_REMOVES:
+        return covers(told.event.had_seen, create.dot)
+    return _concerns(told.event, name) and not covers(create.event.had_seen, told.dot)
 
 
-def _had_seen(asked: Telling, destroy: Event, create: Event) -> Optional[bool]:
-    """Whether the region that destroyed had applied the create."""
-    assert create.dot is not None and destroy.dot is not None
-    if destroy.kind != "destroy-group":
-        return covers(destroy.had_seen, create.dot)
-    if destroy.dot[0] == create.dot[0]:
-        return destroy.dot[1] > create.dot[1]
-    before = asked.events.index(destroy) < asked.events.index(create)
-    # A log extends causality: an effect has not seen those after it. The reverse is not known.
-    if before:
+def _end(evidence: Evidence, name: str, create: Told) -> Optional[Facts]:
+    """The effect that ended a create; None if no log tells one.
+
+    `had_seen_create`: whether the region that destroyed had applied the create; None if the logs do
+    not tell. `is_certain`: False if another effect may have ended it before.
+    """
+    ends = [
+        told for told in evidence.applied(DESTROYS | OBSERVED_REMOVES) if _ends(told, name, create)
+    ]
+    if not ends:
+        return None
+    # An effect that the log of this region lacks came before those that it has.
+    elsewhere = [told for told in ends if told.telling is not evidence.asked]
+    end, is_certain = (elsewhere or ends)[0], False
+    if _is_first(evidence, create, ends[0]):
+        end, is_certain = ends[0], True
+    elif len(ends) == 1:
+        is_certain = evidence.is_complete()
+    return {
+        **told_facts(end),
+        "is_certain": is_certain,
+        "had_seen_create": _had_seen(evidence, end, create),
+    }
+
+
+def _is_first(evidence: Evidence, create: Told, end: Told) -> bool:
+    """Whether the log of this region tells that no other effect ended the create before."""
+    asked = evidence.asked
+    created, ended = asked.place(create.dot), asked.place(end.dot)
+    if created is None or ended is None:
         return False
-    return True if destroy.dot[0] == asked.region_id else None
+    if ended < created:
+        return True  # The create was dead when it arrived.
+    if asked.has_snapshot_after(created, until=ended):
+        return False
+    return evidence.is_older_than_log(create.event.had_seen)
+
+
+def _had_seen(evidence: Evidence, end: Told, create: Told) -> Optional[bool]:
+    """Whether the region that ended the create had applied it."""
+    if end.event.kind != "destroy-group":
+        return covers(end.event.had_seen, create.dot)
+    return evidence.had_seen(end.dot, create.dot)

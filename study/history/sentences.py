@@ -92,7 +92,9 @@ class Teller:
         for delivery in add["deliveries"]:
             lines += [f"  {line}" for line in self._delivery(delivery)]
         if add["fate"] == "removed-before-snapshot":
-            lines.append(f"  {region} learned of its removal with that snapshot, and of no reason.")
+            lines.append(
+                f"  {region} learned of its removal with that snapshot or before, and of no reason."
+            )
         return lines
 
     def _fate(self, add: Facts) -> str:
@@ -115,15 +117,25 @@ class Teller:
                 if names.region(removed["told_by"]) == region
                 else f", as the log of {names.region(removed['told_by'])} tells"
             )
+            verb, doubt = "removed it", ""
+            if not removed["is_certain"]:
+                verb = "names it"
+                doubt = " Whether another effect removed it before is not known."
             return (
-                f"is not there in {region}: {names.act(removed)} removed it,"
-                f" {moment(removed['applied_ms'])}{told}.{self._had_seen(removed)}"
+                f"is not there in {region}: {names.act(removed)} {verb},"
+                f" {moment(removed['applied_ms'])}{told}.{self._had_seen(removed)}{doubt}"
             )
         if fate == "removed-before-snapshot":
             snapshot = add["snapshot"]
             return (
                 f"is not there in {region}: it was gone when {region} joined a snapshot of"
                 f" {names.region(snapshot['source'])}, {moment(snapshot['applied_ms'])}."
+            )
+        if fate == "removed-left-out":
+            older = counted(add["left_out"], "older event")
+            return (
+                f"is not there in {region}: it was removed before the events that were read;"
+                f" {older} of this key were left out."
             )
         return (
             f"is not there in {region}: it was removed before"
@@ -148,12 +160,13 @@ class Teller:
     def _survived(self, event: Facts, dot: Any) -> str:
         names = self._names
         seen = event["had_seen"].get(int(dot[0]), 0)
-        reason = f"it had seen effects of {names.region(dot[0])} only up to {seen}"
+        verb = "it removes" if event["kind"] == "trim" else "it had seen"
+        reason = f"{verb} effects of {names.region(dot[0])} only up to {seen}"
         if event["is_certain"]:
             return f"It survived {names.act(event)}, which is concurrent: {reason}."
         return (
             f"{names.act(event)} did not remove it: {reason}. Whether the two are concurrent is not"
-            f" known, because the log of {names.region(dot[0])} was not read or is too short."
+            " known: the logs that were read do not tell."
         )
 
     def _absence(self, entry_id: str, absence: Facts) -> list[str]:
@@ -161,7 +174,8 @@ class Teller:
         if absence["is_proven"]:
             line = (
                 f"Entry {entry_id} was never added to {key} by an effect that {region} has"
-                f" applied: its log holds all of them ({names.vector(absence['applied'])})."
+                " applied: the logs that were read hold all of them"
+                f" ({names.vector(absence['applied'])})."
             )
         else:
             cut = (
@@ -259,8 +273,10 @@ class Teller:
         reason = {
             True: "which had seen it",
             False: "which had not seen it: of a create and a concurrent destroy, the destroy wins",
-            None: "whose vector the create does not have: the destroy wins",
+            None: "which the create had not seen: the destroy wins",
         }[destroyed["had_seen_create"]]
+        if not destroyed["is_certain"]:
+            reason += ", or another effect before"
         return [f"{line}; {names.act(destroyed)} ended it, {reason}."]
 
     # -- deadlines and removals

@@ -171,6 +171,30 @@ def test_pages_follow_each_other() -> None:
     assert part["events"] == whole[3:10]
 
 
+@pytest.mark.parametrize("command", ["CRDT.EXPLAIN", "CRDT.HISTORY"])
+def test_an_answer_tells_nothing_after_its_question(command: str) -> None:
+    """The simulator found events that the vector of the same reply did not cover.
+
+    Commands that followed before the commit went into the block that was open at the question. So
+    an entry that the state showed as present had a removal, and one was told that had not arrived.
+    """
+    us = Us()
+    us.call("XGROUP", "CREATE", "k", "g", "0", "MKSTREAM")
+    engine, region, now_ms = us.region.engine, us.region, us.cluster.clock.wall_ms
+    engine.execute(region.session, [b"XADD", b"k", b"5-*", b"a", b"1"], now_ms)
+    asker = engine.connect("", "", now_ms)
+    asked = engine.execute(asker, [command.encode(), b"k"], now_ms)
+    assert isinstance(asked, ReplyLater)
+    read = [b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", b"k", b">"]
+    for words in (read, [b"XADD", b"k", b"6-*", b"a", b"2"], [b"DEL", b"k"]):
+        engine.execute(region.session, words, now_ms)
+    region.commit_all()
+    reply = plain(late_reply(region))
+    assert reply["vector"] == [1, 2]
+    kinds = [event["kind"] for event in reply["events"]]
+    assert kinds == ["create-group", "add"][: 1 if command == "CRDT.EXPLAIN" else 2]
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -208,7 +208,10 @@ def test_a_destroy_wins_over_a_concurrent_create() -> None:
     assert not group["is_live"]
     assert first["destroyed"]["effect"] == [1, 3] and first["destroyed"]["had_seen_create"] is True
     assert second["destroyed"]["effect"] == [2, 1]
-    assert second["destroyed"]["had_seen_create"] is None
+    # The log of eu tells: the create comes after the destroy there.
+    assert second["destroyed"]["had_seen_create"] is False
+    (group,) = cluster.explain("us", "k", silent=["eu"])["groups"]
+    assert group["creates"][-1]["destroyed"]["had_seen_create"] is None
     (group,) = cluster.explain("eu", "k")["groups"]
     assert group["creates"][-1]["destroyed"]["had_seen_create"] is False
     assert "of a create and a concurrent destroy, the destroy wins" in told(
@@ -291,3 +294,160 @@ def test_the_story_of_a_key() -> None:
             " having seen us up to 1"
         ),
     ]
+
+
+# -- found by `test_explained_histories`: facts that the logs contradicted, or could have told
+
+
+def forget(cluster: Cluster, name: str) -> None:
+    """Lets the log of a region grow until it no longer holds what is in it now."""
+    for number in range(30):
+        cluster.call(name, "XADD", "other", "*", "n", str(number))
+    cluster.regions[name].checkpoint()
+
+
+def test_a_trim_that_left_the_entry_is_no_survived_removal() -> None:
+    """A trim tells the prefix that it removes, and not what it had seen."""
+    cluster = Cluster()
+    cluster.call("us", "XADD", "k", "*", "a", "1")
+    kept = cluster.call("us", "XADD", "k", "*", "a", "2")
+    cluster.call("us", "XTRIM", "k", "MAXLEN", "1")
+    assert the_add(cluster.explain("us", "k", kept))["survived"] == []
+    cluster.sync("us", "eu")
+    cluster.call("eu", "XADD", "k", "*", "a", "3")
+    cluster.call("eu", "XTRIM", "k", "MAXLEN", "1")
+    late = cluster.call("us", "XADD", "k", "*", "a", "4")
+    cluster.sync("eu", "us")
+    (survived,) = the_add(cluster.explain("us", "k", late))["survived"]
+    assert survived["effect"] == [2, 2] and survived["is_certain"]
+    # Whether eu had seen it, only the log of eu tells.
+    (doubtful,) = the_add(cluster.explain("us", "k", late, silent=["eu"]))["survived"]
+    assert not doubtful["is_certain"]
+    assert "it removes effects of us only up to 2" in told(cluster.explain("us", "k", late))
+
+
+def test_a_later_removal_is_not_told_as_the_first() -> None:
+    """FLUSHALL names every entry that its region had seen, also those removed long before."""
+    cluster = Cluster(**{"crdt-log-max-effects": 5})
+    entry = cluster.call("us", "XADD", "k", "*", "a", "1")
+    cluster.sync("us", "eu")
+    cluster.call("us", "XDEL", "k", entry)
+    forget(cluster, "us")
+    cluster.call("us", "FLUSHALL")
+    cluster.call("us", "XADD", "k", "*", "a", "2")
+    facts = cluster.explain("us", "k", entry)
+    removed = the_add(facts)["removed"]
+    assert removed["command"] == "FLUSHALL" and not removed["is_certain"]
+    assert "Whether another effect removed it before is not known." in told(facts)
+    # The log of eu, which has applied all of it, tells both.
+    cluster = Cluster(**{"crdt-log-max-effects": 5})
+    entry = cluster.call("us", "XADD", "k", "*", "a", "1")
+    cluster.sync("us", "eu")
+    cluster.call("us", "XDEL", "k", entry)
+    cluster.sync("us", "eu")
+    forget(cluster, "us")
+    cluster.call("us", "FLUSHALL")
+    assert the_add(cluster.explain("us", "k", entry))["removed"]["command"] == "XDEL"
+
+
+def test_an_entry_that_only_a_delivery_names_was_there() -> None:
+    cluster = Cluster(**{"crdt-log-max-effects": 5})
+    entry = cluster.call("us", "XADD", "k", "*", "a", "1")
+    cluster.call("us", "XGROUP", "CREATE", "k", "g", "0")
+    forget(cluster, "us")
+    cluster.call("us", "XREADGROUP", "GROUP", "g", "c", "STREAMS", "k", ">")
+    cluster.call("us", "XDEL", "k", entry)
+    add = the_add(cluster.explain("us", "k", entry))
+    assert add["added"] is None and add["removed"]["command"] == "XDEL"
+
+
+def test_a_later_destroy_is_not_told_as_the_one_that_ended_a_create() -> None:
+    cluster = Cluster(**{"crdt-log-max-effects": 5})
+    cluster.call("us", "XGROUP", "CREATE", "k", "g", "0", "MKSTREAM")
+    cluster.sync("us", "eu")
+    cluster.call("eu", "XGROUP", "DESTROY", "k", "g")
+    cluster.call("eu", "XGROUP", "CREATE", "k", "g", "0", "MKSTREAM")
+    cluster.call("us", "XGROUP", "DESTROY", "k", "g")
+    forget(cluster, "us")
+    cluster.sync("eu", "us")  # eu's create is dead when it arrives.
+    cluster.call("us", "FLUSHALL")
+    (group,) = cluster.explain("us", "k", silent=["eu", "ap"])["groups"]
+    (create,) = [one for one in group["creates"] if one["dot"][0] == 2]
+    assert create["destroyed"]["command"] == "FLUSHALL"
+    assert not create["destroyed"]["is_certain"]
+    assert "or another effect before" in told(cluster.explain("us", "k"))
+
+
+def test_logs_of_other_regions_tell_creates_and_deadlines() -> None:
+    cluster = Cluster(**{"crdt-log-max-effects": 5})
+    cluster.call("us", "XGROUP", "CREATE", "k", "g", "0", "MKSTREAM")
+    cluster.call("us", "EXPIRE", "k", "1000")
+    cluster.sync("us", "eu")
+    forget(cluster, "us")
+    facts = cluster.explain("us", "k")
+    (group,) = facts["groups"]
+    (create,) = group["creates"]
+    assert create["created"]["command"] == "XGROUP CREATE" and create["created"]["told_by"] == 2
+    (deadline,) = facts["deadlines"]
+    assert deadline["set"]["command"] == "EXPIRE" and deadline["set"]["told_by"] == 2
+    alone = cluster.explain("us", "k", silent=["eu", "ap"])
+    assert alone["deadlines"][0]["set"] is None
+    assert alone["groups"][0]["creates"][0]["created"] is None
+
+
+def test_logs_together_prove_that_there_was_no_add() -> None:
+    cluster = Cluster(**{"crdt-log-max-effects": 5})
+    for number in range(30):
+        cluster.call("us", "XADD", "k", "*", "a", str(number))
+    cluster.sync("us", "eu")
+    cluster.regions["us"].checkpoint()
+    alone = cluster.explain("us", "k", "5-5", silent=["eu"])["entry"]["absence"]
+    assert alone["log_floor"] and not alone["is_proven"]
+    assert cluster.explain("us", "k", "5-5")["entry"]["absence"]["is_proven"]
+    # The log of eu lacks what us adds now, and the log of us still has it.
+    cluster.call("us", "XADD", "k", "*", "a", "more")
+    assert cluster.explain("us", "k", "5-5")["entry"]["absence"]["is_proven"]
+
+
+def test_effects_that_have_not_arrived_are_those_of_the_region_that_holds_most() -> None:
+    cluster = Cluster()
+    cluster.call("us", "XADD", "k", "*", "a", "1")
+    cluster.sync("us", "ap")
+    cluster.call("us", "XADD", "k", "*", "a", "2")
+    absence = cluster.explain("eu", "k", "5-5")["entry"]["absence"]
+    assert absence["not_arrived"] == {1: 2}
+
+
+def test_events_that_are_left_out_may_be_the_reason() -> None:
+    cluster = Cluster()
+    entry = cluster.call("us", "XADD", "k", "*", "a", "1")
+    cluster.sync("us", "eu")
+    early = cluster.telling("eu", "k", entry)
+    cluster.call("us", "XDEL", "k", entry)
+    cluster.call("us", "XADD", "k", "*", "a", "2")
+    cluster.call("us", "DEL", "k")
+    cluster.sync("us", "eu")
+    asked, late = cluster.telling("us", "k", entry), cluster.telling("eu", "k", entry)
+    events = asked.state["events"]
+    reply = {**asked.state, "events": events[-1:], "left-out": len(events) - 1}
+    removed = the_add(explain(Telling(reply), [early], ["ap"], NAMES))
+    assert removed["removed"]["command"] == "DEL" and not removed["removed"]["is_certain"]
+    removed = the_add(explain(Telling(reply), [late], ["ap"], NAMES))
+    assert removed["removed"]["command"] == "XDEL"
+    nothing = {**reply, "events": [], "left-out": len(events)}
+    facts = explain(Telling(nothing), [early], ["ap"], NAMES)
+    assert the_add(facts)["fate"] == "removed-left-out"
+    assert "3 older events of this key were left out" in told(facts)
+
+
+def test_an_effect_that_came_back_after_a_restore_has_lost_its_place() -> None:
+    """us added concurrently with a DEL. After its restore, its log has the order of eu's log."""
+    cluster = Cluster()
+    entry = cluster.call("us", "XADD", "k", "*", "a", "1")
+    cluster.call("eu", "XADD", "k", "*", "a", "2")
+    cluster.call("eu", "DEL", "k")
+    cluster.sync("us", "eu")
+    cluster.regions["us"] = Region(cluster, "us")
+    cluster.sync("eu", "us")
+    (survived,) = the_add(cluster.explain("us", "k", entry))["survived"]
+    assert survived["command"] == "DEL" and not survived["is_certain"]

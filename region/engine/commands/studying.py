@@ -47,8 +47,20 @@ def explain_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         return MapReply(facts)
     wanted = Wanted(argv[1], wanted_id, has_entries=wanted_id >= 0)
     history = History(wanted, _EVENTS, is_newest=True)
+    return _ask(state, session, history, 1, facts)
+
+
+def _ask(
+    state: EngineState, session: Session, history: History, first_position: int, facts: list[Reply]
+) -> Reply:
+    """Asks for the events up to now.
+
+    The open block ends here: a later command must not come into the last row of the answer, whose
+    vector does not cover it.
+    """
+    state.journal.cut_block()
     return state.waiting.questions.ask(
-        HistoryQuestion(session, history, 1, state.journal.next_position(), facts)
+        HistoryQuestion(session, history, first_position, state.journal.position, facts)
     )
 
 
@@ -107,15 +119,8 @@ def history(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     facts: list[Reply] = [b"key", argv[1], b"region", state.members.name.encode()]
     facts += [b"region_id", state.members.region_id, b"now-ms", state.clock.now_ms]
     facts += [b"vector", flat_vector(state.keyspace.vector)]
-    return state.waiting.questions.ask(
-        HistoryQuestion(
-            session,
-            History(wanted, options.events, options.is_newest),
-            options.after + 1,
-            state.journal.next_position(),
-            facts,
-        )
-    )
+    events = History(wanted, options.events, options.is_newest)
+    return _ask(state, session, events, options.after + 1, facts)
 
 
 def groups(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
