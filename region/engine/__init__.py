@@ -31,6 +31,7 @@ Reading order:
 - `lags`: how far regions are behind each other in time, and how long effects travel.
 - `gossiping`: gossip between regions.
 - `stability`: causal stability.
+- `stable_time`: the floor of generated IDs, and the stable time of ordered reads.
 - `removals`: the newest removals, remembered for explanations.
 - `explain`: the reply of CRDT.EXPLAIN.
 - `statistics`: counters for INFO and /metrics.

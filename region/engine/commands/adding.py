@@ -133,16 +133,21 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             return _add_idempotent(state, request, stream, argv)
     state.writer.require_issue()
     last_id = 0 if stream is None else stream.last_id()
+    now_ms = state.clock.now_ms
+    if now_ms < state.stability.time.id_floor_ms:
+        now_ms = state.stability.time.id_floor_ms
     try:
         new_id = ids.choose(
             ids.ANY if request is None else request.id,
             state.cached.id_mode,
             state.members.region_id,
             last_id,
-            state.clock.now_ms,
+            now_ms,
         )
     except ids.IdError as error:
         raise CommandError(str(error)) from None
+    if request is not None and request.id.kind != ids.AUTO:
+        state.stability.time.note_given(new_id)
     if stream is None:
         stream = state.writer.for_creation(key)
     if state.schedule.oldest_unsaved_ms == 0:
@@ -176,7 +181,11 @@ def _add_idempotent(
     last_id = 0 if stream is None else stream.last_id()
     try:
         new_id = ids.choose(
-            request.id, state.cached.id_mode, state.members.region_id, last_id, state.clock.now_ms
+            request.id,
+            state.cached.id_mode,
+            state.members.region_id,
+            last_id,
+            max(state.clock.now_ms, state.stability.time.id_floor_ms),
         )
     except ids.IdError as error:
         raise CommandError(str(error)) from None
