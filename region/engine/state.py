@@ -110,41 +110,6 @@ class EngineState:
             return {}
         return self.stability.stable(self.members.others(), self.disk.vector)
 
-    def stable_time(self) -> tuple[int, str]:
-        """The stable time T in ms, and an empty text; or 0 and the reason why there is none (S7.7).
-
-        T is the lowest of this region's clock on disk and of the clocks that came with the newest
-        counting vectors of the other members.
-        """
-        if self.lifecycle.state != SERVING:
-            return 0, f"this region is in the state {self.lifecycle.state}"
-        if self.disk.clock_ms == 0:
-            return 0, "this region has committed nothing yet"
-        stable_ms = self.disk.clock_ms
-        without: list[int] = []
-        for other in self.members.others():
-            clock_ms = self.stability.clock_that_counts(other, self.keyspace.vector)
-            if clock_ms is None:
-                without.append(other)
-            elif clock_ms < stable_ms:
-                stable_ms = clock_ms
-        if without:
-            return 0, f"no vector counts here yet of {self.members.names_of(without)}"
-        if stable_ms > self.stability.time.highest_ms:
-            self.stability.time.highest_ms = stable_ms
-            self.keyspace.late.stable_id = stable_ms << 64
-        return stable_ms, ""
-
-    def raise_id_floor(self, clock_ms: int) -> None:
-        """Takes the clock on a member's disk from its answer to a start or a recovery (S7.7).
-
-        Generated IDs never lie below it from now on. The floor goes to disk with the next commit,
-        so with or before the first ID that it raises.
-        """
-        if clock_ms > self.stability.time.id_floor_ms:
-            self.stability.time.id_floor_ms = clock_ms
-            self.disk.meta_changes["id_floor"] = b"%d" % clock_ms
-
     def counter_held_by(self, peer: int) -> int:
         """The highest counter of this region's effects known to be on a peer's disk.
 
@@ -198,6 +163,41 @@ class EngineState:
         """
         if not includes(self.keyspace.vector, collected):
             self.lifecycle.enter_recovery("it lacks effects that were once on its own disk")
+
+    def stable_time(self) -> tuple[int, str]:
+        """The stable time T in ms, and an empty text; or 0 and the reason why there is none (S7.7).
+
+        T is the lowest of this region's clock on disk and of the clocks that came with the newest
+        counting vectors of the other members.
+        """
+        if self.lifecycle.state != SERVING:
+            return 0, f"this region is in the state {self.lifecycle.state}"
+        if self.disk.clock_ms == 0:
+            return 0, "this region has committed nothing yet"
+        stable_ms = self.disk.clock_ms
+        without: list[int] = []
+        for other in self.members.others():
+            clock_ms = self.stability.clock_that_counts(other, self.keyspace.vector)
+            if clock_ms is None:
+                without.append(other)
+            elif clock_ms < stable_ms:
+                stable_ms = clock_ms
+        if without:
+            return 0, f"no vector counts here yet of {self.members.names_of(without)}"
+        if stable_ms > self.stability.time.highest_ms:
+            self.stability.time.highest_ms = stable_ms
+            self.keyspace.late.stable_id = stable_ms << 64
+        return stable_ms, ""
+
+    def raise_id_floor(self, clock_ms: int) -> None:
+        """Takes the clock on a member's disk from its answer to a start or a recovery (S7.7).
+
+        Generated IDs never lie below it from now on. The floor goes to disk with the next commit,
+        so with or before the first ID that it raises.
+        """
+        if clock_ms > self.stability.time.id_floor_ms:
+            self.stability.time.id_floor_ms = clock_ms
+            self.disk.meta_changes["id_floor"] = b"%d" % clock_ms
 
     # -- the disk
 
