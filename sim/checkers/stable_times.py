@@ -152,6 +152,8 @@ class StableTimes(OracleJudge):
         super().moved(event)
         highest = self._highest[event.region]
         for origin, counter in event.after.items():
+            if origin == event.region and not event.learned:
+                continue  # Effects that it issued now: they are judged when it commits them.
             for number in range(event.before.get(origin, 0) + 1, counter + 1):
                 add = self.oracle.record.log.get(origin, number)
                 if isinstance(add, Add) and add.entry_id >> 64 < highest:
