@@ -35,16 +35,17 @@ _FIELD: Final = b"\r\ncrdt_stable_ms:"
 class Told:
     """A stable time that a region told.
 
-    `vector`: the effects that the region had applied then. `without`: the regions of whose entries
-    nothing is demanded.
+    `start`: the number of the region's process start. `vector`: the effects that the region had
+    applied then. `without`: the regions of whose entries nothing is demanded.
     """
 
-    __slots__ = ("at_ms", "ms", "region", "vector", "without")
+    __slots__ = ("at_ms", "ms", "region", "start", "vector", "without")
 
     def __init__(
-        self, region: int, ms: int, vector: Vector, at_ms: int, without: frozenset[int]
+        self, region: int, start: int, ms: int, vector: Vector, at_ms: int, without: frozenset[int]
     ) -> None:
         self.region = region
+        self.start = start
         self.ms = ms
         self.vector = vector
         self.at_ms = at_ms
@@ -74,6 +75,7 @@ class StableTimes(OracleJudge):
         self._newest: dict[int, Told] = {}
         # By region: the highest counter that it has committed.
         self._committed: dict[int, int] = dict.fromkeys(setup.regions, 0)
+        self._starts: dict[int, int] = dict.fromkeys(setup.regions, 0)
         self._gone: frozenset[int] = frozenset()
         self._turn = 0
 
@@ -105,7 +107,7 @@ class StableTimes(OracleJudge):
     def _tell(self, region: int, ms: int, vector: Vector, at_ms: int) -> None:
         if ms == 0:
             return
-        told = Told(region, ms, dict(vector), at_ms, self._gone)
+        told = Told(region, self._starts[region], ms, dict(vector), at_ms, self._gone)
         known = self._newest.get(region)
         if known is not None and known.ms >= ms and known.without == told.without:
             return  # The earlier time demands more.
@@ -183,11 +185,13 @@ class StableTimes(OracleJudge):
             # The disk may have lost what the region had when it told its times.
             self._newest.pop(event.region, None)
         else:
-            # Its own effects that were not on disk are gone, and their counters are issued again.
+            # The former process lost its own effects that were not on disk. Their counters are
+            # issued again.
             own = event.vector.get(event.region, 0)
             for told in self._told[event.region]:
-                if told.vector.get(event.region, 0) > own:
+                if told.start == event.start - 1 and told.vector.get(event.region, 0) > own:
                     told.vector[event.region] = own
+        self._starts[event.region] = event.start
 
     def stopped(self, event: Stopped) -> None:
         super().stopped(event)
