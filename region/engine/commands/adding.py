@@ -146,8 +146,6 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         )
     except ids.IdError as error:
         raise CommandError(str(error)) from None
-    if request is not None and request.id.kind != ids.AUTO:
-        state.stability.time.note_given(new_id)
     if stream is None:
         stream = state.writer.for_creation(key)
     if state.schedule.oldest_unsaved_ms == 0:
@@ -155,8 +153,11 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     state.journal.add(
         stream, new_id, encode_names(argv[fields_at::2]), encode_values(argv[fields_at + 1 :: 2])
     )
-    if request is not None and request.trim.strategy:
-        trim(state, stream, request.trim)
+    if request is not None:
+        if request.id.kind != ids.AUTO:
+            state.stability.time.note_given(new_id)
+        if request.trim.strategy:
+            trim(state, stream, request.trim)
     return b"%d-%d" % (new_id >> 64, new_id & ids.MAX_HALF)
 
 
