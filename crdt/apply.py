@@ -150,7 +150,11 @@ def apply_add_run(keyspace: Keyspace, stream: Stream, effect: fx.AddRun, origin:
     if first.id() <= stream.xread_high_id:
         scan = Scan(effect.data, effect.base_counter)
         while scan.step() and scan.id() <= stream.xread_high_id:
-            keyspace.late_arrivals += 1
+            keyspace.late.arrivals += 1
+    if first.id() < keyspace.late.stable_id:
+        scan = Scan(effect.data, effect.base_counter)
+        while scan.step() and scan.id() < keyspace.late.stable_id:
+            keyspace.late.below_stable += 1
     last_counter = effect.base_counter + effect.count
     stream.log(origin).append_run(
         effect.names,
@@ -181,7 +185,9 @@ def apply_add_idempotent(
     entry_id, held_ms = effect.entry_id, effect.recorded_ms if is_own else now_ms
     # Own adds can be as low after a DEL by another region, but they are not merged entries.
     if not is_own and entry_id <= stream.xread_high_id:
-        keyspace.late_arrivals += 1
+        keyspace.late.arrivals += 1
+    if not is_own and entry_id < keyspace.late.stable_id:
+        keyspace.late.below_stable += 1
     stream.log(dot[0]).append(
         entry_id >> 64, entry_id & MAX_HALF, dot[1], effect.names, effect.values
     )

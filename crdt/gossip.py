@@ -13,17 +13,25 @@ class Heard:
 
     `vector` is on that region's disk. `clock_ms` is the region's clock at the commit of `vector`
     (S10.2). `life` is the number of its life (S1.3). `counts` is False during its start and in
-    recovery: no region then counts `vector` for stability (S13.6).
+    recovery: no region then counts `vector` for stability (S13.6). `asks_stable`: a client of that
+    region asked for the stable time lately, so every region keeps its clock on disk fresh (S7.7).
     """
 
     def __init__(
-        self, region_id: int, life: int, counts: bool, vector: dict[int, int], clock_ms: int
+        self,
+        region_id: int,
+        life: int,
+        counts: bool,
+        vector: dict[int, int],
+        clock_ms: int,
+        asks_stable: bool = False,
     ) -> None:
         self.region_id = region_id
         self.life = life
         self.counts = counts
         self.vector = vector
         self.clock_ms = clock_ms
+        self.asks_stable = asks_stable
 
 
 class StartQuestion:

@@ -144,7 +144,8 @@ def choose(request: IdRequest, mode: str, region_id: int, last_id: int, now_ms: 
     """Returns the ID of a new entry (S4.1–4.3).
 
     `mode` is STRICT, SEMI_STRICT or LIBERAL; `last_id` is the stream's; `now_ms` is the engine's
-    clock. Raises IdError with the client's error text when `mode` or `last_id` forbids the ID.
+    clock, or the region's floor of generated IDs if that is higher (S7.7). Raises IdError with the
+    client's error text when `mode` or `last_id` forbids the ID.
     """
     if request.kind == AUTO:
         return generate(region_id, last_id, now_ms)

@@ -193,12 +193,18 @@ def _append_above(ours: RegionLog, theirs: RegionLog, counter: int) -> int:
 
 
 def _count_late(keyspace: Keyspace, stream: Stream, region_id: int, our_counter: int) -> None:
-    """Counts the joined entries not above the highest ID that an XREAD had returned (S7.2)."""
-    if stream.xread_high_id:
+    """Counts the joined entries that come late.
+
+    These are entries not above the highest ID that an XREAD had returned (S7.2), and entries below
+    the highest stable time (S7.7).
+    """
+    highest = max(stream.xread_high_id, keyspace.late.stable_id)
+    if highest:
         cursor = LogCursor(stream.log(region_id))
         cursor.seek_counter(our_counter)
-        while cursor.valid and cursor.id() <= stream.xread_high_id:
-            keyspace.late_arrivals += 1
+        while cursor.valid and (entry_id := cursor.id()) <= highest:
+            keyspace.late.arrivals += entry_id <= stream.xread_high_id
+            keyspace.late.below_stable += entry_id < keyspace.late.stable_id
             cursor.step()
 
 

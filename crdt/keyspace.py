@@ -43,6 +43,20 @@ class Changes:
         self.deadlines: dict[bytes, None] = {}
 
 
+class LateEntries:
+    """Statistics of merged entries that readers may have missed.
+
+    `arrivals`: entries not above the highest ID that an XREAD returned (S7.2). `below_stable`:
+    entries below `stable_id`, the lowest ID that is not below the highest stable time of this
+    region (S7.7); 0 without one.
+    """
+
+    def __init__(self) -> None:
+        self.arrivals = 0
+        self.below_stable = 0
+        self.stable_id = 0
+
+
 class Keyspace:
     """The state that effects change, and the local state that belongs to its keys and groups."""
 
@@ -73,8 +87,7 @@ class Keyspace:
         self.is_dirty = False
         # Position of the last complete row of the effect log: present changes are in later rows.
         self.position = 0
-        # Statistic: entries merged below the highest ID that an XREAD returned (S7.2).
-        self.late_arrivals = 0
+        self.late: Final = LateEntries()
         self.conflicts: Final = Conflicts()
         # Built at the first call of `scan_order`.
         self._scan_order: Optional[SortedSet[tuple[int, bytes]]] = None

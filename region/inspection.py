@@ -25,7 +25,7 @@ from anabranch.region.storage.schema import IDENTITY_ROWS
 
 _FINDINGS_MAX: Final = 20
 # Meta rows that a rebuilt region keeps beside its identity (S13.8).
-_KEPT_ROWS: Final = ("lost", "called_lost")
+_KEPT_ROWS: Final = ("lost", "called_lost", "lost_at", "id_floor", "patience")
 # The new database, until the damaged one is moved.
 _REBUILT_NAME: Final = "rebuilt.sqlite"
 

@@ -24,6 +24,7 @@ from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
 from anabranch.region.engine.settings import Settings
+from anabranch.region.engine.stable_time import StableTime
 from anabranch.region.engine.state import EngineState
 from anabranch.region.storage import loading, schema
 from anabranch.region.storage.checkpoint import Checkpointer
@@ -212,6 +213,7 @@ async def start(
         ),
         stored.clock_ms,  # The clock of the last commit; the clock just read is in none (S10.2).
         registry.commands(),
+        StableTime(stored.number("id_floor"), stored.number("patience"), stored.number("lost_at")),
     )
     state.lifecycle.call_lost(_called_lost_by(meta))
     state.disk.note_salvage(begun.recovery > 0 and await database.has_salvage())

@@ -28,6 +28,7 @@ BLOCKING: Final = (
     b"CRDT.SYNC",
     b"CRDT.VECTOR",
     b"CRDT.DIGEST",
+    b"CRDT.STABLE",
     b"CRDT.MEMBER",
     b"CRDT.EXPLAIN",
     b"CRDT.HISTORY",
@@ -65,6 +66,7 @@ class Operation:
     - `watched`: the numbers of the WATCHes under which the command runs, in their order: those of
       its connection that nothing has ended.
     - `at_ms`: true (virtual) time. `clock_ms`: the time that the region's own clock read.
+    - `floor_ms`: the lowest time of generated IDs that the region showed then (S7.7).
     - `before`, `after`: the region's vector just before and just after the step that executed the
       command. `after` is None while the command waits (blocked, or the start is not over).
     - `always`: appendfsync always was in force, so an answer means that the command is on disk,
@@ -87,6 +89,7 @@ class Operation:
         "client",
         "clock_ms",
         "commits_fail",
+        "floor_ms",
         "has_reply",
         "lost",
         "number",
@@ -124,6 +127,7 @@ class Operation:
         self.after: Optional[Vector] = None
         self.always = always
         self.commits_fail = False
+        self.floor_ms = 0
         self.reply: Reply = None
         self.has_reply = False
         self.waited = False

@@ -36,6 +36,8 @@ class Announcer:
             and steady_ms >= self._last_ms + self._settings.integer("crdt-sync-interval-ms")
         ):
             return
+        if beat and engine.refreshes_clock(now_ms):
+            return
         self.dirty = False
         self._last_ms = steady_ms
         if beat:
@@ -64,6 +66,7 @@ def own_gossip(engine: Engine, attestation: Attestation) -> Gossip:
         attestation.counts,
         dict(attestation.vector),
         attestation.clock_ms,
+        attestation.asks_stable,
     )
     return Gossip(
         [own] + [heard for heard in gossip.heard if heard.region_id != engine.region_id],

@@ -162,7 +162,11 @@ def put_gossip(gossip: Gossip) -> wire.Gossip:
     result = wire.Gossip()
     for heard in gossip.heard:
         one = result.heard.add(
-            region_id=heard.region_id, life=heard.life, counts=heard.counts, clock_ms=heard.clock_ms
+            region_id=heard.region_id,
+            life=heard.life,
+            counts=heard.counts,
+            clock_ms=heard.clock_ms,
+            asks_stable=heard.asks_stable,
         )
         put_vector(one.vector, heard.vector)
     for asked in gossip.questions:
@@ -193,6 +197,7 @@ def get_gossip(gossip: wire.Gossip) -> Gossip:
             one.counts,
             get_vector(one.vector),
             counter(one.clock_ms, 0),
+            one.asks_stable,
         )
         for one in gossip.heard
     ]

@@ -11,6 +11,7 @@ Reading order:
 
 - `harness`: figures, checks of a whole cluster, link cuts and loads that the programs share.
 - `replication_delay`: the time until an entry can be read in another region.
+- `stable_delay`: how far the stable time lies behind the clock, and what it costs idle regions.
 - `package_index`: the Debian package index through three regions.
 - `three_way_load`: adds to one stream in three regions at once, while links are cut.
 - `kill_region`: SIGKILL of random regions under load.

@@ -33,6 +33,7 @@ Reading order:
 - `stability`: causal stability.
 - `history`: the rows of the log as events of one key.
 - `questions`: questions of clients to the log on disk.
+- `stable_time`: the floor of generated IDs, and the stable time of ordered reads.
 - `explain`: the reply of CRDT.EXPLAIN.
 - `statistics`: counters for INFO and /metrics.
 - `histogram`: counts of measured times.

@@ -11,6 +11,8 @@ class CommitSchedule:
         self.commit_wanted = False
         # CRDT.SYNC requested a round at once.
         self.sync_requested = False
+        # The clock on disk is to be fresh, although nothing else waits for a commit (S7.7).
+        self.clock_wanted = False
         self.last_round_ms = 0
         # Time of the oldest change that is in no commit yet; 0: no such change.
         self.oldest_unsaved_ms = 0
@@ -24,3 +26,4 @@ class CommitSchedule:
         """Clears the requests: everything is in a commit now."""
         self.oldest_unsaved_ms = 0
         self.commit_wanted = False
+        self.clock_wanted = False

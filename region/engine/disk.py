@@ -29,7 +29,7 @@ class DiskState:
         self.damage = ""
         # The database holds salvaged blocks that the recovery has not dealt with yet (S13.7).
         self.has_salvage = False
-        # Meta rows that the next commit stores: life, recovery, lost members.
+        # Meta rows that the next commit stores: life, recovery, lost members, the floor of IDs.
         self.meta_changes: dict[str, bytes] = {}
         # The newest complete checkpoint reflects all rows up to this position.
         self.checkpoint_position = position
@@ -55,8 +55,14 @@ class DiskState:
         self.position = commit.position
         self.vector = commit.vector
         self.chains = commit.chains
-        self.clock_ms = commit.clock_ms
+        self.clock_ms = max(self.clock_ms, commit.clock_ms)
 
     def clock_of_newest_commit(self) -> int:
-        """The clock of the commit under way, else of the last commit."""
-        return self.clock_ms if self.in_flight is None else self.in_flight.clock_ms
+        """The clock of the commit under way, else of the last commit.
+
+        A commit without rows does not count while it is under way: no position tells when it is on
+        disk.
+        """
+        if self.in_flight is None or self.in_flight.position <= self.position:
+            return self.clock_ms
+        return max(self.clock_ms, self.in_flight.clock_ms)

@@ -301,6 +301,8 @@ class Engine:
         self._was_serving = serving
         if not serving:
             return
+        if lifecycle.ended_by_patience(state.members.others()):
+            state.note_ended_by_patience()
         idempotency.remove_all_losers(state)
         state.keyspace.changes.pairs = []
         state.journal.end_unit()
@@ -331,6 +333,8 @@ class Engine:
         if lifecycle.state in (RECOVERY, LOST) and state.waiting.for_start:
             self._run_waiting()
         state.stability.count(state.keyspace.vector)
+        state.stable_time()
+        rounds.keep_clock(state)
         if state.peers.lags.is_due(state.clock.steady_ms):
             state.note_lags()
         hidden = self.upkeep.hide(state)
@@ -373,10 +377,14 @@ class Engine:
         """
         state = self.state
         state.clock.read(now_ms)
+        wants_clock = state.schedule.clock_wanted
         commit = rounds.take_commit(state)
-        if commit is None and state.disk.meta_changes:
+        if commit is None and (wants_clock or state.disk.meta_changes):
+            # Without rows, the clock goes to disk as a meta row. So clocks fill no log.
+            clock_ms = state.clock.now_ms
+            state.disk.meta_changes["clock"] = b"%d" % clock_ms
             vector, chains = dict(state.keyspace.vector), dict(state.keyspace.chains)
-            commit = Commit(state.journal.position, [], vector, chains, state.disk.clock_ms)
+            commit = Commit(state.journal.position, [], vector, chains, clock_ms)
         if commit is not None:
             state.disk.begin(commit)
         return commit
@@ -432,6 +440,19 @@ class Engine:
         """
         self.state.clock.read(now_ms)
         return rounds.attest(self.state, DIGEST_ENTRIES_MAX if with_digest else 0)
+
+    def refreshes_clock(self, now_ms: int) -> bool:
+        """Whether the heartbeat that is due waits for a commit of the clock (S7.7).
+
+        That is so while a client of any region asks for the stable time, if nothing else was
+        committed here lately.
+        """
+        state = self.state
+        state.clock.read(now_ms)
+        if not state.stability.time.is_wanted(state.clock.steady_ms):
+            return False
+        age_ms = state.settings.integer("crdt-heartbeat-interval-ms") // 2
+        return rounds.refresh_clock(state, max(age_ms, 1))
 
     def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
         """Applies blocks that a peer sent.
@@ -555,6 +576,7 @@ class Engine:
         state = self.state
         state.clock.read(now_ms)
         if peer in self.members:
+            state.raise_id_floor(answer.clock_ms)
             state.check_held_by_peer(answer.vector)
             state.check_collected_by_peer(answer.collected)
             state.hear_life(peer, answer.life)

@@ -20,6 +20,7 @@ def compose(state: EngineState) -> Gossip:
         lifecycle.state == SERVING,
         dict(state.disk.vector),
         state.disk.clock_ms,
+        state.stability.time.is_asked(state.clock.steady_ms),
     )
     questions = list(lifecycle.questions.values())
     if lifecycle.state == RECOVERY:
@@ -39,6 +40,8 @@ def hear(state: EngineState, gossip: Gossip) -> None:
         if question.asker in state.members.by_id:
             _hear_question(state, question)
     for answer in gossip.answers:
+        if answer.asker == state.members.region_id and state.lifecycle.state == RECOVERY:
+            state.raise_id_floor(answer.clock_ms)
         state.lifecycle.hear_answer(answer)
 
 
@@ -57,7 +60,8 @@ def _hear_of_region(state: EngineState, heard: Heard) -> None:
         lifecycle.hear_own_life(heard.life, lifecycle.may_have_reported(heard, state.disk.vector))
         return
     state.hear_life(heard.region_id, heard.life)
-    state.stability.hear(heard)
+    if state.stability.hear(heard) and heard.asks_stable:
+        state.stability.time.note_wanted(state.clock.steady_ms)
     if not _is_outdated(state, heard):
         state.check_held_by_peer(heard.vector)
         if state.peers.delays.stated(heard, state.replication):

@@ -123,6 +123,13 @@ class Lifecycle:
         if patience_is_over or self._start_answered.issuperset(others):
             self.state = SERVING
 
+    def ended_by_patience(self, others: list[int]) -> bool:
+        """Whether the start ended without an answer of every member, and without a recovery.
+
+        It speaks of a region that has just begun to serve.
+        """
+        return self.asking == 0 and not self._start_answered.issuperset(others)
+
     # -- lives
 
     def hear_life(self, region_id: int, life: int) -> bool:

@@ -24,11 +24,18 @@ class Attestation:
 
     The region may send them once `position` is on its disk. `digest` is empty if it was not wanted,
     or if too many entries remain to be hashed. `counts` is False before the end of the start and in
-    recovery (S13.6).
+    recovery (S13.6). `asks_stable` is as in `Heard`.
     """
 
     def __init__(
-        self, vector: Vector, clock_ms: int, digest: bytes, position: int, life: int, counts: bool
+        self,
+        vector: Vector,
+        clock_ms: int,
+        digest: bytes,
+        position: int,
+        life: int,
+        counts: bool,
+        asks_stable: bool,
     ) -> None:
         self.vector = vector
         self.clock_ms = clock_ms
@@ -36,6 +43,7 @@ class Attestation:
         self.position = position
         self.life = life
         self.counts = counts
+        self.asks_stable = asks_stable
 
 
 def attest(state: EngineState, digest_entries_max: int) -> Attestation:
@@ -51,7 +59,39 @@ def attest(state: EngineState, digest_entries_max: int) -> Attestation:
         clock_ms = state.disk.clock_of_newest_commit()
     counts = state.lifecycle.state == SERVING
     vector = dict(state.keyspace.vector)
-    return Attestation(vector, clock_ms, digest, position, state.lifecycle.life, counts)
+    asks = state.stability.time.is_asked(state.clock.steady_ms)
+    return Attestation(vector, clock_ms, digest, position, state.lifecycle.life, counts, asks)
+
+
+def refresh_clock(state: EngineState, age_ms: int) -> bool:
+    """Requests a commit that brings only the clock to disk, if nothing else is to be committed.
+
+    The clock on disk is at least `age_ms` old then. Returns whether such a commit waits or is under
+    way. None is requested while commits fail.
+    """
+    disk = state.disk
+    if disk.error:
+        return False
+    if disk.in_flight is not None:
+        return disk.in_flight.position <= disk.position
+    if not state.journal.is_empty():
+        return False
+    since_ms = max(disk.clock_ms, state.started_ms)
+    if state.clock.now_ms - since_ms >= age_ms:
+        state.schedule.clock_wanted = True
+    return state.schedule.clock_wanted
+
+
+def keep_clock(state: EngineState) -> None:
+    """Keeps the clock on disk from falling far behind (S7.7).
+
+    While a client of any region asks for the stable time, the clock goes to disk about once in a
+    heartbeat; otherwise a region that writes nothing leaves its disk alone but for one small commit
+    every `crdt-clock-interval-ms`.
+    """
+    is_wanted = state.stability.time.is_wanted(state.clock.steady_ms)
+    name = "crdt-heartbeat-interval-ms" if is_wanted else "crdt-clock-interval-ms"
+    refresh_clock(state, state.settings.integer(name))
 
 
 def is_round_due(state: EngineState) -> bool:
@@ -72,7 +112,7 @@ def is_round_due(state: EngineState) -> bool:
 def wants_commit(state: EngineState) -> bool:
     """Whether to begin a commit now, provided that none is under way."""
     journal = state.journal
-    if state.disk.meta_changes:
+    if state.disk.meta_changes or state.schedule.clock_wanted:
         return True
     if journal.is_empty():
         return is_round_due(state) and (

@@ -295,6 +295,13 @@ ALL: list[Setting] = [
         minimum=1,
     ),
     Setting(
+        "crdt-clock-interval-ms",
+        10000,
+        "Longest time between two commits of this region's clock while nothing else is written and "
+        "no client asks for the stable time (S7.7).",
+        minimum=1,
+    ),
+    Setting(
         "crdt-tombstone-alarm",
         100000,
         "Number of group tombstones above which an alarm is raised (S6.2).",

@@ -5,16 +5,19 @@ A dot is stable when every member is known to have it on disk and to have nothin
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Final, Optional
 
 from anabranch.crdt.gossip import Heard
 from anabranch.crdt.vector import Vector, covers, minimum, raise_to
+from anabranch.region.engine.stable_time import StableTime
 
 
 class Stability:
     """The newest statement heard of each other region, and the part that counts for stability."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: Optional[StableTime] = None) -> None:
+        # The time that follows from the clocks below, and this region's part in it (S7.7).
+        self.time: Final = time or StableTime()
         self.heard: dict[int, Heard] = {}
         # The statements that count: vectors of regions whose own effects up to that vector are
         # applied here, and the clocks reported with them (ms).
@@ -40,7 +43,12 @@ class Stability:
             # A higher life replaces all statements of a lower one, which may claim effects that a
             # restore lost (S6.2).
             self.heard[heard.region_id] = Heard(
-                heard.region_id, heard.life, heard.counts, dict(heard.vector), heard.clock_ms
+                heard.region_id,
+                heard.life,
+                heard.counts,
+                dict(heard.vector),
+                heard.clock_ms,
+                heard.asks_stable,
             )
             self.counted.pop(heard.region_id, None)
             self.clocks_ms.pop(heard.region_id, None)
@@ -58,6 +66,7 @@ class Stability:
             raise_to(known.vector, heard.vector)
             known.clock_ms = max(known.clock_ms, heard.clock_ms)
             known.counts = known.counts or heard.counts
+            known.asks_stable = heard.asks_stable
         if heard.counts:
             waiting = self._waiting.setdefault(heard.region_id, [])
             del waiting[1:]
@@ -94,6 +103,19 @@ class Stability:
 
     def all_clocks_past(self, others: list[int], at_ms: int) -> bool:
         return all(self.clocks_ms.get(other, 0) > at_ms for other in others)
+
+    def clock_that_counts(self, region_id: int, applied: Vector) -> Optional[int]:
+        """The clock (ms) that came with the newest counting vector of a region (S7.7).
+
+        None if no vector of its present life counts, and while effects of lost members that it
+        covers are not applied here: a member may have been declared lost after the vector counted.
+        """
+        clock_ms = self.clocks_ms.get(region_id)
+        if clock_ms is None or not all(
+            covers(applied, one, self.counted[region_id].get(one, 0)) for one in self.lost
+        ):
+            return None
+        return clock_ms
 
     def newest(self, region_id: int) -> Optional[Heard]:
         return self.heard.get(region_id)

@@ -24,6 +24,7 @@ from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import CachedSettings, Settings
 from anabranch.region.engine.stability import Stability
+from anabranch.region.engine.stable_time import StableTime
 from anabranch.region.engine.statistics import CommandStatistics, ReplicationStatistics
 from anabranch.region.engine.table import Command
 from anabranch.region.engine.waiting import Waiting
@@ -42,6 +43,7 @@ class EngineState:
         lifecycle: Lifecycle,
         disk_clock_ms: int,
         commands: dict[bytes, Command[EngineState]],
+        stable: Optional[StableTime] = None,
     ) -> None:
         self.members: Final = members
         self.settings: Final = settings
@@ -57,7 +59,7 @@ class EngineState:
         self.writer: Final = Writer(
             keyspace, journal, self.clock, self.disk, lifecycle, members, self.schedule, self.cached
         )
-        self.stability: Final = Stability()
+        self.stability: Final = Stability(stable)
         self.peers: Final = Peers(
             region_id for region_id in members.by_id if region_id != members.region_id
         )
@@ -163,12 +165,57 @@ class EngineState:
         if not includes(self.keyspace.vector, collected):
             self.lifecycle.enter_recovery("it lacks effects that were once on its own disk")
 
+    def stable_time(self) -> tuple[int, str]:
+        """The stable time T in ms, and an empty text; or 0 and the reason why there is none (S7.7).
+
+        T is the lowest of this region's clock on disk and of the clocks that came with the newest
+        counting vectors of the other members.
+        """
+        if self.lifecycle.state != SERVING:
+            return 0, f"this region is in the state {self.lifecycle.state}"
+        if self.disk.clock_ms == 0:
+            return 0, "this region has committed nothing yet"
+        stable_ms = self.disk.clock_ms
+        without: list[int] = []
+        for other in self.members.others():
+            clock_ms = self.stability.clock_that_counts(other, self.keyspace.vector)
+            if clock_ms is None:
+                without.append(other)
+            elif clock_ms < stable_ms:
+                stable_ms = clock_ms
+        if without:
+            return 0, f"no vector counts here yet of {self.members.names_of(without)}"
+        if stable_ms > self.stability.time.highest_ms:
+            self.stability.time.highest_ms = stable_ms
+            self.keyspace.late.stable_id = stable_ms << 64
+        return stable_ms, ""
+
+    def raise_id_floor(self, clock_ms: int) -> None:
+        """Takes the clock on a member's disk from its answer to a start or a recovery (S7.7).
+
+        Generated IDs never lie below it from now on. The floor goes to disk with the next commit,
+        so with or before the first ID that it raises.
+        """
+        if clock_ms > self.stability.time.id_floor_ms:
+            self.stability.time.id_floor_ms = clock_ms
+            self.disk.meta_changes["id_floor"] = b"%d" % clock_ms
+
     # -- the disk
 
     def note_life(self) -> None:
         """Stores life and recovery with the next commit."""
         self.disk.meta_changes["life"] = b"%d" % self.lifecycle.life
         self.disk.meta_changes["recovery"] = b"%d" % self.lifecycle.recovery
+
+    def note_ended_by_patience(self) -> None:
+        """Notes that patience alone ended this region's start (S13.6), which may void T (S7.7)."""
+        self.stability.time.patience_ms = self.clock.now_ms
+        self.disk.meta_changes["patience"] = b"%d" % self.clock.now_ms
+
+    def note_said_lost(self) -> None:
+        """Notes that a member was declared lost here, which may void T (S7.7)."""
+        self.stability.time.lost_ms = self.clock.now_ms
+        self.disk.meta_changes["lost_at"] = b"%d" % self.clock.now_ms
 
     def store_meta(self, name: str, value: bytes) -> None:
         """Stores a meta row with a commit of its own, so that a reply can wait for it."""

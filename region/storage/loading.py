@@ -106,6 +106,7 @@ def begin(
     stored.meta = meta
     stored.keyspace = Keyspace(region_id, limits, pair_limits)
     stored.cut = stored.number("cut")
+    stored.clock_ms = stored.number("clock")
     try:
         if "collected" in meta:
             stored.keyspace.collected = checked(meta["collected"]).vector()
@@ -124,7 +125,7 @@ def begin(
         keyspace.flush_clears = state.flush_clears
         keyspace.position = state.position
         stored.position = stored.replay_from = state.position
-        stored.clock_ms = state.clock_ms
+        stored.clock_ms = max(stored.clock_ms, state.clock_ms)
     return stored
 
 

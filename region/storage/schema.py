@@ -78,6 +78,10 @@ STATE_ROWS: Final = (
     "region_state",
     "cut",
     "collected",
+    "clock",
+    "id_floor",
+    "patience",
+    "lost_at",
 )
 
 UPGRADES: Final = {

@@ -26,7 +26,7 @@ END_MS: Final = 1000
 """Replies to commands of the last moments may still be on their way when the run ends."""
 
 _BLOCKING: Final = (b"XREAD", b"XREADGROUP")
-_DISK: Final = (b"CRDT.VECTOR", b"CRDT.DIGEST", b"CRDT.MEMBER")
+_DISK: Final = (b"CRDT.VECTOR", b"CRDT.DIGEST", b"CRDT.STABLE", b"CRDT.MEMBER")
 
 
 class Liveness(Checker):

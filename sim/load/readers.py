@@ -151,20 +151,22 @@ class Looker(Client):
         ]
 
     def regions_(self, draw: Random, now_ms: int) -> list[Words]:
-        """Commands about regions: vector, digest, explanation, region log, peers."""
+        """Commands about regions: vector, digest, stable time, explanation, region log, peers."""
         key = self.key(draw)
         chance = draw.random()
-        if chance < 0.25:
+        if chance < 0.2:
             return [(b"CRDT.VECTOR",)]
         if chance < 0.4:
-            return [(b"CRDT.DIGEST",)]
+            return [(b"CRDT.STABLE",)]
         if chance < 0.5:
+            return [(b"CRDT.DIGEST",)]
+        if chance < 0.57:
             return [(b"CRDT.DIGEST", key)]
-        if chance < 0.55:
+        if chance < 0.61:
             return [(b"CRDT.EXPLAIN", key)]
-        if chance < 0.58:
+        if chance < 0.64:
             return [(b"CRDT.HISTORY", key, b"NEWEST", b"%d" % (1 + below(draw, 9)))]
-        if chance < 0.6:
+        if chance < 0.66:
             return [(b"CRDT.GROUPS", key)]
         if chance < 0.75:
             return [(b"CRDT.EXPLAIN", key, self.known_id(draw, key) or unknown_id(draw, now_ms))]

@@ -96,6 +96,7 @@ def xadd(follower: Follower, words: Words, reply: Reply) -> None:
         raise Wrong(f"XADD answered {readable(reply)} and added {describe(add.shown)}")
     _pair_must_be(follower, request, add)
     add.kind = kind
+    add.has_clock = request.kind == "*"
     if follower.op is not None:
         follower.record.added.setdefault(follower.op.number, []).append(add)
     follower.apply()
@@ -109,7 +110,8 @@ def _id_must_be(follower: Follower, request: AddRequest, last_id: int, new_id: i
     expected: Optional[int]
     kind = "generated"
     if request.kind == "*":
-        expected = generated_id(follower.region, last_id, follower.clock_ms)
+        floor_ms = 0 if follower.op is None else follower.op.floor_ms
+        expected = generated_id(follower.region, last_id, max(follower.clock_ms, floor_ms))
     elif request.kind == "ms-seq":
         expected, kind = (request.ms << 64) | request.seq, "given"
         if mode == "strict":

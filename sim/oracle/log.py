@@ -18,7 +18,8 @@ class Add:
 
     `kind` is known once the command that issued the add has been judged: "generated" (the region
     chose the ID, unique by S4.1), "given" (the client chose it, S4.2), "copy" (from a RENAME,
-    S10.1), or "" while unknown. `pid` is empty without an idempotency pair. `recorded_ms` and
+    S10.1), or "" while unknown. `has_clock`: the region also chose the ms of the ID, by its clock
+    (S4.1). `pid` is empty without an idempotency pair. `recorded_ms` and
     `vector` are those of an idempotent add (S9).
     """
 
@@ -26,6 +27,7 @@ class Add:
         "counter",
         "entry_id",
         "fields",
+        "has_clock",
         "iid",
         "key",
         "kind",
@@ -48,6 +50,7 @@ class Add:
         self.shown_id = b"%d-%d" % (entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF)
         self.shown: list[Reply] = [self.shown_id, [*fields]]
         self.kind = ""
+        self.has_clock = False
         self.pid = b""
         self.iid = b""
         self.recorded_ms = 0

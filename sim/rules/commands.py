@@ -59,6 +59,8 @@ class Commands:
         self.histories: list[tuple[bytes, list[int]]] = []
         # region_id → the start of its process in which its ID mode was changed.
         self._modes: dict[int, int] = {}
+        # region_id → the highest stable time that it told.
+        self._stable_ms: dict[int, int] = {}
         # Number of a WATCH → the region's vector then.
         self._watches: dict[int, Vector] = {}
 
@@ -282,6 +284,13 @@ class Commands:
             if told[b"lag"] and told[b"last-delivered-id"] != b"0-0":
                 self.count("rule:S7.6")
 
+    def _stable(self, operation: Operation, argv: Words, reply: Reply) -> None:
+        known = self._stable_ms.get(operation.region)
+        if isinstance(reply, int):
+            self._stable_ms[operation.region] = max(reply, known or 0)
+            if known is not None and reply > known:
+                self.count("rule:S7.7")
+
     # -- at the end
 
     def conclude(self, past: CausalPast, final: Vector) -> None:
@@ -391,4 +400,5 @@ _JUDGES: Final[dict[bytes, Callable[[Commands, Operation, Words, Reply], None]]]
     b"XGROUP": Commands._group_command,
     b"XINFO": Commands._information,
     b"XPENDING": Commands._pending,
+    b"CRDT.STABLE": Commands._stable,
 }

@@ -42,6 +42,7 @@ RULES: Final[dict[str, str]] = {
     "S7.4": "after an XGROUP SETID entries were delivered anew",
     "S7.5": "a read of pending entries returned entries of two region logs",
     "S7.6": "a lag was shown after deliveries",
+    "S7.7": "a region told a higher stable time than before",
     "S8.1": "an announcement followed two XACKs or more",
     "S8.2": "an announcement acknowledged entries that were pending in another region",
     "S8.3": "an announcement named two creates, or followed a NOACK read",

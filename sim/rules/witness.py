@@ -77,7 +77,7 @@ class Witness(Checker):
         if self.world is not None:
             engine = self.world.regions[event.region].engine
             self.inside.lived(event.region, engine)
-            if engine.keyspace.late_arrivals:
+            if engine.keyspace.late.arrivals:
                 self.count("rule:S7.2")
 
     # -- steps

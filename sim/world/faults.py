@@ -340,6 +340,7 @@ def _restore(world: World, fault: Fault, draw: Random, says: bool) -> None:
         return
     backup = region.disk.backup()
     restores = region.restores
+    machine = Random(fault.draw ^ 0xC10C)
 
     def put_back() -> None:
         # Backups taken after a restored one must not be used later (S13.7).
@@ -351,6 +352,8 @@ def _restore(world: World, fault: Fault, draw: Random, says: bool) -> None:
         region.restart.how = "backup"
         region.restart.is_restored = says
         region.restart.patience_ms = "" if says else PATIENCE_MS
+        if machine.random() < 0.3:  # the new machine's clock is behind
+            region.clock.offset_ms -= machine.choice([50, 1000, 20_000])
         region.start_if_stopped()
         if draw.random() < 0.3:  # the region starts before its network is up
             KINDS["isolation"](

@@ -277,6 +277,7 @@ class Lines:
         operation.before = before
         operation.after = after
         operation.clock_ms = clock_ms
+        operation.floor_ms = self._driver.engine.state.stability.time.id_floor_ms
         operation.reply = reply
         operation.has_reply = True
         environment.note(self._region, "runs", operation.number, *operation.argv, plain(reply))

@@ -17,6 +17,7 @@ from anabranch.bench.acceptance import (
     package_index,
     replication_delay,
     restored_backup,
+    stable_delay,
     three_way_load,
 )
 
@@ -27,6 +28,10 @@ pytestmark = pytest.mark.live
 
 def test_delay_is_measured() -> None:
     assert replication_delay.measure(10, 200, 1.0, None, None).failures == []
+
+
+def test_stable_time_is_measured() -> None:
+    assert stable_delay.measure(10, 100, 1.0, None).failures == []
 
 
 def test_package_index() -> None:

@@ -35,14 +35,14 @@ def test_late_arrivals_of_a_run_are_those_not_above_what_was_read() -> None:
     """S7.2: after an XREAD returned 7-0, the entries 5, 6 and 7 of a merged run 5 to 9 are late."""
     keyspace = Keyspace(1, NodeLimits())
     run_of(keyspace, 2, 1, 2)
-    assert keyspace.late_arrivals == 0, "nothing was read"
+    assert keyspace.late.arrivals == 0, "nothing was read"
     keyspace.keys[K].xread_high_id = make(7, 0)
     run_of(keyspace, 3, 5, 6, 7, 8, 9)
-    assert keyspace.late_arrivals == 3
+    assert keyspace.late.arrivals == 3
     run_of(keyspace, 2, 8, 9)
-    assert keyspace.late_arrivals == 3
+    assert keyspace.late.arrivals == 3
     run_of(keyspace, 4, 1, 2)
-    assert keyspace.late_arrivals == 5
+    assert keyspace.late.arrivals == 5
 
 
 def test_late_arrivals_of_idempotent_adds() -> None:
@@ -52,7 +52,7 @@ def test_late_arrivals_of_idempotent_adds() -> None:
     one.issue(one.engine().add(K, entry_id=make(1, 0)))
     one.keyspace.keys[K].xread_high_id = make(7, 0)
     one.pull(two)
-    assert one.keyspace.late_arrivals == 2
+    assert one.keyspace.late.arrivals == 2
 
 
 def test_what_a_region_adds_itself_is_not_late() -> None:
@@ -67,7 +67,7 @@ def test_what_a_region_adds_itself_is_not_late() -> None:
     one.keyspace.keys[K].xread_high_id = make(7, 0)
     one.issue(one.engine().add(K, entry_id=make(2, 0)))
     one.issue(one.engine().add(K, entry_id=make(3, 0), pid=b"p", iid=b"i"))
-    assert one.keyspace.late_arrivals == 0
+    assert one.keyspace.late.arrivals == 0
 
 
 def test_late_arrivals_of_a_snapshot() -> None:
@@ -79,7 +79,7 @@ def test_late_arrivals_of_a_snapshot() -> None:
         two.issue(two.engine().add(K, entry_id=make(ms, 0)))
     one.keyspace.keys[K].xread_high_id = make(7, 0)
     one.join(two)
-    assert one.keyspace.late_arrivals == 2, "entries present before the join are not late"
+    assert one.keyspace.late.arrivals == 2, "entries present before the join are not late"
     assert one.keyspace.keys[K].entries_added == 5, "two before, three with the snapshot"
 
 

@@ -23,12 +23,15 @@ from anabranch.region.engine.members import Member, Members
 from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater
 from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, Row, SnapshotRow
 from anabranch.region.engine.settings import Settings
+from anabranch.region.engine.stable_time import StableTime
 from anabranch.sync.handshake import LinkLimits
 from anabranch.sync.links import PeerConnection
 from anabranch.sync.receiver import Receiver
 from anabranch.sync.start_asking import StartAsking
 from tests.support.engines import engine_on
 
+# The meta rows of `StableTime`, in the order of its arguments.
+_STABLE_ROWS = ("id_floor", "patience", "lost_at")
 NAMES = {1: "us", 2: "eu", 3: "ap"}
 
 
@@ -55,10 +58,10 @@ class Place:
         pair_limits.maxsize = self.settings.integer("stream-idmp-maxsize")
         pair_limits.retired_max = NO_LIMIT
         keyspace = Keyspace(self.region_id, NodeLimits(), pair_limits)
-        disk_clock_ms = 0
+        disk_clock_ms = int(self.meta.get("clock", b"0"))
         for row in self.rows:
             self._replay(keyspace, row)
-            disk_clock_ms = row.clock_ms
+            disk_clock_ms = max(disk_clock_ms, row.clock_ms)
         clock = EngineClock(max(self.now_ms, disk_clock_ms))
         life = max(clock.now_ms, int(self.meta.get("life", b"0")) + 1)
         recovery = recovery or int(self.meta.get("recovery", b"0"))
@@ -71,6 +74,7 @@ class Place:
             Lifecycle(self.region_id, life, recovery, clock, self.patience_ms),
             clock,
             disk_clock_ms,
+            StableTime(*(int(self.meta.get(name, b"0")) for name in _STABLE_ROWS)),
         )
 
     def _replay(self, keyspace: Keyspace, row: Row) -> None:
@@ -86,11 +90,14 @@ class Place:
     def restart(self, now_ms: int, rows: Optional[int] = None, restored: bool = False) -> None:
         """A crash: everything that was not committed is gone.
 
-        `rows`: the disk is that of a backup with so many rows. `restored`: as with --restored.
+        `rows`: the disk is that of a backup with so many rows, without a floor of IDs and without
+        a clock but that of the rows. `restored`: as with --restored.
         """
         self.now_ms = now_ms
         if rows is not None:
             self.rows = self.rows[:rows]
+            for name in ("clock", *_STABLE_ROWS):
+                self.meta.pop(name, None)
         self.engine = self._start(
             max(now_ms, int(self.meta.get("life", b"0")) + 1) if restored else 0
         )

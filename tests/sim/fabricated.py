@@ -16,6 +16,7 @@ from anabranch.sim.checkers.idempotent_once import IdempotentOnce
 from anabranch.sim.checkers.no_phantoms import NoPhantoms
 from anabranch.sim.checkers.no_return import NoReturn
 from anabranch.sim.checkers.removals import Removals
+from anabranch.sim.checkers.stable_times import StableTimes
 from anabranch.sim.checkers.unique_ids import UniqueIds
 from anabranch.sim.checkers.vectors import Vectors
 from anabranch.sim.history import (
@@ -51,6 +52,7 @@ STATE_JUDGES: list[type[Checker]] = [
     Digests,
     Removals,
     NoReturn,
+    StableTimes,
 ]
 OK = SimpleString(b"OK")
 KEY = b"k"
@@ -155,6 +157,7 @@ class Story:
         always: bool = False,
         answered: bool = True,
         under: tuple[Operation, ...] = (),
+        floor_ms: int = 0,
     ) -> Operation:
         """A command that issued these effects, and its reply.
 
@@ -180,6 +183,7 @@ class Story:
             always,
         )
         operation.watched = tuple(watch.number for watch in under)
+        operation.floor_ms = floor_ms
         operation.after = after
         operation.reply = reply
         operation.has_reply = True

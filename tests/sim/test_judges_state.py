@@ -317,6 +317,16 @@ def test_an_id_that_the_rule_does_not_give(entry_id: str) -> None:
     assert story.found() == ["unique_ids"]
 
 
+def test_an_id_is_not_below_the_floor_that_the_region_shows() -> None:
+    story = Story()
+    story.add(1, "1500-1", "a", floor_ms=1500)
+    story.commit(1)
+    assert story.found() == [], story.texts()
+    story.add(2, "1000-2", "b", floor_ms=1500)
+    story.commit(2)
+    assert story.found() == ["unique_ids"]
+
+
 def test_a_client_may_give_one_id_twice() -> None:
     story = Story(crdt_xadd_id_uniqueness_mode="semi-strict")
     story.command(1, "XADD k 5-5 t a", b"5-5", Plain("5-5", [b"t", b"a"]))
@@ -1084,3 +1094,113 @@ def test_after_a_crash_nothing_is_surely_pending() -> None:
     story.command(1, "XTRIM k MAXLEN 0 ACKED", 1, fx.Trim(KEY, {1: 1}, False))
     story.sync()
     assert story.finish() == [], story.texts()
+
+
+# -- 13: stable times
+
+
+def told(story: Story, region: int, stable_ms: int) -> None:
+    story.command(region, "CRDT.STABLE", stable_ms)
+
+
+def test_stable_times_that_are_right() -> None:
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.sync()
+    told(story, 1, 1001)
+    told(story, 2, 1001)
+    story.at(1001)
+    story.add(1, "1001-1", "b")
+    story.add(2, "1001-2", "c")
+    story.sync()
+    story.command(1, "XDEL k 1000-1", 1, fx.RemoveEntries(KEY, [(1, 1)]))
+    told(story, 1, 1002)
+    story.sync()
+    told(story, 2, 1002)
+    assert story.finish() == [], story.texts()
+
+
+def test_an_entry_generated_below_a_time_that_was_told() -> None:
+    story = Story()
+    told(story, 2, 1001)
+    story.add(1, "1000-1", "a")
+    story.commit(1)
+    assert story.found() == ["stable_times"]
+
+
+def test_an_entry_on_disk_that_the_region_lacked_when_it_told_the_time() -> None:
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.commit(1)
+    told(story, 2, 1001)
+    assert story.found() == [], "nobody has seen the entry yet"
+    story.merge(1, 2)
+    assert story.found() == ["stable_times"]
+
+
+def test_two_regions_that_tell_times_hold_the_same_entries_below_them() -> None:
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.commit(1)
+    told(story, 2, 1001)
+    told(story, 1, 1001)
+    assert story.found() == ["stable_times"]
+
+
+def test_a_time_that_info_shows_counts_as_told() -> None:
+    story = Story()
+    story.answers[(2, (b"INFO", b"crdt"))] = b"# CRDT\r\ncrdt_stable_ms:1001\r\n"
+    story.show()
+    story.show()
+    story.add(1, "1000-1", "a")
+    story.commit(1)
+    assert story.found() == ["stable_times"]
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_ids_that_a_client_gives_void_a_time(is_given: bool) -> None:
+    story = Story(crdt_xadd_id_uniqueness_mode="semi-strict")
+    told(story, 2, 1001)
+    entry = "1000-5" if is_given else "1000-1"
+    words = f"XADD k {entry if is_given else '*'} t a"
+    story.command(1, words, entry.encode(), Plain(entry, [b"t", b"a"]))
+    story.commit(1)
+    assert story.found() == ([] if is_given else ["stable_times"])
+
+
+def test_a_restored_region_that_issues_its_counters_again_below_a_time() -> None:
+    """Region 1 told a time with its effect 1. After the restore, another effect has that number."""
+    story = Story()
+    told(story, 1, 1001)
+    story.at(1001)
+    story.add(1, "1001-1", "a")
+    story.commit(1)
+    told(story, 1, 1002)
+    story.crash(1, "backup", {})
+    story.at(1000)
+    story.add(1, "1000-1", "b")
+    story.commit(1)
+    assert "stable_times" in story.found()
+
+
+def test_own_effects_that_a_crash_took_may_come_again_with_other_ids() -> None:
+    story = Story()
+    story.add(1, "1000-1", "a")
+    told(story, 1, 1001)
+    story.crash(1)
+    story.at(1001)
+    story.add(1, "1001-1", "b")
+    story.commit(1)
+    assert story.found() == [], story.texts()
+
+
+def test_nothing_is_demanded_of_a_region_that_is_gone() -> None:
+    story = Story(regions=3)
+    story.add(3, "1000-3", "a")
+    story.commit(3)
+    story.merge(3, 2)
+    story.stop(3, "gone")
+    told(story, 1, 1001)
+    told(story, 2, 1001)
+    story.merge(2, 1)
+    assert story.found() == [], story.texts()

@@ -14,6 +14,7 @@ from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
 from anabranch.region.engine.rows import Row
 from anabranch.region.engine.settings import Settings
+from anabranch.region.engine.stable_time import StableTime
 from anabranch.region.engine.state import EngineState
 
 
@@ -24,15 +25,24 @@ def engine_on(
     lifecycle: Lifecycle,
     clock: EngineClock,
     disk_clock_ms: int,
+    stable: StableTime | None = None,
 ) -> Engine:
     """An engine as `region.starting` makes it.
 
-    `clock` is also the lifecycle's. `disk_clock_ms` is the clock that its disk has.
+    `clock` is also the lifecycle's. `disk_clock_ms` is the clock that its disk has, `stable` the
+    floor of IDs and the dates there.
     """
     journal = Journal(keyspace, keyspace.position, clock)
     return Engine(
         EngineState(
-            members, settings, keyspace, journal, lifecycle, disk_clock_ms, registry.commands()
+            members,
+            settings,
+            keyspace,
+            journal,
+            lifecycle,
+            disk_clock_ms,
+            registry.commands(),
+            stable,
         )
     )
 

@@ -61,6 +61,7 @@ class FakeAttestation:
         self.position = engine.position
         self.life = engine.life
         self.counts = True
+        self.asks_stable = False
 
 
 class FakeCut:
@@ -255,6 +256,9 @@ class FakeEngine:
 
     def want_commit(self) -> None:
         """Whatever is there is committed in every step."""
+
+    def refreshes_clock(self, now_ms: int) -> bool:
+        return False
 
     def attest(self, with_digest: bool, now_ms: int) -> FakeAttestation:
         return FakeAttestation(self, with_digest, now_ms)

@@ -50,7 +50,10 @@ headers = st.builds(
 )
 gossips = st.builds(
     Gossip,
-    st.lists(st.builds(Heard, regions, naturals, st.booleans(), vectors, naturals), max_size=5),
+    st.lists(
+        st.builds(Heard, regions, naturals, st.booleans(), vectors, naturals, st.booleans()),
+        max_size=5,
+    ),
     st.lists(st.builds(RecoveryQuestion, regions, naturals, naturals, naturals, lives), max_size=5),
     st.lists(
         st.builds(

@@ -133,13 +133,16 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             return _add_idempotent(state, request, stream, argv)
     state.writer.require_issue()
     last_id = 0 if stream is None else stream.last_id()
+    now_ms = state.clock.now_ms
+    if now_ms < state.stability.time.id_floor_ms:
+        now_ms = state.stability.time.id_floor_ms
     try:
         new_id = ids.choose(
             ids.ANY if request is None else request.id,
             state.cached.id_mode,
             state.members.region_id,
             last_id,
-            state.clock.now_ms,
+            now_ms,
         )
     except ids.IdError as error:
         raise CommandError(str(error)) from None
@@ -150,8 +153,11 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     state.journal.add(
         stream, new_id, encode_names(argv[fields_at::2]), encode_values(argv[fields_at + 1 :: 2])
     )
-    if request is not None and request.trim.strategy:
-        trim(state, stream, request.trim)
+    if request is not None:
+        if request.id.kind != ids.AUTO:
+            state.stability.time.note_given(new_id)
+        if request.trim.strategy:
+            trim(state, stream, request.trim)
     return b"%d-%d" % (new_id >> 64, new_id & ids.MAX_HALF)
 
 
@@ -176,7 +182,11 @@ def _add_idempotent(
     last_id = 0 if stream is None else stream.last_id()
     try:
         new_id = ids.choose(
-            request.id, state.cached.id_mode, state.members.region_id, last_id, state.clock.now_ms
+            request.id,
+            state.cached.id_mode,
+            state.members.region_id,
+            last_id,
+            max(state.clock.now_ms, state.stability.time.id_floor_ms),
         )
     except ids.IdError as error:
         raise CommandError(str(error)) from None

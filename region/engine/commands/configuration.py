@@ -100,7 +100,9 @@ def resetstat(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     state.statistics.reset()
     state.replication.reset()
     state.keyspace.pair_limits.forgotten_early = 0
-    state.keyspace.late_arrivals = 0
+    state.keyspace.late.arrivals = 0
+    state.keyspace.late.below_stable = 0
+    state.stability.time.reset_counts()
     state.keyspace.conflicts.reset()
     for link in state.peers.by_id.values():
         link.traffic.reset()

@@ -299,6 +299,7 @@ def crdt(view: View) -> Lines:
         ("crdt_vector", vector_text(state.keyspace.vector)),
         ("crdt_disk_vector", vector_text(state.disk.vector)),
         ("crdt_stable_vector", vector_text(state.stable_vector())),
+        ("crdt_stable_reason", state.stable_time()[1]),
     ]
     lines += [*_links(state), *crdt_fields(view)]
     # Facts of the database and of sync that have no row in the table.

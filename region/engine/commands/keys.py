@@ -150,6 +150,7 @@ def _rename(state: EngineState, source_key: bytes, target_key: bytes) -> None:
                 encode_names(entry.fields[::2]),
                 encode_values(entry.fields[1::2]),
             )
+            state.stability.time.note_renamed(entry.entry_id)
             previous_id = entry.entry_id
     state.writer.issue(SetId(target_key, last_id))
     if deadline is not None:

@@ -65,6 +65,22 @@ def digest(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     return REPLY_LATER
 
 
+def stable(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.STABLE: the stable time in ms, or null if there is none (S7.7).
+
+    T says that this region holds every entry below it, so the reply leaves once all that is applied
+    here is on disk (S2.4).
+    """
+    state.stability.time.note_asked(state.clock.steady_ms)
+    stable_ms, why_none = state.stable_time()
+    if why_none:
+        return None
+    if state.journal.next_position() <= state.disk.position:
+        return stable_ms
+    state.answer_when_on_disk(session, stable_ms)
+    return REPLY_LATER
+
+
 def peers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.PEERS: one map per peer, with its link and the effects that it is known to have."""
     reply: list[Reply] = []
@@ -236,6 +252,7 @@ def member(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     if not lost.lost:
         lost.lost = True
         state.note_lost()
+        state.note_said_lost()
     ids = [str(known.region_id) for known in state.members.by_id.values() if known.lost]
     state.store_meta("lost", ",".join(ids).encode())
     state.answer_when_on_disk(session, OK)
@@ -262,6 +279,17 @@ COMMANDS: Final = [
         reply="bulk string",
         group="crdt",
         syntax="[key]",
+        in_multi=IS_REFUSED,
+    ),
+    Command(
+        "crdt.stable",
+        1,
+        "readonly",
+        stable,
+        "Returns the stable time in ms: this region holds every entry below it that will ever be "
+        "in a stream. Null if there is none; INFO tells why.",
+        reply="integer or null",
+        group="crdt",
         in_multi=IS_REFUSED,
     ),
     Command(

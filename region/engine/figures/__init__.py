@@ -7,6 +7,7 @@ Reading order:
 - `state_rows`: rows about alarms, state, disk and limits.
 - `data_rows`: rows about the contents of the keyspace, and about effects, sync and conflicts.
 - `stream_rows`: rows about single streams and groups, behind a limit.
+- `stable_rows`: rows about the stable time.
 - `link_rows`: rows about the links with each other region.
 - `client_rows`: rows about clients and commands.
 - `table`: all rows, and the figures that INFO and /metrics take from them.

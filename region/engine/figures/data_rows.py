@@ -147,7 +147,7 @@ CONFLICTS: Final[list[Figure]] = [
         COUNTER,
         "entries",
         "Entries merged with an ID not above the highest that an XREAD had returned.",
-        lambda view: view.state.keyspace.late_arrivals,
+        lambda view: view.state.keyspace.late.arrivals,
     ),
     Number(
         "expired_keys",

@@ -8,6 +8,7 @@ from anabranch.region.engine.figures import (
     client_rows,
     data_rows,
     link_rows,
+    stable_rows,
     state_rows,
     stream_rows,
 )
@@ -22,6 +23,7 @@ TOPICS: Final[dict[str, list[Figure]]] = {
     "Contents": data_rows.HELD,
     "Single streams and groups": stream_rows.STREAMS,
     "Conflicts": data_rows.CONFLICTS,
+    "Stable time": stable_rows.STABLE,
     "Sync": data_rows.TRAFFIC,
     "Disk": state_rows.DISK,
     "Limits": state_rows.LIMITS,

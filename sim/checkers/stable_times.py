@@ -1,0 +1,212 @@
+"""Invariant 13: no entry comes below a stable time that was told (S7.7).
+
+A region tells its stable time T by CRDT.STABLE, and shows it in INFO. From then on no entry whose
+ID was generated below T may appear in any region, unless the region that told T had applied its
+effect. Two regions that told times hold the same entries below the lower one, removals and effects
+that a restored disk lost aside.
+
+Only IDs that a region chose by its clock (`*`) count: IDs given by clients and copies of RENAME
+void a T. So does a region that is gone for good: of its entries nothing is demanded from then on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.region.engine.replies import Reply, VerbatimText
+from anabranch.sim.history import (
+    Began,
+    Committed,
+    End,
+    Moved,
+    Operation,
+    Setup,
+    Shown,
+    Stopped,
+    Vector,
+)
+from anabranch.sim.oracle.judge import OracleJudge
+from anabranch.sim.oracle.log import Add
+from anabranch.sim.oracle.verdicts import readable
+
+_FIELD: Final = b"\r\ncrdt_stable_ms:"
+
+
+class Told:
+    """A stable time that a region told.
+
+    `start`: the number of the region's process start. `vector`: the effects that the region had
+    applied then. `without`: the regions of whose entries nothing is demanded.
+    """
+
+    __slots__ = ("at_ms", "ms", "region", "start", "vector", "without")
+
+    def __init__(
+        self, region: int, start: int, ms: int, vector: Vector, at_ms: int, without: frozenset[int]
+    ) -> None:
+        self.region = region
+        self.start = start
+        self.ms = ms
+        self.vector = vector
+        self.at_ms = at_ms
+        self.without = without
+
+    def misses(self, add: Add) -> bool:
+        """Whether the time is wrong if that entry appears."""
+        return (
+            add.has_clock
+            and add.entry_id >> 64 < self.ms
+            and add.counter > self.vector.get(add.region, 0)
+            and add.region not in self.without
+        )
+
+
+class StableTimes(OracleJudge):
+    """Compares each entry that a region commits, or gets from others, with the times told."""
+
+    name = "stable_times"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        # By region: the times that it told, and the highest of them.
+        self._told: dict[int, list[Told]] = {region: [] for region in setup.regions}
+        self._highest: dict[int, int] = dict.fromkeys(setup.regions, 0)
+        # By region: the newest time that it told since its disk was last put back to a backup.
+        self._newest: dict[int, Told] = {}
+        # By region: the highest counter that it has committed.
+        self._committed: dict[int, int] = dict.fromkeys(setup.regions, 0)
+        self._starts: dict[int, int] = dict.fromkeys(setup.regions, 0)
+        self._gone: frozenset[int] = frozenset()
+        self._turn = 0
+
+    # -- times
+
+    def executed(self, operation: Operation) -> None:
+        super().executed(operation)
+        if operation.argv[0].upper() == b"CRDT.STABLE" and isinstance(operation.reply, int):
+            assert operation.after is not None
+            self._tell(operation.region, operation.reply, operation.after, operation.at_ms)
+
+    def shown(self, shown: dict[int, Shown]) -> None:
+        """One region after the other shows its stable time in INFO."""
+        regions = sorted(shown)
+        if regions:
+            self._turn += 1
+            one = shown[regions[self._turn % len(regions)]]
+            self._tell(one.region, _shown_ms(self._info(one.region)), one.vector, one.at_ms)
+
+    def finish(self, end: End) -> None:
+        """The last times that all regions show."""
+        for region in sorted(end.shown):
+            one = end.shown[region]
+            self._tell(region, _shown_ms(self._info(region)), one.vector, one.at_ms)
+
+    def _info(self, region: int) -> Reply:
+        return self.setup.ask(region, (b"INFO", b"crdt"))
+
+    def _tell(self, region: int, ms: int, vector: Vector, at_ms: int) -> None:
+        if ms == 0:
+            return
+        told = Told(region, self._starts[region], ms, dict(vector), at_ms, self._gone)
+        known = self._newest.get(region)
+        if known is not None and known.ms >= ms and known.without == told.without:
+            return  # The earlier time demands more.
+        self._told[region].append(told)
+        self._highest[region] = max(self._highest[region], ms)
+        self._newest[region] = told
+        for other in sorted(self._newest):
+            if other != region:
+                self._compare(told, self._newest[other])
+
+    def _compare(self, one: Told, other: Told) -> None:
+        """Both regions must have applied the same entries below the lower time."""
+        lower = min(one.ms, other.ms)
+        for origin in self.setup.regions:
+            counters = one.vector.get(origin, 0), other.vector.get(origin, 0)
+            lacking = one if counters[0] < counters[1] else other
+            for counter in range(min(counters) + 1, max(counters) + 1):
+                add = self.oracle.record.log.get(origin, counter)
+                if isinstance(add, Add) and add.entry_id >> 64 < lower and lacking.misses(add):
+                    self._wrong(lacking, add, one.at_ms, f"region {_other(one, other, lacking)}")
+
+    # -- entries
+
+    def committed(self, event: Committed) -> None:
+        super().committed(event)
+        for effect in self.oracle.fresh:
+            if isinstance(effect, Add) and effect.counter <= self._committed[effect.region]:
+                self._issued_again(effect)
+        for block in event.blocks:
+            self._committed[block.origin] = block.last
+        for effect in self.oracle.fresh:
+            if isinstance(effect, Add):
+                for region, highest in self._highest.items():
+                    if effect.entry_id >> 64 < highest:
+                        self._appears(effect, region, event.at_ms)
+
+    def _issued_again(self, add: Add) -> None:
+        """A restored backup had lost the counter, so no time told before speaks of this add."""
+        for told in [one for several in self._told.values() for one in several]:
+            if told.vector.get(add.region, 0) >= add.counter:
+                told.vector[add.region] = add.counter - 1
+
+    def moved(self, event: Moved) -> None:
+        super().moved(event)
+        highest = self._highest[event.region]
+        for origin, counter in event.after.items():
+            if origin == event.region and not event.learned:
+                continue  # Effects that it issued now: they are judged when it commits them.
+            for number in range(event.before.get(origin, 0) + 1, counter + 1):
+                add = self.oracle.record.log.get(origin, number)
+                if isinstance(add, Add) and add.entry_id >> 64 < highest:
+                    self._appears(add, event.region, event.at_ms)
+
+    def _appears(self, add: Add, region: int, at_ms: int) -> None:
+        """An entry has appeared; judges the times told by `region`."""
+        for told in self._told[region]:
+            if told.misses(add):
+                self._wrong(told, add, at_ms, "a commit or a merge")
+                return
+
+    def _wrong(self, told: Told, add: Add, at_ms: int, where: str) -> None:
+        self.fail(
+            at_ms,
+            told.region,
+            f"told the stable time {told.ms} at {told.at_ms} ms without "
+            f"{readable(add.shown_id)} of {readable(add.key)}, which region {add.region} added "
+            f"as its effect {add.counter}: {where} shows it",
+        )
+
+    # -- processes
+
+    def began(self, event: Began) -> None:
+        super().began(event)
+        if event.how == "backup":
+            # The disk may have lost what the region had when it told its times.
+            self._newest.pop(event.region, None)
+        else:
+            # The former process lost its own effects that were not on disk. Their counters are
+            # issued again.
+            own = event.vector.get(event.region, 0)
+            for told in self._told[event.region]:
+                if told.start == event.start - 1 and told.vector.get(event.region, 0) > own:
+                    told.vector[event.region] = own
+        self._starts[event.region] = event.start
+
+    def stopped(self, event: Stopped) -> None:
+        super().stopped(event)
+        if event.how == "gone":
+            self._gone |= {event.region}
+            self._newest.pop(event.region, None)
+
+
+def _other(one: Told, other: Told, lacking: Told) -> int:
+    return other.region if lacking is one else one.region
+
+
+def _shown_ms(reply: Reply) -> int:
+    """The stable time in the section # CRDT of INFO; 0 if there is none."""
+    text = reply.text if isinstance(reply, VerbatimText) else reply
+    if not isinstance(text, bytes) or _FIELD not in text:
+        return 0
+    return int(text.split(_FIELD, 1)[1].split(b"\r\n", 1)[0])
