@@ -72,7 +72,7 @@ def test_no_rule_is_left_out() -> None:
         4: 5,
         5: 4,
         6: 5,
-        7: 6,
+        7: 7,
         8: 4,
         9: 5,
         10: 8,
