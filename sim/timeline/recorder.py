@@ -11,7 +11,16 @@ from dataclasses import replace
 from typing import Any, Final, Optional
 
 from anabranch.crdt.vector import Dot
-from anabranch.sim.history import Began, Checker, Committed, End, Moved, Operation, Stopped
+from anabranch.sim.history import (
+    BLOCKING,
+    Began,
+    Checker,
+    Committed,
+    End,
+    Moved,
+    Operation,
+    Stopped,
+)
 from anabranch.sim.oracle.log import Logged, logged
 from anabranch.sim.plan import REGION_NAMES, struck_by
 from anabranch.sim.timeline.commands import Commands, Label, note_lost
@@ -175,7 +184,7 @@ class Recorder:
             self._issue(operation.region, first, last, now.ms)
             if operation.after != operation.before:
                 self._entries.moved(operation.region, now.ms, operation.before, operation.after)
-        elif operation.waited and self._waited:
+        elif self._waited and operation.waited and operation.argv[0].upper() not in BLOCKING:
             own = self._own[self._waited[-1][0]]
             if (own.region, own.when.ms) == (operation.region, now.ms):
                 self._waited[-1][1].append(operation.number)
