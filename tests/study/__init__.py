@@ -10,7 +10,7 @@ Reading order:
 - `test_narrowing`: one key, a range of time, and drawings that are too large.
 - `test_runs`: drawings of scenarios and seeds show what happened in them.
 - `test_explanation`: the facts of `anabranch explain`, and its sentences.
-- `truth`, `issuers`, `views`, `questions`: the true history of a simulated run, and questions in it.
+- `truth`, `issuers`, `views`, `questions`: the true history of a run, and questions in it.
 - `events_judge`, `facts_judge`, `groups_judge`, `delivery_judge`: facts beside the truth.
 - `test_explained_histories`: explanations of simulated histories, each fact judged.
 - `test_commands`: `--svg` of the command line.
