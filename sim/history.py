@@ -31,6 +31,7 @@ BLOCKING: Final = (
     b"CRDT.MEMBER",
     b"CRDT.EXPLAIN",
     b"CRDT.HISTORY",
+    b"CRDT.EFFECTS",
 )
 
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.questions import EffectsQuestion, HistoryQuestion
 from anabranch.region.engine.replies import NoReply, Reply, ReplyLater
-from anabranch.region.engine.rows import Row
+from anabranch.region.engine.rows import BlockRow, Row
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
@@ -42,7 +43,7 @@ class Player:
         )
         self.sessions: dict[str, Session] = {}
         self.said: list[str] = []
-        # The log, which answers CRDT.EXPLAIN and CRDT.HISTORY.
+        # The log, which answers CRDT.EXPLAIN, CRDT.HISTORY and CRDT.EFFECTS.
         self.rows: list[Row] = []
 
     def session(self, name: str) -> Session:
@@ -84,6 +85,20 @@ class Player:
             self.rows += commit.rows
             self.engine.committed(self.now_ms)
         for question in self.engine.questions.take():
+            if isinstance(question, EffectsQuestion):
+                effects = question.effects
+                effects.take(
+                    [
+                        row
+                        for row in self.rows
+                        if isinstance(row, BlockRow)
+                        and row.block.origin == effects.origin
+                        and row.block.last > effects.up_to
+                    ]
+                )
+                self.engine.questions.answer_effects(question, {})
+                continue
+            assert isinstance(question, HistoryQuestion)
             question.history.take(self.rows)
             oldest = self.rows[0] if self.rows else Row(0, 0)
             self.engine.questions.answer(question, oldest.position, oldest.clock_ms, {})
