@@ -3,4 +3,5 @@
 Reading order:
 
 - `history`: the history of a key, and the reasons for its state, as facts and as sentences.
+- `whatif`: what would be lost, and what delivered again, if a region vanished now.
 """

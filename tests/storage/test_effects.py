@@ -26,7 +26,7 @@ def paged(us: Us, after: int, count: int) -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_pages_hold_every_effect_once(seed: int) -> None:
-    """Whatever the pages and blocks, the counters run without gaps, and events equal the history's."""
+    """The counters run without gaps in pages of any size, and the events are the history's."""
     draw = Random(seed)
     us = Us(**{"crdt-block-max-bytes": draw.choice([1, 300, 1_000_000])})
     for number in range(60):
