@@ -145,10 +145,7 @@ class _Writer:
             "group": one.group,
             "pending": one.pending,
             "consumers": [list(consumer) for consumer in one.consumers],
-            "acknowledged": {
-                **self._entries(one.acknowledged),
-                "unannounced": one.unannounced,
-            },
+            "acknowledged": {**self._entries(one.acknowledged), "unannounced": one.unannounced},
             "again": {self._names[to.region]: self._repeated(to) for to in one.repeated},
         }
 

@@ -13,6 +13,7 @@ from anabranch.crdt.spans import SpansByRegion
 from anabranch.study.whatif.survey import KeySurvey, Survey
 from anabranch.study.whatif.telling import (
     NO_END,
+    DeliveredThere,
     Dot,
     Effect,
     KeyTelling,
@@ -26,7 +27,6 @@ from anabranch.study.whatif.telling import (
     span,
     union,
     vector_of,
-    word,
 )
 
 Words = tuple[Union[bytes, str, int], ...]
@@ -185,24 +185,30 @@ class _Asker:
 
     def _ask_delivered(self, key: KeySurvey) -> None:
         """Finds what was delivered under groups that the region has destroyed since."""
-        names = key.destroyed_groups(self._vector)
-        for name in names:
-            key.delivered[name] = set()
+        destroyed = key.destroyed_groups(self._vector)
+        found: list[DeliveredThere] = []
         after: Optional[int] = 0
-        while names and after is not None:
+        while destroyed and after is not None:
             command: Words = ("CRDT.HISTORY", key.key, "AFTER", after, "COUNT", _PAGE)
             reply = fields_of(self._ask(self._survey.lost, [command])[0])
+            found = found or [
+                DeliveredThere(name, creates, vector_of(reply["log-floor"]))
+                for name, creates in destroyed.items()
+            ]
             for event in map(fields_of, reply["events"]):
-                if word(event["kind"]) == "delivered" and raw(event["group"]) in key.delivered:
-                    key.delivered[raw(event["group"])].update(_dots(event["entries"]))
+                for one in found:
+                    one.take(event)
             after = None if reply["next"] is None else int(reply["next"])
+        for one in found:
+            key.delivered[one.name] = one.dots
 
     def _wanted_of_others(self, key: KeySurvey) -> SpansByRegion:
         """The counters whose entries matter in the other regions."""
         parts = [key.removed()]
         for name, group in key.lost.groups.items():
             parts += [
-                minus(group.given, key.survivors.given(region, name)) for region in key.others
+                minus(group.handed_out(), key.survivors.given(region, name))
+                for region in key.others
             ]
         parts += [_hull(dots) for dots in key.delivered.values()]
         return union(*parts)
@@ -247,10 +253,6 @@ class _Asker:
                 elif len(reply) == _PAGE:
                     rest.append((key, origin, last, high))
             ranges = rest
-
-
-def _dots(entries: Iterable[Any]) -> list[Dot]:
-    return [(int(entry[0]), int(entry[1])) for entry in entries]
 
 
 def _hull(dots: Iterable[Dot]) -> SpansByRegion:

@@ -2,7 +2,8 @@
 
 A region delivers an entry with ``>`` unless it has given it or heard that it is acknowledged (S7.3,
 S8.2). So the entries that the lost region has given and that another region does not know as
-acknowledged are delivered again there.
+acknowledged are delivered again there. A group that was destroyed and made anew is another group:
+its deliveries say nothing of the former one.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ def _deliveries(key: KeySurvey, name: bytes, targets: list[int]) -> Deliveries:
 
 def _repeated(key: KeySurvey, name: bytes, group: GroupState | None, target: int) -> Repeated:
     delivered = spans_with(key.delivered.get(name, set()))
-    given = {} if group is None else group.given
-    entries = key.survivors.deliverable(target, name, union(given, delivered))
+    handed_out = group.handed_out() if group is not None and key.shares(name) else {}
+    entries = key.survivors.deliverable(target, name, union(handed_out, delivered))
     return Repeated(
         target,
         bool(key.survivors.creates(name)),
@@ -93,7 +94,7 @@ def _repeated(key: KeySurvey, name: bytes, group: GroupState | None, target: int
 
 
 def _state(key: KeySurvey, group: GroupState | None, dot: Dot) -> str:
-    if group is None or not holds(group.given, dot):
+    if group is None or not holds(group.handed_out(), dot):
         return DESTROYED
     if holds(group.pending, dot):
         return PENDING

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from anabranch.study.whatif.survey import KeySurvey, Survey
 from anabranch.study.whatif.telling import Effect, Entries, holds, raw
 
+
 @dataclass(frozen=True)
 class Losses:
     """What would be lost of one key.
@@ -56,7 +57,7 @@ def losses_of(survey: Survey, key: KeySurvey) -> Losses:
         [effect for effect in key.effects if _removes_any(effect, returning)],
         returning,
         [name for name in sorted(key.lost.groups) if name not in here],
-        key.destroyed_groups(survey.lost_vector),
+        sorted(key.destroyed_groups(survey.lost_vector)),
         by_kind.get("set-deadline", []),
         by_kind.get("configure", []),
         by_kind.get("set-id", []),

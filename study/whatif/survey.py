@@ -15,6 +15,7 @@ from anabranch.study.whatif.telling import (
     Effect,
     KeyTelling,
     Vector,
+    covers,
     joined,
     minus,
     span,
@@ -58,16 +59,25 @@ class KeySurvey:
         """The counters that lost effects remove."""
         return union(*(effect.removed() for effect in self.effects))
 
-    def destroyed_groups(self, vector: Vector) -> list[bytes]:
-        """Groups of the others that the lost region, with this vector, has destroyed."""
-        found: list[bytes] = []
+    def destroyed_groups(self, vector: Vector) -> dict[bytes, set[Dot]]:
+        """Groups of the others that the lost region, with this vector, has destroyed.
+
+        With the dots of the creates that live in the others and that it has ended.
+        """
+        found: dict[bytes, set[Dot]] = {}
         for name in self.survivors.group_names():
             mine = self.lost.groups.get(name)
             live = {} if mine is None else mine.creates
             creates = self.survivors.creates(name)
-            if any(dot not in live and vector.get(dot[0], 0) >= dot[1] for dot in creates):
-                found.append(name)
+            ended = {dot for dot in creates if dot not in live and covers(vector, dot)}
+            if ended:
+                found[name] = ended
         return found
+
+    def shares(self, name: bytes) -> bool:
+        """Whether the lost region and the others have the same group, not one of the same name."""
+        mine = self.lost.groups.get(name)
+        return mine is not None and bool(mine.creates.keys() & self.survivors.creates(name).keys())
 
 
 class Survey:

@@ -155,12 +155,47 @@ class GroupState:
         self.raised_to: Final = 0 if raised is None else id_of(raised)
         self.consumers: Final = [(raw(name), int(count)) for name, count in facts["consumers"]]
 
+    def handed_out(self) -> SpansByRegion:
+        """Counters that are given, or pending without that, after XCLAIM with FORCE (S7.4)."""
+        return union(self.given, self.pending)
+
     def unannounced(self) -> SpansByRegion:
         """Counters that are given, and neither pending, dropped nor announced: acknowledged here.
 
         They may hold entries that were removed before they were delivered.
         """
         return minus(self.given, union(self.acked, self.pending, self.dropped))
+
+
+class DeliveredThere:
+    """The entries that a log tells as delivered while creates of a group were live.
+
+    Takes the events of CRDT.HISTORY in their order. `floor`: the log holds every effect after it,
+    so creates up to it are live from the beginning.
+    """
+
+    def __init__(self, name: bytes, creates: set[Dot], floor: Vector) -> None:
+        self.name: Final = name
+        self.dots: Final[set[Dot]] = set()
+        self._creates: Final = creates
+        self._live: set[Dot] = {dot for dot in creates if covers(floor, dot)}
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Takes the next event of the key."""
+        kind = word(event["kind"])
+        if "group" in event and raw(event["group"]) != self.name:
+            return
+        if kind == "create-group":
+            self._live |= {dot for dot in self._creates if list(dot) == event["dot"]}
+        elif kind in ("destroy-group", "delete", "flush"):
+            # An effect stands in the log after all that its vector covers, so no create that
+            # stands before a destroy covers it (S6.1).
+            self._live = set()
+        elif kind in ("expire", "remove-observed"):
+            had_seen = vector_of(event["had-seen"])
+            self._live = {dot for dot in self._live if not covers(had_seen, dot)}
+        elif kind == "delivered" and self._live:
+            self.dots.update((int(entry[0]), int(entry[1])) for entry in event["entries"])
 
 
 class KeyTelling:

@@ -85,6 +85,9 @@ def told(result: subprocess.CompletedProcess[str], code: int, *parts: str) -> No
         (["link", "cut", "us"], 2, "Missing argument"),
         (["link", "delay", "us", "eu", "soon"], 2, "Invalid value"),
         (["explain", "us"], 2, "Missing argument"),
+        (["whatif", "region-lost"], 2, "Missing argument"),
+        (["whatif", "region-lost", "eu", "--keys", "0"], 2, "Invalid value"),
+        (["whatif", "region-lost", "eu"], 1, "there is no anabranch-data/cluster.toml"),
         (["nonsense"], 2, "No such command 'nonsense'"),
         (
             ["serve"],
@@ -345,6 +348,7 @@ def test_usage_lines_have_one_notation(tmp_path: Path) -> None:
     for command, usage in (
         ("diff", "diff [OPTIONS] US EU [KEY]"),
         ("explain", "explain [OPTIONS] REGION KEY [ID]"),
+        ("whatif region-lost", "whatif region-lost [OPTIONS] REGION"),
         ("bench", "bench [NAME [OPTIONS]]"),
         ("link heal", "link heal [OPTIONS] [US] [EU]"),
         ("scenario run", "scenario run [OPTIONS] [PATH…]"),

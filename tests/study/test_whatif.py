@@ -22,7 +22,7 @@ def if_lost(
     cluster: Cluster,
     name: str = "eu",
     silent: Sequence[str] = (),
-    bounds: Bounds = Bounds(),
+    bounds: Bounds | None = None,
     listed: int = 10,
 ) -> dict[str, Any]:
     """The facts about a region; `silent` regions do not answer."""
@@ -39,7 +39,7 @@ def if_lost(
         return [call(region, words) for words in commands]
 
     others = [one for one in NAMES if NAMES[one] not in {name, *silent}]
-    found = survey(ask, IDS[name], name not in silent, others, bounds)
+    found = survey(ask, IDS[name], name not in silent, others, bounds or Bounds())
     facts: dict[str, Any] = text(answer(found, others, NAMES, listed))
     return facts
 
@@ -207,7 +207,7 @@ def test_an_announced_acknowledgement_reaches_the_others_through_any_region() ->
 
 def announce(cluster: Cluster, name: str) -> None:
     """A commit of the region begins a sync round, in which it announces acknowledgements."""
-    cluster.tick(name)
+    cluster.clock.wall_ms += 100
     cluster.call(name, "XADD", "other", "*", "n", "1")
 
 
