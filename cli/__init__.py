@@ -30,6 +30,7 @@ Reading order:
 - `export`: `anabranch export`, what only a lost region holds.
 - `members`: `anabranch member lost`, ends the waiting for a lost region.
 - `scenario`: `anabranch scenario run`, calls `sim.scenario`.
+- `recording`: `anabranch scenario record`, a live session as a scenario file.
 - `simulate`: `anabranch simulate`, calls the simulator.
 - `chaos`: `anabranch chaos`, real regions under real faults.
 - `pipeline`: `anabranch pipeline`, jobs on Spark.

@@ -19,6 +19,7 @@ from anabranch.cli import (
     links,
     members,
     pipeline,
+    recording,
     scenario,
     serve,
     simulate,
@@ -91,6 +92,7 @@ link_app.command("status", cls=Command)(takes_password(links.status))
 member_app.command("lost", cls=Command)(takes_password(members.lost))
 whatif_app.command("region-lost", cls=Command)(takes_password(whatif.region_lost))
 scenario_app.command("run", cls=Command)(takes_password(scenario.run))
+scenario_app.command("record", cls=Command)(takes_password(recording.record))
 
 
 def _version(asked: bool) -> None:
