@@ -26,10 +26,12 @@ Reading order:
 - `links`: `anabranch link`, partitions and slow links.
 - `explain`: `anabranch explain`, why entries and groups are or are not in a region.
 - `diff`: `anabranch diff`, the differences between two regions.
+- `whatif`: `anabranch whatif region-lost`, what a loss of a region would cost.
 - `data`: `anabranch check`, `backup`, `restore` and `repair`, a region's data directory.
 - `export`: `anabranch export`, what only a lost region holds.
 - `members`: `anabranch member lost`, ends the waiting for a lost region.
 - `scenario`: `anabranch scenario run`, calls `sim.scenario`.
+- `recording`: `anabranch scenario record`, a live session as a scenario file.
 - `simulate`: `anabranch simulate`, calls the simulator.
 - `chaos`: `anabranch chaos`, real regions under real faults.
 - `pipeline`: `anabranch pipeline`, jobs on Spark.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 from anabranch.cli.errors import Refused, Unreachable, WrongPassword
@@ -102,11 +103,19 @@ class RegionClient:
 
     def raw(self, *command: str | bytes | int) -> Any:
         """The reply with bytes; raises Unreachable or Refused."""
+        return self.raw_many([command])[0]
+
+    def raw_many(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
+        """The replies to commands that are sent together; raises Unreachable or Refused."""
         import redis
 
+        replies: list[Any] = []
         try:
-            self._connection.send_command(*command)
-            return self._connection.read_response()
+            for command in commands:
+                self._connection.send_command(*command)
+            for _ in commands:
+                replies.append(self._connection.read_response())
+            return replies
         except redis.AuthenticationError:
             does = "refuses this password" if self._has_password else "asks for a password"
             raise WrongPassword(
@@ -120,7 +129,9 @@ class RegionClient:
         except (redis.ConnectionError, OSError) as error:
             raise Unreachable(f"{self._who()} is unreachable: {_cause(error)}") from None
         except redis.ResponseError as error:
-            raise Refused(f"{self._who()} refused {command[0]!s}: {shown(str(error))}") from None
+            raise Refused(
+                f"{self._who()} refused {commands[len(replies)][0]!s}: {shown(str(error))}"
+            ) from None
 
     def call(self, *command: str | bytes | int) -> Any:
         """The reply with text instead of bytes."""

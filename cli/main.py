@@ -19,12 +19,14 @@ from anabranch.cli import (
     links,
     members,
     pipeline,
+    recording,
     scenario,
     serve,
     simulate,
     status,
     top,
     up,
+    whatif,
 )
 from anabranch.cli.errors import CliError
 from anabranch.cli.passwords import takes_password
@@ -44,6 +46,9 @@ link_app = typer.Typer(
     help="Cut, heal and slow the links between regions of a running cluster.", no_args_is_help=True
 )
 member_app = typer.Typer(help="The members of the cluster.", no_args_is_help=True)
+whatif_app = typer.Typer(
+    help="The consequences of an event that has not happened.", no_args_is_help=True
+)
 scenario_app = typer.Typer(
     help="Scenario files: tables of commands for several regions, with the expected replies.",
     no_args_is_help=True,
@@ -57,6 +62,7 @@ app.add_typer(link_app, name="link")
 app.add_typer(member_app, name="member")
 app.command("explain", cls=Command)(takes_password(explain.explain))
 app.command("log", cls=Command)(takes_password(explain.log))
+app.add_typer(whatif_app, name="whatif")
 app.command("diff", cls=Command)(takes_password(diff.diff))
 app.command("export", cls=Command)(takes_password(export.export))
 app.command("backup", cls=Command)(data.backup)
@@ -84,7 +90,9 @@ link_app.command("limit", cls=Command)(takes_password(links.limit))
 link_app.command("flap", cls=Command)(takes_password(links.flap))
 link_app.command("status", cls=Command)(takes_password(links.status))
 member_app.command("lost", cls=Command)(takes_password(members.lost))
+whatif_app.command("region-lost", cls=Command)(takes_password(whatif.region_lost))
 scenario_app.command("run", cls=Command)(takes_password(scenario.run))
+scenario_app.command("record", cls=Command)(takes_password(recording.record))
 
 
 def _version(asked: bool) -> None:

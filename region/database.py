@@ -23,7 +23,7 @@ from anabranch.region.data_files import DataFiles, read_only_uri
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import BlockRow, SnapshotRow
 from anabranch.region.storage import history, key_index, loading, log, salvage, schema
-from anabranch.region.storage.history import FindKey, Reach, ReadRows
+from anabranch.region.storage.history import FindKey, Reach, ReadBlocks, ReadRows
 from anabranch.region.storage.loading import Stored
 from anabranch.region.storage.log import LogSize, OldRow, ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
@@ -33,6 +33,7 @@ from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog
 FILE_NAME: Final = "region.sqlite"
 _READ_ROWS: Final = 512
 _SALVAGE_ROWS: Final = 64
+_BLOCK_ROWS: Final = 64
 _CHECK: Final = "PRAGMA integrity_check(3)"
 _IS_SOUND: Final = "ok"
 # Primary result codes of SQLite that tell of damage: the statement meets another schema than the
@@ -354,6 +355,10 @@ class Database:
             return await self._blocks(salvage.SALVAGED_AFTER, after, request.bytes_max)
         if isinstance(request, FindKey):
             return await self._reach(request.key)
+        if isinstance(request, ReadBlocks):
+            of_origin = (request.origin, request.after, request.last, _BLOCK_ROWS)
+            found = list(await self._read(history.BLOCKS_OF, of_origin))
+            return history.rows_within(found, request.bytes_max)
         if isinstance(request, ReadRows):
             between = (request.position, request.last, _READ_ROWS)
             found = list(await self._read(history.ROWS_BETWEEN, between))

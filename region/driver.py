@@ -41,7 +41,7 @@ from anabranch.region.event_log import EventLog
 from anabranch.region.histories import Histories
 from anabranch.region.salvaging import Salvaging
 from anabranch.region.storage.checkpoint import CAPTURE_BYTES, Checkpointer
-from anabranch.region.storage.history import FindKey, ReadRows
+from anabranch.region.storage.history import FindKey, ReadBlocks, ReadRows
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
 from anabranch.region.work import DiskTransaction, LogRead, Work
@@ -258,7 +258,7 @@ class Driver:
             self._disk.read(result)
         elif isinstance(read.request, ReadSalvage):
             self._salvaging.read(result, self._clock.now_ms())
-        elif isinstance(read.request, (FindKey, ReadRows)):
+        elif isinstance(read.request, (FindKey, ReadRows, ReadBlocks)):
             self._histories.read(read.request, result)
         else:
             self.hub.answered(read.connection, read.request, result, self._clock.now_ms())
@@ -273,7 +273,7 @@ class Driver:
             return
         if is_damaged:
             self._give_up_log(error)
-        if isinstance(read.request, (FindKey, ReadRows)):
+        if isinstance(read.request, (FindKey, ReadRows, ReadBlocks)):
             self._histories.cannot_read(error)
         elif isinstance(read.request, ReadOldest):
             self._disk.drop_checkpoint(self._clock.steady_ms())

@@ -43,8 +43,8 @@ class EffectLog:
         """
         statements = log.commit_statements(commit)
         snapshots = [row for row in commit.rows if isinstance(row, SnapshotRow)]
-        for row in snapshots:
-            self.tail.raise_floor(row.vector)
+        for joined in snapshots:
+            self.tail.raise_floor(joined.vector)
         if snapshots:
             statements.append(self._floor_statement())
         for written in commit.rows:

@@ -10,7 +10,7 @@ from typing import Final, Optional, Union
 
 from anabranch.region.client_connection import ClientConnection
 from anabranch.region.engine.rows import Commit
-from anabranch.region.storage.history import FindKey, ReadRows
+from anabranch.region.storage.history import FindKey, ReadBlocks, ReadRows
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
 from anabranch.region.storage.schema import Statement
@@ -29,7 +29,7 @@ class DiskTransaction:
         self.commit: Final = commit
 
 
-LogQuestion = Union[Request, ReadOldest, ReadSalvage, FindKey, ReadRows]
+LogQuestion = Union[Request, ReadOldest, ReadSalvage, FindKey, ReadRows, ReadBlocks]
 
 
 class LogRead:

@@ -32,6 +32,7 @@ BLOCKING: Final = (
     b"CRDT.MEMBER",
     b"CRDT.EXPLAIN",
     b"CRDT.HISTORY",
+    b"CRDT.EFFECTS",
 )
 
 

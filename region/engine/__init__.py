@@ -32,6 +32,7 @@ Reading order:
 - `gossiping`: gossip between regions.
 - `stability`: causal stability.
 - `history`: the rows of the log as events of one key.
+- `effects_after`: the effects of one region after a counter, as events.
 - `questions`: questions of clients to the log on disk.
 - `stable_time`: the floor of generated IDs, and the stable time of ordered reads.
 - `explain`: the reply of CRDT.EXPLAIN.

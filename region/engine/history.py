@@ -132,8 +132,8 @@ class History:
                 return
         elif isinstance(effect, fx.RemoveEntries) and not self._wants_removal(effect):
             return
-        facts: list[Reply] = [b"dot", [origin, counter], *_other_key(unit, self.wanted.key)]
-        kind = _describe(effect, facts)
+        facts: list[Reply] = [b"dot", [origin, counter], *other_key_of(unit, self.wanted.key)]
+        kind = describe(effect, facts)
         self._tell(row, row.source, command, kind, facts)
 
     def _take_run(self, row: BlockRow, unit: Unit, run: fx.AddRun) -> None:
@@ -141,7 +141,7 @@ class History:
         if self.wanted.entry_id > last_id:
             return
         command = unit.command or fx.usual_command(run)
-        other_key = _other_key(unit, run.key)
+        other_key = other_key_of(unit, run.key)
         scan = Scan(run.data, run.base_counter)
         while scan.step():
             entry_id = scan.id()
@@ -149,13 +149,7 @@ class History:
             if not self._wants_add(entry_id, dot):
                 continue
             facts: list[Reply] = [b"dot", [*dot], b"id", ids.format_id(entry_id)]
-            payload = scan.payload()
-            names = run.names
-            if not scan.flags & SAME_NAMES:
-                end = names_end(payload)
-                names, payload = payload[:end], payload[end:]
-            fields: list[Reply] = [*decode_fields(names, payload)]
-            facts += [b"fields", fields, *other_key]
+            facts += [b"fields", fields_in_run(run, scan), *other_key]
             self._tell(row, row.source, command, b"add", facts)
 
     def _wants_add(self, entry_id: int, dot: Dot) -> bool:
@@ -202,11 +196,21 @@ class History:
 # -- the facts of one effect or record
 
 
+def fields_in_run(run: fx.AddRun, scan: Scan) -> list[Reply]:
+    """Fields and values of the entry of `run` on which `scan` stands."""
+    payload = scan.payload()
+    names = run.names
+    if not scan.flags & SAME_NAMES:
+        end = names_end(payload)
+        names, payload = payload[:end], payload[end:]
+    return [*decode_fields(names, payload)]
+
+
 def _entry(entry: EntryRef) -> Reply:
     return [entry.region_id, entry.counter, ids.format_id(entry.entry_id)]
 
 
-def _other_key(unit: Unit, key: bytes) -> list[Reply]:
+def other_key_of(unit: Unit, key: bytes) -> list[Reply]:
     """The other key of a RENAME, as a fact; no fact for a command with one key."""
     if unit.command in (b"rename", b"renamenx"):
         for effect in unit.effects:
@@ -220,11 +224,13 @@ def _dots(dots: list[Dot]) -> Reply:
     return [[*dot] for dot in dots]
 
 
-def _describe(effect: fx.Effect, facts: list[Reply]) -> bytes:
-    """Appends the facts of an effect; returns its kind."""
+def describe(effect: fx.Effect, facts: list[Reply], has_fields: bool = True) -> bytes:
+    """Appends the facts of an effect, of an add with or without its fields; returns its kind."""
     if isinstance(effect, fx.AddIdempotent):
-        fields: list[Reply] = [*decode_fields(effect.names, effect.values)]
-        facts += [b"id", ids.format_id(effect.entry_id), b"fields", fields]
+        facts += [b"id", ids.format_id(effect.entry_id)]
+        if has_fields:
+            fields: list[Reply] = [*decode_fields(effect.names, effect.values)]
+            facts += [b"fields", fields]
         facts += [b"pid", effect.pid, b"iid", effect.iid, b"recorded-ms", effect.recorded_ms]
         return b"add"
     if isinstance(effect, fx.RemoveEntries):

@@ -1,4 +1,4 @@
-"""Questions of clients to the log on disk: CRDT.HISTORY and CRDT.EXPLAIN.
+"""Questions of clients to the log on disk: CRDT.HISTORY, CRDT.EXPLAIN and CRDT.EFFECTS.
 
 A command asks, the driver reads the rows (`region/histories.py`), and the reply follows.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.crdt.vector import Vector
+from anabranch.region.engine.effects_after import EffectsAfter
 from anabranch.region.engine.history import History
 from anabranch.region.engine.outbox import Outbox
 from anabranch.region.engine.replies import (
@@ -24,11 +25,20 @@ from anabranch.region.engine.session import Session
 WAITING_MAX: Final = 64
 
 
-class HistoryQuestion:
-    """One question: the rows from `first_position` to `last_position` are taken into `history`.
+class Question:
+    """One question. Its answer tells of the rows up to `last_position`.
 
     `facts` are the first fields of the reply.
     """
+
+    def __init__(self, session: Session, last_position: int, facts: list[Reply]) -> None:
+        self.session: Final = session
+        self.last_position: Final = last_position
+        self.facts: Final = facts
+
+
+class HistoryQuestion(Question):
+    """The rows from `first_position` to `last_position` are taken into `history`."""
 
     def __init__(
         self,
@@ -38,11 +48,19 @@ class HistoryQuestion:
         last_position: int,
         facts: list[Reply],
     ) -> None:
-        self.session: Final = session
+        super().__init__(session, last_position, facts)
         self.history: Final = history
         self.first_position: Final = first_position
-        self.last_position: Final = last_position
-        self.facts: Final = facts
+
+
+class EffectsQuestion(Question):
+    """The blocks of one region are taken into `effects`."""
+
+    def __init__(
+        self, session: Session, effects: EffectsAfter, last_position: int, facts: list[Reply]
+    ) -> None:
+        super().__init__(session, last_position, facts)
+        self.effects: Final = effects
 
 
 class Questions:
@@ -51,10 +69,10 @@ class Questions:
     def __init__(self, outbox: Outbox, sessions: dict[int, Session]) -> None:
         self._outbox: Final = outbox
         self._sessions: Final = sessions
-        self._new: list[HistoryQuestion] = []
+        self._new: list[Question] = []
         self._waiting = 0
 
-    def ask(self, question: HistoryQuestion) -> Reply:
+    def ask(self, question: Question) -> Reply:
         """Asks; the reply follows. Raises `CommandError` if too many questions wait."""
         if self._waiting >= WAITING_MAX:
             raise CommandError(
@@ -65,12 +83,12 @@ class Questions:
         question.session.waiting = True
         return REPLY_LATER
 
-    def take(self) -> list[HistoryQuestion]:
-        """The questions that were asked since the last call. Each needs `answer` or `fail`."""
+    def take(self) -> list[Question]:
+        """The questions that were asked since the last call. Each needs an answer, or `fail`."""
         questions, self._new = self._new, []
         return questions
 
-    def is_wanted(self, question: HistoryQuestion) -> bool:
+    def is_wanted(self, question: Question) -> bool:
         """Whether the client that asked is still connected."""
         return question.session.session_id in self._sessions
 
@@ -87,11 +105,20 @@ class Questions:
         facts += [b"next", history.next_position or None]
         self._send(question, MapReply(facts))
 
-    def fail(self, question: HistoryQuestion, error: str) -> None:
+    def answer_effects(self, question: EffectsQuestion, floor: Vector) -> None:
+        """Sends the reply. The log holds every effect after the vector `floor`."""
+        effects = question.effects
+        events: list[Reply] = list(effects.events)
+        facts = question.facts
+        facts += [b"log-floor", flat_vector(floor), b"events", events]
+        facts += [b"next", effects.up_to if effects.is_full else None]
+        self._send(question, MapReply(facts))
+
+    def fail(self, question: Question, error: str) -> None:
         """Tells the client that the log could not be read."""
         self._send(question, ErrorReply(f"ERR the log could not be read: {error}"))
 
-    def _send(self, question: HistoryQuestion, reply: Reply) -> None:
+    def _send(self, question: Question, reply: Reply) -> None:
         self._waiting -= 1
         if self.is_wanted(question):
             self._outbox.answer(question.session, reply)

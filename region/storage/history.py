@@ -1,4 +1,4 @@
-"""The questions that `region.histories` asks of the log on disk, to find what changed a key."""
+"""The questions that `region.histories` asks of the log on disk."""
 
 from __future__ import annotations
 
@@ -30,6 +30,19 @@ class ReadRows:
     bytes_max: int
 
 
+@dataclass(frozen=True)
+class ReadBlocks:
+    """Asks for the blocks of `origin` with effects after the counter `after`, up to `last`.
+
+    `last` is a position. The answer is as that to `ReadRows`.
+    """
+
+    origin: int
+    after: int
+    last: int
+    bytes_max: int
+
+
 class Reach:
     """How far the log reaches back, and where a key cannot be.
 
@@ -44,6 +57,12 @@ class Reach:
 
 
 OLDEST: Final = "SELECT position, clock_ms FROM log ORDER BY position LIMIT 1"
+# The index log_by_origin finds the first block. Blocks of one region stand in the log in the order
+# of their counters.
+BLOCKS_OF: Final = (
+    f"SELECT {COLUMNS} FROM log "
+    "WHERE origin = +? AND last > ? AND position <= ? AND origin > 0 ORDER BY last LIMIT ?"
+)
 ROWS_BETWEEN: Final = (
     f"SELECT {COLUMNS} FROM log WHERE position > ? AND position <= ? ORDER BY position LIMIT ?"
 )

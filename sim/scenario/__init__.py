@@ -22,6 +22,10 @@ Reading order:
 - `running`: runs files and directories, in virtual time or on live regions.
 - `recording`: records what the clients of a simulated run sent.
 - `writing`: writes a simulated run as a scenario file.
+- `transcript`: writes a recorded session as a scenario file.
+- `session`: a session on a live cluster, recorded act by act.
+- `prompt`: the lines that a user types into a recorder.
+- `proxies`: ports at which clients reach the regions of a recorded session.
 - `__main__`: runs scenario files without the command line of anabranch.
 """
 

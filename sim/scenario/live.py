@@ -343,6 +343,24 @@ class LiveCluster:
         if self._scenario is not None:
             self._set_up(region)
 
+    def ask(self, region: int, *argv: str) -> Reply:
+        """The reply to a command on the runner's own connection."""
+        return self._admin_call(region, *argv)
+
+    def setting(self, region: int, name: str) -> str:
+        """The value of a setting, as CONFIG GET shows it."""
+        return self._setting(region, name)
+
+    def release(self) -> None:
+        """Opens all links, restores all settings, and disconnects; the data stays."""
+        self._drop_clients()
+        for (region, name), value in self._originals.items():
+            self._admin_ok(region, "CONFIG", "SET", name, value)
+        self._originals = {}
+        self._closed = {}
+        self.open_links(self._all_links(), waits=False)
+        self.disconnect()
+
     def disconnect(self) -> None:
         """Closes all connections."""
         self._drop_clients()

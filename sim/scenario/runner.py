@@ -81,7 +81,7 @@ def run_scenario(
 
     A cluster that fails ends the run with a mismatch that says how. `watcher` hears of each step.
     """
-    return _Run(scenario, cluster, watcher).run()
+    return Run(scenario, cluster, watcher).run()
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,11 @@ class _Posted:
     ticket: Ticket
 
 
-class _Run:
+class Run:
     """One run: bindings, cut links, open transactions, and commands without an answer."""
 
     def __init__(
-        self, scenario: Scenario, cluster: ScenarioCluster, watcher: Optional[StepWatcher]
+        self, scenario: Scenario, cluster: ScenarioCluster, watcher: Optional[StepWatcher] = None
     ) -> None:
         self.watcher = watcher
         self.scenario = scenario
@@ -125,7 +125,7 @@ class _Run:
                 self._post()
                 if self.watcher is not None:
                     self.watcher.begins(step)
-                self._step(step)
+                self.perform(step)
                 if self.watcher is not None:
                     self.watcher.ends(step)
             self._post()
@@ -140,7 +140,8 @@ class _Run:
         self.mismatches.sort(key=lambda mismatch: mismatch.line or 1 << 30)
         return self.mismatches
 
-    def _step(self, step: Step) -> None:
+    def perform(self, step: Step) -> None:
+        """Performs one step; the commands of rows with a time come by `_collect`."""
         cluster = self.cluster
         if isinstance(step, Call):
             self._call(step)
@@ -235,7 +236,7 @@ class _Run:
 
     def _shape_of(self, one: _Posted) -> Shape:
         """The shape of a reply to a posted command; None if there is no reply."""
-        got = self._shape(one.call, one.argv, one.ticket.reply) if one.ticket.has_reply else None
+        got = self.shape_of(one.call, one.argv, one.ticket.reply) if one.ticket.has_reply else None
         if one.ticket.lost or one.ticket.refused:
             self.queued.pop(connection(one.call.region, one.call.client), None)
         return got
@@ -260,7 +261,7 @@ class _Run:
         if ticket.lost or ticket.refused:
             self.queued.pop(connection(posted.call.region, posted.call.client), None)
             return ErrorText("(the connection was lost)")
-        return self._shape(posted.call, posted.argv, ticket.reply)
+        return self.shape_of(posted.call, posted.argv, ticket.reply)
 
     def _end(self) -> None:
         """Runs to the end time, asks the judges, and waits for the answers that are missing."""
@@ -279,7 +280,7 @@ class _Run:
             if one.call.expected is not None:
                 self._note(one.call, one.call.argv, str(one.call.expected), "no answer")
 
-    def _shape(self, call: Call, argv: Sequence[bytes], reply: Reply) -> Shape:
+    def shape_of(self, call: Call, argv: Sequence[bytes], reply: Reply) -> Shape:
         """The reply's shape; records generated IDs, and the commands that a transaction queues."""
         name = argv[0].upper()
         whose = connection(call.region, call.client)

@@ -47,7 +47,11 @@ def write_story(plan: Plan, told: Sequence[Told], title: str, prose: str = "") -
     heads = ["Time", *(REGION_NAMES[region - 1] for region in plan.regions)]
     lines = ["---", *_header(plan, until_ms), "---", f"# {title}", ""]
     lines += [prose.strip(), ""] if prose.strip() else []
-    lines += [_line(heads), _line(["---"] * len(heads)), *(_line(row) for row in rows.cells())]
+    lines += [
+        table_line(heads),
+        table_line(["---"] * len(heads)),
+        *(table_line(row) for row in rows.cells()),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -78,7 +82,8 @@ class _Rows:
         return [[f"{at_ms} ms", *("<br/>".join(cell) for cell in row)] for at_ms, row in self._rows]
 
 
-def _line(cells: Sequence[str]) -> str:
+def table_line(cells: Sequence[str]) -> str:
+    """A row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -90,7 +95,7 @@ def _told(told: Told, named: set[str]) -> str:
     """A client's commands, with the IDs returned to them if a command names those."""
     parts = [f"{told.client}:"]
     for place, words in enumerate(told.commands):
-        parts.append(f"`{_words(words)}`")
+        parts.append(f"`{written_words(words)}`")
         shown = [each if each in named else ANYTHING for each in told.returns.get(place, ())]
         if any(each != ANYTHING for each in shown):
             parts.append(
@@ -99,11 +104,12 @@ def _told(told: Told, named: set[str]) -> str:
     return " ".join(parts) if told.commands else f"{told.client}: hang up"
 
 
-def _words(words: Words) -> str:
-    return " ".join(_word(word) for word in words)
+def written_words(words: Words) -> str:
+    """A command between backticks."""
+    return " ".join(written_word(word) for word in words)
 
 
-def _word(word: bytes) -> str:
+def written_word(word: bytes) -> str:
     """A word as `cells.words_of` splits it, without characters that have a meaning in a table."""
     if word and _PLAIN.issuperset(word):
         return word.decode()

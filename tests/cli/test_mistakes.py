@@ -85,6 +85,9 @@ def told(result: subprocess.CompletedProcess[str], code: int, *parts: str) -> No
         (["link", "cut", "us"], 2, "Missing argument"),
         (["link", "delay", "us", "eu", "soon"], 2, "Invalid value"),
         (["explain", "us"], 2, "Missing argument"),
+        (["whatif", "region-lost"], 2, "Missing argument"),
+        (["whatif", "region-lost", "eu", "--keys", "0"], 2, "Invalid value"),
+        (["whatif", "region-lost", "eu"], 1, "there is no anabranch-data/cluster.toml"),
         (["nonsense"], 2, "No such command 'nonsense'"),
         (
             ["serve"],
@@ -109,6 +112,9 @@ def told(result: subprocess.CompletedProcess[str], code: int, *parts: str) -> No
         (["no\x1b[31msuch"], 2, "No such command 'no\\x1b[31msuch'"),
         (["up", "--resp-port", "65535"], 2, "--resp-port must leave room for 3 ports"),
         (["scenario", "run", "nowhere.md", "--live"], 2, "no such file: nowhere.md"),
+        (["scenario", "record"], 2, "Missing argument"),
+        (["scenario", "record", "no/where.md"], 2, "there is no directory no"),
+        (["scenario", "record", "new.md"], 1, "there is no anabranch-data/cluster.toml"),
     ],
 )
 def test_mistakes(tmp_path: Path, arguments: list[str], code: int, part: str) -> None:
@@ -346,9 +352,11 @@ def test_usage_lines_have_one_notation(tmp_path: Path) -> None:
         ("diff", "diff [OPTIONS] US EU [KEY]"),
         ("explain", "explain [OPTIONS] REGION KEY [ID]"),
         ("log", "log [OPTIONS] KEY"),
+        ("whatif region-lost", "whatif region-lost [OPTIONS] REGION"),
         ("bench", "bench [NAME [OPTIONS]]"),
         ("link heal", "link heal [OPTIONS] [US] [EU]"),
         ("scenario run", "scenario run [OPTIONS] [PATH…]"),
+        ("scenario record", "scenario record [OPTIONS] OUT.md"),
     ):
         lines = anabranch(*command.split(), "--help", cwd=tmp_path).stdout.splitlines()
         assert lines[0].endswith(usage), lines[0]

@@ -229,6 +229,31 @@ def test_log(up: Up) -> None:
     assert up.anabranch("log", "told", "--since", "5", "--until", "4").returncode == 2
 
 
+def test_whatif(up: Up) -> None:
+    """Entries and deliveries of a region that is cut off."""
+    us, eu = up.client("us"), up.client("eu")
+    us.xgroup_create("queue", "workers", id="0", mkstream=True)
+    first = us.xadd("queue", {"n": "1"})
+    eventually(lambda: eu.exists("queue") and eu.xlen("queue") == 1, 10, "the entry arriving")
+    for other in ("us", "ap"):
+        assert up.anabranch("link", "cut", "eu", other).returncode == 0
+    try:
+        lost = eu.xadd(b"k\xff\n", {"n": "2"})
+        eu.xreadgroup("workers", "ann", {"queue": ">"})
+        told = up.anabranch("whatif", "region-lost", "eu", "--to", "us")
+        assert told.returncode == 0, told
+        assert told.stdout.startswith("If eu vanished now, ")
+        assert f"1 entry of k\\xff\\n is only in eu: {lost}." in told.stdout
+        assert f"us would deliver 1 entry again (1 pending): {first}." in told.stdout
+        facts = json.loads(up.anabranch("whatif", "region-lost", "2", "--json").stdout)
+        assert facts["fail_over_to"] == ["us", "ap"] and facts["totals"]["again"]["ap"] == 1
+        assert "another region" in up.anabranch("whatif", "region-lost", "eu", "--to", "eu").stderr
+        assert "no region 'mars' here" in up.anabranch("whatif", "region-lost", "mars").stderr
+    finally:
+        assert up.anabranch("link", "heal").returncode == 0
+    eventually(lambda: us.exists(b"k\xff\n"), 10, "the entry arriving")
+
+
 def test_a_second_up_is_refused(up: Up) -> None:
     again = up.anabranch("up")
     assert (

@@ -42,7 +42,7 @@ class Player:
         )
         self.sessions: dict[str, Session] = {}
         self.said: list[str] = []
-        # The log, which answers CRDT.EXPLAIN and CRDT.HISTORY.
+        # The log, which answers CRDT.EXPLAIN, CRDT.HISTORY and CRDT.EFFECTS.
         self.rows: list[Row] = []
 
     def session(self, name: str) -> Session:

@@ -91,7 +91,9 @@ def test_commands_and_flags_exist(page: Path) -> None:
 
     root = get_command(app)
     text = page.read_text().replace("\\\n", " ")
-    for words in re.findall(r"(?:`|^|\$ )anabranch ((?:[a-z]+ ?)+)([^`\n]*)", text, re.MULTILINE):
+    for words in re.findall(
+        r"(?:`|^|\$ )anabranch ((?:[a-z]+(?:-[a-z]+)* ?)+)([^`\n]*)", text, re.MULTILINE
+    ):
         command, names = root, words[0].split()
         while names and hasattr(command, "commands"):
             assert names[0] in command.commands, f"{page.name}: anabranch {words[0]}"

@@ -12,7 +12,8 @@ from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
-from anabranch.region.engine.rows import Row
+from anabranch.region.engine.questions import EffectsQuestion, HistoryQuestion
+from anabranch.region.engine.rows import BlockRow, Row
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.stable_time import StableTime
 from anabranch.region.engine.state import EngineState
@@ -63,6 +64,14 @@ def single(region_id: int = 1, now_ms: int = 1, settings: Settings | None = None
 def answer_questions(engine: Engine, rows: Sequence[Row]) -> None:
     """Answers the questions of clients to the log, which consists of `rows`."""
     for question in engine.questions.take():
+        if isinstance(question, EffectsQuestion):
+            found = question.effects
+            blocks = [row for row in rows if isinstance(row, BlockRow)]
+            wanted = [row for row in blocks if row.block.origin == found.origin]
+            found.take([row for row in wanted if row.block.last > found.up_to])
+            engine.questions.answer_effects(question, {})
+            continue
+        assert isinstance(question, HistoryQuestion)
         question.history.take(list(rows))
         oldest = rows[0] if rows else Row(0, 0)
         engine.questions.answer(question, oldest.position, oldest.clock_ms, {})

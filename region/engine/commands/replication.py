@@ -204,34 +204,46 @@ def members_holding(state: EngineState, counter: int) -> int:
 
 
 def log(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.LOG key region [start [end]] [COUNT n]: the entries of one region log.
+    """CRDT.LOG key region [start [end] | COUNTERS after end] [COUNT n] [NOFIELDS]: one region log.
 
-    Returns one map per entry, with `id`, `counter` and `fields`.
+    Returns one map per entry, with `id`, `counter` and `fields`; without `fields` with NOFIELDS.
+    COUNTERS takes the entries with counters above `after` and up to `end`.
     """
     member = named_member(state, argv[2])
     words = argv[3:]
+    has_fields = True
+    if words and words[-1].upper() == b"NOFIELDS":
+        has_fields = False
+        words = words[:-1]
     count = -1
     if len(words) >= 2 and words[-2].upper() == b"COUNT":
         count = max(integer(words[-1]), 0)
         words = words[:-2]
-    if len(words) > 2:
+    has_counters = len(words) == 3 and words[0].upper() == b"COUNTERS"
+    if len(words) > 2 and not has_counters:
         raise CommandError(SYNTAX_ERROR)
-    start = range_start(words[0]) if words else 0
-    end = range_end(words[1]) if len(words) > 1 else ids.MAX_ID
+    start, end, after, last = 0, ids.MAX_ID, 0, ids.MAX_HALF
+    if has_counters:
+        after, last = integer(words[1]), integer(words[2])
+    else:
+        start = range_start(words[0]) if words else 0
+        end = range_end(words[1]) if len(words) > 1 else ids.MAX_ID
     stream = state.existing(argv[1])
     region_log = None if stream is None else stream.logs.get(member.region_id)
     reply: list[Reply] = []
     if region_log is None:
         return reply
     cursor = LogCursor(region_log)
-    cursor.seek_id(start)
-    while cursor.valid and cursor.id() <= end and len(reply) != count:
-        fields: list[Reply] = list(cursor.fields())
-        reply.append(
-            MapReply(
-                [b"id", ids.format_id(cursor.id()), b"counter", cursor.counter, b"fields", fields]
-            )
-        )
+    if has_counters:
+        cursor.seek_counter(max(after, 0))
+    else:
+        cursor.seek_id(start)
+    while cursor.valid and cursor.id() <= end and cursor.counter <= last and len(reply) != count:
+        facts: list[Reply] = [b"id", ids.format_id(cursor.id()), b"counter", cursor.counter]
+        if has_fields:
+            fields: list[Reply] = list(cursor.fields())
+            facts += [b"fields", fields]
+        reply.append(MapReply(facts))
         cursor.step()
     return reply
 
@@ -344,7 +356,7 @@ COMMANDS: Final = [
         keys=(1, 1, 1),
         reply="array",
         group="crdt",
-        syntax="key region [start [end]] [COUNT n]",
+        syntax="key region [start [end] | COUNTERS after end] [COUNT n] [NOFIELDS]",
     ),
     Command(
         "crdt.member",

@@ -1,6 +1,6 @@
-"""CRDT.EXPLAIN, CRDT.HISTORY and CRDT.GROUPS: a key's state, the reasons for it, its history.
+"""CRDT.EXPLAIN, CRDT.HISTORY, CRDT.EFFECTS and CRDT.GROUPS: states, and the reasons for them.
 
-The first two read the effect log on disk, so their replies come later, and they survive restarts.
+The first three read the effect log on disk, so their replies come later, and they survive restarts.
 They tell how far back the log reaches: an event before that is not in the reply.
 """
 
@@ -10,9 +10,11 @@ from typing import Final
 
 from anabranch.crdt import ids
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, integer
+from anabranch.region.engine.commands.replication import named_member
+from anabranch.region.engine.effects_after import EffectsAfter
 from anabranch.region.engine.explain import delivery_of, explain
 from anabranch.region.engine.history import EVENTS_MAX, History, Wanted
-from anabranch.region.engine.questions import HistoryQuestion
+from anabranch.region.engine.questions import EffectsQuestion, HistoryQuestion
 from anabranch.region.engine.replies import CommandError, MapReply, Reply, flat_vector
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
@@ -87,10 +89,8 @@ def _parse(words: list[bytes]) -> _Options:
         elif name == b"AFTER":
             options.after = _not_negative(value)
         elif name in (b"COUNT", b"NEWEST"):
-            options.events = integer(value)
+            options.events = _number_of_events(value)
             options.is_newest = name == b"NEWEST"
-            if not 1 <= options.events <= EVENTS_MAX:
-                raise CommandError(f"ERR the number of events must be 1 to {EVENTS_MAX}")
         elif name == b"SINCE":
             options.since_ms = _not_negative(value)
         elif name == b"UNTIL":
@@ -103,8 +103,15 @@ def _parse(words: list[bytes]) -> _Options:
 def _not_negative(word: bytes) -> int:
     value = integer(word)
     if value < 0:
-        raise CommandError("ERR a position or a time must not be negative")
+        raise CommandError("ERR a position, a counter or a time must not be negative")
     return value
+
+
+def _number_of_events(word: bytes) -> int:
+    number = integer(word)
+    if not 1 <= number <= EVENTS_MAX:
+        raise CommandError(f"ERR the number of events must be 1 to {EVENTS_MAX}")
+    return number
 
 
 def history(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -121,6 +128,36 @@ def history(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     facts += [b"vector", flat_vector(state.keyspace.vector)]
     events = History(wanted, options.events, options.is_newest)
     return _ask(state, session, events, options.after + 1, facts)
+
+
+def effects(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
+    """CRDT.EFFECTS region after [COUNT n] [NOFIELDS]: effects of one region, oldest first.
+
+    Returns those with counters above `after` that this region's log holds, as CRDT.HISTORY tells
+    events, with their `key` (null: every key). `next` is the counter to continue after. With
+    NOFIELDS, adds are told without their fields.
+    """
+    origin = named_member(state, argv[1])
+    after = _not_negative(argv[2])
+    words = argv[3:]
+    has_fields = True
+    if words and words[-1].upper() == b"NOFIELDS":
+        has_fields = False
+        words = words[:-1]
+    count = _EVENTS
+    if len(words) == 2 and words[0].upper() == b"COUNT":
+        count = _number_of_events(words[1])
+    elif words:
+        raise CommandError(SYNTAX_ERROR)
+    facts: list[Reply] = [b"region", state.members.name.encode()]
+    facts += [b"region_id", state.members.region_id, b"origin", origin.region_id]
+    facts += [b"vector", flat_vector(state.keyspace.vector)]
+    # See `_ask`.
+    state.journal.cut_block()
+    found = EffectsAfter(origin.region_id, after, count, has_fields)
+    return state.waiting.questions.ask(
+        EffectsQuestion(session, found, state.journal.position, facts)
+    )
 
 
 def groups(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -152,6 +189,17 @@ COMMANDS: Final = [
         reply="map",
         group="crdt",
         syntax="key [ID id] [AFTER position] [COUNT n | NEWEST n] [SINCE ms] [UNTIL ms]",
+        in_multi=IS_REFUSED,
+    ),
+    Command(
+        "crdt.effects",
+        -3,
+        "readonly",
+        effects,
+        "Returns the effects of one region after a counter, from the log on this region's disk.",
+        reply="map",
+        group="crdt",
+        syntax="region after [COUNT n] [NOFIELDS]",
         in_multi=IS_REFUSED,
     ),
     Command(

@@ -1,0 +1,125 @@
+"""`anabranch scenario record`: turns what is done on a live cluster into a scenario file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
+from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.interrupting import end_as_after_ctrl_c
+from anabranch.cli.simulate import need_simulator
+from anabranch.cli.terminal import harmless
+
+if TYPE_CHECKING:
+    from anabranch.sim.scenario.prompt import Prompt
+    from anabranch.sim.scenario.proxies import Proxies
+    from anabranch.sim.scenario.session import Session
+
+_PROMPT: Final = "record> "
+
+
+def record(
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT.md", help="The file to write.", show_default=False)
+    ],
+    shell: Annotated[
+        bool, typer.Option("--shell", help="Open no ports for clients; only take typed lines.")
+    ] = False,
+    title: Annotated[
+        str, typer.Option("--title", metavar="TEXT", help="The heading of the file.")
+    ] = "A recorded session",
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Record what is done on a live, empty cluster as a scenario file.
+
+    Clients use the ports that are printed, one for each region, and lines are typed (or piped)
+    here: `us> XADD orders * item book`, `cut us eu`, `heal`, `sync`, `wait 300 ms`, `quit`; `help`
+    lists them. While it records, links are closed, and `sync` makes the regions level, as in
+    scenarios. In the end the file is run in virtual time: exit code 1 if its replies differ there.
+    """
+    need_simulator()
+    if out.exists() and not force:
+        raise UsageError(f"{out} exists; --force writes over it")
+    if not out.parent.is_dir():
+        raise UsageError(f"there is no directory {out.parent}")
+    end_as_after_ctrl_c()
+    from anabranch.sim.scenario.cluster import ClusterError
+    from anabranch.sim.scenario.live import LiveCluster
+    from anabranch.sim.scenario.prompt import Prompt
+    from anabranch.sim.scenario.proxies import HOST, Proxies
+    from anabranch.sim.scenario.running import discover
+    from anabranch.sim.scenario.session import Session
+
+    try:
+        addresses = [place.resp for place in find(cluster, at, password)]
+        session = Session(LiveCluster(discover(addresses, password)), title)
+    except ClusterError as error:
+        raise CliError(str(error)) from None
+    proxies = Proxies(session, password, lambda line: print(harmless(line), file=sys.stderr))
+    try:
+        if not shell:
+            for region, port in proxies.open().items():
+                print(f"{session.names[region]}: clients connect to {HOST}:{port}", flush=True)
+        _read_lines(Prompt(session), proxies)
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+    except ClusterError as error:
+        print(f"the recording ends: {harmless(str(error))}", file=sys.stderr)
+    finally:
+        _finish(session, proxies, out)
+    _check(out)
+
+
+def _read_lines(prompt: Prompt, proxies: Proxies) -> None:
+    from anabranch.sim.scenario.session import Refused
+
+    is_terminal = sys.stdin.isatty()
+    while not prompt.done:
+        if is_terminal:
+            print(_PROMPT, end="", flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            return
+        try:
+            with proxies.lock:
+                text = prompt.perform(line)
+        except Refused as error:
+            print(f"not recorded: {harmless(str(error))}", file=sys.stderr, flush=True)
+            continue
+        if text:
+            print(harmless(text), flush=True)
+
+
+def _finish(session: Session, proxies: Proxies, out: Path) -> None:
+    """Writes the file, and opens the links again."""
+    from anabranch.sim.scenario.cluster import ClusterError
+
+    proxies.close()
+    with proxies.lock:
+        out.write_text(session.text(), encoding="utf-8")
+        for note in session.notes:
+            print(f"note: {harmless(note)}", file=sys.stderr)
+        try:
+            session.close()
+        except ClusterError as error:
+            print(f"links or settings were not restored: {harmless(str(error))}", file=sys.stderr)
+
+
+def _check(out: Path) -> None:
+    """Runs the file in virtual time; ends with exit code 1 if it fails."""
+    from anabranch.sim.scenario.running import Outcome, run_virtually
+
+    outcomes: list[Outcome] = []
+    failed = run_virtually([out], outcomes.append)
+    if failed:
+        print(f"{out} is written, but does not pass in virtual time:", file=sys.stderr)
+        print("\n".join(harmless(str(one)) for one in outcomes), file=sys.stderr)
+        raise typer.Exit(1)
+    print(f"{out} passes in virtual time: anabranch scenario run {out}")

@@ -1,0 +1,74 @@
+"""Losses of one key: entries, removals, groups, deadlines and pairs that one region alone has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anabranch.study.whatif.survey import KeySurvey, Survey
+from anabranch.study.whatif.telling import Effect, Entries, holds, raw
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What would be lost of one key.
+
+    - `entries`: present in the lost region, and in no other region that answers.
+    - `returning`: entries that would be back; `removals`: the effects that removed them.
+    - `groups_created`: groups that live in the lost region alone. `groups_destroyed`: groups that
+      it has destroyed, and that live in the others.
+    - `deadlines`, `windows` (configurations of idempotent adds), `last_ids`: effects that set them.
+    - `pairs`: (pid, iid) of idempotent adds; a retry elsewhere would add the entry anew.
+    """
+
+    key: bytes
+    entries: Entries
+    removals: list[Effect]
+    returning: Entries
+    groups_created: list[bytes]
+    groups_destroyed: list[bytes]
+    deadlines: list[Effect]
+    windows: list[Effect]
+    last_ids: list[Effect]
+    pairs: list[tuple[bytes, bytes]]
+
+    def is_any(self) -> bool:
+        """Whether anything of the key would be lost."""
+        return any(
+            (
+                *(self.entries, self.removals, self.groups_created, self.groups_destroyed),
+                *(self.deadlines, self.windows, self.last_ids, self.pairs),
+            )
+        )
+
+
+def losses_of(survey: Survey, key: KeySurvey) -> Losses:
+    """What would be lost of a key that was looked at."""
+    assert survey.lost_vector is not None
+    only_there = survey.only_there()
+    by_kind: dict[str, list[Effect]] = {}
+    for effect in key.effects:
+        by_kind.setdefault(effect.kind, []).append(effect)
+    here = set(key.survivors.group_names())
+    back = key.survivors.entries(key.removed())
+    returning = {dot: one for dot, one in sorted(back.items()) if dot not in key.lost.entries}
+    return Losses(
+        key.key,
+        {dot: one for dot, one in sorted(key.lost.entries.items()) if holds(only_there, dot)},
+        [effect for effect in key.effects if _removes_any(effect, returning)],
+        returning,
+        [name for name in sorted(key.lost.groups) if name not in here],
+        sorted(key.destroyed_groups(survey.lost_vector)),
+        by_kind.get("set-deadline", []),
+        by_kind.get("configure", []),
+        by_kind.get("set-id", []),
+        [
+            (raw(effect.facts["pid"]), raw(effect.facts["iid"]))
+            for effect in by_kind.get("add", [])
+            if "pid" in effect.facts
+        ],
+    )
+
+
+def _removes_any(effect: Effect, entries: Entries) -> bool:
+    spans = effect.removed()
+    return any(holds(spans, dot) for dot in entries)
