@@ -23,7 +23,7 @@ def _root() -> Path:
 
 
 ROOT: Final = _root()
-PACKAGES: Final = ("crdt", "region", "sync", "sim", "proto")
+PACKAGES: Final = ("crdt", "region", "sync", "sim", "study", "proto")
 _FILES: Final = ("pyproject.toml",)
 
 
