@@ -71,7 +71,7 @@ RestoresOption = Annotated[
     typer.Option(
         "--restores",
         help="A mesh in which every second fault restores a backup"
-        " without telling the region (S13.6).",
+        " without telling the region.",
     ),
 ]
 _Failed = Annotated[

@@ -26,7 +26,6 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 sys.path += [str(ROOT), str(DOCS)]
 
-from anabranch.sim.mutants.planted import read  # noqa: E402
 from anabranch.sim.mutants.tree import copy_tree  # noqa: E402
 from anabranch.sim.mutants.trial import differences  # noqa: E402
 from anabranch.sim.scenario.drawing import run_recorded  # noqa: E402
@@ -36,7 +35,9 @@ from anabranch.study.diagram.story import summary  # noqa: E402
 from generate_scenarios import COLUMNS, parts_of  # noqa: E402
 
 TARGET = DOCS / "learn"
-MARK = re.compile(r"<!-- (run|simpler|rules)((?: [^ ]+)*): begin -->\n.*?<!-- end -->", re.DOTALL)
+MARK = re.compile(
+    r"(<!-- (run|simpler|rules)((?:\s+[^\s:]+)*): begin -->)\n.*?<!-- end -->", re.DOTALL
+)
 SHOWN_MAX = 3
 """The number of wrong replies that are shown of a simpler rule."""
 
@@ -49,7 +50,7 @@ def shown_run(path: Path) -> tuple[str, str]:
         raise SystemExit(f"{path} fails, so the book cannot show it: {mismatches[0]}")
     source = path.relative_to(ROOT).as_posix()
     alt = summary(timeline).replace("[", "(").replace("]", ")")
-    lines = [f"The file is [{path.name}](../../{source}): {title}.", ""]
+    lines = [*textwrap.wrap(f"[{title}](../../{source}):", COLUMNS, break_on_hyphens=False), ""]
     lines += ["```", *header, "```", ""] if header else []
     lines += [*tables, ""]
     lines += textwrap.wrap(f"![{alt}]({path.stem}.svg)", COLUMNS, break_on_hyphens=False)
@@ -57,16 +58,17 @@ def shown_run(path: Path) -> tuple[str, str]:
 
 
 def shown_simpler(patch: Path, path: Path, tree: Path) -> str:
-    """The text on a simpler rule: the rule in words, and the replies that it gives."""
-    rule = read(patch).story
+    """The text on a simpler rule: the change that makes it the rule, and the replies that it gives."""
     wrong = differences(patch, path, tree)
     if not wrong:
         raise SystemExit(f"{path} passes with {patch.name}, so it shows nothing")
     found = re.findall(r"^\S+\.md:\d+: (.+\n    expected .*\n    got .*)$", wrong, re.MULTILINE)
     found = found or re.findall(r"^\S+\.md: (.+\n    expected .*\n    got .*)$", wrong, re.MULTILINE)
     names = [one.relative_to(ROOT).as_posix() for one in (patch, path)]
-    lines = [*textwrap.wrap(f"> {rule}", COLUMNS, subsequent_indent="> "), ""]
-    lines += ["```", f"$ .venv/bin/python -m anabranch.sim.mutants try {names[0]} \\", f"    {names[1]}"]
+    change = f"[This change](../../{names[0]}) makes it the rule of the regions. The table then fails:"
+    lines = [*textwrap.wrap(change, COLUMNS, break_on_hyphens=False), "", "```"]
+    lines += ["$ .venv/bin/python -m anabranch.sim.mutants try \\"]
+    lines += [f"    {names[0]} \\", f"    {names[1]}"]
     for line in "\n".join(found[:SHOWN_MAX]).splitlines():
         lines += textwrap.wrap(
             line, COLUMNS, subsequent_indent=" " * 13, break_on_hyphens=False, drop_whitespace=False
@@ -103,14 +105,14 @@ def files() -> dict[str, str]:
         tree = copy_tree(Path(scratch))
 
         def written(mark: re.Match[str]) -> str:
-            kind, paths = mark[1], [ROOT / name for name in mark[2].split()]
+            kind, paths = mark[2], [ROOT / name for name in mark[3].split()]
             if kind == "run":
                 text, found[f"{paths[0].stem}.svg"] = shown_run(paths[0])
             elif kind == "simpler":
                 text = shown_simpler(paths[0], paths[1], tree)
             else:
                 text = shown_rules()
-            return f"<!-- {kind}{mark[2]}: begin -->\n\n{text}\n\n<!-- end -->"
+            return f"{mark[1]}\n\n{text}\n\n<!-- end -->"
 
         for path in [*chapters(), TARGET / "README.md"]:
             found[path.name] = MARK.sub(written, path.read_text(encoding="utf-8"))
