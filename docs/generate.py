@@ -13,6 +13,7 @@ date; the exit code is then 1 if there is any.
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -54,6 +55,15 @@ def _range(setting: settings.Setting) -> str:
     return f"{kind}, {_value(setting, setting.minimum)}{upper or ' or more'}"
 
 
+def _rules(names: str) -> str:
+    """Links to the rules that `Setting.rule` names."""
+    return re.sub(
+        r"S(\d+)(?:\.(\d+))?",
+        lambda rule: f"[{rule[0]}](semantics.md#{rule[0].lower().replace('.', '-')})",
+        names,
+    )
+
+
 def settings_page() -> str:
     """Returns the text of settings.md."""
     lines = [
@@ -85,14 +95,14 @@ def settings_page() -> str:
         "",
         *(f"`{alias}` is short for `{name}`." for alias, name in ALIASES.items()),
         "",
-        "| setting | default | takes | at run time | means |",
-        "|---|---|---|---|---|",
+        "| setting | default | takes | at run time | means | [rule](semantics.md) |",
+        "|---|---|---|---|---|---|",
     ]
     for one in settings.ALL:
         runtime = "yes" if one.mutable else "no"
         lines.append(
             f"| `{one.name}` | {_value(one, one.default)} | {_range(one)} "
-            f"| {runtime} | {one.text} |"
+            f"| {runtime} | {one.text} | {_rules(one.rule)} |"
         )
     lines += [
         "",

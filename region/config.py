@@ -41,11 +41,11 @@ IDENTITY: Final = {
     "data": "Directory of this region's data.",
     "restored": (
         "This region's files were restored from a backup: "
-        "recover from the peers before writing (S13.7)."
+        "recover from the peers before writing (docs/operations.md)."
     ),
     "moved": (
         "This region's files were moved here, and are not older than they were: "
-        "do not take them for restored ones (S13.6)."
+        "do not take them for restored ones (docs/operations.md)."
     ),
 }
 

@@ -109,14 +109,14 @@ class EventLog:
         if self._lifecycle == RECOVERY:
             cause = state.lifecycle.recovery_cause
             text = (
-                f"region {engine.name} is in recovery (S13.7) because {cause}: it issues no effects"
-                " until it holds all effects that the other members report"
+                f"region {engine.name} is in recovery because {cause}: it issues no effects"
+                " until it holds all effects that the other members report (see docs/operations.md)"
             )
             self._tell(logging.WARNING, RECOVERY, text, cause=cause)
         elif self._lifecycle == LOST:
             by = state.members.names_of(state.lifecycle.called_lost_by)
             text = (
-                f"LOST: region {engine.name} was said to be lost by {by} (S13.8): it takes no more"
+                f"LOST: region {engine.name} was said to be lost by {by}: it takes no more"
                 " writes; `anabranch export` saves what only it holds"
             )
             self._error(LOST, text, by=by)

@@ -410,7 +410,7 @@ class Hub(Opening):
                 counter = request.vector.get(result, 0)
                 text = (
                     f"region {result} has two different histories up to {counter}: "
-                    "this link stays closed (S13.5)"
+                    "this link stays closed (see docs/operations.md)"
                 )
                 self._refuse(connection, m.Refusal("forked", text), now_ms)
             else:

@@ -284,13 +284,13 @@ class Sender:
             raise m.LinkRefused(
                 "gap",
                 f"this log holds effects of region {block.origin} from {block.first} on, but the "
-                f"peer was sent them only up to {sent} (S2.2)",
+                f"peer was sent them only up to {sent}",
             )
         if block.first <= sent:
             raise m.LinkRefused(
                 "forked",
                 f"the peer holds effects of region {block.origin} up to {sent}, inside a block "
-                f"that begins at {block.first} (S13.5)",
+                f"that begins at {block.first}",
             )
         if block.origin != self.own and (
             block.origin in self._direct or (self._peer_has_own and block.origin == self._peer)

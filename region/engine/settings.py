@@ -13,9 +13,11 @@ Value = Union[int, str]
 class Setting:
     """One setting.
 
-    `text` describes it. `minimum` and `maximum` bound an integer, `choices` are the values of a
-    string. `is_bytes`: the integer is a size. CONFIG SET may change the setting if it is `mutable`;
-    otherwise the start reads it once. A setting that is `fixed` has its default value always.
+    `text` describes it for users. `rule` names the rules of docs/semantics.md behind it, such as
+    "S6.2, S9.2"; only docs/settings.md shows them. `minimum` and `maximum` bound an integer,
+    `choices` are the values of a string. `is_bytes`: the integer is a size. CONFIG SET may change
+    the setting if it is `mutable`; otherwise the start reads it once. A setting that is `fixed` has
+    its default value always.
     """
 
     def __init__(
@@ -30,6 +32,7 @@ class Setting:
         mutable: bool = True,
         fixed: bool = False,
         is_bytes: bool = False,
+        rule: str = "",
     ) -> None:
         self.name = name
         self.default = default
@@ -40,6 +43,7 @@ class Setting:
         self.mutable = mutable and not fixed
         self.fixed = fixed
         self.is_bytes = is_bytes
+        self.rule = rule
 
     def parse(self, text: str) -> Value:
         """Parses a value. Sizes may have Redis's units (``64mb``).
@@ -109,74 +113,84 @@ ALL: list[Setting] = [
     Setting(
         "crdt-xadd-id-uniqueness-mode",
         "strict",
-        "Which IDs XADD accepts (S4.2).",
+        "Which IDs XADD accepts.",
         choices=["strict", "semi-strict", "liberal"],
+        rule="S4.2",
     ),
     Setting(
         "stream-node-max-entries",
         100,
-        "Entries in one packed node (S12.1); 0: no limit.",
+        "Entries in one packed node; 0: no limit.",
         maximum=1 << 16,
+        rule="S12.1",
     ),
     Setting(
         "stream-node-max-bytes",
         4096,
-        "Bytes in one packed node (S12.1); 0: no limit.",
+        "Bytes in one packed node; 0: no limit.",
         maximum=1 << 30,
         is_bytes=True,
+        rule="S12.1",
     ),
     Setting(
         "stream-idmp-duration",
         100,
         "Seconds for which a repeated idempotent add is answered with the first entry's ID, in "
         "every stream without XCFGSET; the region's present value counts, also for pairs that it "
-        "already holds (S9.1).",
+        "already holds.",
         minimum=1,
         maximum=86400,
+        rule="S9.1",
     ),
     Setting(
         "stream-idmp-maxsize",
         100,
         "Idempotency pairs of one producer that answer retries, in every stream without XCFGSET; "
-        "the region's present value counts, from the producer's next add on (S9.3).",
+        "the region's present value counts, from the producer's next add on.",
         minimum=1,
         maximum=10000,
+        rule="S9.3",
     ),
     Setting(
         "crdt-idmp-retired-max",
         100_000,
         "Retired idempotency pairs that the region keeps: those beyond their producer's maxsize, "
         "which answer no retries and still recognise conflicts until they are stable. Above this "
-        "limit pairs are forgotten early, and a duplicate may stay (S9.3).",
+        "limit pairs are forgotten early, and a duplicate may stay.",
+        rule="S9.3",
     ),
     # Durability
     Setting(
         "appendfsync",
         "everysec",
         "When a reply leaves: after its commit (always), or at once with a commit within a second "
-        "(everysec) or with the next sync round (no) (S13.2).",
+        "(everysec) or with the next sync round (no).",
         choices=["always", "everysec", "no"],
+        rule="S13.2",
     ),
     Setting(
         "crdt-block-max-bytes",
         1 << 20,
-        "A block is cut at this size (S1.4).",
+        "A block is cut at this size.",
         minimum=1,
         is_bytes=True,
+        rule="S1.4",
     ),
     Setting(
         "crdt-unit-max-bytes",
         64 << 20,
-        "Most bytes of one MULTI or RENAME (S1.2).",
+        "Most bytes of one MULTI or RENAME.",
         minimum=1,
         is_bytes=True,
+        rule="S1.2",
     ),
     Setting(
         "crdt-log-max-bytes",
         1 << 30,
         "Most bytes of the effect log kept for peers; a peer that needs older effects pulls a "
-        "snapshot (S14).",
+        "snapshot.",
         is_bytes=True,
+        rule="S14",
     ),
     Setting(
         "crdt-log-max-effects", 0, "Most effects of the effect log kept for peers; 0: no limit."
@@ -192,9 +206,10 @@ ALL: list[Setting] = [
     Setting(
         "crdt-uncommitted-max-bytes",
         256 << 20,
-        "Most bytes that may wait for the disk; above this, writes are refused (S14).",
+        "Most bytes that may wait for the disk; above this, writes are refused.",
         minimum=1,
         is_bytes=True,
+        rule="S14",
     ),
     Setting(
         "crdt-checkpoint-interval-ms",
@@ -212,14 +227,19 @@ ALL: list[Setting] = [
     Setting(
         "crdt-slice-max-bytes",
         1 << 20,
-        "Bytes after which a checkpoint slice ends (S13.1).",
+        "Bytes after which a checkpoint slice ends.",
         minimum=1,
         is_bytes=True,
         mutable=False,
+        rule="S13.1",
     ),
     # Sync
     Setting(
-        "crdt-sync-interval-ms", 5, "Least time between two sync rounds (S2.5).", maximum=60000
+        "crdt-sync-interval-ms",
+        5,
+        "Least time between two sync rounds.",
+        maximum=60000,
+        rule="S2.5",
     ),
     Setting("crdt-heartbeat-interval-ms", 200, "Time between heartbeats on a link.", minimum=1),
     Setting(
@@ -246,23 +266,27 @@ ALL: list[Setting] = [
     Setting(
         "crdt-start-patience-ms",
         2000,
-        "Longest time that a start waits for the answers of the other members (S13.6).",
+        "Longest time that a start waits for the answers of the other members.",
         mutable=False,
+        rule="S13.6",
     ),
     Setting(
         "crdt-snapshot-patience-ms",
         5000,
-        "Time without progress on any link after which a region asks for a snapshot (S11.1).",
+        "Time without progress on any link after which a region asks for a snapshot.",
+        rule="S11.1",
     ),
     Setting(
         "crdt-body-patience-ms",
         200,
-        "Time after a header without its block, after which the body is requested (S2.3).",
+        "Time after a header without its block, after which the body is requested.",
+        rule="S2.3",
     ),
     Setting(
         "crdt-expiry-grace-ms",
         60000,
-        "Time after a deadline in which only the winner's region may issue the removal (S10.3).",
+        "Time after a deadline in which only the winner's region may issue the removal.",
+        rule="S10.3",
     ),
     Setting(
         "crdt-batch-max-bytes",
@@ -290,21 +314,23 @@ ALL: list[Setting] = [
     Setting(
         "crdt-collect-interval-ms",
         500,
-        "Time between two searches for data that has become stable and can be dropped (S6.2, "
-        "S9.2, S10.6).",
+        "Time between two searches for data that has become stable and can be dropped.",
         minimum=1,
+        rule="S6.2, S9.2, S10.6",
     ),
     Setting(
         "crdt-clock-interval-ms",
         10000,
         "Longest time between two commits of this region's clock while nothing else is written and "
-        "no client asks for the stable time (S7.7).",
+        "no client asks for the stable time.",
         minimum=1,
+        rule="S7.7",
     ),
     Setting(
         "crdt-tombstone-alarm",
         100000,
-        "Number of group tombstones above which an alarm is raised (S6.2).",
+        "Number of group tombstones above which an alarm is raised.",
+        rule="S6.2",
     ),
     Setting(
         "crdt-ready-lag-ms",

@@ -9,6 +9,7 @@ Reading order:
 - `planted`: reads and applies the patches of planted bugs.
 - `seeds`: runs seeds of the simulator in a process of a copy, and reports the first violation.
 - `run`: planted bugs against the simulator.
+- `trial`: a scenario file in a copy of the tree with a patch.
 - `operators`: mechanical mutants of a module.
 - `equivalent`: the mutants that do not change the program, judged by hand.
 - `suite`: judges a mutant by the unit and property tests that run its line.

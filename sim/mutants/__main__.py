@@ -1,13 +1,16 @@
-"""`python -m anabranch.sim.mutants run | mechanical`: do tests and simulator find planted bugs?"""
+"""`python -m anabranch.sim.mutants run | mechanical | try`: are planted bugs found, and how?"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
 from anabranch.sim.mutants import equivalent, mechanical
 from anabranch.sim.mutants import run as planted
+from anabranch.sim.mutants.tree import copy_tree
+from anabranch.sim.mutants.trial import differences
 
 
 def _mechanical(options: argparse.Namespace) -> int:
@@ -43,6 +46,17 @@ def _run(options: argparse.Namespace) -> int:
     lines, missed = planted.table(outcomes, options.first)
     print("\n".join(["", *lines]))
     return 1 if missed or not outcomes else 0
+
+
+def _try(options: argparse.Namespace) -> int:
+    with tempfile.TemporaryDirectory(prefix="trial-") as scratch:
+        try:
+            text = differences(options.patch, options.scenario.resolve(), copy_tree(Path(scratch)))
+        except (OSError, ValueError, RuntimeError) as error:
+            print(error, file=sys.stderr)
+            return 2
+    print(text or f"{options.scenario.name} passes with {options.patch.name}")
+    return 1 if text else 0
 
 
 def main() -> int:
@@ -86,6 +100,12 @@ def main() -> int:
     command.add_argument("--tests-only", action="store_true", help="without the simulator")
     command.add_argument("--only", default="", help="files whose path contains this")
     command.set_defaults(act=_mechanical)
+    command = commands.add_parser(
+        "try", help="a scenario file in a copy of the tree with a patch", allow_abbrev=False
+    )
+    command.add_argument("patch", type=Path, help="a planted bug, or a rule of docs/learn/simpler")
+    command.add_argument("scenario", type=Path, help="a scenario file")
+    command.set_defaults(act=_try)
     options = parser.parse_args()
     return int(options.act(options))
 

@@ -72,7 +72,10 @@ class Runner:
 
 
 def caught_by_story(bug: Planted, tree: Path) -> Optional[Caught]:
-    """The violation in the bug's reduced scenario, run in a tree with the bug; None without one."""
+    """The violation in the bug's reduced scenario, run in a tree with the bug; None without one.
+
+    Raises RuntimeError if the scenario cannot be run in that tree.
+    """
     if not bug.reduced.exists():
         return None
     ended = subprocess.run(
@@ -84,6 +87,8 @@ def caught_by_story(bug: Planted, tree: Path) -> Optional[Caught]:
         check=False,
     )
     text = ended.stdout.decode("utf-8", "replace").strip()
+    if ended.returncode not in (0, STORY_FAILED):
+        raise RuntimeError(f"{bug.reduced.name} cannot be run with {bug.name}:\n{text}")
     return Caught(NO_SEED, "story", text) if ended.returncode == STORY_FAILED else None
 
 

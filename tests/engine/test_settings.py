@@ -24,7 +24,7 @@ ROWS = {
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in PAGE.read_text(encoding="utf-8").splitlines()
     )
-    if len(cells) == 5 and cells[0].strip("`") in BY_NAME
+    if len(cells) == 6 and cells[0].strip("`") in BY_NAME
 }
 
 
