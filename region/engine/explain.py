@@ -62,7 +62,7 @@ def explain(state: EngineState, key: bytes, wanted: int) -> list[Reply]:
         b"groups",
         _groups(stream),
         b"group-tombstones",
-        _tombstones(state, stream),
+        tombstones(state, stream),
     ]
     if wanted >= 0:
         facts += [b"id", ids.format_id(wanted), b"entries", _entries(stream, wanted)]
@@ -91,7 +91,8 @@ def _groups(stream: Stream) -> list[Reply]:
     return reply
 
 
-def _tombstones(state: EngineState, stream: Stream) -> list[Reply]:
+def tombstones(state: EngineState, stream: Stream) -> list[Reply]:
+    """The group tombstones of a key: [group, vector], `*` for those of all its groups (S6.1)."""
     reply: list[Reply] = [
         [name, flat_vector(stream.tombstones[name])] for name in sorted(stream.tombstones)
     ]

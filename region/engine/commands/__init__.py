@@ -19,6 +19,7 @@ Reading order:
 - `transactions`: MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 - `replication`: the CRDT.… commands and WAIT.
 - `studying`: CRDT.EXPLAIN and CRDT.HISTORY, a key's state with its reasons, and its history.
+- `group_facts`: CRDT.GROUPS, groups in counters of region logs.
 - `bulk_reading`: CRDT.LOGS, CRDT.SPLIT and CRDT.NODES, which analysis reads streams with.
 - `connection`: PING, HELLO, AUTH and the other commands about the connection itself.
 - `client`: CLIENT.
