@@ -43,7 +43,7 @@ _ReadOnly = Annotated[
 ]
 
 
-def address(listen: Address) -> str:
+def page_address(listen: Address) -> str:
     """The address of the page, for a browser on this machine."""
     return f"http://{listen}"
 
@@ -91,7 +91,7 @@ def console(
         writes,
     )
     print(
-        f"the console is at {address(listens)}, and {'writes' if writes else 'only reads'};"
+        f"the console is at {page_address(listens)}, and {'writes' if writes else 'only reads'};"
         " Ctrl-C ends it",
         flush=True,
     )

@@ -114,6 +114,8 @@ class Replay:
         self._view: Final = view
         self._names: Final = names
         self._groups: Final[dict[str, PastGroup]] = {}
+        # The destroys so far: (group, dot); the group is empty for those of all groups.
+        self._destroys: Final[list[tuple[str, Dot]]] = []
 
     def take(self, event: Event) -> None:
         """Applies one event."""
@@ -126,9 +128,7 @@ class Replay:
         elif event.kind in REMOVALS:
             self._remove(event)
         if event.kind == "create-group" and event.dot is not None:
-            name = str(event.facts["group"])
-            group = self._groups.setdefault(name, PastGroup(name))
-            group.creates[event.dot] = (event.facts["start"], event.had_seen)
+            self._create(event, event.dot)
         elif event.kind in DESTROYS or event.kind in OBSERVED_REMOVES:
             self._destroy(event)
         elif event.facts.get("group") in self._groups:
@@ -142,9 +142,24 @@ class Replay:
         for dot in gone:
             view.removed[dot] = Removed(view.entries.pop(dot), by)
 
+    def _create(self, event: Event, dot: Dot) -> None:
+        """Adds a create, unless an earlier destroy buries it, which its creator had not seen."""
+        name = str(event.facts["group"])
+        buried = [
+            destroy
+            for group, destroy in self._destroys
+            if group in ("", name)
+            if not covers(event.had_seen, destroy)
+        ]
+        if not buried:
+            group = self._groups.setdefault(name, PastGroup(name))
+            group.creates[dot] = (event.facts["start"], event.had_seen)
+
     def _destroy(self, event: Event) -> None:
         """Ends the creates that had not seen a destroy (S6.1), or that a removal had observed."""
         assert event.dot is not None
+        if event.kind in DESTROYS:
+            self._destroys.append((str(event.facts.get("group", "")), event.dot))
         for name in list(self._groups):
             group = self._groups[name]
             if event.facts.get("group", name) != name:

@@ -1,7 +1,7 @@
 // The events of the server. A hidden page is not connected, so it costs nothing.
 
 import { liveUrl, renewToken } from "./api.js";
-import { on, set, shownViews, state } from "./store.js";
+import { askedRegions, on, set, state } from "./store.js";
 
 const RETRY_MS = 1000;
 let source = null;
@@ -11,7 +11,7 @@ let retry = 0;
 function parameters() {
   return {
     key: state.past ? "" : state.key,
-    regions: shownViews().join(","),
+    regions: askedRegions().join(","),
     before: state.before,
     filter: state.filter,
   };

@@ -43,6 +43,17 @@ export function nameOf(regionId) {
   return state.overview?.names[regionId] ?? `region ${regionId}`;
 }
 
+const LOOKED_AT = 4;
+
+// The regions that are asked for the stream: also some that are not shown, because their entries
+// are rows, too ("not here yet"). Empty: all.
+export function askedRegions() {
+  const names = (state.overview?.regions ?? []).map((region) => region.name);
+  if (names.length <= LOOKED_AT) return [];
+  const shown = shownViews();
+  return [...shown, ...names.filter((name) => !shown.includes(name))].slice(0, Math.max(LOOKED_AT, shown.length));
+}
+
 // The regions whose views are shown: those chosen, or what fits the width of the page.
 export function shownViews() {
   const names = (state.overview?.regions ?? []).map((region) => region.name);

@@ -59,7 +59,8 @@ function badges(row, view) {
 
 // Who removed an entry: short beside other views, in full in a view of its own.
 function remover(by, isAlone) {
-  return by ? `removed by ${isAlone ? by : by.replace(/ \(.*\)$/, "")}` : "removed";
+  if (!by) return "removed";
+  return isAlone ? `removed by ${by}` : `✕ ${by.replace(/ \(.*\)$/, "")}`;
 }
 
 function riverCell(row, view, isAlone) {
@@ -79,7 +80,7 @@ function riverCell(row, view, isAlone) {
       type: "button", class: "entry", tabindex: isCurrent ? 0 : -1, "data-dot": dot, "data-view": view.name, "data-id": row.id,
       onclick: () => { current = { dot, view: view.name }; explain.entry(view.name, row.id); },
       onfocus: () => { current = { dot, view: view.name }; },
-    }, el("span", { class: "unseen" }, `${row.id} of ${origin}, ${view.name}: ${here.state} `), ...body));
+    }, el("span", { class: "unseen" }, `${row.id} of ${origin}, ${here.state === "absent" ? "not" : here.state} in ${view.name}: `), ...body));
 }
 
 function head(view, shown) {
