@@ -77,6 +77,11 @@ class Pulse:
         """The newest state of the cluster."""
         return {**overview(self.states(), self._outside), "links_error": self._outside_error}
 
+    @property
+    def is_beating(self) -> bool:
+        """Whether the regions are asked again and again."""
+        return bool(self._tasks)
+
     async def refresh(self) -> None:
         """Asks all regions now, and waits for their answers."""
         await asyncio.gather(self._ask_outside(), *(self._ask(n) for n in range(self._count)))

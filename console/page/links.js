@@ -95,4 +95,8 @@ export function openDialog(one, other) {
 
 export function start() {
   on(["overview"], renderDialog);
+  // The map may have been drawn anew meanwhile, so the focus finds its way back by the name.
+  find("linkbox").addEventListener("close", () => {
+    find("map").querySelector(`[data-more="${CSS.escape(opened.join("-"))}"]`)?.focus();
+  });
 }

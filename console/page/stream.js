@@ -127,15 +127,30 @@ function table(shown, views) {
   const groups = groupsShown();
   const bars = new Map(views.map((view) => [view.name, barsOf(shown.rows, view.name, lanes, groups)]));
   const shape = JSON.stringify([shown.key, Boolean(state.past), views.map((view) => view.name), lanes, groups]);
-  if (shape !== knownKey) known = new Map();
+  const former = shape === knownKey ? find("table").querySelector("table") : null;
+  if (!former) known = new Map();
   knownKey = shape;
   const rows = shown.rows.map((row, index) => rowOf(row, index, views, lanes, bars));
   known = new Map(rows);
+  if (former) {
+    former.tHead.replaceWith(headings(shown, views));
+    arrange(former.tBodies[0], rows.map(([, [, row]]) => row));
+    return former;
+  }
   const columns = views.flatMap(() => [...lanes.map(() => el("col", { class: "lanecol" })), el("col", { class: "rivercol" })]);
   return el("table", { class: `river-table views-${Math.min(views.length, 4)}` },
     el("caption", { class: "unseen" }, `Entries of ${shown.key}, newest first`),
     el("colgroup", {}, el("col", { class: "idcol" }), columns), headings(shown, views),
     el("tbody", {}, rows.map(([, [, row]]) => row)));
+}
+
+// Brings the rows into their order. A row that stays is not moved, so it keeps its focus.
+function arrange(body, rows) {
+  const wanted = new Set(rows);
+  for (const row of [...body.children]) if (!wanted.has(row)) row.remove();
+  rows.forEach((row, index) => {
+    if (body.children[index] !== row) body.insertBefore(row, body.children[index] ?? null);
+  });
 }
 
 function viewButtons() {
@@ -186,8 +201,9 @@ function render() {
   const views = shown.regions.filter((view) => wanted.includes(view.name));
   const focused = document.activeElement?.classList.contains("entry") ? { ...document.activeElement.dataset } : null;
   const body = table(shown, views);
-  find("table").replaceChildren(body);
-  if (!shown.rows.length) find("table").append(el("p", { class: "note" }, "No entries, here or removed, that are known."));
+  if (body.parentElement !== find("table")) find("table").replaceChildren(body);
+  find("table").querySelector(".note.empty")?.remove();
+  if (!shown.rows.length) find("table").append(el("p", { class: "note empty" }, "No entries, here or removed, that are known."));
   find("paging").replaceChildren(...paging(shown));
   if (!body.querySelector('.entry[tabindex="0"]')) body.querySelector(".entry")?.setAttribute("tabindex", "0");
   restoreFocus(focused);
