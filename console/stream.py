@@ -156,7 +156,7 @@ class Streams:
         ends = [log[-1] for log in reply[3:] if len(log) >= limit]
         high = min((ids.parse(_id_in(end), 0) for end in ends), default=window.end_id - 1)
         view.removed = tail.gone(view, low, high)
-        if not tail.is_behind(signature):
+        if not tail.is_behind(signature, view.removed):
             return view, None
         return view, Unread(tail, region, window.key, info_of(reply[0]), signature)
 

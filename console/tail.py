@@ -35,6 +35,8 @@ class Tail:
         self._read_at_s = -PERIOD_S
         self._signature: object = None
         self._entries: dict[Dot, Entry] = {}
+        # Entries that are gone, and whose removal was not read yet.
+        self._unread: dict[Dot, Removed] = {}
         self.removed: dict[Dot, Removed] = {}
         self.since_ms = 0
         # Why the log could not be read the last time.
@@ -46,9 +48,16 @@ class Tail:
         for dot in list(self._entries)[: max(len(self._entries) - ENTRIES, 0)]:
             del self._entries[dot]
 
-    def is_behind(self, signature: object) -> bool:
-        """Whether the log is to be read. `signature` changes with each removal of the key."""
-        return self._after < 0 or signature != self._signature
+    def is_behind(self, signature: object, gone: dict[Dot, Removed]) -> bool:
+        """Whether the log is to be read: for an entry in `gone` without an act, or anyway.
+
+        `signature` changes with removals of the key, also of entries that were never seen here.
+        """
+        return (
+            self._after < 0
+            or signature != self._signature
+            or any(not one.by and dot not in self.removed for dot, one in gone.items())
+        )
 
     def pause_s(self) -> float:
         """How long to wait before the log is read again."""
@@ -65,6 +74,7 @@ class Tail:
             for dot, entry in self._entries.items()
             if dot not in view.entries and view.status(dot) == "removed"
         }
+        self._unread = dict(found)
         found.update((dot, gone) for dot, gone in self.removed.items() if dot not in view.entries)
         return {dot: gone for dot, gone in found.items() if low <= gone.entry.number <= high}
 
@@ -88,6 +98,11 @@ class Tail:
             self._take(event, names)
         last = telling.events[-1].position if telling.events else 0
         self._after = max(after, committed, last)
+        # The log does not tell of these: they are not looked for again.
+        for dot, one in self._unread.items():
+            if self._entries.pop(dot, None) is not None:
+                self.removed[dot] = one
+        self._unread = {}
         self._read_at_s = time.monotonic()
         self.error = ""
         self._signature = signature

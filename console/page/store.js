@@ -10,6 +10,7 @@ export const state = {
   before: "", // the ID below which the window lies; empty: the newest
   filter: "",
   groups: null, // names of the groups whose bars are shown; null: the first ones
+  ghosts: true, // whether entries are shown that every region has removed
   connection: "connecting", // "live", "lost", "hidden"
 };
 

@@ -57,6 +57,11 @@ function badges(row, view) {
   });
 }
 
+// Whether no region has an entry any more.
+function isGone(row) {
+  return Object.values(row.in).every((one) => one.state === "removed");
+}
+
 // Who removed an entry: short beside other views, in full in a view of its own.
 function remover(by, isAlone) {
   if (!by) return "removed";
@@ -116,21 +121,21 @@ function rowOf(row, index, views, lanes, bars) {
     ...lanes.map((lane) => laneCell(row, lane, view, bars.get(view.name)[index].get(lane))),
     riverCell(row, view, views.length === 1),
   ]);
-  const gone = Object.values(row.in).every((one) => one.state !== "present");
-  const id = el("th", { scope: "row", class: `id hue-${hue(row.dot[0])}` }, el(gone ? "s" : "span", {}, el("code", {}, row.id)));
+  const id = el("th", { scope: "row", class: `id hue-${hue(row.dot[0])}` }, el(isGone(row) ? "s" : "span", {}, el("code", {}, row.id)));
   const isFresh = known.size > 0 && !former;
   return [at, [signature, el("tr", { class: isFresh ? "fresh" : former ? "changed" : null, "data-row": at }, id, cells)]];
 }
 
 function table(shown, views) {
+  const visible = state.ghosts ? shown.rows : shown.rows.filter((row) => !isGone(row));
   const lanes = lanesOf(shown);
   const groups = groupsShown();
-  const bars = new Map(views.map((view) => [view.name, barsOf(shown.rows, view.name, lanes, groups)]));
+  const bars = new Map(views.map((view) => [view.name, barsOf(visible, view.name, lanes, groups)]));
   const shape = JSON.stringify([shown.key, Boolean(state.past), views.map((view) => view.name), lanes, groups]);
   const former = shape === knownKey ? find("table").querySelector("table") : null;
   if (!former) known = new Map();
   knownKey = shape;
-  const rows = shown.rows.map((row, index) => rowOf(row, index, views, lanes, bars));
+  const rows = visible.map((row, index) => rowOf(row, index, views, lanes, bars));
   known = new Map(rows);
   if (former) {
     former.tHead.replaceWith(headings(shown, views));
@@ -170,11 +175,20 @@ function viewButtons() {
   }, region.name));
 }
 
+function ghostButton(shown) {
+  const count = shown.rows.filter(isGone).length;
+  return el("button", {
+    type: "button", class: "chip", id: "ghosts", "aria-pressed": String(state.ghosts), title: "show entries that every region has removed",
+    onclick: () => set({ ghosts: !state.ghosts }),
+  }, `Removed entries${count ? ` (${count})` : ""}`);
+}
+
 function paging(shown) {
   const last = shown.rows.at(-1);
   return [
     el("button", { type: "button", id: "newest", disabled: !state.before, onclick: () => set({ before: "" }) }, "Newest"),
     el("button", { type: "button", id: "older", disabled: !shown.has_older || !last || Boolean(state.past), onclick: () => set({ before: last.id }) }, "Older"),
+    ghostButton(shown),
     el("span", { class: "note" }, !shown.rows.length ? "" : state.before ? `entries below ${state.before}` : `the newest ${shown.rows.length}`,
       shown.regions.some((region) => region.log_since_ms) ? ` · removals since ${clock(Math.max(...shown.regions.map((region) => region.log_since_ms ?? 0)))}, as far as the logs were read` : ""),
   ];
@@ -232,7 +246,7 @@ function move(event) {
 }
 
 export function start() {
-  on(["stream", "past", "views", "key", "overview", "groups"], render);
+  on(["stream", "past", "views", "key", "overview", "groups", "ghosts"], render);
   find("table").addEventListener("keydown", move);
   window.addEventListener("resize", render);
   find("log").addEventListener("click", () => explain.log(shownViews()[0]));

@@ -290,3 +290,14 @@ def test_passwords_never_reach_the_page(
         assert "wrong" not in facts["error"]
         status, body = page.post("run", region="us", line="PING", session="s")
         assert status == 502 and "password" in body["error"] and "wrong" not in body["error"]
+
+
+def test_the_removals_of_a_key_that_came_back_are_told(page: Page) -> None:
+    """Before, the counts of a new stream equalled those of the old one, and no log was read."""
+    page.run("us", "XADD again * a 1")
+    page.get("stream", key="again", regions="us")
+    page.run("us", "DEL again")
+    page.run("us", "XADD again * a 2")
+    rows = page.get("stream", key="again", regions="us")["rows"]
+    assert [row["in"]["us"]["state"] for row in rows] == ["present", "removed"]
+    assert "DEL in us" in rows[1]["in"]["us"]["by"]

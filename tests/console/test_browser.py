@@ -188,6 +188,8 @@ def test_the_past(open_page: Open) -> None:
     page.wait_for_selector('#table .note:has-text("No entries")')
     page.click("#now")
     expect_state(page, "us", first, "removed")
+    page.click("#ghosts")
+    page.wait_for_function("() => document.querySelectorAll('tbody tr[data-row]').length === 1")
     expect_state(page, "eu", second, "present")
 
 
@@ -202,11 +204,11 @@ def test_the_keyboard_alone(open_page: Open) -> None:
     assert page.input_value("#line") == "XADD "
     assert "field value" in page.inner_text("#syntax")
     for n in range(3):
-        page.fill("#line", f"XADD orders * n {n}")
+        page.fill("#line", f"XADD keyboard * n {n}")
         page.keyboard.press("Enter")
         page.wait_for_function("n => document.querySelectorAll('.reply').length > n", arg=n)
     page.keyboard.press("ArrowUp")
-    assert page.input_value("#line") == "XADD orders * n 2"
+    assert page.input_value("#line") == "XADD keyboard * n 2"
     page.keyboard.press("ArrowDown")
     page.wait_for_function("() => document.querySelectorAll('tbody tr[data-row]').length === 3")
     # Back from the command line to the entries, by Tab only.
@@ -228,7 +230,7 @@ def test_the_keyboard_alone(open_page: Open) -> None:
     with_focus = page.evaluate("document.activeElement.dataset.dot")
     page.evaluate(
         "() => import('/page/api.js').then(({post, session}) =>"
-        " post('run', {region: 'ap', line: 'XADD orders * n 3', session}))"
+        " post('run', {region: 'ap', line: 'XADD keyboard * n 3', session}))"
     )
     page.wait_for_function("() => document.querySelectorAll('tbody tr[data-row]').length === 4")
     assert page.evaluate("document.activeElement.dataset.dot") == with_focus
@@ -279,20 +281,20 @@ def test_every_control_has_a_name(open_page: Open) -> None:
     assert len(ids) == len(set(ids))
 
 
-def story(page: Page) -> None:
+def story(page: Page, key: str) -> None:
     """A stream in which every kind of mark is to be seen."""
-    run(page, "us", "XGROUP CREATE orders team 0 MKSTREAM")
-    ids = [run(page, one, f"XADD orders * item {n}").strip('"') for n, one in enumerate(
+    run(page, "us", f"XGROUP CREATE {key} team 0 MKSTREAM")
+    ids = [run(page, one, f"XADD {key} * item {n}").strip('"') for n, one in enumerate(
         ["us", "eu", "us", "ap", "us", "us"])]  # fmt: skip
     expect_state(page, "us", ids[3], "present")
-    run(page, "us", "XREADGROUP GROUP team ann COUNT 5 STREAMS orders >")
-    run(page, "us", f"XACK orders team {ids[0]} {ids[4]}")
+    run(page, "us", f"XREADGROUP GROUP team ann COUNT 5 STREAMS {key} >")
+    run(page, "us", f"XACK {key} team {ids[0]} {ids[4]}")
     page.click('[data-link="us-eu"]')
     page.click('[data-link="eu-ap"]')
     page.wait_for_selector('[data-link="eu-ap"][data-state="cut"]')
-    run(page, "eu", f"XDEL orders {ids[1]}")
-    run(page, "eu", "XADD orders * item only-eu")
-    run(page, "us", "XADD orders * item only-us")
+    run(page, "eu", f"XDEL {key} {ids[1]}")
+    run(page, "eu", f"XADD {key} * item only-eu")
+    run(page, "us", f"XADD {key} * item only-us")
     run(page, "us", "NOSUCH")
     page.wait_for_selector("td.river.absent, td.river.removed")
 
@@ -302,7 +304,7 @@ def story(page: Page) -> None:
 def test_contrast_and_layout(open_page: Open, theme: str, size: dict[str, int]) -> None:
     """AA: 4.5 for text, 3 for large text and for the edges of controls; nothing overflows."""
     page = open_page(viewport=size, color_scheme=theme)
-    story(page)
+    story(page, f"{theme}-{size['width']}")
     page.locator(".entry").first.click()
     page.wait_for_selector(".sentences")
     page.wait_for_function(STILL)
