@@ -9,13 +9,13 @@ PYTEST := ANABRANCH_TEST_INSTALLED=1 $(RUN) -m pytest
 # The tests that need nothing but this environment and redis-server. WITHOUT names a mark of further
 # tests to leave out, for example `make test-pure WITHOUT=live`.
 ORDINARY := not long and not install and not compose and not toxiproxy and not alerts
-ORDINARY += and not examples and not spark
+ORDINARY += and not examples and not spark and not console
 ORDINARY += $(if $(WITHOUT),and not $(WITHOUT))
 # How many processes share the tests. The files are dealt out whole. JOBS=0 keeps the tests in one
 # process, for a debugger.
 JOBS   ?= 2
 SHARED := -n $(JOBS) --dist loadfile
-PACKAGES := crdt region sync cli chaos pipeline sim study bench
+PACKAGES := crdt region sync cli console chaos pipeline sim study bench
 SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
 	\( -name '*.py' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
 	! -name '*_pb2*' 2>/dev/null) pyspark_anabranch.py setup.py pyproject.toml MANIFEST.in README.md
@@ -69,7 +69,7 @@ test-spark: $(VENV)/.installed $(VENV)/.spark java ## run batch and streaming qu
 
 test-long: $(VENV)/.installed redis-server toxiproxy-server ## run all tests, also those that take many minutes
 	$(PYTEST) --timeout=3600 \
-	  -m "not install and not compose and not alerts and not examples and not spark" $(ARGS)
+	  -m "not install and not compose and not alerts and not examples and not spark and not console" $(ARGS)
 
 test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical bugs are found
 	@mkdir -p build

@@ -7,11 +7,13 @@ Reading order:
 - `sync`: the exchange of blocks, vectors and snapshots between regions.
 - `study`: what happened in the regions, and why: facts, sentences and drawings.
 - `pipeline`: streams as tables of Spark.
+- `console`: regions, links and streams in the browser.
 - `cli`: the `anabranch` command.
 - `sim`: the simulator, its judges, and scenario files.
 - `chaos`: real regions under real faults, and toxiproxy, which makes some of them.
 - `bench`: benchmarks and acceptance programs, which only a source tree has.
 - `build`: the choice between the compiled and the interpreted hot modules.
+- `escapes`: any bytes as text that is safe to show, and back.
 - `plural`: counts with their nouns, for messages.
 - `__main__`: the entry point of the command and of `python -m anabranch`.
 """

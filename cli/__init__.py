@@ -24,6 +24,7 @@ Reading order:
 - `link_flapping`: `anabranch link flap`, cuts and mends links in turn.
 - `link_status`: `anabranch link status`, what was done to every link, and where.
 - `links`: `anabranch link`, partitions and slow links.
+- `console`: `anabranch console`, regions, links and streams in the browser.
 - `explain`: `anabranch explain`, why entries and groups are or are not in a region.
 - `diff`: `anabranch diff`, the differences between two regions.
 - `whatif`: `anabranch whatif region-lost`, what a loss of a region would cost.

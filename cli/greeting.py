@@ -14,9 +14,16 @@ from anabranch.plural import counted
 
 
 def greeting(
-    places: list[RegionAddress], directory: Path, shown_data: Path | None, has_password: bool
+    places: list[RegionAddress],
+    directory: Path,
+    shown_data: Path | None,
+    has_password: bool,
+    console: str | None = None,
 ) -> str:
-    """The text. `shown_data` is the data directory to name in commands; None: the default one."""
+    """The text. `shown_data` is the data directory to name in commands; None: the default one.
+
+    `console` is the address of the console's page; None: no console runs.
+    """
     verb = "is" if len(places) == 1 else "are"
     lines = [
         (
@@ -31,6 +38,8 @@ def greeting(
         f"   {directory / (place.name + '.log')}"
         for place in places
     ]
+    if console is not None:
+        lines += ["", f"Watch it in the browser: {console}"]
     if has_password:
         lines += [
             "",

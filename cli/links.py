@@ -46,8 +46,15 @@ OneWayOption = Annotated[bool, typer.Option("--one-way", help="Only the directio
 class Links:
     """The links of a running cluster, and the place at which they are changed."""
 
-    def __init__(self, cluster: Path | None, at: list[str] | None, password: str | None) -> None:
-        self.places = find(cluster, at, password)
+    def __init__(
+        self,
+        cluster: Path | None,
+        at: list[str] | None,
+        password: str | None,
+        *,
+        some_down: bool = False,
+    ) -> None:
+        self.places = find(cluster, at, password, some_down=some_down)
         self.password = password
         address = toxiproxy_address(cluster, at)
         self.toxiproxy = Toxiproxy(address.host, address.port) if address is not None else None
@@ -138,15 +145,15 @@ def heal(
         said = f"healed: every link among {', '.join(place.name for place in links.places)}"
     else:
         raise UsageError("name two regions, or none for all links")
-    failed = _healed(links, directions, are_named=one is not None)
+    failed = healed(links, directions, are_named=one is not None)
     if failed:
-        healed = len(directions) - len({direction for direction, _ in failed})
+        done = len(directions) - len({direction for direction, _ in failed})
         texts = [text for _, text in failed]
-        raise CliError("\n  ".join([f"{healed} of {len(directions)} links healed:", *texts]))
+        raise CliError("\n  ".join([f"{done} of {len(directions)} links healed:", *texts]))
     print(said)
 
 
-def _healed(
+def healed(
     links: Links, directions: list[Direction], are_named: bool
 ) -> list[tuple[Direction, str]]:
     """Heals at toxiproxy and inside the regions; returns the failures.

@@ -12,6 +12,7 @@ from anabranch import build
 from anabranch.cli import (
     bench,
     chaos,
+    console,
     data,
     diff,
     explain,
@@ -57,6 +58,7 @@ scenario_app = typer.Typer(
 app.command("up", cls=Command)(up.up)
 app.command("serve", cls=Command)(serve.serve)
 app.command("status", cls=Command)(takes_password(status.status))
+app.command("console", cls=Command)(takes_password(console.console))
 app.command("top", cls=Command)(takes_password(top.top))
 app.add_typer(link_app, name="link")
 app.add_typer(member_app, name="member")

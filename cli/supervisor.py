@@ -32,10 +32,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Process:
-    """The process of one region, and its log."""
+    """The process of one region, or the console, and its log. `name` names it in messages."""
 
-    def __init__(self, place: RegionAddress, command: list[str], log: Path) -> None:
-        self.place = place
+    def __init__(self, name: str, command: list[str], log: Path) -> None:
+        self.name = name
         self.command = command
         self.log = log
         self.popen: subprocess.Popen[bytes] | None = None
@@ -97,34 +97,53 @@ class Process:
         )
         return "\n".join(
             [
-                f"region {self.place.name} {self.how_ended()}; the end of {self.log}:",
-                *(f"  {self.place.name} | {line}" for line in lines),
+                f"{self.name} {self.how_ended()}; the end of {self.log}:",
+                *(f"  {self.log.stem} | {line}" for line in lines),
             ]
         )
+
+
+class RegionProcess(Process):
+    """The process of one region."""
+
+    def __init__(self, place: RegionAddress, command: list[str], log: Path) -> None:
+        super().__init__(f"region {place.name}", command, log)
+        self.place = place
 
 
 def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+class Console(Process):
+    """The process of the console. `url` is the address of its page."""
+
+    def __init__(self, url: str, command: list[str], log: Path) -> None:
+        super().__init__("the console", command, log)
+        self.url = url
+
+
 class Supervisor:
     """Starts the regions, watches them, and stops them.
 
     `shown_data` is the data directory to name in suggested commands, None for the default one.
-    `password` is that of the regions, None if they ask for none.
+    `password` is that of the regions, None if they ask for none. `console` starts once the regions
+    answer; None: there is none. It is watched as the regions are, and its end ends nothing else.
     """
 
     def __init__(
         self,
-        processes: list[Process],
+        processes: list[RegionProcess],
         directory: Path,
         shown_data: Path | None,
         password: str | None = None,
+        console: Console | None = None,
     ) -> None:
         self.processes = processes
         self.directory = directory
         self.shown_data = shown_data
         self.password = password
+        self.console = console
         self.stopping = 0
 
     def run(self) -> int:
@@ -138,12 +157,18 @@ class Supervisor:
                 return 1 if not self.stopping else 0
             self._await("receives from all others", self._linked, fatal=False)
             if not self.stopping:
-                places = [process.place for process in self.processes]
-                has_password = self.password is not None
-                print(greeting(places, self.directory, self.shown_data, has_password), flush=True)
+                if self.console is not None:
+                    self.console.start()
+                self._greet()
             return self._watch()
         finally:
             self._stop()
+
+    def _greet(self) -> None:
+        places = [process.place for process in self.processes]
+        url = self.console.url if self.console is not None else None
+        has_password = self.password is not None
+        print(greeting(places, self.directory, self.shown_data, has_password, url), flush=True)
 
     def _signalled(self, number: int, frame: object) -> None:
         self.stopping += 1
@@ -155,11 +180,16 @@ class Supervisor:
     def _running(self) -> list[Process]:
         return [
             process
-            for process in self.processes
+            for process in self._all()
             if process.popen is not None and process.ended() is None
         ]
 
-    def _await(self, what: str, holds: Callable[[Process], str], fatal: bool = True) -> bool:
+    def _all(self) -> list[Process]:
+        """The processes that were started, the console included."""
+        started = [self.console] if self.console is not None and self.console.popen else []
+        return [*self.processes, *started]
+
+    def _await(self, what: str, holds: Callable[[RegionProcess], str], fatal: bool = True) -> bool:
         """Waits until `holds(process)` is empty for each process; its text says what is missing."""
         deadline = time.monotonic() + START_PATIENCE_S
         missing = {process.place.name: "" for process in self.processes}
@@ -184,7 +214,7 @@ class Supervisor:
                 time.sleep(POLL_S)
         return not missing
 
-    def _answering(self, process: Process) -> str:
+    def _answering(self, process: RegionProcess) -> str:
         try:
             with RegionClient(process.place.resp, process.place.name, self.password) as client:
                 return "" if client.ping() else "no PONG"
@@ -193,7 +223,7 @@ class Supervisor:
         except CliError as error:
             return str(error)
 
-    def _linked(self, process: Process) -> str:
+    def _linked(self, process: RegionProcess) -> str:
         try:
             with RegionClient(process.place.resp, process.place.name, self.password) as client:
                 links = {peer.name: (peer.link, peer.detail) for peer in client.peers()}
@@ -209,7 +239,7 @@ class Supervisor:
 
     def _watch(self) -> int:
         while not self.stopping:
-            for process in self.processes:
+            for process in self._all():
                 self._revive(process)
             if all(process.is_shut_down for process in self.processes):
                 print("anabranch: no region runs any more", file=sys.stderr)
@@ -220,17 +250,16 @@ class Supervisor:
 
     def _revive(self, process: Process) -> None:
         """Plans the restart of a process that has ended, or restarts it when its time has come."""
-        name = process.place.name
         if process.ended() is None or process.is_shut_down:
             return
         if process.restart_at_s is not None:
             if time.monotonic() >= process.restart_at_s:
                 process.start()
-                self._report(f"region {name} is started again")
+                self._report(f"{process.name} is started again")
         elif process.ended() == 0:
             process.is_shut_down = True
             self._report(
-                f"region {name} was told to end (SHUTDOWN or SIGTERM), and stays down until"
+                f"{process.name} was told to end (SHUTDOWN or SIGTERM), and stays down until"
                 " `anabranch up` is started again"
             )
         else:
@@ -238,11 +267,12 @@ class Supervisor:
             report = (
                 process.end_report()
                 if pause_s == RESTART_MIN_S
-                else f"region {name} {process.how_ended()} again (see {process.log})"
+                else f"{process.name} {process.how_ended()} again (see {process.log})"
             )
+            others = "The other regions" if isinstance(process, RegionProcess) else "The regions"
             self._report(
-                f"{report}\nThe other regions go on. {name} is started again in {pause_s:g} s; the"
-                f" pause doubles each time, up to {RESTART_MAX_S:g} s."
+                f"{report}\n{others} go on. {process.log.stem} is started again in {pause_s:g} s;"
+                f" the pause doubles each time, up to {RESTART_MAX_S:g} s."
             )
 
     def _report(self, text: str) -> None:
@@ -260,7 +290,7 @@ class Supervisor:
             time.sleep(0.02)
         for process in self._running():
             print(
-                f"anabranch: {process.place.name} did not stop within {STOP_PATIENCE_S:g} s"
+                f"anabranch: {process.log.stem} did not stop within {STOP_PATIENCE_S:g} s"
                 " and is killed",
                 file=sys.stderr,
             )

@@ -1,7 +1,6 @@
 """Text for the terminal: harmless values, words for a shell, counts with nouns, columns.
 
-Names of keys, groups and consumers are any bytes. A control character among them could move the
-cursor, change colours or forge lines, so no command prints it as it is.
+No command prints a control character of a value as it is (`anabranch.escapes`).
 """
 
 from __future__ import annotations
@@ -9,70 +8,21 @@ from __future__ import annotations
 import io
 import shlex
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, TextIO
+
+from anabranch.escapes import harmless as harmless
+from anabranch.escapes import is_harmful
+from anabranch.escapes import shown as shown
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
-# Controls, surrogates, and separators of lines and paragraphs.
-_ESCAPED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
-# Characters that change the direction of the text after them.
-_DIRECTIONS: Final = frozenset(
-    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)
-# `surrogateescape` decodes a byte above 127 that is not UTF-8 to this code plus the byte.
-_SURROGATES: Final = 0xDC00
-# `Output` leaves these characters as they are.
-_LAYOUT: Final = frozenset("\n\t")
-
-
-def _is_harmful(character: str) -> bool:
-    return unicodedata.category(character) in _ESCAPED or character in _DIRECTIONS
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    if character in _SHORT:
-        return _SHORT[character]
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    if _SURROGATES + 0x80 <= code <= _SURROGATES + 0xFF:
-        return f"\\x{code - _SURROGATES:02x}"
-    return f"\\u{code:04x}"
-
-
-def shown(value: bytes | str) -> str:
-    """A value with escapes for backslashes, control characters and bytes that are not UTF-8.
-
-    Different values have different texts. In a `str`, the bytes that are not UTF-8 are surrogates
-    (``surrogateescape``), as in ``sys.argv``.
-    """
-    text = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
-    if text.isprintable() and "\\" not in text:
-        return text
-    return "".join(
-        _escape(character) if character == "\\" or _is_harmful(character) else character
-        for character in text
-    )
-
-
-def harmless(text: str) -> str:
-    """Lines of output with escapes for control characters; newlines and tabs stay."""
-    if text.isprintable():
-        return text
-    return "".join(
-        _escape(character) if character not in _LAYOUT and _is_harmful(character) else character
-        for character in text
-    )
 
 
 def shell_word(value: bytes) -> str:
     """A value as a word that can be pasted into a shell (bash, zsh)."""
     text = value.decode("utf-8", "surrogateescape")
-    if not any(_is_harmful(character) for character in text):
+    if not any(is_harmful(character) for character in text):
         return shlex.quote(text)
     body = "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\x{byte:02x}" for byte in value

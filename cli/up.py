@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,10 +26,11 @@ from anabranch.cli.addresses import (
     toxiproxy_address,
     write_file,
 )
+from anabranch.cli.console import DEFAULT_PORT, page_address
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.ports import listen_error
 from anabranch.cli.serve import locked
-from anabranch.cli.supervisor import Process, Supervisor
+from anabranch.cli.supervisor import Console, RegionProcess, Supervisor
 from anabranch.crdt.ids import REGION_ID_MAX
 from anabranch.plural import counted
 from anabranch.region.config import (
@@ -187,6 +189,16 @@ _HttpPort = Annotated[
     int, typer.Option("--http-port", metavar="PORT", help="First port for /metrics and /health.")
 ]
 
+_HasConsole = Annotated[
+    bool, typer.Option("--console/--no-console", help="Whether to start the console, too.")
+]
+_ConsolePort = Annotated[
+    int,
+    typer.Option(
+        "--console-port", metavar="PORT", min=1, max=65535, help="Port of the console's page."
+    ),
+]
+
 
 def up(
     regions: _Regions = None,
@@ -198,8 +210,10 @@ def up(
     resp_port: _RespPort = 7001,
     sync_port: _SyncPort = 7101,
     http_port: _HttpPort = 7201,
+    has_console: _HasConsole = True,
+    console_port: _ConsolePort = DEFAULT_PORT,
 ) -> None:
-    """Start a cluster on this machine, one process per region.
+    """Start a cluster on this machine, one process per region, and the console.
 
     Prints commands to try. Ctrl-C stops the cluster.
     """
@@ -231,17 +245,34 @@ def up(
         toxiproxy = toxiproxy_address(file, None) if file.exists() else None
         write_file(file, CLUSTER, places, config, toxiproxy)
         processes = [
-            Process(
+            RegionProcess(
                 place,
                 serve_command(place, places, directory, extra),
                 directory / f"{place.name}.log",
             )
             for place in places
         ]
-        code = Supervisor(
-            processes, directory, None if directory == DEFAULT_DATA else directory, password
-        ).run()
+        console = _console(places, file, console_port) if has_console else None
+        shown_data = None if directory == DEFAULT_DATA else directory
+        code = Supervisor(processes, directory, shown_data, password, console).run()
     raise typer.Exit(code)
+
+
+def _console(places: list[RegionAddress], file: Path, port: int) -> Console | None:
+    """The console of a cluster; None if its port is taken, which is reported."""
+    listen = Address(HOST, port)
+    taken = {each for place in places for each in (place.resp, place.sync, place.http)}
+    reason = f"port {port} is that of a region" if str(listen) in taken else listen_error(listen)
+    if reason:
+        print(
+            f"anabranch: the console does not start: {reason}; the regions do. Move it with"
+            " --console-port, or start it later with `anabranch console --listen`",
+            file=sys.stderr,
+            flush=True,
+        )
+        return None
+    line = [*build.command(), "console", "--cluster", str(file), "--listen", str(listen)]
+    return Console(page_address(listen), line, file.parent / "console.log")
 
 
 def _planned(

@@ -35,7 +35,8 @@ def start_regions(fleet: Fleet, directory: Path) -> Path:
     count = len(REGIONS.split(","))
     first = free_row(3 * count)
     # -P: the working directory, a checkout, must not be taken for the installation.
-    command = [sys.executable, "-P", "-m", "anabranch", "up", "--regions", REGIONS]
+    command = [sys.executable, "-P", "-m", "anabranch", "up", "--no-console"]
+    command += ["--regions", REGIONS]
     command += ["--data", str(directory), "--appendfsync", "always"]
     command += ["--resp-port", str(first), "--sync-port", str(first + count)]
     command += ["--http-port", str(first + 2 * count)]

@@ -5,10 +5,7 @@ The history of the key, from the log on disk, follows it in the reply (`history`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from anabranch.crdt import ids, merge
-from anabranch.crdt.spans import Spans
 from anabranch.crdt.stream import NEVER, Stream
 from anabranch.region.engine.replies import MapReply, Reply, flat_spans, flat_vector, place_reply
 from anabranch.region.engine.state import EngineState
@@ -65,7 +62,7 @@ def explain(state: EngineState, key: bytes, wanted: int) -> list[Reply]:
         b"groups",
         _groups(stream),
         b"group-tombstones",
-        _tombstones(state, stream),
+        tombstones(state, stream),
     ]
     if wanted >= 0:
         facts += [b"id", ids.format_id(wanted), b"entries", _entries(stream, wanted)]
@@ -83,7 +80,8 @@ def _groups(stream: Stream) -> list[Reply]:
     return reply
 
 
-def _tombstones(state: EngineState, stream: Stream) -> list[Reply]:
+def tombstones(state: EngineState, stream: Stream) -> list[Reply]:
+    """The group tombstones of a key: [group, vector], `*` for those of all its groups (S6.1)."""
     reply: list[Reply] = [
         [name, flat_vector(stream.tombstones[name])] for name in sorted(stream.tombstones)
     ]
@@ -121,41 +119,3 @@ def _entries(stream: Stream, wanted: int) -> list[Reply]:
             )
         reply.append(MapReply([b"region_id", region_id, b"counter", counter, b"groups", groups]))
     return reply
-
-
-def delivery_of(stream: Stream) -> list[Reply]:
-    """The reply of CRDT.GROUPS: a map for each group, with its local state in this region (S6.5).
-
-    Spans are [region_id, from, to], the counters above `from` and up to `to`.
-    """
-    reply: list[Reply] = []
-    for name in sorted(stream.groups):
-        group = stream.groups[name]
-        delivery = group.delivery
-        creates: list[Reply] = [
-            [_dot(*dot), place_reply(create.start)] for dot, create in sorted(group.creates.items())
-        ]
-        acked = {region_id: group.acked(region_id) for region_id in sorted(stream.logs)}
-        dropped = {region_id: ranges(counters) for region_id, counters in delivery.dropped.items()}
-        pending = {
-            region_id: ranges([one.counter for one in entries.values()])
-            for region_id, entries in delivery.pel.by_region.items()
-        }
-        consumers: list[Reply] = [
-            [consumer.name, consumer.pel.length] for consumer in delivery.consumers.values()
-        ]
-        floor: Reply = None if delivery.floor is None else place_reply(delivery.floor)
-        raised: Reply = ids.format_id(delivery.raised_id) if delivery.raised_id else None
-        facts: list[Reply] = [b"name", name, b"creates", creates, b"acked", flat_spans(acked)]
-        facts += [b"floor", floor, b"raised-to", raised, b"given", flat_spans(delivery.given)]
-        facts += [b"pending", flat_spans(pending), b"dropped", flat_spans(dropped)]
-        reply.append(MapReply([*facts, b"consumers", consumers]))
-    return reply
-
-
-def ranges(counters: Iterable[int]) -> Spans:
-    """Counters as spans that hold these and no others."""
-    spans = Spans()
-    for counter in sorted(counters):
-        spans.add(counter - 1, counter, 0)
-    return spans

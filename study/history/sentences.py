@@ -39,6 +39,13 @@ class Teller:
         lines.append(self._reach())
         return lines
 
+    def group_lines(self, name: str) -> list[str]:
+        """The sentences about one group; one that says so if the log has nothing about it."""
+        for group in self._facts["groups"]:
+            if group["name"] == name:
+                return self._group(group)
+        return [f"{self._region} knows no group {name}, and its log tells of none."]
+
     # -- the key
 
     def _key(self) -> str:

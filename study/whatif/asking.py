@@ -180,7 +180,8 @@ class _Asker:
         survey.keys.extend(found)
 
     def _groups(self, region: int, keys: list[bytes]) -> dict[bytes, KeyTelling]:
-        replies = self._ask(region, [("CRDT.GROUPS", key) for key in keys]) if keys else []
+        commands: list[Words] = [("CRDT.GROUPS", key, "COUNT", 0) for key in keys]
+        replies = self._ask(region, commands) if keys else []
         return {key: KeyTelling(groups_of(reply)) for key, reply in zip(keys, replies, strict=True)}
 
     def _ask_delivered(self, key: KeySurvey) -> None:

@@ -148,8 +148,8 @@ class GroupState:
         }
         self.acked: Final = spans_of(facts["acked"])
         self.given: Final = spans_of(facts["given"])
-        self.pending: Final = spans_of(facts["pending"])
-        self.dropped: Final = spans_of(facts["dropped"])
+        self.pending: Final = spans_of(facts["pending-spans"])
+        self.dropped: Final = spans_of(facts["dropped-spans"])
         floor, raised = facts["floor"], facts["raised-to"]
         self.floor: Final[Optional[Place]] = None if floor is None else place_of(floor)
         self.raised_to: Final = 0 if raised is None else id_of(raised)
@@ -209,7 +209,7 @@ class KeyTelling:
         self.entries: Final[Entries] = {}
 
 
-def groups_of(reply: list[Any]) -> dict[bytes, GroupState]:
+def groups_of(reply: Any) -> dict[bytes, GroupState]:
     """The reply of CRDT.GROUPS, by name."""
-    states = [GroupState(one) for one in reply]
+    states = [GroupState(one) for one in fields_of(reply)["groups"]]
     return {state.name: state for state in states}

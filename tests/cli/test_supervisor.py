@@ -9,7 +9,7 @@ import pytest
 
 from anabranch.cli import supervisor
 from anabranch.cli.addresses import RegionAddress
-from anabranch.cli.supervisor import Process, Supervisor
+from anabranch.cli.supervisor import Console, RegionProcess, Supervisor
 from tests.support.processes import eventually
 
 
@@ -30,20 +30,20 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def process(tmp_path: Path, code: int) -> Process:
+def process(tmp_path: Path, code: int) -> RegionProcess:
     """A process that writes a line with an escape sequence to its log, and ends with a code."""
     program = f"import sys; print('\\x1b[31mred'); sys.exit({code})"
     place = RegionAddress("eu", 2, "127.0.0.1:1")
-    return Process(place, [sys.executable, "-c", program], tmp_path / "eu.log")
+    return RegionProcess(place, [sys.executable, "-c", program], tmp_path / "eu.log")
 
 
-def end(one: Process) -> None:
+def end(one: RegionProcess) -> None:
     """Waits for the end of the process."""
     assert one.popen is not None
     one.popen.wait(60)
 
 
-def revive(one: Process, clock: Clock, pause_s: float) -> None:
+def revive(one: RegionProcess, clock: Clock, pause_s: float) -> None:
     """Watches a process that has ended, and expects its restart after exactly this pause."""
     watching = Supervisor([one], Path("d"), None)
     ended = one.popen
@@ -90,6 +90,20 @@ def test_a_process_that_ends_without_an_error_stays_down(tmp_path: Path, clock: 
     clock.now_s += 100
     watching._revive(one)
     assert one.ended() == 0
+
+
+def test_a_console_that_dies_is_started_again_and_ends_no_region(
+    tmp_path: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = [sys.executable, "-c", "import sys; sys.exit(3)"]
+    page = Console("http://127.0.0.1:1", line, tmp_path / "console.log")
+    page.start()
+    eventually(lambda: page.ended() is not None, 60, "the end of the console")
+    watching = Supervisor([process(tmp_path, 0)], Path("d"), None, console=page)
+    watching._revive(page)
+    assert page.restart_at_s == clock.now_s + 1
+    told = capsys.readouterr().err
+    assert "the console ended with code 3" in told and "The regions go on." in told
 
 
 def test_a_signal_during_a_pause_ends_the_watch(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class Up:
 
     def __init__(self, directory: Path, *extra: str) -> None:
         self.directory = directory
-        base = free_row(9)
+        base = free_row(10)
         self.ports = {"us": base, "eu": base + 1, "ap": base + 2}
         self.output = directory / "up.out"
         flags = [
@@ -41,8 +41,11 @@ class Up:
             str(base + 3),
             "--http-port",
             str(base + 6),
+            "--console-port",
+            str(base + 9),
         ]
         self.http = base + 6
+        self.console = base + 9
         with self.output.open("wb") as output:
             line = [*build.command(), "up", *flags, *extra]
             self.process = subprocess.Popen(
@@ -271,6 +274,38 @@ def test_health_and_metrics(up: Up) -> None:
         assert json.load(answer)["state"] == "serving"
     with urllib.request.urlopen(f"http://127.0.0.1:{up.http}/metrics", timeout=5) as answer:
         assert "crdt_divergence" in answer.read().decode()
+
+
+def test_the_console_runs_beside_the_regions(up: Up) -> None:
+    assert f"Watch it in the browser: http://127.0.0.1:{up.console}" in up.text()
+
+    def answers() -> bool:
+        with urllib.request.urlopen(f"http://127.0.0.1:{up.console}/", timeout=5) as answer:
+            return "anabranch console" in answer.read().decode()
+
+    eventually(answers, 30, "the page of the console")
+
+
+def test_a_taken_port_of_the_console_stops_no_region(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        one = Up(tmp_path, "--regions", "us", "--console-port", str(port))
+        try:
+            text = one.ready().text()
+            assert f"the console does not start: port {port} is taken by process" in text
+            assert "--console-port" in text and "Watch it in the browser" not in text
+            assert one.client("us").ping()
+        finally:
+            stop(one.process, 40)
+
+
+def test_no_console(tmp_path: Path) -> None:
+    one = Up(tmp_path, "--regions", "us", "--no-console")
+    try:
+        assert "browser" not in one.ready().text()
+        assert len(one.children()) == 1
+    finally:
+        stop(one.process, 40)
 
 
 def test_a_region_that_dies_is_reported_and_started_again(tmp_path: Path) -> None:

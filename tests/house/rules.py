@@ -16,7 +16,18 @@ from typing import Final, Union
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 # The packages that are linked in `anabranch`. The examples stand beside it.
-LINKED: Final = ("crdt", "region", "sync", "cli", "chaos", "pipeline", "sim", "study", "bench")
+LINKED: Final = (
+    "crdt",
+    "region",
+    "sync",
+    "cli",
+    "chaos",
+    "pipeline",
+    "sim",
+    "study",
+    "console",
+    "bench",
+)
 PACKAGES: Final = ("anabranch", *LINKED, "examples")
 FUNCTION_LINES_MAX: Final = 60
 ATTRIBUTES_MAX: Final = 20

@@ -13,7 +13,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 # The packages that are linked in `anabranch`.
-LINKED: Final = ("crdt", "region", "sync", "sim", "study", "cli", "chaos", "bench", "pipeline")
+LINKED: Final = (
+    "crdt",
+    "region",
+    "sync",
+    "sim",
+    "study",
+    "cli",
+    "chaos",
+    "bench",
+    "pipeline",
+    "console",
+)
 PACKAGES: Final = ("anabranch", *LINKED, "examples")
 # Other folders whose files and modules may be named; their docstrings are not checked.
 OTHERS: Final = ("tests", "docs", "proto", "deploy")

@@ -18,7 +18,8 @@ Reading order:
 - `expiry`: EXPIRE and its relatives.
 - `transactions`: MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 - `replication`: the CRDT.… commands and WAIT.
-- `studying`: CRDT.EXPLAIN, CRDT.HISTORY, CRDT.EFFECTS and CRDT.GROUPS, states and their reasons.
+- `studying`: CRDT.EXPLAIN, CRDT.HISTORY and CRDT.EFFECTS, states, the reasons for them, events.
+- `group_facts`: CRDT.GROUPS, groups in counters of region logs.
 - `bulk_reading`: CRDT.LOGS, CRDT.SPLIT and CRDT.NODES, which analysis reads streams with.
 - `connection`: PING, HELLO, AUTH and the other commands about the connection itself.
 - `client`: CLIENT.

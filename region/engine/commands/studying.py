@@ -1,4 +1,4 @@
-"""CRDT.EXPLAIN, CRDT.HISTORY, CRDT.EFFECTS and CRDT.GROUPS: states, and the reasons for them.
+"""CRDT.EXPLAIN, CRDT.HISTORY and CRDT.EFFECTS: states, the reasons for them, and events.
 
 The first three read the effect log on disk, so their replies come later, and they survive restarts.
 They tell how far back the log reaches: an event before that is not in the reply.
@@ -12,7 +12,7 @@ from anabranch.crdt import ids
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, integer
 from anabranch.region.engine.commands.replication import named_member
 from anabranch.region.engine.effects_after import EffectsAfter
-from anabranch.region.engine.explain import delivery_of, explain
+from anabranch.region.engine.explain import explain
 from anabranch.region.engine.history import EVENTS_MAX, History, Wanted
 from anabranch.region.engine.questions import EffectsQuestion, HistoryQuestion
 from anabranch.region.engine.replies import CommandError, MapReply, Reply, flat_vector
@@ -160,12 +160,6 @@ def effects(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     )
 
 
-def groups(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.GROUPS key: floors, given and acked spans, and pending entries of each group, here."""
-    stream = state.existing(argv[1])
-    return [] if stream is None else delivery_of(stream)
-
-
 COMMANDS: Final = [
     Command(
         "crdt.explain",
@@ -201,16 +195,5 @@ COMMANDS: Final = [
         group="crdt",
         syntax="region after [COUNT n] [NOFIELDS]",
         in_multi=IS_REFUSED,
-    ),
-    Command(
-        "crdt.groups",
-        2,
-        "readonly",
-        groups,
-        "Returns the groups of a key with what this region has given and what is acknowledged.",
-        keys=(1, 1, 1),
-        reply="array",
-        group="crdt",
-        syntax="key",
     ),
 ]

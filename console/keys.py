@@ -1,0 +1,91 @@
+"""The keys of the cluster: a bounded list, from SCAN in every region."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from anabranch.console.regions import Refused, Region, RegionDown, Word
+from anabranch.console.view import Facts
+from anabranch.escapes import original, shown
+
+KEYS: Final = 200
+_COUNT: Final = 1000
+_CALLS: Final = 50
+_GLOB: Final = "*?[\\"
+
+
+def pattern_of(wanted: str) -> bytes:
+    """The glob of a filter: the text itself if it has one of ``*?[\\``, else all keys with it."""
+    if not wanted:
+        return b"*"
+    glob = wanted if any(one in wanted for one in _GLOB) else f"*{wanted}*"
+    return glob.encode("utf-8", "surrogatepass")
+
+
+def key_of(text: str) -> bytes:
+    """The key that the page names with the text of `escapes.shown`. ValueError if it is none."""
+    return original(text)
+
+
+async def keys(regions: list[Region], wanted: str) -> Facts:
+    """At most `KEYS` keys by name: the regions that hold each, and its entries there.
+
+    A scan that finds too little ends after a bounded number of calls; `is_whole` is then False.
+    """
+    found = await asyncio.gather(*(_scan(region, pattern_of(wanted)) for region in regions))
+    names: set[bytes] = set()
+    for one in found:
+        names.update(one[0])
+    shown_names = sorted(names)[:KEYS]
+    lengths = await asyncio.gather(*(_lengths(region, shown_names) for region in regions))
+    return {
+        "keys": [
+            {
+                "name": shown(name),
+                "entries": {
+                    region.name: length[name]
+                    for region, length in zip(regions, lengths, strict=True)
+                    if name in length
+                },
+            }
+            for name in shown_names
+        ],
+        "is_whole": len(names) <= KEYS and all(is_whole for _, is_whole in found),
+    }
+
+
+async def _scan(region: Region, pattern: bytes) -> tuple[list[bytes], bool]:
+    """Keys of a region that match, and whether all are there; none if the region is down."""
+    cursor: Any = b"0"
+    names: list[bytes] = []
+    for _ in range(_CALLS):
+        try:
+            cursor, page = await region.line.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _COUNT)
+        except (RegionDown, Refused):
+            return names, False
+        names += page
+        if cursor in (b"0", 0):
+            return names, True
+        if len(names) > KEYS:
+            break
+    return names, False
+
+
+async def _lengths(region: Region, names: list[bytes]) -> dict[bytes, int]:
+    """The entries of each key that exists in a region."""
+    if not names:
+        return {}
+    asked: list[list[Word]] = [["XLEN", name] for name in names]
+    asked += [["EXISTS", name] for name in names]
+    try:
+        replies = await region.line.ask_all(asked)
+    except RegionDown:
+        return {}
+    return {
+        name: int(length)
+        for name, length, exists in zip(
+            names, replies[: len(names)], replies[len(names) :], strict=True
+        )
+        if exists == 1 and not isinstance(length, Refused)
+    }

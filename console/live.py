@@ -1,0 +1,178 @@
+"""Changes as server-sent events: the cluster, the keys, and one window of a stream.
+
+A page has one such connection. An event is made only after the former one has been sent, from the
+newest state. So a slow page gets fewer events, and nothing waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Send
+
+from anabranch.console.keys import keys
+from anabranch.console.overview import names_of
+from anabranch.console.pulse import Pulse, Watcher
+from anabranch.console.regions import Region
+from anabranch.console.stream import Look, Streams, Window
+from anabranch.console.view import Facts
+
+KEEP_ALIVE_S: Final = 15.0
+# A page that takes nothing for so long is gone.
+SEND_PATIENCE_S: Final = 30.0
+# The shortest time between two looks at a stream, and at the keys.
+LOOK_S: Final = 0.05
+KEYS_S: Final = 1.0
+PAGES_MAX: Final = 64
+_HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8")]
+
+
+class Wanted:
+    """What one page watches: a window of a stream in some regions, and the keys with a filter."""
+
+    def __init__(self, window: Window | None, regions: list[Region], wanted_keys: str) -> None:
+        self.window: Final = window
+        self.regions: Final = regions
+        self.wanted_keys: Final = wanted_keys
+
+
+class Feed:
+    """The events of one page, in the order in which they are to be sent."""
+
+    def __init__(
+        self,
+        pulse: Pulse,
+        streams: Streams,
+        regions: list[Region],
+        wanted: Wanted,
+        watcher: Watcher,
+    ) -> None:
+        self._pulse: Final = pulse
+        self._streams: Final = streams
+        self._regions: Final = regions
+        self._wanted: Final = wanted
+        self._watcher: Final = watcher
+        self._last: Final[dict[str, Facts]] = {}
+        self._signature: object = None
+        self._looked_s = 0.0
+        self._keys_s = 0.0
+        self._is_look_due = True
+        self._are_keys_due = True
+        self._reading: asyncio.Task[None] | None = None
+
+    def pause_s(self) -> float:
+        """How long to wait for a change before `events` is asked anyway."""
+        if self._are_keys_due:
+            return max(self._keys_s + KEYS_S - time.monotonic(), 0.0)
+        return KEEP_ALIVE_S
+
+    async def events(self) -> list[tuple[str, Facts]]:
+        """The events that are due now."""
+        states = self._pulse.states()
+        signature = [state.signature for state in states]
+        if signature != self._signature:
+            self._signature = signature
+            self._are_keys_due = self._is_look_due = True
+        found = [("overview", self._pulse.overview())]
+        window = self._wanted.window
+        if window is not None and self._is_look_due:
+            await asyncio.sleep(max(self._looked_s + LOOK_S - time.monotonic(), 0))
+            look = await self._streams.look(self._wanted.regions, names_of(states), window)
+            self._is_look_due = False
+            self._looked_s = time.monotonic()
+            found.append(("stream", look.facts))
+            if look.unread and self._reading is None:
+                self._reading = asyncio.create_task(self._read(look))
+        if self._are_keys_due and time.monotonic() - self._keys_s >= KEYS_S:
+            found.append(("keys", await keys(self._regions, self._wanted.wanted_keys)))
+            self._are_keys_due = False
+            self._keys_s = time.monotonic()
+        fresh = [(name, facts) for name, facts in found if self._last.get(name) != facts]
+        self._last.update(fresh)
+        return fresh
+
+    async def _read(self, look: Look) -> None:
+        """Reads logs beside the events, because that may take long."""
+        await self._streams.read(look.unread, names_of(self._pulse.states()))
+        self._reading = None
+        self._is_look_due = True
+        self._watcher.notify()
+
+    def close(self) -> None:
+        """Ends the reading of logs."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+
+class Live:
+    """The connections of all pages."""
+
+    def __init__(self, pulse: Pulse, streams: Streams, regions: list[Region]) -> None:
+        self._pulse: Final = pulse
+        self._streams: Final = streams
+        self._regions: Final = regions
+        self._tasks: Final[set[asyncio.Task[Any]]] = set()
+
+    @property
+    def pages(self) -> int:
+        """The number of pages that are connected."""
+        return len(self._tasks)
+
+    def close(self) -> None:
+        """Ends all connections."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def serve(self, request: Request, wanted: Wanted, send: Send) -> None:
+        """Sends events until the page is gone."""
+        if self.pages >= PAGES_MAX:
+            error = f"{PAGES_MAX} pages watch already: close one"
+            await JSONResponse({"error": error}, 503)(request.scope, request.receive, send)
+            return
+        sending = asyncio.create_task(self._send(wanted, send))
+        leaving = asyncio.create_task(_gone(request.receive))
+        self._tasks.add(sending)
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sending, leaving):
+                task.cancel()
+            self._tasks.discard(sending)
+            with contextlib.suppress(asyncio.CancelledError, TimeoutError, OSError):
+                await sending
+
+    async def _send(self, wanted: Wanted, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        async with self._pulse.watch() as watcher:
+            feed = Feed(self._pulse, self._streams, self._regions, wanted, watcher)
+            try:
+                while True:
+                    await self._step(feed, watcher, send)
+            finally:
+                feed.close()
+
+    @staticmethod
+    async def _step(feed: Feed, watcher: Watcher, send: Send) -> None:
+        pause_s = feed.pause_s()
+        has_changed = await watcher.wait(pause_s)
+        events = await feed.events()
+        lines = [
+            f"event: {name}\ndata: {json.dumps(facts, separators=(',', ':'))}\n\n"
+            for name, facts in events
+        ]
+        if not lines and (has_changed or pause_s < KEEP_ALIVE_S):
+            return
+        body = "".join(lines) or ": still here\n\n"
+        async with asyncio.timeout(SEND_PATIENCE_S):
+            await send({"type": "http.response.body", "body": body.encode(), "more_body": True})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

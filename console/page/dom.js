@@ -1,0 +1,38 @@
+// Makes elements. Texts are set as text, never as HTML.
+
+// el("p", {class: "note", onclick: f}, "text", child, …): an element. `null` children are left out.
+export function el(name, attributes = {}, ...children) {
+  return fill(document.createElement(name), attributes, children);
+}
+
+// The same for an element of a drawing.
+export function svg(name, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") Object.entries(value).forEach(([k, v]) => node.style.setProperty(k, v));
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+export const find = (id) => document.getElementById(id);
+
+// The time of a clock, as 14:05:09.250; with the day if it is not today.
+export function clock(ms) {
+  const at = new Date(ms);
+  const two = (number) => String(number).padStart(2, "0");
+  const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  const exact = `${time}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+  if (at.toDateString() === new Date().toDateString()) return exact;
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${exact}`;
+}
+
+export function counted(count, noun, nouns = noun + "s") {
+  return `${count.toLocaleString("en")} ${count === 1 ? noun : nouns}`;
+}

@@ -1,0 +1,51 @@
+// The keys of the cluster, with the number of entries in each region.
+
+import { el, find } from "./dom.js";
+import { on, set, shownViews, state } from "./store.js";
+
+export function select(key) {
+  set({ key, before: "", stream: null, past: null, groups: null });
+  history.replaceState(null, "", key ? `#${encodeURIComponent(key)}` : "#");
+}
+
+function item(key) {
+  const counts = Object.entries(key.entries);
+  const same = counts.length === state.overview?.regions.length && new Set(counts.map(([, count]) => count)).size === 1;
+  const text = same ? counts[0][1].toLocaleString("en") : counts.map(([name, count]) => `${name} ${count.toLocaleString("en")}`).join(" · ");
+  return el("li", {}, el("button", {
+    type: "button", "data-key": key.name, "aria-current": key.name === state.key ? "true" : null,
+    title: counts.map(([name, count]) => `${name}: ${count}`).join(", "),
+    onclick: () => select(key.name),
+  }, el("span", { class: "name" }, key.name), el("span", { class: "entries" }, text)));
+}
+
+function render() {
+  if (!state.keys) return;
+  const list = find("keylist");
+  const focused = list.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+  list.replaceChildren(...state.keys.keys.map(item));
+  if (focused) list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+  const none = state.filter ? "No key matches." : "No keys yet. Add an entry below, in the command line.";
+  find("keynote").textContent = !state.keys.keys.length ? none : state.keys.is_whole ? "" : "There are more keys: filter them.";
+  // The first key is shown until the reader chooses one.
+  if (!state.key && state.keys.keys.length && shownViews().length) select(state.keys.keys[0].name);
+}
+
+export function start() {
+  const chosen = decodeURIComponent(location.hash.slice(1));
+  if (chosen && chosen !== "stream") set({ key: chosen });
+  let timer = 0;
+  find("filter").addEventListener("input", (event) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => set({ filter: event.target.value }), 200);
+  });
+  document.addEventListener("keydown", (event) => {
+    const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "");
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey || find("linkbox").open) return;
+    if (event.key === "/") find("filter").focus();
+    else if (event.key === ":") find("line").focus();
+    else return;
+    event.preventDefault();
+  });
+  on(["keys", "key", "overview"], render);
+}

@@ -1,0 +1,22 @@
+// Dark, light, or as the system has it.
+
+import { find } from "./dom.js";
+
+const THEMES = ["system", "light", "dark"];
+
+function apply(theme) {
+  if (theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  find("theme").textContent = `Theme: ${theme}`;
+}
+
+export function start() {
+  let theme = localStorage.getItem("anabranch-theme") ?? "system";
+  if (!THEMES.includes(theme)) theme = "system";
+  apply(theme);
+  find("theme").addEventListener("click", () => {
+    theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
+    localStorage.setItem("anabranch-theme", theme);
+    apply(theme);
+  });
+}

@@ -1,0 +1,165 @@
+"""Notices changes in the regions while somebody watches.
+
+As long as at least one watcher is there, each region is asked for one section of INFO ten times a
+second, and each answer is compared with the last one. Without watchers nothing is asked. A region
+that is down is asked less often, until it answers again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+from anabranch.console.links import LinkError, Links, OutsideCondition
+from anabranch.console.overview import Facts, RegionState, overview
+from anabranch.console.regions import Refused, Region, RegionDown
+
+PERIOD_S: Final = 0.1
+DOWN_PERIOD_S: Final = 0.5
+OUTSIDE_PERIOD_S: Final = 1.0
+
+
+async def state_of(region: Region) -> RegionState:
+    """Asks a region for its state; never raises for a region that does not answer."""
+    try:
+        return RegionState(region.place, await region.pulse_line.ask("INFO", "crdt"))
+    except (RegionDown, Refused) as error:
+        return RegionState(region.place, None, str(error))
+
+
+class Watcher:
+    """One reader of changes. `wait` returns at once if something changed since the last call.
+
+    However many changes there are, one flag is all that a slow reader makes grow.
+    """
+
+    def __init__(self) -> None:
+        self._changed: Final = asyncio.Event()
+        self._changed.set()
+
+    def notify(self) -> None:
+        """Notes a change."""
+        self._changed.set()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Waits for a change; False if none came in time."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), timeout_s)
+        changed = self._changed.is_set()
+        self._changed.clear()
+        return changed
+
+
+class Pulse:
+    """The newest states of all regions, kept fresh while somebody watches."""
+
+    def __init__(self, regions: list[Region], links: Links) -> None:
+        self._regions: Final = regions
+        self._links: Final = links
+        self._states: dict[int, RegionState] = {}
+        self._outside: list[OutsideCondition] = []
+        self._outside_error = ""
+        self._watchers: Final[set[Watcher]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        # Set to ask all regions at once.
+        self._hurries: Final[list[asyncio.Event]] = [asyncio.Event() for _ in regions]
+
+    def states(self) -> list[RegionState]:
+        """The newest state of each region, in the order of the regions."""
+        return [
+            self._states.get(n) or RegionState(region.place, None, "not asked yet")
+            for n, region in enumerate(self._regions)
+        ]
+
+    def overview(self) -> Facts:
+        """The newest state of the cluster."""
+        return {**overview(self.states(), self._outside), "links_error": self._outside_error}
+
+    @property
+    def is_beating(self) -> bool:
+        """Whether the regions are asked again and again."""
+        return bool(self._tasks)
+
+    async def refresh(self) -> None:
+        """Asks all regions now, and waits for their answers."""
+        await asyncio.gather(self._ask_outside(), *(self._ask(n) for n in range(self._count)))
+
+    def hurry(self) -> None:
+        """Makes the next question of every region come at once."""
+        for hurry in self._hurries:
+            hurry.set()
+
+    @contextlib.asynccontextmanager
+    async def watch(self) -> AsyncIterator[Watcher]:
+        """A watcher of all regions; the first one starts the pulse, the last one ends it."""
+        watcher = Watcher()
+        if not self._watchers:
+            await self.refresh()
+        self._watchers.add(watcher)
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._beat(n)) for n in range(self._count)]
+            if self._links.is_outside:
+                self._tasks.append(asyncio.create_task(self._beat_outside()))
+        try:
+            yield watcher
+        finally:
+            self._watchers.discard(watcher)
+            if not self._watchers:
+                await self.close()
+
+    async def close(self) -> None:
+        """Ends the pulse."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def _count(self) -> int:
+        return len(self._regions)
+
+    async def _ask(self, n: int) -> None:
+        former = self._states.get(n)
+        fresh = self._states[n] = await state_of(self._regions[n])
+        if (
+            former is None
+            or former.signature != fresh.signature
+            or former.links() != fresh.links()
+            or former.error != fresh.error
+            or _alarms(former) != _alarms(fresh)
+        ):
+            self._notify()
+
+    async def _ask_outside(self) -> None:
+        former = self._outside, self._outside_error
+        try:
+            self._outside, self._outside_error = await self._links.outside(), ""
+        except LinkError as error:
+            self._outside, self._outside_error = [], str(error)
+        if former != (self._outside, self._outside_error):
+            self._notify()
+
+    def _notify(self) -> None:
+        for watcher in self._watchers:
+            watcher.notify()
+
+    async def _beat(self, n: int) -> None:
+        hurry = self._hurries[n]
+        while True:
+            period_s = DOWN_PERIOD_S if self._states[n].error else PERIOD_S
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(hurry.wait(), period_s)
+            hurry.clear()
+            await self._ask(n)
+
+    async def _beat_outside(self) -> None:
+        while True:
+            await asyncio.sleep(OUTSIDE_PERIOD_S)
+            await self._ask_outside()
+
+
+def _alarms(state: RegionState) -> tuple[str | None, ...]:
+    fields = ("crdt_divergence", "crdt_commit_error", "crdt_damage", "crdt_recovery_waiting_for")
+    return tuple(state.info.get(field) for field in fields)

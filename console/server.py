@@ -1,0 +1,49 @@
+"""The console as a process: uvicorn on one address."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Final
+
+import uvicorn
+
+from anabranch.console.app import Console, create_app
+from anabranch.console.security import Guard
+from anabranch.region.config import Address
+
+# Requests that have not ended so long after a signal are dropped.
+_STOP_S: Final = 2
+
+
+class _Server(uvicorn.Server):
+    """Ends the connections of all pages on a signal, because they never end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, console: Console) -> None:
+        super().__init__(config)
+        self._console: Final = console
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._console.live.close()
+        super().handle_exit(sig, frame)
+
+
+def serve(console: Console, listen: Address, hosts: list[str]) -> None:
+    """Serves until SIGINT or SIGTERM. `hosts` are further names for the Host header."""
+    config = uvicorn.Config(
+        create_app(console, Guard(listen.host, hosts)),
+        host=listen.host,
+        port=listen.port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_STOP_S,
+        limit_concurrency=200,
+    )
+    server = _Server(config, console)
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        # uvicorn raises the signal again once it has stopped.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)

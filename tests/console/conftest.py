@@ -1,0 +1,90 @@
+"""Fixtures of the console's tests: one cluster for each file, the console's process, Chromium."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anabranch import build
+from tests.support.cluster import LiveCluster, child_env
+from tests.support.ports import free_ports
+from tests.support.processes import eventually, stop
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """Three live regions with open links, for all tests of a file."""
+    made = LiveCluster(tmp_path_factory.mktemp("cluster"), ["us", "eu", "ap"])
+    try:
+        made.start_all()
+        yield made
+    finally:
+        made.close()
+
+
+class ConsoleProcess:
+    """A running `anabranch console` over a cluster."""
+
+    def __init__(self, cluster: LiveCluster, log: Path, *extra: str) -> None:
+        self.port = free_ports(1)[0]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = log
+        line = [*build.command(), "console", "--listen", f"127.0.0.1:{self.port}", *extra]
+        for region in cluster.regions.values():
+            line += ["--at", region.address]
+        self._line = line
+        self.start()
+
+    def start(self) -> None:
+        """Starts the process, and waits until it serves."""
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                self._line, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=child_env()
+            )
+        eventually(self._answers, 60, f"the console (its log: {self.log})")
+
+    def _answers(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        return "the console is at" in self.log.read_text()
+
+    def close(self) -> None:
+        stop(self.process, 20.0)
+
+
+@pytest.fixture(scope="module")
+def console(
+    cluster: LiveCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ConsoleProcess]:
+    """The process of a console over the cluster of the file."""
+    one = ConsoleProcess(cluster, tmp_path_factory.mktemp("console") / "console.log")
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A real Chromium. Where something is missing, the test fails with its name."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        pytest.fail("playwright is not installed: run `make test-console`, or pip install it")
+    path = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.fail("there is no Chromium: install the package chromium")
+    with sync_playwright() as playwright:
+        # A root in a container may make no sandbox of its own.
+        made = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield made
+        made.close()

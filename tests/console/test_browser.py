@@ -1,0 +1,383 @@
+"""The page in a real Chromium: a partition and its end, the keyboard, themes, widths, contrast."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.console.conftest import ConsoleProcess
+from tests.support.cluster import LiveCluster
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.console
+
+PATIENCE_MS = 20_000
+LAPTOP = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+# Screenshots go here, to be looked at.
+SHOTS = Path(os.environ.get("ANABRANCH_TEST_SHOTS", "build/console"))
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+
+# No row is lit up because it has just arrived.
+STILL = "() => document.getAnimations().every((one) => one.playState !== 'running')"
+
+Open = Callable[..., "Page"]
+
+
+@pytest.fixture
+def open_page(browser: Browser, console: ConsoleProcess, cluster: LiveCluster) -> Iterator[Open]:
+    """Opens pages over empty regions; afterwards the links are whole, and no page had an error."""
+    with cluster.client("us") as client:
+        client.flushall()
+    cluster.sync()
+    pages: list[Any] = []
+    errors: list[str] = []
+
+    def open_one(
+        url: str = console.url, key: str = "", tolerates: str = "nothing", **options: Any
+    ) -> Page:
+        def note(text: str) -> None:
+            if tolerates not in text:
+                errors.append(text)
+
+        options.setdefault("viewport", LAPTOP)
+        context = browser.new_context(**options)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("console", lambda one: note(one.text) if one.type == "error" else None)
+        page.on("pageerror", lambda error: note(str(error)))
+        page.goto(f"{url}/#{key}")
+        page.wait_for_selector('#live[data-state="live"]')
+        page.wait_for_selector(".card")
+        pages.append(context)
+        return page
+
+    yield open_one
+    for context in pages:
+        context.close()
+    for one, other in (("us", "eu"), ("us", "ap"), ("eu", "ap")):
+        cluster.heal(one, other)
+        for name, peer in ((one, other), (other, one)):
+            cluster.link(name, peer, "DELAY", 0)
+    assert errors == []
+
+
+def run(page: Page, region: str, line: str) -> str:
+    """Types a command into the command line; returns what it prints."""
+    page.select_option("#where", region)
+    before = page.locator("#output .reply").count()
+    page.fill("#line", line)
+    page.press("#line", "Enter")
+    page.wait_for_function(
+        "count => document.querySelectorAll('#output .reply').length > count", arg=before
+    )
+    return page.locator("#output .reply").last.locator("pre").inner_text()
+
+
+def cell(page: Page, view: str, entry_id: str) -> Any:
+    """The river cell of an entry in a view."""
+    return page.locator(f'.entry[data-view="{view}"][data-id="{entry_id}"]').locator("..")
+
+
+def expect_state(page: Page, view: str, entry_id: str, state: str) -> None:
+    selector = f'td.river.{state}:has(.entry[data-view="{view}"][data-id="{entry_id}"])'
+    page.wait_for_selector(selector)
+
+
+def test_a_partition_on_the_page(open_page: Open) -> None:
+    """Cut, write on both sides, heal, see the lanes merge, and hear why."""
+    page = open_page()
+    seen = run(page, "us", "XADD orders * item seen").strip('"')
+    page.wait_for_selector('#stream-title:has-text("orders")')
+    for view in ("us", "eu", "ap"):
+        expect_state(page, view, seen, "present")
+    for link in ("us-eu", "us-ap"):
+        page.click(f'[data-link="{link}"]')
+        page.wait_for_selector(f'[data-link="{link}"][data-state="cut"]')
+    assert run(page, "us", "DEL orders") == "(integer) 1"
+    mine = run(page, "us", "XADD orders * item mine").strip('"')
+    theirs = run(page, "eu", "XADD orders * item theirs").strip('"')
+    expect_state(page, "us", seen, "removed")
+    expect_state(page, "eu", seen, "present")
+    expect_state(page, "us", theirs, "absent")
+    expect_state(page, "eu", mine, "absent")
+    expect_state(page, "ap", theirs, "present")
+    page.wait_for_selector('.card[data-region="us"] .lacking')
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SHOTS / "partition.png")
+    for link in ("us-eu", "us-ap"):
+        page.click(f'[data-link="{link}"]')
+        page.wait_for_selector(f'[data-link="{link}"][data-state="up"]')
+    for view in ("us", "eu", "ap"):
+        expect_state(page, view, theirs, "present")
+        expect_state(page, view, mine, "present")
+        expect_state(page, view, seen, "removed")
+    page.wait_for_function(
+        "() => document.querySelector('#cluster').textContent.includes('the same effects')"
+    )
+    cell(page, "eu", theirs).locator(".entry").click()
+    page.wait_for_selector(".sentences")
+    text = page.inner_text("#panel")
+    assert f"Entry {theirs}" in text and "It survived DEL in us" in text and "concurrent" in text
+    cell(page, "eu", seen).locator(".entry").click()
+    page.wait_for_function(
+        "id => document.querySelector('#panel h3').textContent.includes(id)", arg=seen
+    )
+    page.wait_for_selector('.sentences li:has-text("DEL in us")')
+
+
+def test_acknowledgements_wait_for_the_gap(open_page: Open) -> None:
+    page = open_page()
+    run(page, "us", "XGROUP CREATE jobs team 0 MKSTREAM")
+    first, second = (run(page, "us", f"XADD jobs * n {n}").strip('"') for n in range(2))
+    run(page, "us", "XREADGROUP GROUP team ann STREAMS jobs >")
+    run(page, "us", f"XACK jobs team {second}")
+    page.wait_for_selector(f'.waits:has-text("{first}")')
+    assert "pending for ann" in page.inner_text(".waits")
+    us = page.locator(f'tr:has(.entry[data-id="{second}"]) td.lane .span').first
+    assert "not announced yet" in (us.get_attribute("title") or "")
+    run(page, "us", f"XACK jobs team {first}")
+    page.wait_for_function("() => document.querySelectorAll('td.lane .span.acked').length === 6")
+    assert page.locator(".waits").count() == 0
+    page.click('[data-group="team"]')
+    page.wait_for_selector('.events li:has-text("announced what group team")')
+
+
+def test_a_group_that_was_destroyed_leaves_a_tombstone(open_page: Open) -> None:
+    page = open_page()
+    run(page, "us", "XGROUP CREATE jobs team 0 MKSTREAM")
+    page.wait_for_selector('[data-group="team"]')
+    for link in ("us-eu", "eu-ap"):
+        page.click(f'[data-link="{link}"]')
+        page.wait_for_selector(f'[data-link="{link}"][data-state="cut"]')
+    run(page, "us", "XGROUP DESTROY jobs team")
+    page.wait_for_selector('.tombstones li:has-text("us keeps a tombstone of group team")')
+
+
+def test_delays_and_single_directions(open_page: Open, cluster: LiveCluster) -> None:
+    page = open_page()
+    page.click('[data-more="us-eu"]')
+    page.select_option('select[aria-label="Delay from eu to us"]', "500")
+    page.wait_for_selector('#linkbox td:has-text("500 ms late")')
+    page.locator('#linkbox tr:has-text("us → eu") button').click()
+    page.wait_for_selector('#linkbox button:has-text("heal this direction")')
+    assert cluster.links("eu")["us"] == "down" and cluster.links("us")["eu"] == "up"
+    page.keyboard.press("Escape")
+    page.wait_for_selector('[data-link="us-eu"]:has-text("cut one way")')
+    assert page.evaluate("document.activeElement.dataset.more") == "us-eu"
+
+
+def test_the_past(open_page: Open) -> None:
+    page = open_page()
+    first, second = (run(page, "us", f"XADD then * n {n}").strip('"') for n in range(2))
+    run(page, "us", f"XDEL then {first}")
+    expect_state(page, "us", first, "removed")
+    page.click("#travel")
+    page.wait_for_selector("#when")
+    page.wait_for_selector('#moment:has-text("removed the entries")')
+    page.click("#earlier")
+    expect_state(page, "us", first, "present")
+    page.focus("#when")
+    page.keyboard.press("Home")
+    page.wait_for_selector('#table .note:has-text("No entries")')
+    page.click("#now")
+    expect_state(page, "us", first, "removed")
+    page.click("#ghosts")
+    page.wait_for_function("() => document.querySelectorAll('tbody tr[data-row]').length === 1")
+    expect_state(page, "eu", second, "present")
+
+
+def test_the_keyboard_alone(open_page: Open) -> None:
+    page = open_page()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press(":")
+    page.keyboard.type("XAD")
+    page.wait_for_selector("#choices:not([hidden]) [role=option]")
+    page.keyboard.press("Tab")
+    assert page.input_value("#line") == "XADD "
+    assert "field value" in page.inner_text("#syntax")
+    for n in range(3):
+        page.fill("#line", f"XADD keyboard * n {n}")
+        page.keyboard.press("Enter")
+        page.wait_for_function("n => document.querySelectorAll('.reply').length > n", arg=n)
+    page.keyboard.press("ArrowUp")
+    assert page.input_value("#line") == "XADD keyboard * n 2"
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function("() => document.querySelectorAll('tbody tr[data-row]').length === 3")
+    # Back from the command line to the entries, by Tab only.
+    for _ in range(60):
+        page.keyboard.press("Shift+Tab")
+        if page.evaluate("document.activeElement.classList.contains('entry')"):
+            break
+    newest = page.evaluate("document.activeElement.dataset.id")
+    assert page.locator(".entry").first.get_attribute("data-id") == newest
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.dataset.view") == "eu"
+    second = page.evaluate("document.activeElement.dataset.id")
+    assert second != newest
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f'#panel h3:has-text("Entry {second} in eu")')
+    page.wait_for_selector(".sentences")
+    # The focus stays on the entry while rows arrive.
+    with_focus = page.evaluate("document.activeElement.dataset.dot")
+    page.evaluate(
+        "() => import('/page/api.js').then(({post, session}) =>"
+        " post('run', {region: 'ap', line: 'XADD keyboard * n 3', session}))"
+    )
+    page.wait_for_function("() => document.querySelectorAll('tbody tr[data-row]').length === 4")
+    assert page.evaluate("document.activeElement.dataset.dot") == with_focus
+    # A link is cut and healed, by keys.
+    page.focus('[data-link="us-eu"]')
+    page.keyboard.press("Enter")
+    page.wait_for_selector('[data-link="us-eu"][data-state="cut"]')
+    assert page.evaluate("document.activeElement.dataset.link") == "us-eu"
+    page.keyboard.press("Space")
+    page.wait_for_selector('[data-link="us-eu"][data-state="up"]')
+
+
+def test_the_focus_is_visible_everywhere(open_page: Open) -> None:
+    page = open_page()
+    run(page, "us", "XADD orders * a 1")
+    page.wait_for_selector(".entry")
+    page.focus(".skip")
+    seen = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        outline = page.evaluate(
+            "() => { const style = getComputedStyle(document.activeElement);"
+            " return [document.activeElement.outerHTML.slice(0, 60), style.outlineStyle,"
+            " parseFloat(style.outlineWidth)]; }"
+        )
+        if outline[0].startswith("<body"):
+            break
+        seen.add(outline[0])
+        assert outline[1] != "none" and outline[2] >= 2, outline
+    assert len(seen) > 15
+
+
+def test_every_control_has_a_name(open_page: Open) -> None:
+    page = open_page()
+    run(page, "us", "XADD orders * a 1")
+    page.wait_for_selector(".entry")
+    page.click("#travel")
+    page.wait_for_selector("#when")
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll('button, input, select, [role=tab], [role=log]')]
+          .filter((one) => !(one.getAttribute('aria-label') || one.textContent.trim()
+            || one.labels?.length || one.getAttribute('aria-labelledby')))
+          .map((one) => one.outerHTML)"""
+    )
+    assert nameless == []
+    assert page.locator("[role=status]").count() >= 2
+    ids = page.evaluate("() => [...document.querySelectorAll('[id]')].map((one) => one.id)")
+    assert len(ids) == len(set(ids))
+
+
+def story(page: Page, key: str) -> None:
+    """A stream in which every kind of mark is to be seen."""
+    run(page, "us", f"XGROUP CREATE {key} team 0 MKSTREAM")
+    ids = [run(page, one, f"XADD {key} * item {n}").strip('"') for n, one in enumerate(
+        ["us", "eu", "us", "ap", "us", "us"])]  # fmt: skip
+    expect_state(page, "us", ids[3], "present")
+    run(page, "us", f"XREADGROUP GROUP team ann COUNT 5 STREAMS {key} >")
+    run(page, "us", f"XACK {key} team {ids[0]} {ids[4]}")
+    page.click('[data-link="us-eu"]')
+    page.click('[data-link="eu-ap"]')
+    page.wait_for_selector('[data-link="eu-ap"][data-state="cut"]')
+    run(page, "eu", f"XDEL {key} {ids[1]}")
+    run(page, "eu", f"XADD {key} * item only-eu")
+    run(page, "us", f"XADD {key} * item only-us")
+    run(page, "us", "NOSUCH")
+    page.wait_for_selector("td.river.absent, td.river.removed")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_contrast_and_layout(open_page: Open, theme: str, size: dict[str, int]) -> None:
+    """AA: 4.5 for text, 3 for large text and for the edges of controls; nothing overflows."""
+    page = open_page(viewport=size, color_scheme=theme)
+    story(page, f"{theme}-{size['width']}")
+    page.locator(".entry").first.click()
+    page.wait_for_selector(".sentences")
+    page.wait_for_function(STILL)
+    low = page.evaluate(CONTRAST)
+    assert low["checked"] > 60 and low["failed"] == []
+    wide = page.evaluate(
+        "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    assert wide <= 0
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    name = f"{theme}-{size['width']}.png"
+    page.screenshot(path=SHOTS / name, full_page=size is PHONE)
+
+
+def test_the_switch_of_themes(open_page: Open) -> None:
+    page = open_page(color_scheme="light")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.click("#theme")
+    assert page.inner_text("#theme") == "Theme: light" and page.evaluate(ground) == light
+    page.click("#theme")
+    dark = page.evaluate(ground)
+    assert page.inner_text("#theme") == "Theme: dark" and dark != light
+    page.reload()
+    page.wait_for_selector(".card")
+    assert page.evaluate(ground) == dark
+    low = page.evaluate(CONTRAST)
+    assert low["failed"] == []
+
+
+def test_names_of_any_bytes_are_shown_and_never_interpreted(
+    open_page: Open, cluster: LiveCluster
+) -> None:
+    evil = b"<img src=x onerror=alert(1)>\x1b[31m\xff\xe2\x80\xae"
+    with cluster.client("us", decode_responses=False) as client:
+        client.xadd(evil, {evil: evil})
+        client.xgroup_create(evil, evil, id="0")
+        client.xreadgroup(evil, evil, {evil: ">"})
+    page = open_page()
+    page.wait_for_selector('.entry:has-text("onerror")')
+    shown = "<img src=x onerror=alert(1)>\\x1b[31m\\xff\\u202e"
+    assert shown in page.inner_text("#stream-title")
+    assert shown in page.inner_text("#keylist") and shown in page.inner_text("#groups")
+    assert page.locator("img").count() == 0
+    page.locator(".entry").first.click()
+    page.wait_for_selector(f'.sentences li:has-text("{shown[:20]}")')
+    run(page, "us", "KEYS *")
+    assert page.locator("img").count() == 0
+
+
+def test_a_page_reconnects(open_page: Open, cluster: LiveCluster, tmp_path: Path) -> None:
+    """A console that was started again has another token, and the page goes on by itself."""
+    one = ConsoleProcess(cluster, tmp_path / "one.log")
+    try:
+        page = open_page(one.url, tolerates="Failed to load resource")
+        one.close()
+        page.wait_for_selector('#live[data-state="lost"]')
+        one.start()
+        page.wait_for_selector('#live[data-state="live"]', timeout=60_000)
+        assert run(page, "us", "PING") == "PONG"
+        page.context.close()
+    finally:
+        one.close()
+
+
+def test_a_reader_sees_that_it_only_reads(
+    open_page: Open, cluster: LiveCluster, tmp_path: Path
+) -> None:
+    one = ConsoleProcess(cluster, tmp_path / "reads.log", "--read-only")
+    try:
+        page = open_page(one.url)
+        assert page.inner_text("#mode") == "read-only"
+        assert page.locator('[data-link="us-eu"]').is_disabled()
+        page.context.close()
+    finally:
+        one.close()
