@@ -164,8 +164,11 @@ class Looker(Client):
             return [(b"CRDT.EXPLAIN", key)]
         if chance < 0.58:
             return [(b"CRDT.HISTORY", key, b"NEWEST", b"%d" % (1 + below(draw, 9)))]
-        if chance < 0.6:
+        if chance < 0.59:
             return [(b"CRDT.GROUPS", key)]
+        if chance < 0.6:
+            origin, after = pick(draw, self.regions), below(draw, 60)
+            return [(b"CRDT.EFFECTS", b"%d" % origin, b"%d" % after, b"COUNT", b"9")]
         if chance < 0.75:
             return [(b"CRDT.EXPLAIN", key, self.known_id(draw, key) or unknown_id(draw, now_ms))]
         if chance < 0.9:

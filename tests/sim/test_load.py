@@ -12,6 +12,7 @@ from typing import Final, Optional
 
 import pytest
 
+from anabranch.region.engine.questions import EffectsQuestion, HistoryQuestion
 from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater, SimpleString
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.load.base import KNOWN_IDS_MAX, TOKENS_OF_A_CLIENT
@@ -89,7 +90,11 @@ class Stage:
                 self.engine.committed(self.now_ms)
         for question in self.engine.questions.take():
             # As a region with an empty log answers.
-            self.engine.questions.answer(question, 0, 0, {})
+            if isinstance(question, EffectsQuestion):
+                self.engine.questions.answer_effects(question, {})
+            else:
+                assert isinstance(question, HistoryQuestion)
+                self.engine.questions.answer(question, 0, 0, {})
 
     def send(self, client: Client, commands: list[Words], is_lost: bool) -> None:
         queued: Optional[list[Words]] = None
@@ -307,6 +312,7 @@ FORMS: Final[dict[str, list[str]]] = {
         "CRDT.EXPLAIN",
         "CRDT.HISTORY",
         "CRDT.GROUPS",
+        "CRDT.EFFECTS",
         "CRDT.LOG",
         "CRDT.PEERS",
         "INFO crdt",
