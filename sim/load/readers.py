@@ -166,8 +166,11 @@ class Looker(Client):
             return [(b"CRDT.EXPLAIN", key)]
         if chance < 0.64:
             return [(b"CRDT.HISTORY", key, b"NEWEST", b"%d" % (1 + below(draw, 9)))]
-        if chance < 0.66:
+        if chance < 0.65:
             return [(b"CRDT.GROUPS", key)]
+        if chance < 0.66:
+            origin, after = pick(draw, self.regions), below(draw, 60)
+            return [(b"CRDT.EFFECTS", b"%d" % origin, b"%d" % after, b"COUNT", b"9")]
         if chance < 0.75:
             return [(b"CRDT.EXPLAIN", key, self.known_id(draw, key) or unknown_id(draw, now_ms))]
         if chance < 0.9:

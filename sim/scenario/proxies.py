@@ -25,7 +25,7 @@ HOST: Final = "127.0.0.1"
 _LOOK_S: Final = 0.01
 _SIMPLE: Final = frozenset({b"OK", b"QUEUED", b"PONG"})
 # Commands of client libraries and monitors, which are answered and not recorded.
-_PASSED: Final = frozenset(b"PING ECHO SELECT COMMAND INFO CLIENT TIME LASTSAVE".split())
+_PASSED: Final = frozenset(b"PING ECHO SELECT COMMAND INFO CLIENT TIME".split())
 
 
 class Proxies:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Final, Union
 
 from anabranch.region.engine.settings import Settings
@@ -208,17 +209,32 @@ class Session:
         chosen = tuple(sorted(regions or self.names))
         if len(chosen) < 2:
             raise Refused(f"{kind.lower()} needs two regions or more")
-        step = {"Sync": Sync, "Cut": Cut, "Heal": Heal}[kind](0, "", chosen)
         self._pass_time()
-        waited = bool(self._waiting) and kind == "Sync"
+        if kind == "Sync" and self._waiting and len(chosen) > 2:
+            self._sync_in_pairs(chosen)
+        else:
+            self._perform(kind, chosen)
+
+    def _perform(self, kind: str, regions: tuple[int, ...]) -> None:
+        step = {"Sync": Sync, "Cut": Cut, "Heal": Heal}[kind](0, "", regions)
         self._run.perform(step)
-        self.acts.append(Together(kind, chosen))
+        self.acts.append(Together(kind, regions))
         self._ended()
-        if self._answer_others() and waited:
-            self.notes.append(
-                "a waiting command was answered while regions synced: whether it gets the same"
-                " entries again depends on how the effects arrive"
-            )
+        self._answer_others()
+
+    def _sync_in_pairs(self, regions: tuple[int, ...]) -> None:
+        """Makes regions level two at a time.
+
+        A command that waits is answered as soon as some effects arrive. If they came from two
+        regions at once, the file could not say which come first.
+        """
+        pairs = [pair for pair in combinations(regions, 2) if frozenset(pair) not in self._run.cut]
+        wanted = pairs
+        while wanted:
+            for pair in wanted:
+                self._perform("Sync", pair)
+            vectors = self.cluster.vectors(regions)
+            wanted = [(one, other) for one, other in pairs if vectors[one] != vectors[other]]
 
     def _answer_others(self) -> bool:
         """Lets the answers come that the last act brings, so that they stand behind it."""

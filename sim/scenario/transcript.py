@@ -20,8 +20,7 @@ _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*|\d+-\d+|-?\d+")
 _MEANS_ANOTHER: Final = frozenset({"nil"})
 # Commands whose replies depend on the time, on the process, or on an order that no rule states.
 _VARIES: Final = frozenset(
-    b"TTL PTTL EXPIRETIME PEXPIRETIME TIME INFO RANDOMKEY SCAN KEYS CLIENT COMMAND LASTSAVE HELLO"
-    b" MEMORY OBJECT SLOWLOG LATENCY".split()
+    b"TTL PTTL EXPIRETIME PEXPIRETIME TIME INFO RANDOMKEY SCAN KEYS CLIENT COMMAND".split()
 )
 # The fields of a row that are written, by command.
 _FIELDS: Final[dict[tuple[bytes, bytes], tuple[str, ...]]] = {

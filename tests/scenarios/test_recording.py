@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -94,6 +95,8 @@ class RandomSession:
             self.session.heal()
         elif kind < 0.27:
             self.transaction(region, key)
+        elif kind < 0.3:
+            self.wait(region, key)
         else:
             self.say(region, self.command(key), draw.choice([0, 0, 1, 2]))
 
@@ -101,6 +104,13 @@ class RandomSession:
         reply = say(self.session, region, *words, client=client * 10 + region if client else 0)
         if words[0] == "XADD" and isinstance(reply, bytes):
             self.ids[str(words[1])].append(reply.decode())
+
+    def wait(self, region: int, key: str) -> None:
+        """A client that has nothing else to do reads, and waits if there is nothing."""
+        read = ["XREADGROUP", "GROUP", "g", "waiter", "BLOCK", 50_000, "STREAMS", key, ">"]
+        # Refused while the client waits for an answer.
+        with suppress(Refused):
+            say(self.session, region, *read, client=30 + region)
 
     def transaction(self, region: int, key: str) -> None:
         self.say(region, ["MULTI"])
@@ -114,10 +124,18 @@ class RandomSession:
         some = draw.choice(self.ids[key] or ["5-5"])
         group, consumer = draw.choice(["g", "h"]), draw.choice(["ann", "b b"])
         read = ["XREADGROUP", "GROUP", group, consumer, "COUNT", draw.randint(1, 4)]
+        if draw.random() < 0.6:
+            return draw.choice(
+                [
+                    ["XADD", key, "*", "f", draw.choice([1, "a b", b"\xff\x00|`"])],
+                    ["XADD", key, "*", "f", draw.random()],
+                    [*read, "STREAMS", key, ">"],
+                    [*read, "STREAMS", key, ">"],
+                    ["XACK", key, group, some, draw.choice(self.ids[key] or ["6-6"])],
+                ]
+            )
         return draw.choice(
             [
-                ["XADD", key, "*", "f", draw.choice([1, "a b", b"\xff\x00|`"])],
-                ["XADD", key, "*", "f", draw.random()],
                 ["XADD", key, "MAXLEN", draw.randint(1, 6), "*", "f", 1],
                 ["XADD", key, "IDMP", "p", draw.randint(1, 3), "*", "f", 1],
                 ["XADD", key, "7-7", "f", 1],
@@ -129,11 +147,8 @@ class RandomSession:
                 ["XGROUP", "CREATE", key, group, draw.choice(["0", "$", some]), "MKSTREAM"],
                 ["XGROUP", "SETID", key, group, some],
                 ["XGROUP", "DESTROY", key, group],
-                [*read, "STREAMS", key, ">"],
-                [*read, "STREAMS", key, ">"],
                 [*read, "STREAMS", key, "0"],
                 ["XACK", key, group, some],
-                ["XACK", key, group, some, draw.choice(self.ids[key] or ["6-6"])],
                 ["XPENDING", key, group],
                 ["XPENDING", key, group, "-", "+", 9],
                 ["XINFO", "GROUPS", key],
@@ -150,6 +165,10 @@ class RandomSession:
         )
 
     def run(self, acts: int) -> None:
+        for key in self.keys:
+            for group in ("g", "h"):
+                self.say(1, ["XGROUP", "CREATE", key, group, "0", "MKSTREAM"])
+        self.session.sync()
         for _ in range(acts):
             self.act()
         self.read_all()
@@ -170,7 +189,7 @@ class RandomSession:
 def random_session(regions: dict[int, Endpoint], seed: int, tmp_path: Path) -> None:
     session = Session(LiveCluster(regions), f"Session {seed}")
     try:
-        RandomSession(session, seed).run(50)
+        RandomSession(session, seed).run(80)
         text = repeats(session, tmp_path)
     finally:
         session.close()
@@ -229,6 +248,22 @@ def test_a_read_that_waits(session: Session, tmp_path: Path) -> None:
     assert session.answers() == [(2, 5)]
     text = repeats(session, tmp_path)
     assert "5: `XREAD BLOCK 0 STREAMS w $` → (blocked)" in text and "5: → [" in text
+
+
+def test_a_sync_while_a_read_waits_is_made_in_pairs(session: Session, tmp_path: Path) -> None:
+    """Before, the read got the entries of us or those of eu, whichever came first."""
+    say(session, 1, "XGROUP", "CREATE", "both", "g", "0", "MKSTREAM")
+    session.sync()
+    say(session, 1, "XADD", "both", "*", "a", 1)
+    say(session, 2, "XADD", "both", "*", "a", 2)
+    read = ("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "both", ">")
+    assert isinstance(say(session, 3, *read, client=5), Blocked)
+    session.sync()
+    while not session.answers():
+        session.poll()
+    lines = repeats(session, tmp_path).splitlines()
+    assert len([line for line in lines if line.count("— Sync —") == 2]) >= 3
+    assert len([line for line in lines if line.count("— Sync —") == 3]) == 1
 
 
 def test_a_read_that_times_out_is_named_and_hangs_up(session: Session, tmp_path: Path) -> None:

@@ -306,6 +306,7 @@ FORMS: Final[dict[str, list[str]]] = {
         "CRDT.EXPLAIN",
         "CRDT.HISTORY",
         "CRDT.GROUPS",
+        "CRDT.EFFECTS",
         "CRDT.LOG",
         "CRDT.PEERS",
         "INFO crdt",

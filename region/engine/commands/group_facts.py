@@ -82,8 +82,8 @@ def _group(stream: Stream, group: Group, start: int, end: int, count: int) -> Re
     for one in delivery.pel.ascending(start, end):
         if len(pending) >= count:
             break
-        facts: list[Reply] = [one.region_id, one.counter, ids.format_id(one.entry_id)]
-        pending.append([*facts, one.consumer, one.delivered_ms, one.deliveries])
+        entry: list[Reply] = [one.region_id, one.counter, ids.format_id(one.entry_id)]
+        pending.append([*entry, one.consumer, one.delivered_ms, one.deliveries])
     pending_spans = {
         region_id: _ranges([one.counter for one in entries.values()])
         for region_id, entries in delivery.pel.by_region.items()
