@@ -70,8 +70,7 @@ RestoresOption = Annotated[
     bool,
     typer.Option(
         "--restores",
-        help="A mesh in which every second fault restores a backup"
-        " without telling the region.",
+        help="A mesh in which every second fault restores a backup without telling the region.",
     ),
 ]
 _Failed = Annotated[

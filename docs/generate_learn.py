@@ -26,13 +26,14 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 sys.path += [str(ROOT), str(DOCS)]
 
+from generate_scenarios import COLUMNS, parts_of  # noqa: E402
+
 from anabranch.sim.mutants.tree import copy_tree  # noqa: E402
 from anabranch.sim.mutants.trial import differences  # noqa: E402
 from anabranch.sim.scenario.drawing import run_recorded  # noqa: E402
 from anabranch.sim.scenario.parser import load  # noqa: E402
 from anabranch.study.diagram import draw  # noqa: E402
 from anabranch.study.diagram.story import summary  # noqa: E402
-from generate_scenarios import COLUMNS, parts_of  # noqa: E402
 
 TARGET = DOCS / "learn"
 MARK = re.compile(
@@ -58,14 +59,18 @@ def shown_run(path: Path) -> tuple[str, str]:
 
 
 def shown_simpler(patch: Path, path: Path, tree: Path) -> str:
-    """The text on a simpler rule: the change that makes it the rule, and the replies that it gives."""
+    """The text on a simpler rule: the change that makes it the rule, and the wrong replies."""
     wrong = differences(patch, path, tree)
     if not wrong:
         raise SystemExit(f"{path} passes with {patch.name}, so it shows nothing")
     found = re.findall(r"^\S+\.md:\d+: (.+\n    expected .*\n    got .*)$", wrong, re.MULTILINE)
-    found = found or re.findall(r"^\S+\.md: (.+\n    expected .*\n    got .*)$", wrong, re.MULTILINE)
+    found = found or re.findall(
+        r"^\S+\.md: (.+\n    expected .*\n    got .*)$", wrong, re.MULTILINE
+    )
     names = [one.relative_to(ROOT).as_posix() for one in (patch, path)]
-    change = f"[This change](../../{names[0]}) makes it the rule of the regions. The table then fails:"
+    change = (
+        f"[This change](../../{names[0]}) makes it the rule of the regions. The table then fails:"
+    )
     lines = [*textwrap.wrap(change, COLUMNS, break_on_hyphens=False), "", "```"]
     lines += ["$ .venv/bin/python -m anabranch.sim.mutants try \\"]
     lines += [f"    {names[0]} \\", f"    {names[1]}"]
@@ -88,7 +93,8 @@ def shown_rules() -> str:
     semantics = (DOCS / "semantics.md").read_text(encoding="utf-8")
     texts = {path: path.read_text(encoding="utf-8") for path in chapters()}
     rows = []
-    for anchor, rule in re.findall(r'<a id="(s[\d-]+)"></a>\**(S[\d.]+)', semantics):
+    for anchor in re.findall(r'<a id="(s\d+-\d+)"></a>', semantics):
+        rule = anchor.upper().replace("-", ".")
         links = [
             f"[{int(path.name.partition('-')[0])}]({path.name})"
             for path, text in texts.items()

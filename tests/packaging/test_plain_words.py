@@ -70,5 +70,7 @@ def test_no_help_names_a_rule() -> None:
 
 
 def test_a_named_rule_is_seen() -> None:
-    source = 'def f() -> None:\n    """S6.2"""\n    g(rule="S6.2")\n    raise E(f"so says S{n} S6.2")\n'
+    source = (
+        'def f() -> None:\n    """S6.2"""\n    g(rule="S6.2")\n    raise E(f"so says S{n} S6.2")\n'
+    )
     assert [line for line, text in texts(source) if RULE.search(text)] == [4]
