@@ -113,6 +113,7 @@ bench: $(VENV)/.installed redis-server ## run the benchmarks, also of redis-serv
 docs: $(VENV)/.dev ## write the parts of docs/ that are generated from tables
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate_scenarios.py
+	$(BIN)/python docs/generate_learn.py
 
 clean: ## remove the venv, builds and caches, but no data directories
 	rm -rf $(VENV) build *.egg-info

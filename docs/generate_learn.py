@@ -59,7 +59,7 @@ def shown_run(path: Path) -> tuple[str, str]:
 
 
 def shown_simpler(patch: Path, path: Path, tree: Path) -> str:
-    """The text on a simpler rule: the change that makes it, and the replies that it then gives."""
+    """The text on a simpler rule: the change that makes it the rule, and the wrong replies."""
     wrong = differences(patch, path, tree)
     if not wrong:
         raise SystemExit(f"{path} passes with {patch.name}, so it shows nothing")
@@ -93,7 +93,8 @@ def shown_rules() -> str:
     semantics = (DOCS / "semantics.md").read_text(encoding="utf-8")
     texts = {path: path.read_text(encoding="utf-8") for path in chapters()}
     rows = []
-    for anchor, rule in re.findall(r'<a id="(s[\d-]+)"></a>\**(S[\d.]+)', semantics):
+    for anchor in re.findall(r'<a id="(s\d+-\d+)"></a>', semantics):
+        rule = anchor.upper().replace("-", ".")
         links = [
             f"[{int(path.name.partition('-')[0])}]({path.name})"
             for path, text in texts.items()

@@ -1,8 +1,9 @@
-"""Idempotent adds that are retried in another region while links are cut for seconds (S9.2, S9.3).
+"""Idempotent adds that are retried in another region while links are cut for seconds.
 
 Producers add with `XADD … IDMP` in one region and repeat each add in another region, as a client
 does whose reply was lost. During a cut neither region knows the other's add, and each producer adds
-more than `stream-idmp-maxsize` pairs. After healing every add must stand in the stream once.
+more than `stream-idmp-maxsize` pairs. After healing every add must stand in the stream once (S9.2,
+S9.3).
 """
 
 from __future__ import annotations

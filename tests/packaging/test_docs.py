@@ -15,12 +15,16 @@ import pytest
 
 from anabranch.region.config import IDENTITY
 from anabranch.region.engine.settings import BY_NAME
+from anabranch.sim.rules.table import NOT_SIMULATED, RULES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "learn").glob("*.md")),
 ]
+LEARN = ROOT / "docs" / "learn"
+SEMANTICS = ROOT / "docs" / "semantics.md"
 SCENARIOS = sorted((ROOT / "docs" / "scenarios").glob("*.md"))
 
 
@@ -54,6 +58,78 @@ def test_every_scenario_has_a_page_and_a_drawing() -> None:
     assert len(SCENARIOS) == len(files) + 1
 
 
+def test_the_book_is_current() -> None:
+    """Tables, drawings, wrong replies of simpler rules, and the index of rules in docs/learn/."""
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "generate_learn.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_book_shows_each_drawing_and_each_simpler_rule() -> None:
+    text = "".join(path.read_text() for path in sorted(LEARN.glob("*.md")))
+    drawings = sorted(path.name for path in LEARN.glob("*.svg"))
+    assert drawings == sorted(set(re.findall(r"\]\(([\w.-]+\.svg)\)", text)))
+    for patch in (LEARN / "simpler").iterdir():
+        assert f"<!-- simpler docs/learn/simpler/{patch.name}" in text
+
+
+CHAPTERS = sorted(path for path in LEARN.glob("*.md") if path.name != "README.md")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_a_chapter_has_all_parts(chapter: Path) -> None:
+    text = chapter.read_text()
+    title = re.match(r"# (\d+)\. (.+)\n\n\*\*Question:\*\* ", text)
+    assert title is not None and chapter.name.startswith(f"{int(title[1]):02}-")
+    for heading in ("The rule", "Why not simpler", "Rules and scenarios", "Questions"):
+        assert f"\n## {heading}\n" in text
+    assert "```console\n$ " in text and ".svg)" in text
+    assert 2 <= text.count("<details>") == text.count("</details>") <= 3
+    assert f"({chapter.name})" in (LEARN / "README.md").read_text()
+
+
+def rules_of_semantics() -> dict[str, str]:
+    """The rules that docs/semantics.md states, S1.1 and so on, with the text of each entry."""
+    entries = SEMANTICS.read_text().partition("## Rules counted in a simulated run")[0]
+    parts = re.split(r'<a id="(s\d+-\d+)"></a>', entries)
+    found = {
+        anchor.upper().replace("-", "."): text
+        for anchor, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    assert len(found) == (len(parts) - 1) / 2, "an anchor stands twice"
+    return found
+
+
+def test_every_rule_has_an_entry_with_an_anchor_and_a_row_of_modules() -> None:
+    rules = rules_of_semantics()
+    numbered = {rule for rule in [*RULES, *NOT_SIMULATED] if "." in rule}
+    assert numbered <= set(rules)
+    rows = re.findall(
+        r"^\| (S\d+\.\d+) \| .*`",
+        SEMANTICS.read_text().partition("## Where each rule stands")[2],
+        re.MULTILINE,
+    )
+    assert sorted(rows) == sorted(numbered)
+
+
+def test_entries_of_rules_name_no_files() -> None:
+    """The table at the end of the page does; the entries are for people who do not read code."""
+    for rule, text in rules_of_semantics().items():
+        assert re.findall(r"`[\w/.]+(?:\.py|/)`", text) == [], rule
+
+
+def test_every_rule_has_a_chapter() -> None:
+    table = (LEARN / "README.md").read_text().partition("<!-- rules: begin -->")[2]
+    rows = dict(re.findall(r"^\| \[(S[\d.]+)\]\([^)]+\) \| (.*) \|$", table, re.MULTILINE))
+    rules = rules_of_semantics()
+    assert set(rows) == set(rules) and len(rules) > 60
+    assert [rule for rule, chapters in rows.items() if "](" not in chapters] == []
+
+
 @pytest.mark.parametrize("page", PAGES + SCENARIOS, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
@@ -61,11 +137,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_anchors_are_headings(page: Path) -> None:
+def test_anchors_exist(page: Path) -> None:
+    """An anchor is a heading, or is set with `<a id>`."""
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text()):
         text = (page.parent / target if target else page).read_text()
         headings = [line.lower() for line in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
         anchors = [re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in headings]
+        anchors += re.findall(r'<a id="([^"]+)"></a>', text)
         assert anchor in anchors, f"{page.name} links to {target}#{anchor}"
 
 

@@ -14,6 +14,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     *(path for path in sorted((ROOT / "docs").glob("*.md"))),
+    *(path for path in sorted((ROOT / "docs" / "learn").glob("*.md"))),
 ]
 
 # Text → why it refers to nothing in the tree.

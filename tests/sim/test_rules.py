@@ -49,7 +49,8 @@ def cited(text: str) -> list[str]:
 def test_the_list_is_that_of_the_docs() -> None:
     """docs/semantics.md names the place of every rule, and how it is exercised or why it is not."""
     text = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
-    rules, _, table = text.partition("## Rules counted in a simulated run")
+    rules, _, rest = text.partition("## Rules counted in a simulated run")
+    table = rest.partition("## Where each rule stands")[0]
     lives = [rule for heading in re.findall(r"\*\*(S[^*]+)\*\*", rules) for rule in cited(heading)]
     assert {*lives, "S14"} == set(RULES) | set(NOT_SIMULATED)
     assert re.findall(r"^\| (S[\d.]+) \|", table, re.MULTILINE) == [
