@@ -25,6 +25,7 @@ Reading order:
 - `link_status`: `anabranch link status`, what was done to every link, and where.
 - `links`: `anabranch link`, partitions and slow links.
 - `explain`: `anabranch explain`, why entries and groups are or are not in a region.
+- `drawn_history`: `anabranch log --svg`, the history of a key in all regions as a diagram.
 - `diff`: `anabranch diff`, the differences between two regions.
 - `data`: `anabranch check`, `backup`, `restore` and `repair`, a region's data directory.
 - `export`: `anabranch export`, what only a lost region holds.
