@@ -26,6 +26,7 @@ Reading order:
 - `links`: `anabranch link`, partitions and slow links.
 - `console`: `anabranch console`, regions, links and streams in the browser.
 - `explain`: `anabranch explain`, why entries and groups are or are not in a region.
+- `drawn_history`: `anabranch log --svg`, the history of a key in all regions as a diagram.
 - `diff`: `anabranch diff`, the differences between two regions.
 - `whatif`: `anabranch whatif region-lost`, what a loss of a region would cost.
 - `data`: `anabranch check`, `backup`, `restore` and `repair`, a region's data directory.

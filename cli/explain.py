@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
@@ -21,16 +22,57 @@ from anabranch.cli.addresses import (
     named,
 )
 from anabranch.cli.client import RegionClient
+from anabranch.cli.drawn_history import draw_history
 from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.study.history.events import Telling
 from anabranch.study.history.explanation import explain as facts_of
 from anabranch.study.history.sentences import Teller
 from anabranch.study.history.story import story
+from anabranch.study.history.timeline import Range
 from anabranch.study.history.wording import Names, joined, local_time
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="A key.", show_default=False)]
 EVENTS_MAX = 10_000
+LogRegionOption = Annotated[
+    Optional[str],
+    typer.Option(
+        "--region",
+        metavar="NAME",
+        help="The region whose log to read. [default: the first that answers]",
+    ),
+]
+NewestOption = Annotated[
+    Optional[int],
+    typer.Option(
+        "--newest",
+        metavar="N",
+        help="Show the last N events. [default: 100; with --svg all of them]",
+        min=1,
+        max=EVENTS_MAX,
+    ),
+]
+SinceOption = Annotated[
+    Optional[int],
+    typer.Option("--since", metavar="MS", help="Leave out events before this time.", min=0),
+]
+UntilOption = Annotated[
+    Optional[int],
+    typer.Option("--until", metavar="MS", help="Leave out events after this time.", min=0),
+]
+EntryIdOption = Annotated[
+    Optional[str],
+    typer.Option("--id", metavar="ID", help="Of the entries, show only those with this ID."),
+]
+SvgOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--svg",
+        metavar="OUT",
+        help="Draw the history in all regions that answer, as a space-time diagram (SVG file).",
+        show_default=False,
+    ),
+]
 
 
 def _tellings(
@@ -82,33 +124,13 @@ def explain(
 
 def log(
     key: KeyArgument,
-    region: Annotated[
-        Optional[str],
-        typer.Option(
-            "--region",
-            metavar="NAME",
-            help="The region whose log to read. [default: the first that answers]",
-        ),
-    ] = None,
-    newest: Annotated[
-        int,
-        typer.Option(
-            "--newest", metavar="N", help="Show the last N events.", min=1, max=EVENTS_MAX
-        ),
-    ] = 100,
-    since: Annotated[
-        Optional[int],
-        typer.Option("--since", metavar="MS", help="Leave out events before this time.", min=0),
-    ] = None,
-    until: Annotated[
-        Optional[int],
-        typer.Option("--until", metavar="MS", help="Leave out events after this time.", min=0),
-    ] = None,
-    entry_id: Annotated[
-        Optional[str],
-        typer.Option("--id", metavar="ID", help="Of the entries, show only those with this ID."),
-    ] = None,
+    region: LogRegionOption = None,
+    newest: NewestOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    entry_id: EntryIdOption = None,
     as_json: JsonOption = False,
+    svg: SvgOption = None,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -117,12 +139,20 @@ def log(
 
     A region's log tells the order in which that region applied the changes of all regions, and the
     deliveries to its own consumers. Times are those of its clock; --since and --until are ms since
-    1970.
+    1970. --svg draws the logs of all regions in one diagram of at most 250 events; --since,
+    --until, --newest and --id choose a part.
     """
     if since is not None and until is not None and until < since:
         raise UsageError("--until is before --since")
+    if svg is not None and (region is not None or as_json):
+        raise UsageError("--svg draws all regions: leave --region and --json out")
     places = find(cluster, at, password, some_down=True)
-    command: list[str | bytes] = ["CRDT.HISTORY", os.fsencode(key), "NEWEST", str(newest)]
+    if svg is not None:
+        part = Range(since, until, newest, entry_id or "")
+        draw_history(places, password, key, part, svg)
+        print(f"drawn: {svg}")
+        return
+    command: list[str | bytes] = ["CRDT.HISTORY", os.fsencode(key), "NEWEST", str(newest or 100)]
     for word, value in (("ID", entry_id), ("SINCE", since), ("UNTIL", until)):
         if value is not None:
             command += [word, os.fsencode(str(value))]

@@ -68,9 +68,9 @@ def run(
     is_live = live or bool(addresses)
     if is_live and svg is not None:
         raise UsageError(
-            "--svg draws simulated runs only: a live region does not say when it applied an effect,"
-            " and from which peer. Leave --live, --cluster and --at out; the simulator runs the"
-            " same commands"
+            "--svg draws simulated runs only. Leave --live, --cluster and --at out; the simulator"
+            " runs the same commands. `anabranch log KEY --svg OUT` draws the history of a key of a"
+            " live cluster"
         )
     files = [str(path) for path in chosen]
     if is_live:

@@ -91,4 +91,5 @@ def _times_of(timeline: Timeline, arrow: Arrow) -> str:
     name = timeline.run_name(arrow.origin, arrow.first, arrow.last)
     via = f" from {timeline.name_of(arrow.via)}" if arrow.via != arrow.origin else ""
     to = timeline.name_of(arrow.to)
-    return f"{name}: issued at {arrow.issued_ms} ms, applied in {to} at {arrow.when.ms} ms{via}"
+    issued = "at a time not known" if arrow.issued_ms is None else f"at {arrow.issued_ms} ms"
+    return f"{name}: issued {issued}, applied in {to} at {arrow.when.ms} ms{via}"

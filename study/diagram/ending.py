@@ -36,10 +36,9 @@ def place_finals(timeline: Timeline, layout: Layout, top: float) -> float:
     keys = list(dict.fromkeys(final.key for final in timeline.finals))
     if not keys:
         return top
-    for column in layout.columns:
-        layout.headings.append(
-            one_line(0, column.left + BOX_AT, top, f"{column.name} at the end", "name")
-        )
+    for column, lane in zip(layout.columns, timeline.lanes, strict=True):
+        text = f"{column.name} at the end{' is not known' if lane.is_unknown else ''}"
+        layout.headings.append(one_line(0, column.left + BOX_AT, top, text, "name"))
     y = top + LINE + 6
     for key in keys[:KEYS_MAX]:
         ends = [
@@ -77,11 +76,15 @@ def lines_of(timeline: Timeline, final: LastState) -> list[list[Run]]:
     """The lines of a box: the key, its entries, its groups, and the entries that were removed."""
     name = word(final.key)
     state = (
-        "is hidden by its deadline" if final.is_hidden else "" if final.exists else "does not exist"
+        "is hidden by its deadline"
+        if final.is_hidden
+        else ""
+        if final.exists or final.note
+        else "does not exist"
     )
     lines = [[Run(name, "key"), *([Run(state, "note")] if state else [])]]
     lines += _entries(timeline, list(final.entries), "stay hidden" if final.is_hidden else "stays")
-    if final.exists and not final.entries:
+    if final.exists and not final.entries and not final.note:
         lines.append([Run("no entries", "note")])
     if final.groups:
         names = ", ".join(visible(group) for group, _ in final.groups)
@@ -103,11 +106,12 @@ def lines_of(timeline: Timeline, final: LastState) -> list[list[Run]]:
         and timeline.has_applied(final.region, dot)
     ]
     alive = {f"group {visible(group)}" for group, _ in final.groups}
-    return lines + [
+    lines += [
         [Run("✕", "gone", True), Run(text, "struck", columns_of(text) < WHOLE_MAX)]
         for text in dict.fromkeys(dead)
         if text not in alive
     ]
+    return [*lines, [Run(final.note, "note")]] if final.note else lines
 
 
 def _entries(timeline: Timeline, dots: list[Dot], state: str) -> list[list[Run]]:

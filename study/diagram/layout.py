@@ -20,6 +20,7 @@ from anabranch.study.diagram.model import (
     CUT,
     FAULT,
     LATE,
+    NOTE,
     WAITS,
     Band,
     Gap,
@@ -48,9 +49,10 @@ from anabranch.study.diagram.places import (
 )
 from anabranch.study.diagram.stages import Crossing, Edge, Line, Row, Stage, Transfers, staged
 from anabranch.study.diagram.tags import tags_of, text_of
-from anabranch.study.diagram.texts import Piece, Run, columns_of, cut, flowed
+from anabranch.study.diagram.texts import Piece, Run, columns_of, cut, flowed, short_time
 
 ROW_GAP: Final = 8
+TIME_COLUMNS: Final = 7
 BLOCK_GAP: Final = 5
 LINES_MAX: Final = 5
 """Lines of one command with its reply; the rest is in its title."""
@@ -146,11 +148,14 @@ class _Placer:
             name = self.columns[0].name
             layout.headings.append(one_line(0, 10, self.y, CAPTION.format(name), "note"))
             self.y += LINE
+        notes = [*timeline.notes]
         if timeline.left_out:
-            layout.headings.append(
-                one_line(0, 10, self.y, f"This drawing shows {timeline.left_out}.", "note")
-            )
-            self.y += LINE
+            notes.append(f"This drawing shows {timeline.left_out}.")
+        for note in notes:
+            lines, _ = flowed([Run(note, "note")], int((layout.width - 20) / CHARACTER), 4)
+            label = Label(0, 10, self.y, tuple(map(tuple, lines)))
+            layout.headings.append(label)
+            self.y += label.height()
         self.y += 8
         for column in self.columns:
             name = cut(f"{column.name} (region {column.region})", column.columns_of_text())
@@ -158,8 +163,8 @@ class _Placer:
             layout.heads.append(Box(column.x - 8, self.y, width_px, 22, "head"))
             layout.headings.append(one_line(0, column.x, self.y + 3, name, "name"))
         self.y += 22
-        for column in self.columns:
-            self.lines[column.region] = (self.y, "runs")
+        for lane in timeline.lanes:
+            self.lines[lane.region_id] = (self.y, "unknown" if lane.is_unknown else "runs")
         for place in range(len(self.columns) - 1):
             self.strips[place] = (self.y, "")
         self.y += ROW_GAP
@@ -186,7 +191,10 @@ class _Placer:
             self._edge(stage)
 
     def _row(self, row: Row) -> None:
-        self._time(row.label or f"{row.begin_ms} ms")
+        if row.label:
+            self._time(row.label)
+        elif any(item.kind != NOTE for items in row.lanes.values() for item in items):
+            self._time_ms(row.begin_ms)
         tops = [self._lane_of_row(region, row.lanes[region]) for region in row.lanes]
         self.y = max(tops) + ROW_GAP
 
@@ -200,14 +208,15 @@ class _Placer:
             whole = " ".join(run.text for run in runs) if was_cut else ""
             label = Label(region, column.left + TEXT_AT, y, tuple(map(tuple, lines)), whole)
             self.layout.labels.append(label)
-            self.layout.points.append(PointPlace(column.x, y + LINE / 2, kind))
+            if kind != NOTE:
+                self.layout.points.append(PointPlace(column.x, y + LINE / 2, kind))
             y += label.height() + BLOCK_GAP
         return y - BLOCK_GAP
 
     def _runs_of(self, item: Union[Point, Mark]) -> tuple[list[Run], str]:
         """The text of an event in a lane, and its kind."""
         if isinstance(item, Mark):
-            return [Run(item.text, "mark")], item.kind
+            return [Run(item.text, "note" if item.kind == NOTE else "mark")], item.kind
         runs = [Run(f"{item.client}:", "client")] if item.client else []
         runs.append(Run(item.text, "late" if item.kind == LATE else "command"))
         if item.kind == WAITS:
@@ -226,21 +235,29 @@ class _Placer:
 
     def _transfers(self, transfers: Transfers) -> None:
         if self.shows_times and not self.band_top:
-            self._time(f"{transfers.begin_ms} ms")
-        levels: list[list[_Drawn]] = []
-        for crossing in transfers.crossings:
-            drawn = self._drawn(crossing)
-            for level in levels:
-                if all(drawn.is_beside(other) for other in level):
-                    level.append(drawn)
-                    break
-            else:
-                levels.append([drawn])
-        for level in levels:
+            self._time_ms(transfers.begin_ms)
+        for level in self._levels(transfers):
             text_height = max(len(drawn.lines) for drawn in level) * LINE
             for drawn in level:
                 self._arrow(drawn, self.y + text_height)
             self.y += text_height + SLOPE + ARROW_GAP
+
+    def _levels(self, transfers: Transfers) -> list[list[_Drawn]]:
+        """The arrows that have one height each. Effects that are passed on stand further down."""
+        levels: list[list[_Drawn]] = []
+        placed: list[tuple[Crossing, int]] = []
+        for crossing in transfers.crossings:
+            drawn = self._drawn(crossing)
+            least = max((at + 1 for one, at in placed if crossing.goes_on(one)), default=0)
+            for place in range(least, len(levels)):
+                if all(drawn.is_beside(other) for other in levels[place]):
+                    levels[place].append(drawn)
+                    break
+            else:
+                place = len(levels)
+                levels.append([drawn])
+            placed.append((crossing, place))
+        return levels
 
     def _drawn(self, crossing: Crossing) -> _Drawn:
         """An arrow and its text, which stands in the first column that the arrow crosses."""
@@ -275,7 +292,10 @@ class _Placer:
 
     def _mark(self, mark: Mark) -> None:
         if mark.row or self.shows_times:
-            self._time(mark.row or f"{mark.when.ms} ms")
+            if mark.row:
+                self._time(mark.row)
+            else:
+                self._time_ms(mark.when.ms)
         struck = [self._column(region) for region in mark.regions] or self.columns
         first, last = struck[0], struck[-1]
         kind = "cutline" if mark.kind == CUT else "fault" if mark.kind == FAULT else "healline"
@@ -287,10 +307,13 @@ class _Placer:
         self.layout.segments.append(Segment(first.x, y, end, y, kind))
         self.y = y + ROW_GAP
 
-    def _time(self, text: str) -> None:
+    def _time_ms(self, ms: int) -> None:
+        self._time(f"{ms} ms", short_time(ms))
+
+    def _time(self, text: str, short: str = "") -> None:
         if text != self.time_said:
             self.time_said = text
-            short = cut(text, 7)
+            short = cut(short or text, TIME_COLUMNS)
             title = text if short != text else ""
             self.layout.times.append(one_line(0, 4, self.y, short, "time", title))
 

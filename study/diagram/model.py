@@ -11,7 +11,9 @@
     fates        each entry: where it was added, where it arrived, which effect removed it
     finals       the last state of each key in each region
 
-Times are ms since the beginning of the run. The order of events is that of their moments.
+Times are ms since the beginning of the run. Events are in the order of their moments' numbers. In a
+timeline of live regions, the time of an event is that of its region's own clock, so times may
+contradict the order.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ WAITS: Final = "waits"
 LATE: Final = "late"
 OWN: Final = "own"
 """The region issued effects without a command of a client."""
+LOGGED: Final = "logged"
+"""A command, or a local record, as a log tells it: its reply is not known."""
 
 # Kinds of marks.
 CUT: Final = "cut"
@@ -43,6 +47,8 @@ HEAL: Final = "heal"
 FAULT: Final = "fault"
 STOP: Final = "stop"
 START: Final = "start"
+NOTE: Final = "note"
+"""No event: words about the record of a lane, at its beginning."""
 
 
 class Moment(NamedTuple):
@@ -54,10 +60,11 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True)
 class Lane:
-    """A region."""
+    """A region. With `is_unknown` its events are not known, and its line is dotted."""
 
     region_id: int
     name: str
+    is_unknown: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,15 +111,16 @@ class Arrow:
     """A run of effects of one region that another region applied in one step.
 
     The effects of region `origin` with the counters `first` to `last` were issued at `issued_ms`
-    (the last of them), and region `to` applied them at `when`, from its peer `via`. With
-    `is_snapshot` they came as state. `removes` are the entries that left region `to` with them.
+    (the last of them; None: not known), and region `to` applied them at `when`, from its peer
+    `via`. With `is_snapshot` they came as state. `removes` are the entries that left region `to`
+    with them.
     """
 
     when: Moment
     origin: int
     first: int
     last: int
-    issued_ms: int
+    issued_ms: Optional[int]
     via: int
     to: int
     removes: tuple[Dot, ...] = ()
@@ -185,7 +193,8 @@ class LastState:
     """The last state of a key in a region that runs.
 
     `entries` are dots in the order of the stream. `groups` are (name, dots of its live creates)
-    pairs. `is_hidden`: a deadline hides the key (S10.2).
+    pairs. `is_hidden`: a deadline hides the key (S10.2). `note` says what of the state is not
+    known; empty: all of it is.
     """
 
     region: int
@@ -194,11 +203,15 @@ class LastState:
     is_hidden: bool = False
     entries: tuple[Dot, ...] = ()
     groups: tuple[tuple[bytes, tuple[Dot, ...]], ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """A run, or a part of one; see the docstring of the module. `left_out` says what is missing."""
+    """A run, or a part of one; see the docstring of the module.
+
+    `left_out` says what is missing. `notes` are sentences for the head of the drawing.
+    """
 
     title: str
     lanes: tuple[Lane, ...]
@@ -213,6 +226,7 @@ class Timeline:
     finals: tuple[LastState, ...] = ()
     end_ms: int = 0
     left_out: str = ""
+    notes: tuple[str, ...] = ()
 
     def name_of(self, region: int) -> str:
         """The name of a region; ValueError if it has no lane."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Union
 
-from anabranch.study.diagram.model import Arrow, Band, Gap, Mark, Moment, Outage, Point, Timeline
+from anabranch.study.diagram.model import Arrow, Band, Gap, Mark, Outage, Point, Timeline
 
 InLane = Union[Point, Mark]
 
@@ -36,6 +36,10 @@ class Crossing:
     via: int
     to: int
     arrows: list[Arrow] = field(default_factory=list)
+
+    def goes_on(self, earlier: Crossing) -> bool:
+        """Whether this crossing passes on effects that an earlier one brought."""
+        return any(passes_on(arrow, one) for arrow in self.arrows for one in earlier.arrows)
 
 
 @dataclass
@@ -68,7 +72,7 @@ _Item = Union[Point, Arrow, Mark, Edge]
 def staged(timeline: Timeline) -> list[Stage]:
     """The stages of the timeline, in order."""
     stages: list[Stage] = []
-    for _, item in _in_order(timeline):
+    for item in _in_order(timeline):
         last = stages[-1] if stages else None
         if isinstance(item, Edge):
             stages.append(item)
@@ -88,28 +92,43 @@ def staged(timeline: Timeline) -> list[Stage]:
     return stages
 
 
-def _in_order(timeline: Timeline) -> list[tuple[Moment, _Item]]:
-    """All events and edges by moment. At one moment, intervals end before others begin."""
-    found: list[tuple[Moment, int, _Item]] = []
+def _in_order(timeline: Timeline) -> list[_Item]:
+    """All events and edges in order. At one moment, intervals end before others begin."""
+    found: list[tuple[int, int, _Item]] = []
     intervals: list[Union[Gap, Band, Outage]] = [*timeline.gaps, *timeline.bands, *timeline.outages]
     for interval in intervals:
-        found.append((interval.begin, 1, Edge(interval, True)))
+        found.append((interval.begin.order, 1, Edge(interval, True)))
         if interval.end is not None:
-            found.append((interval.end, 0, Edge(interval, False)))
-    found += [(one.when, 2, one) for one in timeline.points]
-    found += [(one.when, 2, one) for one in timeline.arrows]
-    found += [(one.when, 2, one) for one in timeline.marks]
+            found.append((interval.end.order, 0, Edge(interval, False)))
+    found += [(one.when.order, 2, one) for one in timeline.points]
+    found += [(one.when.order, 2, one) for one in timeline.arrows]
+    found += [(one.when.order, 2, one) for one in timeline.marks]
     found.sort(key=lambda each: (each[0], each[1]))
-    return [(moment, item) for moment, _, item in found]
+    return [item for _, _, item in found]
 
 
 def _crossing(transfers: Transfers, arrow: Arrow) -> Crossing:
-    for crossing in transfers.crossings:
+    """The crossing that an arrow joins: none that stands above another one which brought `via` it.
+
+    Otherwise effects would leave a region above the place where they came to it.
+    """
+    for crossing in reversed(transfers.crossings):
         if (crossing.via, crossing.to) == (arrow.via, arrow.to):
             if crossing.arrows[-1].is_snapshot == arrow.is_snapshot:
                 return crossing
+        if any(passes_on(arrow, earlier) for earlier in crossing.arrows):
+            break
     transfers.crossings.append(Crossing(arrow.via, arrow.to))
     return transfers.crossings[-1]
+
+
+def passes_on(arrow: Arrow, earlier: Arrow) -> bool:
+    """Whether `earlier` brought effects of an arrow to the region that sends it."""
+    return (
+        (earlier.to, earlier.origin) == (arrow.via, arrow.origin)
+        and earlier.first <= arrow.last
+        and arrow.first <= earlier.last
+    )
 
 
 def _joins(row: Row, item: InLane, region: int) -> bool:

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from anabranch.study.diagram.arrows import kind_of
-from anabranch.study.diagram.model import LATE, OWN, WAITS, Band, LastState, Mark, Point, Timeline
+from anabranch.study.diagram.model import (
+    LATE,
+    LOGGED,
+    OWN,
+    WAITS,
+    Band,
+    LastState,
+    Mark,
+    Point,
+    Timeline,
+)
 from anabranch.study.diagram.stages import Crossing, Edge, Line, Row, Stage, Transfers
 from anabranch.study.diagram.texts import cut, visible
 
@@ -21,6 +31,7 @@ def told(timeline: Timeline, stages: Sequence[Stage]) -> str:
     """
     names = _joined([lane.name for lane in timeline.lanes])
     beginning = f"Space-time diagram of the regions {names}; time runs downwards."
+    beginning = " ".join([beginning, *timeline.notes])
     ending = ended(timeline)
     sentences: list[str] = []
     left_out = 0
@@ -70,6 +81,8 @@ def _of_point(timeline: Timeline, point: Point) -> str:
         return f"{name}: {point.text} ({timeline.run_name(point.region, point.first, point.last)})."
     if point.kind == WAITS:
         return f"{name}: {point.text} waits."
+    if point.kind == LOGGED:
+        return f"{name}: {cut(point.text, REPLY_MAX)}.{issued}"
     reply = f" replies {cut(point.reply, REPLY_MAX)}" if point.reply else " has no reply"
     late = " now" if point.kind == LATE else ""
     return f"{name}: {cut(point.text, REPLY_MAX)}{late}{reply}.{issued}"
@@ -122,10 +135,11 @@ def _state(timeline: Timeline, final: LastState) -> tuple[str, str, str]:
     key = visible(final.key)
     if final.is_hidden:
         return "hides", "hide", f"{key}, whose deadline is over"
-    if not final.exists:
+    if not final.exists and not final.note:
         return "has", "have", f"no key {key}"
     ids = [timeline.fates[dot].entry_id for dot in final.entries if dot in timeline.fates]
-    return "holds", "hold", f"{_listed(ids)} in {key}"
+    note = f" ({final.note})" if final.note else ""
+    return "holds", "hold", f"{_listed(ids)} in {key}{note}"
 
 
 def _listed(ids: list[str]) -> str:

@@ -134,6 +134,7 @@ LEGEND: Final = (
     ("apart", "  ", "do not hear each other"),
     ("halfapart", "  ", "one does not hear the other"),
     ("pauses", "  ", "stands still"),
+    ("unknown", "  ", "its log is not known"),
 )
 """(mark, sample, meaning): the first column is a style, an arrow or a kind of strip."""
 
@@ -143,5 +144,6 @@ def meanings_in(layout: Layout) -> set[str]:
     found = {piece.style for piece in layout.tags()}
     found |= {f"arrow {arrow.kind}" for arrow in layout.arrows}
     found |= {box.kind for box in layout.hatches}
-    found |= {"pauses" for segment in layout.segments if segment.kind == "lane pauses"}
+    for name in ("pauses", "unknown"):
+        found |= {name for segment in layout.segments if segment.kind == f"lane {name}"}
     return found

@@ -32,6 +32,7 @@ _HEAD_OF_ARROW: Final = {"adds": "aa", "removes": "ar", "other": "ao", "snapshot
 _LINES: Final = {
     "lane runs": "v",
     "lane pauses": "p",
+    "lane unknown": "p",
     "cutline": "cut",
     "fault": "cut",
     "healline": "heal",
@@ -210,8 +211,8 @@ def _legend(label: Label) -> Iterator[str]:
     if sample.style.startswith("arrow "):
         kind = sample.style.partition(" ")[2]
         yield _arrow(ArrowPlace(x, y + 8, x + 26, y + 8, kind, label, text.text))
-    elif sample.style == "pauses":
-        yield _segment(Segment(x + 6, y, x + 6, y + LINE, "lane pauses"))
+    elif sample.style in ("pauses", "unknown"):
+        yield _segment(Segment(x + 6, y, x + 6, y + LINE, f"lane {sample.style}"))
     else:
         yield _strip(Box(x, y + 1, 12, LINE - 2, sample.style))
     at = _number(x + text.column * CHARACTER)

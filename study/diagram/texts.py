@@ -69,6 +69,23 @@ def cut(text: str, columns: int) -> str:
     return kept.rstrip() + CUT
 
 
+def short_time(ms: int) -> str:
+    """A time in at most seven columns: ``850 ms``, ``12.34 s``, ``16m 40s``, ``5h 00m``, ``5d 4h``.
+
+    Digits that have no room are left out, not rounded.
+    """
+    seconds, minutes = ms // 1000, ms // 60_000
+    if ms < 10_000:
+        return f"{ms} ms"
+    if seconds < 100:
+        return f"{seconds}.{ms % 1000 // 10:02d} s"
+    if minutes < 100:
+        return f"{minutes}m {seconds % 60:02d}s"
+    if minutes < 6000:
+        return f"{minutes // 60}h {minutes % 60:02d}m"
+    return f"{minutes // 1440}d {minutes // 60 % 24}h"
+
+
 class Run(NamedTuple):
     """Text of one style. A `whole` run is not broken over lines."""
 

@@ -1,4 +1,4 @@
-"""The history of one key, and the reasons for its state: facts first, then sentences.
+"""The history of one key, and the reasons for its state: facts first, then words or a drawing.
 
 Reading order:
 
@@ -12,4 +12,8 @@ Reading order:
 - `wording`: names, times and effects as words.
 - `sentences`: the facts as sentences.
 - `story`: the events of a key as a story, for `anabranch log`.
+- `steps`: the events of several regions in an order that no cause contradicts.
+- `phrases`: points and arrows of a drawing in words.
+- `endings`: what became of each entry, and the last state of the key in each region.
+- `timeline`: the history of a key as a timeline (`study.diagram`), for `anabranch log --svg`.
 """

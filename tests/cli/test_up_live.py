@@ -19,6 +19,7 @@ import pytest
 import redis
 
 from anabranch import build
+from tests.study.drawings import parsed, texts
 from tests.support.cluster import child_env
 from tests.support.ports import free_row
 from tests.support.processes import eventually, stop
@@ -214,6 +215,8 @@ def test_explain_and_log_while_a_region_is_down(up: Up) -> None:
         assert shown.returncode == 0, shown
         assert "ap did not answer: what is there is not known." in shown.stdout
         assert up.anabranch("log", "alone", *at).returncode == 0
+        assert up.anabranch("log", "alone", *at, "--svg", "alone.svg").returncode == 0
+        assert "did not answer" in (up.directory / "alone.svg").read_text()
         gone = up.anabranch("explain", "ap", "alone", *at)
         assert gone.returncode == 1 and "ap at 127.0.0.1:" in gone.stderr
 
@@ -255,6 +258,46 @@ def test_whatif(up: Up) -> None:
     finally:
         assert up.anabranch("link", "heal").returncode == 0
     eventually(lambda: us.exists(b"k\xff\n"), 10, "the entry arriving")
+
+
+def test_log_as_a_diagram(up: Up) -> None:
+    """Real clocks, links and disks: each region's effects, where they arrived, and the end."""
+    us, eu = up.client("us"), up.client("eu")
+    removed = str(us.xadd("drawn", {"field": "<one>"}))
+    us.wait(2, 5_000)
+    eu.xdel("drawn", removed)
+    eu.wait(2, 5_000)
+    kept = str(eu.xadd("drawn", {"field": "two"}))
+    eu.wait(2, 5_000)
+    done = up.anabranch("log", "drawn", "--svg", "drawn.svg")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "drawn: drawn.svg\n", "")
+    text = (up.directory / "drawn.svg").read_text()
+    shown = texts(parsed(text))
+    assert " ".join(shown).count(f" XADD {removed} field <one> us:") == 1
+    assert " ".join(shown).count(f" XDEL {removed} eu:") == 1
+    for mark, entry in (("✕", removed), ("■", kept)):
+        assert sum(one.startswith(f"{mark} {entry} ") for one in shown) == 3
+    # Each of the three effects arrived in two regions.
+    arrows = re.findall(r"(\w+):\d+(?:–\d+)?: issued at \d+ ms, applied in (\w+)", text)
+    assert set(arrows) == {("us", "eu"), ("us", "ap"), ("eu", "us"), ("eu", "ap")}
+    one = up.anabranch("log", "drawn", "--svg", "one.svg", "--newest", "1", "--id", kept)
+    assert one.returncode == 0
+    assert "only the newest 1 of 3 events" in (up.directory / "one.svg").read_text()
+    nothing = up.anabranch("log", "nothing", "--svg", "nothing.svg")
+    assert nothing.returncode == 1 and "no event of nothing: there is nothing" in nothing.stderr
+    assert not (up.directory / "nothing.svg").exists()
+    wrong = up.anabranch("log", "drawn", "--svg", "x.svg", "--region", "us")
+    assert wrong.returncode == 2 and "--svg draws all regions" in wrong.stderr
+    with us.pipeline(transaction=False) as pipe:
+        for number in range(260):
+            pipe.xadd("long", {"n": number})
+        pipe.execute()
+    many = up.anabranch("log", "long", "--svg", "many.svg")
+    assert many.returncode == 1 and "are too many for one drawing" in many.stderr
+    for option in ("--newest N", "--since MS", "--until MS", "--id ID"):
+        assert option in many.stderr
+    assert up.anabranch("log", "long", "--svg", "many.svg", "--newest", "250").returncode == 0
+    assert up.anabranch("log", "long", "--svg", ".").returncode == 1
 
 
 def test_a_second_up_is_refused(up: Up) -> None:

@@ -31,6 +31,8 @@ class Cluster:
         self.values: dict[str, int | str] = {"crdt-start-patience-ms": 0, **values}
         self.looks = 0.0
         self.collects = False
+        # How far the clock of a region is ahead of the others, in ms.
+        self.ahead_ms: dict[str, int] = {}
         self.regions = {name: Region(self, name) for name in self.members}
         for name in self.members:
             self.tick(name)
@@ -39,11 +41,15 @@ class Cluster:
         self.clock.elapsed_ms += 10
         self.regions[name].driver.tick()
 
-    def call(self, name: str, *words: str) -> Any:
+    def now_ms(self, name: str) -> int:
+        """The next ms, on the clock of a region."""
         self.clock.wall_ms += 1
+        return self.clock.wall_ms + self.ahead_ms.get(name, 0)
+
+    def call(self, name: str, *words: str) -> Any:
         region = self.regions[name]
         argv = [word.encode() for word in words]
-        reply: Reply = region.engine.execute(region.session, argv, self.clock.wall_ms)
+        reply: Reply = region.engine.execute(region.session, argv, self.now_ms(name))
         region.commit_all()
         if isinstance(reply, ReplyLater):
             reply = late_reply(region)
@@ -52,11 +58,10 @@ class Cluster:
 
     def sync(self, source: str, target: str) -> None:
         """The target applies everything that the source has on its disk."""
-        self.clock.wall_ms += 1
         region, peer = self.regions[target], self.regions[source]
         rows = run(peer.database.rows_after(0, 1 << 30))
         blocks = [row.block for row in rows]
-        region.engine.merge(blocks, peer.region_id, self.clock.wall_ms)
+        region.engine.merge(blocks, peer.region_id, self.now_ms(target))
         region.commit_all()
 
     def telling(self, name: str, *words: str) -> Telling:

@@ -10,11 +10,22 @@ import pytest
 from anabranch.sim.scenario.drawing import run_recorded
 from anabranch.sim.scenario.parser import load
 from anabranch.sim.scenario.running import scenario_files
+from anabranch.study.diagram import draw
 from anabranch.study.diagram.layout import laid_out
-from anabranch.study.diagram.model import Arrow, Moment, Point, Timeline
+from anabranch.study.diagram.model import (
+    LOGGED,
+    NOTE,
+    Arrow,
+    Lane,
+    LastState,
+    Mark,
+    Moment,
+    Point,
+    Timeline,
+)
 from anabranch.study.diagram.places import Label, Layout
 from anabranch.study.diagram.stages import Row, Transfers, staged
-from tests.study.drawings import beyond_columns, meet, overlaps
+from tests.study.drawings import beyond_columns, meet, overlaps, parsed, texts
 from tests.study.timelines import drawn_at_random, lanes, small
 
 SIM = Path(__file__).resolve().parents[2] / "sim"
@@ -90,6 +101,46 @@ def test_time_runs_downwards() -> None:
     assert first.x0 < first.x1 and second.x0 > second.x1
     assert [band.y for band in layout.bands] == sorted(band.y for band in layout.bands)
     assert layout.bands[0].y < first.y0 < layout.bands[0].y + layout.bands[0].height
+
+
+def test_effects_are_passed_on_below_the_arrow_that_brought_them() -> None:
+    """Before, arrows between neighbours shared one height, and one text, whatever they carried."""
+
+    def arrow(order: int, origin: int, first: int, via: int, to: int) -> Arrow:
+        return Arrow(Moment(order, order), origin, first, first, 0, via, to)
+
+    relayed = Timeline("t", lanes(3), arrows=(arrow(1, 1, 1, 1, 2), arrow(2, 1, 1, 2, 3)))
+    first, second = laid_out(relayed).arrows
+    assert first.y1 < second.y0
+    apart = Timeline("t", lanes(3), arrows=(arrow(1, 1, 1, 1, 2), arrow(2, 2, 1, 2, 3)))
+    first, second = laid_out(apart).arrows
+    assert first.y0 == second.y0
+    # The second effect comes to us from ap, so it does not join the first arrow from us to eu.
+    joined = (arrow(1, 1, 1, 1, 2), arrow(2, 3, 1, 3, 1), arrow(3, 3, 1, 1, 2))
+    one, brought, passed_on = laid_out(Timeline("t", lanes(3), arrows=joined)).arrows
+    assert one.y0 < brought.y0 and brought.y1 < passed_on.y0
+
+
+def test_notes_and_lanes_that_are_not_known() -> None:
+    known, other = lanes(2)
+    unknown = Lane(other.region_id, other.name, is_unknown=True)
+    note = Mark(Moment(0, 1), NOTE, (2,), "did not answer")
+    point = Point(Moment(12_345, 2), 1, LOGGED, "DEL x")
+    final = LastState(1, b"x", False, note="more may be there")
+    timeline = Timeline(
+        "t", (known, unknown), (point,), marks=(note,), finals=(final,), notes=("One note.",)
+    )
+    layout = laid_out(timeline)
+    assert [segment.kind for segment in layout.segments] == ["lane runs", "lane unknown"]
+    assert len(layout.points) == 1
+    (time,) = layout.times
+    assert (time.lines[0][0].text, time.title) == ("12.34 s", "12345 ms")
+    shown = texts(parsed(draw(timeline)))
+    assert {"One note.", "did not answer", "its log is not known", "more may be there"} <= set(
+        shown
+    )
+    assert "eu at the end is not known" in shown and not any("not exist" in one for one in shown)
+    assert "One note. " in layout.story and "has no reply" not in layout.story
 
 
 def test_a_drawing_of_many_regions_is_wider() -> None:

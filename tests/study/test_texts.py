@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.study.diagram.texts import Run, columns_of, cut, flowed, visible, word
+from anabranch.study.diagram.texts import Run, columns_of, cut, flowed, short_time, visible, word
 
 
 def test_what_cannot_be_seen_is_escaped() -> None:
@@ -22,6 +22,24 @@ def test_visible_text_is_printable_and_unambiguous(value: bytes) -> None:
 
 def test_words_are_quoted_as_one_types_them() -> None:
     assert word(b"x") == "x" and word(b"") == '""' and word(b'two "words"') == '"two \\"words\\""'
+
+
+def test_long_times_take_seven_columns() -> None:
+    day_ms = 86_400_000
+    times = [0, 9_999, 10_000, 99_999, 100_000, 5_999_999, 6_000_000, 4 * day_ms, 999 * day_ms]
+    shown = [short_time(ms) for ms in times]
+    assert shown == [
+        "0 ms",
+        "9999 ms",
+        "10.00 s",
+        "99.99 s",
+        "1m 40s",
+        "99m 59s",
+        "1h 40m",
+        "96h 00m",
+        "999d 0h",
+    ]
+    assert all(len(one) <= 7 for one in shown)
 
 
 def test_wide_characters_count_two_columns() -> None:

@@ -1,0 +1,90 @@
+"""`anabranch log KEY --svg OUT`: asks all regions for the history of a key, and draws it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final, Optional
+
+from anabranch.cli.addresses import RegionAddress
+from anabranch.cli.client import RegionClient
+from anabranch.cli.errors import CliError, Unreachable
+from anabranch.plural import counted
+from anabranch.study.diagram import draw
+from anabranch.study.diagram.narrowing import EVENTS_MAX, TooManyEvents
+from anabranch.study.history.events import Telling
+from anabranch.study.history.steps import Answer
+from anabranch.study.history.timeline import NoEvents, Range, timeline_of
+
+# Events that each region tells. A drawing has fewer; the rest tells what became of them.
+_TOLD_MAX: Final = 1000
+
+
+def draw_history(
+    places: list[RegionAddress], password: Optional[str], key: str, part: Range, out: Path
+) -> None:
+    """Writes the drawing of a key's history in all regions that answer.
+
+    Raises:
+        CliError: No region answers, there is nothing or too much to draw, or the file cannot be
+            written.
+    """
+    answers: list[Answer] = []
+    names: dict[int, str] = {}
+    silent: list[str] = []
+    errors: list[str] = []
+    for place in places:
+        try:
+            with RegionClient(place.resp, place.name, password) as client:
+                answers.append(_answer(client, key, part))
+                names |= client.members()
+        except Unreachable as error:
+            silent.append(place.name)
+            errors.append(str(error))
+    if not answers:
+        raise CliError("\n  ".join(["no region answers:", *errors]))
+    try:
+        text = draw(timeline_of(answers, silent, names, part))
+    except NoEvents as error:
+        raise CliError(str(error)) from error
+    except TooManyEvents as error:
+        raise CliError(_too_many(error)) from error
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_bytes(text.encode())
+    except OSError as error:
+        raise CliError(f"{out} cannot be written: {error.strerror or error}") from error
+
+
+def _answer(client: RegionClient, key: str, part: Range) -> Answer:
+    """One region's state of the key, unless the range ends before the present, and its history."""
+    name = os.fsencode(key)
+    state = None
+    if part.until_ms is None:
+        state = _decoded(client.raw("CRDT.EXPLAIN", name, "NOHISTORY"))
+    command: list[str | bytes] = ["CRDT.HISTORY", name, "NEWEST", str(_TOLD_MAX)]
+    if part.until_ms is not None:
+        command += ["UNTIL", str(part.until_ms)]
+    if part.entry_id:
+        command += ["ID", os.fsencode(part.entry_id)]
+    return Answer(Telling(_decoded(client.raw(*command))), state, part.until_ms)
+
+
+def _decoded(reply: Any) -> Any:
+    """A reply with text instead of bytes; surrogates stand for bytes that are not UTF-8."""
+    if isinstance(reply, bytes):
+        return reply.decode("utf-8", "surrogateescape")
+    if isinstance(reply, list):
+        return [_decoded(one) for one in reply]
+    if isinstance(reply, dict):
+        return {_decoded(name): _decoded(value) for name, value in reply.items()}
+    return reply
+
+
+def _too_many(error: TooManyEvents) -> str:
+    return (
+        f"{error.events} events are too many for one drawing, which has at most"
+        f" {counted(EVENTS_MAX, 'event')}: choose the last ones with --newest N, a range of time"
+        " with --since MS and --until MS (ms since 1970; `anabranch log` shows them), or one entry"
+        " with --id ID"
+    )
