@@ -14,6 +14,6 @@ Reading order:
 - `story`: the events of a key as a story, for `anabranch log`.
 - `steps`: the events of several regions in an order that no cause contradicts.
 - `phrases`: points and arrows of a drawing in words.
-- `endings`: what became of each entry, and the last state of the key in each region.
+- `endings`: the fate of each entry, and the last state of the key in each region.
 - `timeline`: the history of a key as a timeline (`study.diagram`), for `anabranch log --svg`.
 """

@@ -1,4 +1,4 @@
-"""What became of each entry, and the last state of the key in each region, from the logs.
+"""The fate of each entry, and the last state of the key in each region, from the logs.
 
 The state of a key is a function of the effects that a region has applied (S13.9): an entry is there
 if its add is applied and no applied effect removes it. So the logs of all regions together tell the
@@ -163,7 +163,7 @@ class _Lane:
 
 
 def fates(effects: Effects, lanes: Sequence[Sequence[Step]], key: bytes) -> dict[Dot, Fate]:
-    """What became of each entry; fills in `removes` of the steps. Times are those of the steps."""
+    """The fate of each entry; fills in `removes` of the steps. Times are those of the steps."""
     arrivals: dict[Dot, list[tuple[int, int]]] = {dot: [] for dot in effects.adds}
     removals: dict[Dot, list[tuple[int, int, Optional[Dot]]]] = {dot: [] for dot in effects.adds}
     for steps in lanes:

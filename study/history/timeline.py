@@ -248,8 +248,10 @@ class _Maker:
 
         A lane whose first events the range leaves out has none. `drawn` are the ids of the steps.
         """
+        # A region asked by its address alone has no other name: it may be any of the unknown ones.
+        is_unnamed = not set(self.silent) <= set(self.names.values())
         texts = {
-            region: NO_ANSWER if self.name(region) in self.silent else NOT_ASKED
+            region: NO_ANSWER if is_unnamed or self.name(region) in self.silent else NOT_ASKED
             for region in unknown
         }
         for answer, lane in zip(self.answers, self.lanes, strict=True):

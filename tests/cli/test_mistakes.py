@@ -109,6 +109,11 @@ def told(result: subprocess.CompletedProcess[str], code: int, *parts: str) -> No
         (["status", "--password", "x", "--password-file", "y"], 2, "not both"),
         (["status", "--password-file", "nowhere"], 2, "cannot read nowhere: No such file"),
         (["explain", "us", "k\x1b[31m"], 1, "there is no anabranch-data/cluster.toml"),
+        (
+            ["log", "k", "--svg", "x.svg", "--region", "us"],
+            2,
+            "--svg draws all regions: leave --reg",
+        ),
         (["no\x1b[31msuch"], 2, "No such command 'no\\x1b[31msuch'"),
         (["up", "--resp-port", "65535"], 2, "--resp-port must leave room for 3 ports"),
         (["scenario", "run", "nowhere.md", "--live"], 2, "no such file: nowhere.md"),

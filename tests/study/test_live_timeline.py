@@ -290,6 +290,8 @@ def test_a_region_that_does_not_answer() -> None:
     answers = [cluster.answer(name, "k", Range()) for name in ("us", "eu")]
     asked = timeline_of(answers, (), NAMES)
     assert asked.marks[0].text.startswith("was not asked")
+    by_address = timeline_of(answers, ("127.0.0.1:7003",), NAMES)
+    assert by_address.marks[0].text.startswith("did not answer")
 
 
 def test_a_snapshot_is_a_thick_arrow() -> None:
