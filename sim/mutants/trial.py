@@ -24,7 +24,7 @@ print(*mismatches, sep="\\n")
 
 
 def differences(patch: Path, scenario: Path, tree: Path) -> str:
-    """The expectations of a scenario file that fail with a patch, and the verdicts of its judges.
+    """The expectations of a scenario file that fail with a patch, judges included.
 
     `tree` is a copy of the source tree (`tree.copy_tree`). It is the same before and after. Each
     mismatch has three lines: file, line, time and command; the expected reply; the reply. The

@@ -92,6 +92,18 @@ def test_a_chapter_has_all_parts(chapter: Path) -> None:
     assert f"({chapter.name})" in (LEARN / "README.md").read_text()
 
 
+def test_each_word_of_the_glossary_is_in_its_chapter() -> None:
+    rows = re.findall(
+        r"^\| ([\w -]+) \| .+ \| \[\d+\]\(([\w.-]+)\) \|$",
+        (LEARN / "README.md").read_text(),
+        re.MULTILINE,
+    )
+    assert len(rows) > 30
+    for word, chapter in rows:
+        text = " ".join((LEARN / chapter).read_text().lower().split())
+        assert word.lower() in text, f"{chapter} does not say '{word}'"
+
+
 def rules_of_semantics() -> dict[str, str]:
     """The rules that docs/semantics.md states, S1.1 and so on, with the text of each entry."""
     entries = SEMANTICS.read_text().partition("## Rules counted in a simulated run")[0]

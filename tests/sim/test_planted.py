@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from anabranch.sim.mutants import planted
 from anabranch.sim.mutants.planted import LINES_MAX, Planted, everything, plant, pull_out, read
 from anabranch.sim.mutants.run import caught_by_story
 from anabranch.sim.mutants.tree import ROOT, copy_tree
+from anabranch.sim.mutants.trial import differences
 from anabranch.sim.scenario.parser import load
 from anabranch.sim.scenario.virtual import run_virtually
 
@@ -75,6 +77,31 @@ def test_a_shrunk_story_fails_with_its_bug_and_passes_without(path: Path, tmp_pa
     plant(bug, tree)
     caught = caught_by_story(bug, tree)
     assert caught is not None and caught.text
+
+
+def test_a_story_that_cannot_be_run_is_an_error(tmp_path: Path) -> None:
+    """Once copies of the tree lacked a package, no story could be run, and none reported it."""
+    bug = next(bug for bug in BUGS if bug.reduced.exists())
+    tree = copy_tree(tmp_path)
+    shutil.rmtree(tree / "study")
+    with pytest.raises(RuntimeError, match="No module named 'anabranch.study'"):
+        caught_by_story(bug, tree)
+    with pytest.raises(RuntimeError, match="No module named 'anabranch.study'"):
+        differences(bug.path, bug.reduced, tree)
+
+
+def test_a_scenario_under_another_rule(tmp_path: Path) -> None:
+    """Its mismatches are told, and the tree is as it was before."""
+    patch = ROOT / "docs" / "learn" / "simpler" / "a-group-has-one-cursor.patch"
+    scenario = ROOT / "sim" / "scenarios" / "late-arrival-in-a-group.md"
+    tree = copy_tree(tmp_path)
+    before = (tree / "crdt" / "undelivered.py").read_text(encoding="utf-8")
+    told = differences(patch, scenario, tree).splitlines()
+    assert [line.strip() for line in told[1:]] == ["expected [115-2]", "got      nil"]
+    assert told[0].startswith("late-arrival-in-a-group.md:") and "XREADGROUP" in told[0]
+    assert (tree / "crdt" / "undelivered.py").read_text(encoding="utf-8") == before
+    elsewhere = ROOT / "sim" / "scenarios" / "idmp-retry.md"
+    assert differences(patch, elsewhere, tree) == ""
 
 
 def test_there_are_shrunk_stories() -> None:
