@@ -90,12 +90,9 @@ def console(
         door,
         writes,
     )
-    print(
-        f"the console is at {page_address(listens)}, and {'writes' if writes else 'only reads'};"
-        " Ctrl-C ends it",
-        flush=True,
-    )
-    serve(served, listens, host or [])
+    does = "writes" if writes else "only reads"
+    greeting = f"the console is at {page_address(listens)}, and {does}; Ctrl-C ends it"
+    serve(served, listens, host or [], greeting)
 
 
 class CliLinks:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import time
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -17,7 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Send
 
 from anabranch.console.keys import keys
-from anabranch.console.overview import names_of
+from anabranch.console.overview import RegionState, names_of
 from anabranch.console.pulse import Pulse, Watcher
 from anabranch.console.regions import Region
 from anabranch.console.stream import Look, Streams, Window
@@ -26,6 +27,8 @@ from anabranch.console.view import Facts
 KEEP_ALIVE_S: Final = 15.0
 # A page that takes nothing for so long is gone.
 SEND_PATIENCE_S: Final = 30.0
+# How long the end of an answer may take.
+END_PATIENCE_S: Final = 0.5
 # The shortest time between two looks at a stream, and at the keys.
 LOOK_S: Final = 0.05
 KEYS_S: Final = 1.0
@@ -72,30 +75,42 @@ class Feed:
             return max(self._keys_s + KEYS_S - time.monotonic(), 0.0)
         return KEEP_ALIVE_S
 
-    async def events(self) -> list[tuple[str, Facts]]:
-        """The events that are due now."""
+    async def events(self) -> AsyncIterator[tuple[str, Facts]]:
+        """The events that are due now, each as soon as it is known."""
         states = self._pulse.states()
         signature = [state.signature for state in states]
         if signature != self._signature:
             self._signature = signature
             self._are_keys_due = self._is_look_due = True
-        found = [("overview", self._pulse.overview())]
+        overview = self._pulse.overview()
+        if self._is_new("overview", overview):
+            yield "overview", overview
         window = self._wanted.window
         if window is not None and self._is_look_due:
-            await asyncio.sleep(max(self._looked_s + LOOK_S - time.monotonic(), 0))
-            look = await self._streams.look(self._wanted.regions, names_of(states), window)
-            self._is_look_due = False
-            self._looked_s = time.monotonic()
-            found.append(("stream", look.facts))
-            if look.unread and self._reading is None:
-                self._reading = asyncio.create_task(self._read(look))
+            stream = await self._look(window, states)
+            if self._is_new("stream", stream):
+                yield "stream", stream
         if self._are_keys_due and time.monotonic() - self._keys_s >= KEYS_S:
-            found.append(("keys", await keys(self._regions, self._wanted.wanted_keys)))
+            found = await keys(self._regions, self._wanted.wanted_keys)
             self._are_keys_due = False
             self._keys_s = time.monotonic()
-        fresh = [(name, facts) for name, facts in found if self._last.get(name) != facts]
-        self._last.update(fresh)
-        return fresh
+            if self._is_new("keys", found):
+                yield "keys", found
+
+    def _is_new(self, name: str, facts: Facts) -> bool:
+        """Whether an event differs from the last one of its name; notes it."""
+        is_new = self._last.get(name) != facts
+        self._last[name] = facts
+        return is_new
+
+    async def _look(self, window: Window, states: list[RegionState]) -> Facts:
+        await asyncio.sleep(max(self._looked_s + LOOK_S - time.monotonic(), 0))
+        self._is_look_due = False
+        look = await self._streams.look(self._wanted.regions, names_of(states), window)
+        self._looked_s = time.monotonic()
+        if look.unread and self._reading is None:
+            self._reading = asyncio.create_task(self._read(look))
+        return look.facts
 
     async def _read(self, look: Look) -> None:
         """Reads logs beside the events, because that may take long."""
@@ -141,11 +156,17 @@ class Live:
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            has_left = leaving.done()
             for task in (sending, leaving):
                 task.cancel()
             self._tasks.discard(sending)
             with contextlib.suppress(asyncio.CancelledError, TimeoutError, OSError):
                 await sending
+        if not has_left:
+            # The console ends, or the page was too slow. The answer is whole with its last part.
+            with contextlib.suppress(TimeoutError, OSError):
+                async with asyncio.timeout(END_PATIENCE_S):
+                    await send({"type": "http.response.body", "body": b""})
 
     async def _send(self, wanted: Wanted, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
@@ -161,16 +182,19 @@ class Live:
     async def _step(feed: Feed, watcher: Watcher, send: Send) -> None:
         pause_s = feed.pause_s()
         has_changed = await watcher.wait(pause_s)
-        events = await feed.events()
-        lines = [
-            f"event: {name}\ndata: {json.dumps(facts, separators=(',', ':'))}\n\n"
-            for name, facts in events
-        ]
-        if not lines and (has_changed or pause_s < KEEP_ALIVE_S):
-            return
-        body = "".join(lines) or ": still here\n\n"
-        async with asyncio.timeout(SEND_PATIENCE_S):
-            await send({"type": "http.response.body", "body": body.encode(), "more_body": True})
+        has_sent = False
+        async for name, facts in feed.events():
+            data = json.dumps(facts, separators=(",", ":"))
+            await _sent(send, f"event: {name}\ndata: {data}\n\n")
+            has_sent = True
+        if not (has_sent or has_changed or pause_s < KEEP_ALIVE_S):
+            await _sent(send, ": still here\n\n")
+
+
+async def _sent(send: Send, text: str) -> None:
+    """Sends a part of the answer; TimeoutError if the page does not take it."""
+    async with asyncio.timeout(SEND_PATIENCE_S):
+        await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
 
 
 async def _gone(receive: Receive) -> None:

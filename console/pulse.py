@@ -1,6 +1,6 @@
 """Notices changes in the regions while somebody watches.
 
-As long as at least one watcher is there, each region is asked for one section of INFO ten times a
+As long as at least one watcher is there, each region is asked for one section of INFO 13 times a
 second, and each answer is compared with the last one. Without watchers nothing is asked. A region
 that is down is asked less often, until it answers again.
 """
@@ -16,7 +16,7 @@ from anabranch.console.links import LinkError, Links, OutsideCondition
 from anabranch.console.overview import Facts, RegionState, overview
 from anabranch.console.regions import Refused, Region, RegionDown
 
-PERIOD_S: Final = 0.1
+PERIOD_S: Final = 0.075
 DOWN_PERIOD_S: Final = 0.5
 OUTSIDE_PERIOD_S: Final = 1.0
 

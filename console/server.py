@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from types import FrameType
 from typing import Final
 
@@ -19,17 +20,27 @@ _STOP_S: Final = 2
 class _Server(uvicorn.Server):
     """Ends the connections of all pages on a signal, because they never end by themselves."""
 
-    def __init__(self, config: uvicorn.Config, console: Console) -> None:
+    def __init__(self, config: uvicorn.Config, console: Console, greeting: str) -> None:
         super().__init__(config)
         self._console: Final = console
+        self._greeting: Final = greeting
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            print(self._greeting, flush=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._console.live.close()
         super().handle_exit(sig, frame)
 
 
-def serve(console: Console, listen: Address, hosts: list[str]) -> None:
-    """Serves until SIGINT or SIGTERM. `hosts` are further names for the Host header."""
+def serve(console: Console, listen: Address, hosts: list[str], greeting: str) -> None:
+    """Serves until SIGINT or SIGTERM.
+
+    `hosts` are further names for the Host header. `greeting` is printed once the page can be
+    loaded.
+    """
     config = uvicorn.Config(
         create_app(console, Guard(listen.host, hosts)),
         host=listen.host,
@@ -41,7 +52,7 @@ def serve(console: Console, listen: Address, hosts: list[str]) -> None:
         timeout_graceful_shutdown=_STOP_S,
         limit_concurrency=200,
     )
-    server = _Server(config, console)
+    server = _Server(config, console, greeting)
     try:
         server.run()
     except KeyboardInterrupt:

@@ -71,8 +71,10 @@ class Look:
 class _Bounds:
     """The ID with which a region's part of a window begins, 0 for all; `error` if it is down."""
 
-    def __init__(self, low: int, error: str = "") -> None:
+    def __init__(self, low: int, average: int = 0, error: str = "") -> None:
         self.low: Final = low
+        # Bytes of its entries, on average.
+        self.average: Final = average
         self.error: Final = error
 
 
@@ -81,6 +83,8 @@ class Streams:
 
     def __init__(self) -> None:
         self._tails: Final[dict[tuple[str, bytes], Tail]] = {}
+        # Bytes of the newest entries of a key, on average.
+        self._averages: Final[dict[bytes, int]] = {}
 
     async def look(self, regions: list[Region], names: dict[int, str], window: Window) -> Look:
         """The rows of a window, newest first, and the stream as a whole.
@@ -88,15 +92,22 @@ class Streams:
         `names` are those of all regions, by region_id. A region that does not answer has an error
         in its place.
         """
-        bounds = await asyncio.gather(*(_bounds(region, window) for region in regions))
+        if window.key not in self._averages:
+            while len(self._averages) >= _TAILS:
+                del self._averages[next(iter(self._averages))]
+            found = await asyncio.gather(*(_average(region, window) for region in regions))
+            self._averages[window.key] = max(found, default=0)
+        average = self._averages[window.key]
+        bounds = await asyncio.gather(*(_bounds(region, window, average) for region in regions))
         low = max((bound.low for bound in bounds), default=0)
-        found = await asyncio.gather(
+        self._averages[window.key] = max((bound.average for bound in bounds), default=0)
+        looked = await asyncio.gather(
             *(
                 self._view(region, bound.error, names, window, low)
                 for region, bound in zip(regions, bounds, strict=True)
             )
         )
-        views = [view for view, _ in found]
+        views = [view for view, _ in looked]
         shown, are_older_left = rows(views, low, window.count)
         facts: Facts = {
             "key": text(window.key),
@@ -106,7 +117,7 @@ class Streams:
             "regions": [region_facts(view) for view in views],
             "names": {str(region_id): name for region_id, name in sorted(names.items())},
         }
-        return Look(facts, [unread for _, unread in found if unread is not None])
+        return Look(facts, [unread for _, unread in looked if unread is not None])
 
     async def read(self, unread: list[Unread], names: dict[int, str]) -> None:
         """Reads logs for the reasons of removals. The next look shows them."""
@@ -199,19 +210,27 @@ def _id_in(entry: dict[Any, Any]) -> bytes:
     return str(text(entry)["id"]).encode()
 
 
-async def _bounds(region: Region, window: Window) -> _Bounds:
-    """Asks a region where its part of the window begins."""
-    key, end = window.key, window.end
+async def _average(region: Region, window: Window) -> int:
+    """Bytes of a region's newest entries, on average; 0 if it has none, or does not answer."""
     try:
-        probe = await region.line.ask("XREVRANGE", key, end, "-", "COUNT", _PROBE)
-        if not probe:
-            return _Bounds(0)
-        average = sum(len(word) for _, fields in probe for word in fields) // len(probe)
-        count = min(window.count, max(_BYTES // max(average, 1), 1))
+        found = await region.line.ask("XREVRANGE", window.key, window.end, "-", "COUNT", _PROBE)
+    except (RegionDown, Refused):
+        return 0
+    return _bytes(found)
+
+
+def _bytes(entries: list[Any]) -> int:
+    """The bytes of entries as XREVRANGE tells them, on average."""
+    return sum(len(word) for _, fields in entries for word in fields) // max(len(entries), 1)
+
+
+async def _bounds(region: Region, window: Window, average: int) -> _Bounds:
+    """Asks a region where its part of the window begins. `average`: bytes of its entries."""
+    count = min(window.count, max(_BYTES // max(average, 1), 1))
+    try:
         # One more shows whether older entries follow.
-        found = await region.line.ask("XREVRANGE", key, end, "-", "COUNT", count + 1)
+        found = await region.line.ask("XREVRANGE", window.key, window.end, "-", "COUNT", count + 1)
     except (RegionDown, Refused) as error:
-        return _Bounds(0, str(error))
-    if not found:
-        return _Bounds(0)
-    return _Bounds(ids.parse(found[count - 1][0], 0) if len(found) > count else 0)
+        return _Bounds(0, 0, str(error))
+    low = ids.parse(found[count - 1][0], 0) if len(found) > count else 0
+    return _Bounds(low, _bytes(found))

@@ -28,5 +28,6 @@ Reading order:
 - `spark_stream_query`: the streaming query of the next one, in a process of its own.
 - `spark_stream`: the Spark source while links are cut, and drivers and workers are killed.
 - `spark_sweep`: simulated seeds on Spark, compared with `anabranch simulate`.
+- `console`: the console in a real Chromium: first paint, live updates, idle cost.
 - `many_clients`: thousands of idle clients, and hundreds of slow ones.
 """

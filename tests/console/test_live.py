@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import signal
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +21,7 @@ from anabranch.console.app import Console
 from anabranch.console.live import Wanted
 from anabranch.console.pulse import Pulse
 from anabranch.console.stream import Window
+from tests.console.conftest import ConsoleProcess
 from tests.console.support import Door, places
 from tests.support.cluster import LiveCluster
 
@@ -130,8 +135,7 @@ async def test_a_slow_page_makes_nothing_grow(cluster: LiveCluster) -> None:
         page.takes.clear()
         async with redis.asyncio.Redis(port=cluster["us"].resp_port) as client:
             await client.xadd("slow", {"n": "first"})
-            before = page.sends
-            await page.until(lambda: page.sends > before)
+            await asyncio.sleep(1)
             stuck = page.sends
             for n in range(200):
                 added = (await client.xadd("slow", {"n": str(n)})).decode()
@@ -204,3 +208,22 @@ async def test_a_watcher_that_never_reads_costs_one_flag(cluster: LiveCluster) -
                 watcher.notify()
             assert await watcher.wait(1.0)
             assert not await watcher.wait(0.0)
+
+
+def test_the_process_ends_while_pages_watch(cluster: LiveCluster, tmp_path: Path) -> None:
+    one = ConsoleProcess(cluster, tmp_path / "console.log")
+    try:
+        with urllib.request.urlopen(one.url, timeout=10) as answer:
+            found = re.search(r'name="token" content="([\w-]+)"', answer.read().decode())
+        assert found is not None
+        with urllib.request.urlopen(
+            f"{one.url}/api/live?key=k&token={found[1]}", timeout=30
+        ) as events:
+            assert events.readline() == b"event: overview\n"
+            one.process.terminate()
+            assert one.process.wait(20) == -signal.SIGTERM
+            assert b"data: " in events.read()
+        log = one.log.read_text()
+        assert "ERROR" not in log and "Traceback" not in log, log
+    finally:
+        one.close()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from anabranch import build
 from anabranch.console.commands import CommandTable
 from anabranch.console.regions import text
 from anabranch.console.security import HEADERS, Guard, host_of, is_loopback
@@ -244,3 +247,11 @@ def test_a_reader_runs_nothing_without_a_table() -> None:
     with opened({"us": "127.0.0.1:1"}, allow_write=False) as page:
         status, body = page.post("run", region="us", line="XLEN s", session="s")
         assert status == 502 and "us" in body["error"]
+
+
+def test_the_page_loads_every_module_at_once(page: Page) -> None:
+    """Otherwise the browser learns of a module only once it has read those that import it."""
+    folder = Path(build.root(), "anabranch", "console", "page")
+    modules = {f"/page/{path.name}" for path in folder.glob("*.js")}
+    named = set(re.findall(r'(?:href|src)="(/page/\w+\.js)"', page.client.get("/").text))
+    assert named == modules
