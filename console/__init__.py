@@ -20,6 +20,7 @@ Reading order:
 - `replies`: replies as redis-cli prints them.
 - `commands`: the command tables of regions.
 - `sessions`: the connections of the command lines.
+- `files`: the files of the page.
 - `live`: changes as server-sent events.
 - `security`: who may ask the console.
 - `app`: the routes.

@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from importlib.resources import files
 from typing import Any, Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from anabranch.console import past, why
 from anabranch.console.commands import CommandTable, CommandTables
+from anabranch.console.files import PageFiles
 from anabranch.console.keys import key_of, keys
 from anabranch.console.links import LinkDoor, LinkError, Links, wanted_change
 from anabranch.console.live import Live, Wanted
@@ -305,19 +304,12 @@ class Acting:
         return JSONResponse(self._console.pulse.overview())
 
 
-def page(guard: Guard, allow_write: bool) -> str:
-    """The page, with the token that its requests carry."""
-    text = files("anabranch.console").joinpath("page/index.html").read_text("utf-8")
-    mode = "writes" if allow_write else "reads"
-    return text.replace("{token}", guard.token).replace("{mode}", mode)
-
-
 def create_app(console: Console, guard: Guard, parts: Sequence[Part] = ()) -> Guarded:
     """The application. `parts` bring further routes."""
-    reading, acting = Reading(console), Acting(console)
+    page, reading, acting = PageFiles(), Reading(console), Acting(console)
 
     async def index(request: Request) -> Response:
-        return HTMLResponse(page(guard, console.allow_write))
+        return HTMLResponse(page.index(guard.token, console.allow_write))
 
     async def health(request: Request) -> Response:
         return JSONResponse({"state": "serving"})
@@ -346,6 +338,6 @@ def create_app(console: Console, guard: Guard, parts: Sequence[Part] = ()) -> Gu
         Route("/api/run", answers(acting.run), methods=["POST"]),
         Route("/api/link", answers(acting.link), methods=["POST"]),
         *(route for part in parts for route in part.routes(console)),
-        Mount("/page", StaticFiles(packages=[("anabranch.console", "page")])),
+        Route("/page/{name}", page.serve),
     ]
     return Guarded(Starlette(routes=routes, lifespan=lifespan), guard)

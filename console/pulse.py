@@ -29,6 +29,16 @@ async def state_of(region: Region) -> RegionState:
         return RegionState(region.place, None, str(error))
 
 
+async def _waited(event: asyncio.Event, timeout_s: float) -> None:
+    """Waits for an event, or until the time is over.
+
+    `asyncio.wait_for` of Python 3.11 loses a cancellation that comes together with the event.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+
+
 class Watcher:
     """One reader of changes. `wait` returns at once if something changed since the last call.
 
@@ -45,8 +55,7 @@ class Watcher:
 
     async def wait(self, timeout_s: float) -> bool:
         """Waits for a change; False if none came in time."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), timeout_s)
+        await _waited(self._changed, timeout_s)
         changed = self._changed.is_set()
         self._changed.clear()
         return changed
@@ -149,8 +158,7 @@ class Pulse:
         hurry = self._hurries[n]
         while True:
             period_s = DOWN_PERIOD_S if self._states[n].error else PERIOD_S
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(hurry.wait(), period_s)
+            await _waited(hurry, period_s)
             hurry.clear()
             await self._ask(n)
 

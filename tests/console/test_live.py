@@ -19,7 +19,7 @@ from starlette.requests import Request
 from anabranch.console import live as live_module
 from anabranch.console.app import Console
 from anabranch.console.live import Wanted
-from anabranch.console.pulse import Pulse
+from anabranch.console.pulse import Pulse, Watcher
 from anabranch.console.stream import Window
 from tests.console.conftest import ConsoleProcess
 from tests.console.support import Door, places
@@ -198,6 +198,19 @@ async def test_a_region_goes_and_comes_back(new_cluster: Callable[..., LiveClust
         await asyncio.to_thread(cluster.start, "eu")
         await page.until(lambda: state(page) == "serving")
         await page.until(lambda: rows(page)[0]["in"].get("eu", {}).get("state") == "present")
+
+
+async def test_a_page_that_leaves_while_something_changes_is_gone() -> None:
+    """Before, `asyncio.wait_for` lost the cancellation, and the page was watched for ever."""
+    for _ in range(200):
+        watcher = Watcher()
+        await watcher.wait(0.0)
+        waiting = asyncio.create_task(watcher.wait(PATIENCE_S))
+        await asyncio.sleep(0)
+        watcher.notify()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
 
 
 async def test_a_watcher_that_never_reads_costs_one_flag(cluster: LiveCluster) -> None:

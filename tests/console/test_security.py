@@ -255,3 +255,11 @@ def test_the_page_loads_every_module_at_once(page: Page) -> None:
     modules = {f"/page/{path.name}" for path in folder.glob("*.js")}
     named = set(re.findall(r'(?:href|src)="(/page/\w+\.js)"', page.client.get("/").text))
     assert named == modules
+
+
+def test_a_file_that_the_browser_has_is_not_sent_again(page: Page) -> None:
+    first = page.client.get("/page/main.js")
+    again = page.client.get("/page/main.js", headers={"if-none-match": first.headers["etag"]})
+    assert first.status_code == 200 and again.status_code == 304 and again.content == b""
+    style = page.client.get("/page/style.css")
+    assert "--ground" in style.text and ".river-table" in style.text and "#tabs" in style.text
