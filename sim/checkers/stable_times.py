@@ -181,16 +181,16 @@ class StableTimes(OracleJudge):
 
     def began(self, event: Began) -> None:
         super().began(event)
+        region = event.region
         if event.how == "backup":
             # The disk may have lost what the region had when it told its times.
-            self._newest.pop(event.region, None)
-        else:
-            # The former process lost its own effects that were not on disk. Their counters are
-            # issued again.
-            own = event.vector.get(event.region, 0)
-            for told in self._told[event.region]:
-                if told.start == event.start - 1 and told.vector.get(event.region, 0) > own:
-                    told.vector[event.region] = own
+            self._newest.pop(region, None)
+        # The former process lost its own effects that were not on disk, and their counters are
+        # issued again. `_issued_again` sees the counters that a backup takes back.
+        own = self._committed[region] if event.how == "backup" else event.vector.get(region, 0)
+        for told in self._told[region]:
+            if told.start == self._starts[region] and told.vector.get(region, 0) > own:
+                told.vector[region] = own
         self._starts[event.region] = event.start
 
     def stopped(self, event: Stopped) -> None:

@@ -1194,6 +1194,32 @@ def test_own_effects_that_a_crash_took_may_come_again_with_other_ids() -> None:
     assert story.found() == [], story.texts()
 
 
+def test_own_effects_that_were_never_on_disk_before_a_restore() -> None:
+    """The counter was never committed, so the judge must not take the new effect for the old."""
+    story = Story()
+    story.at(1001)
+    story.add(1, "1001-1", "a")
+    told(story, 1, 1002)
+    story.crash(1, "backup", {})
+    story.at(1000)
+    story.add(1, "1000-1", "b")
+    story.commit(1)
+    assert "stable_times" in story.found()
+
+
+def test_a_restored_region_that_gets_its_effects_back_told_the_truth() -> None:
+    """Seed 300202: after the restore it was killed, and then peers sent what the disk had lost."""
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.sync()
+    told(story, 1, 1001)
+    story.crash(1, "backup", {})
+    story.crash(1, "kill", {})
+    story.merge(2, 1)
+    story.commit(1)
+    assert story.found() == [], story.texts()
+
+
 def test_nothing_is_demanded_of_a_region_that_is_gone() -> None:
     story = Story(regions=3)
     story.add(3, "1000-3", "a")
