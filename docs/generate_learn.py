@@ -63,14 +63,14 @@ def shown_simpler(patch: Path, path: Path, tree: Path) -> str:
     wrong = differences(patch, path, tree)
     if not wrong:
         raise SystemExit(f"{path} passes with {patch.name}, so it shows nothing")
-    found = re.findall(r"^\S+\.md:\d+: (.+\n    expected .*\n    got .*)$", wrong, re.MULTILINE)
-    found = found or re.findall(
-        r"^\S+\.md: (.+\n    expected .*\n    got .*)$", wrong, re.MULTILINE
+    # A verdict of a judge names no line of the file.
+    found = re.findall(
+        r"^\S+\.md(?::\d+)?: (.+\n    expected .*\n    got .*)$", wrong, re.MULTILINE
     )
     names = [one.relative_to(ROOT).as_posix() for one in (patch, path)]
-    change = (
-        f"[This change](../../{names[0]}) makes it the rule of the regions. The table then fails:"
-    )
+    link = names[0] if patch.parent.parent == TARGET else f"../../{names[0]}"
+    link = link.removeprefix("docs/learn/")
+    change = f"[This change]({link}) makes it the rule of the regions. The table then fails:"
     lines = [*textwrap.wrap(change, COLUMNS, break_on_hyphens=False), "", "```"]
     lines += ["$ .venv/bin/python -m anabranch.sim.mutants try \\"]
     lines += [f"    {names[0]} \\", f"    {names[1]}"]
