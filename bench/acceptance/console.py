@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import socket
 import statistics
 import subprocess
 import time
@@ -21,8 +22,6 @@ from typing import Any
 
 from anabranch import build
 from anabranch.bench.acceptance.harness import Figures, percentile, start_all, wait_for
-from anabranch.cli.ports import listen_error
-from anabranch.region.config import Address
 from anabranch.sim.scenario.processes import HOST, ProcessCluster
 from anabranch.sim.scenario.wire import Wire
 
@@ -66,11 +65,19 @@ def console(cluster: ProcessCluster) -> Iterator[subprocess.Popen[bytes]]:
         line += ["--at", f"{HOST}:{region.resp_port}"]
     process = subprocess.Popen(line, stdout=subprocess.DEVNULL, env=build.environment())
     try:
-        wait_for(lambda: bool(listen_error(Address(HOST, _PORT))), "the console")
+        wait_for(_answers, "the console")
         yield process
     finally:
         process.terminate()
         process.wait(30)
+
+
+def _answers() -> bool:
+    try:
+        socket.create_connection((HOST, _PORT), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def cpu_s(pid: int) -> float:

@@ -36,8 +36,10 @@ LISTED: Final = {
     "cli/__init__.py": ("main",),
     "chaos/__init__.py": ("toxiproxy",),
     "pipeline/__init__.py": ("arrow",),
+    "console/__init__.py": ("app",),
     "sim/__init__.py": ("run", "oracle"),
     "sim/oracle/__init__.py": ("state",),
+    "study/__init__.py": ("diagram",),
     "bench/__init__.py": ("__main__",),
     "examples/__init__.py": ("rocket_rides",),
 }
