@@ -17,7 +17,7 @@ JOBS   ?= 2
 SHARED := -n $(JOBS) --dist loadfile
 PACKAGES := crdt region sync cli console chaos pipeline sim study bench
 SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
-	\( -name '*.py' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
+	\( -name '*.py' -o -path 'console/page/*' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
 	! -name '*_pb2*' 2>/dev/null) pyspark_anabranch.py setup.py pyproject.toml MANIFEST.in README.md
 
 # A Python program that prints all dependencies in pyproject.toml, without anabranch itself.
@@ -28,8 +28,8 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 
 .DEFAULT_GOAL := help
 .PHONY: help up test test-pure test-install test-chaos test-compose test-alerts test-examples
-.PHONY: test-spark test-long test-sim test-mutants lint fmt bench docs clean
-.PHONY: redis-server toxiproxy-server toxiproxy prometheus postgresql java
+.PHONY: test-console test-spark test-long test-sim test-mutants lint fmt bench docs clean
+.PHONY: redis-server toxiproxy-server toxiproxy prometheus postgresql java chromium
 .DELETE_ON_ERROR:
 
 # A `##` comment in a target's line is its text in `make help`. ARGS passes flags on, for example
@@ -66,6 +66,10 @@ test-examples: $(VENV)/.installed postgresql ## run the tests of examples that n
 # Spark starts a Java process, and reads from regions that the tests start.
 test-spark: $(VENV)/.installed $(VENV)/.spark java ## run batch and streaming queries in a real Spark
 	$(PYTEST) -m spark tests/pipeline $(ARGS)
+
+# The page of the console, in a real Chromium, over regions that the tests start.
+test-console: $(VENV)/.installed $(VENV)/.browser chromium ## drive the console's page in a real Chromium
+	$(PYTEST) -m console tests/console $(ARGS)
 
 test-long: $(VENV)/.installed redis-server toxiproxy-server ## run all tests, also those that take many minutes
 	$(PYTEST) --timeout=3600 \
@@ -185,6 +189,27 @@ $(VENV)/.spark: $(VENV)/.dev pyproject.toml
 	  print(*p['optional-dependencies']['spark'], sep='\n')" > $(VENV)/spark.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/spark.txt
 	@touch $@
+
+# The extra `browser` of pyproject.toml: Playwright, without a browser.
+$(VENV)/.browser: $(VENV)/.dev pyproject.toml
+	$(BIN)/python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	  print(*p['optional-dependencies']['browser'], sep='\n')" > $(VENV)/browser.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/browser.txt
+	@touch $@
+
+# Playwright drives Debian's Chromium. As root, apt installs it. Without it, the tests fail with a
+# line that names it.
+chromium:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing Chromium, in which the console is tested"; \
+	    apt-get -qq update \
+	      && DEBIAN_FRONTEND=noninteractive \
+	        apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
+	  else \
+	    echo "Chromium is not installed: the tests of the console's page will fail." \
+	      "Install the package chromium."; \
+	  fi; }
 
 # Spark needs Java. As root, apt installs it. Without it, the tests fail with a line that names it.
 java:

@@ -1,6 +1,6 @@
 """Text for the terminal: harmless values, words for a shell, counts with nouns, columns.
 
-No command prints a control character of a value as it is (`anabranch.escapes`).
+No command prints a control character of a value as it is (`escapes.shown`).
 """
 
 from __future__ import annotations

@@ -189,9 +189,7 @@ _HttpPort = Annotated[
     int, typer.Option("--http-port", metavar="PORT", help="First port for /metrics and /health.")
 ]
 
-_HasConsole = Annotated[
-    bool, typer.Option("--console/--no-console", help="Whether to start the console, too.")
-]
+_NoConsole = Annotated[bool, typer.Option("--no-console", help="Start the regions only.")]
 _ConsolePort = Annotated[
     int,
     typer.Option(
@@ -210,7 +208,7 @@ def up(
     resp_port: _RespPort = 7001,
     sync_port: _SyncPort = 7101,
     http_port: _HttpPort = 7201,
-    has_console: _HasConsole = True,
+    no_console: _NoConsole = False,
     console_port: _ConsolePort = DEFAULT_PORT,
 ) -> None:
     """Start a cluster on this machine, one process per region, and the console.
@@ -252,7 +250,7 @@ def up(
             )
             for place in places
         ]
-        console = _console(places, file, console_port) if has_console else None
+        console = None if no_console else _console(places, file, console_port)
         shown_data = None if directory == DEFAULT_DATA else directory
         code = Supervisor(processes, directory, shown_data, password, console).run()
     raise typer.Exit(code)

@@ -1,6 +1,6 @@
 """The files of the page, from the installation: read once, and served from memory.
 
-All styles are one answer, `style.css`, so that the first paint waits for fewer requests.
+All styles are one answer, so that the first paint waits for fewer requests.
 """
 
 from __future__ import annotations

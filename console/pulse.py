@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -16,6 +17,7 @@ from anabranch.console.links import LinkError, Links, OutsideCondition
 from anabranch.console.overview import Facts, RegionState, overview
 from anabranch.console.regions import Refused, Region, RegionDown
 
+_LOG: Final = logging.getLogger(__name__)
 PERIOD_S: Final = 0.075
 DOWN_PERIOD_S: Final = 0.5
 OUTSIDE_PERIOD_S: Final = 1.0
@@ -123,7 +125,9 @@ class Pulse:
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
 
     @property
     def _count(self) -> int:
@@ -160,7 +164,14 @@ class Pulse:
             period_s = DOWN_PERIOD_S if self._states[n].error else PERIOD_S
             await _waited(hurry, period_s)
             hurry.clear()
-            await self._ask(n)
+            try:
+                await self._ask(n)
+            except Exception as error:
+                # The page shows it on the card of the region; the next answer may be right again.
+                _LOG.exception("the state of %s", self._regions[n].name)
+                place = self._regions[n].place
+                self._states[n] = RegionState(place, None, f"internal error: {error!r}")
+                self._notify()
 
     async def _beat_outside(self) -> None:
         while True:

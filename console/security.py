@@ -26,7 +26,7 @@ API: Final = "/api/"
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 _OWN_SITES: Final = frozenset({"", "same-origin", "none"})
 HEADERS: Final = {
-    # `require-trusted-types-for` makes the browser refuse text as HTML.
+    # With the last line, the browser refuses to take any text as HTML.
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
         " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"

@@ -1,6 +1,6 @@
-"""The health check of the image: asks the region of this container for /health.
+"""The health check of the image: asks the region, or the console, of this container for /health.
 
-The port is that of ANABRANCH_HTTP. The exit code is 0 if the region serves. Otherwise it is 1, and
+The port is that of ANABRANCH_HTTP. The exit code is 0 if it serves. Otherwise it is 1, and
 one line says why; `docker inspect` shows that line.
 """
 

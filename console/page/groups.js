@@ -28,7 +28,7 @@ function cell(view, name) {
   if (!group) return el("td", { class: "note" }, view.error ? "not known" : "no such group here");
   const rows = [
     ["begins", group.creates.map((create) => place(create.start)).join(" and ") + (group.floor === null ? "" : `; floor here ${place(group.floor)}`)],
-    ["acked everywhere", spans(group.acked)],
+    ["acked by all", spans(group.acked)],
     ["handed out", group.given === null ? null : spans(group.given)],
     ["pending", group.pending ? group.consumers.filter((one) => one.pending).map((one) => `${one.name} ${one.pending}`).join(", ") : "nothing"],
     ["to deliver", group.lag === null ? null : String(group.lag)],

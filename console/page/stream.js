@@ -45,12 +45,14 @@ function laneCell(row, lane, view, bars) {
 }
 
 // What the bars do not say: the consumer of a pending entry, and acknowledgements that wait.
-function badges(row, view) {
+function badges(row, view, isAlone) {
   const groups = row.in[view.name]?.groups ?? {};
   const shown = groupsShown();
   return shown.filter((name) => groups[name]).flatMap((name) => {
     const [status, consumer] = groups[name];
-    const text = { done: "acked here", pending: `pending ${consumer}`, dropped: "dropped" }[status];
+    const text = isAlone
+      ? { done: "acked here", pending: `pending ${consumer}`, dropped: "dropped" }[status]
+      : { done: "✓ here", pending: `→ ${consumer}`, dropped: "dropped" }[status];
     if (!text) return [];
     const title = `group ${name}: ${WORDS[status]}${consumer ? ` for ${consumer}` : ""}`;
     return [el("span", { class: `badge ${status}`, title }, shown.length > 1 ? `${name} ${text}` : text)];
@@ -72,7 +74,7 @@ function riverCell(row, view, isAlone) {
   const here = row.in[view.name] ?? { state: "unknown" };
   const origin = nameOf(row.dot[0]);
   const body = {
-    present: () => [el("span", { class: "fields" }, pairs(row)), ...badges(row, view)],
+    present: () => [el("span", { class: "fields" }, pairs(row)), ...badges(row, view, isAlone)],
     removed: () => [el("s", {}, el("span", { class: "fields" }, pairs(row))),
       el("span", { class: "why", title: here.by ?? "" }, remover(here.by, isAlone))],
     absent: () => [el("span", { class: "why" }, isAlone ? `not here yet: ${origin} has it` : "not here yet")],

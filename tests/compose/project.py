@@ -29,6 +29,7 @@ _PORTS: Final = (
     *(f"ANABRANCH_PORT_{name.upper()}" for name in REGIONS),
     *(f"ANABRANCH_HTTP_PORT_{name.upper()}" for name in REGIONS),
     "ANABRANCH_TOXIPROXY_PORT",
+    "ANABRANCH_CONSOLE_PORT",
 )
 # Small limits, so that a peer that was away needs a snapshot after few writes.
 _SETTINGS: Final = Path(__file__).with_name("settings.yaml")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +59,32 @@ def test_the_command_line_finds_the_cluster(cluster: Project, tmp_path: Path) ->
     path.write_text(text, encoding="utf-8")
     shown = run([*build.command(), "status", "--cluster", path], environment=build.environment())
     assert all(name in shown for name in REGIONS)
+
+
+def test_the_console_shows_all_regions_and_cuts_links_at_toxiproxy(cluster: Project) -> None:
+    cluster.await_healthy("console")
+    url = f"http://127.0.0.1:{cluster.environment['ANABRANCH_CONSOLE_PORT']}"
+
+    def asked(name: str, body: dict[str, Any] | None = None) -> Any:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            found = re.search(r'name="token" content="([\w-]+)"', answer.read().decode())
+        assert found is not None
+        headers = {"x-anabranch-token": found[1], "origin": url, "content-type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{url}/api/{name}", data, headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def cut() -> list[tuple[str, str]]:
+        links = asked("overview")["links"]
+        return [(one["sender"], one["receiver"]) for one in links if one["cut_by"]]
+
+    assert [one["state"] for one in asked("overview")["regions"]] == ["serving"] * 3
+    change = {"sender": "us", "receiver": "eu", "both": True}
+    asked("link", {"action": "cut", **change})
+    assert sorted(cut()) == [("eu", "us"), ("us", "eu")]
+    asked("link", {"action": "heal", **change})
+    assert cut() == []
 
 
 # Prints those of the addresses in its arguments to which a connection opens.

@@ -9,6 +9,7 @@ from itertools import combinations, permutations
 from typing import Any
 
 from anabranch.cli.addresses import read_file
+from anabranch.cli.console import DEFAULT_LISTEN, DEFAULT_PORT
 from anabranch.cli.up import DEFAULT_REGIONS, plan
 from anabranch.region.config import known_options, load
 from tests.deploy.files import COMPOSE, DEPLOY, compose, published, regions
@@ -98,8 +99,25 @@ def test_cluster_toml_names_the_published_ports() -> None:
     assert table["cluster"] == next(iter(regions().values()))["environment"]["ANABRANCH_CLUSTER"]
 
 
+def test_the_console_reaches_all_of_the_cluster() -> None:
+    service = compose()["services"]["console"]
+    for region in regions().values():
+        assert set(region["networks"]) & set(service["networks"])
+    places = read_file(DEPLOY / "console.toml")
+    assert [place.resp for place in places] == [f"{name}:6379" for name in regions()]
+    outside = read_file(DEPLOY / "cluster.toml")
+    assert [(one.name, one.region_id) for one in places] == [
+        (one.name, one.region_id) for one in outside
+    ]
+    table = tomllib.loads((DEPLOY / "console.toml").read_text(encoding="utf-8"))
+    assert table["toxiproxy"] == {"api": "toxiproxy:8474"}
+    assert published(service) == {DEFAULT_PORT: DEFAULT_LISTEN}
+    assert f"--listen=0.0.0.0:{DEFAULT_PORT}" in service["command"]
+    assert service["environment"] == {"ANABRANCH_HTTP": f"0.0.0.0:{DEFAULT_PORT}"}
+
+
 def test_containers_of_regions_are_locked_down() -> None:
-    for service in (*regions().values(), compose()["services"]["toxiproxy"]):
+    for service in (*regions().values(), *map(compose()["services"].get, ("toxiproxy", "console"))):
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
@@ -118,7 +136,7 @@ def test_profiles() -> None:
         for profile in service.get("profiles", [""]):
             found.setdefault(profile, set()).add(name)
     assert found == {
-        "": {"us", "eu", "ap", "toxiproxy"},
+        "": {"us", "eu", "ap", "toxiproxy", "console"},
         "metrics": {"prometheus", "grafana"},
         "spark": {"spark-master", "spark-worker-1", "spark-worker-2"},
     }

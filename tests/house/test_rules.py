@@ -36,6 +36,7 @@ LISTED: Final = {
     "cli/__init__.py": ("main",),
     "chaos/__init__.py": ("toxiproxy",),
     "pipeline/__init__.py": ("arrow",),
+    "console/__init__.py": ("app",),
     "sim/__init__.py": ("run", "oracle"),
     "sim/oracle/__init__.py": ("state",),
     "study/__init__.py": ("diagram",),

@@ -177,6 +177,8 @@ def test_from_the_wheel_that_the_source_archive_makes(wheel: Path, tmp_path: Pat
         name for name in names if name.endswith(".so") and "/" not in name
     }
     assert any(name.startswith("anabranch/sim/scenarios/") for name in names)
+    page = {path.name for path in (ROOT / "console" / "page").iterdir()}
+    assert {f"anabranch/console/page/{name}" for name in page} <= set(names)
     assert not any(
         name.startswith(("anabranch/bench/", "anabranch/sim/mutants/")) for name in names
     )
