@@ -1,4 +1,4 @@
-"""How far the stable time (S7.7) lies behind the clock with healthy links, and what an idle region
+"""How far the stable time lies behind the clock with healthy links, and what an idle region
 writes for it.
 
 Three regions run on one machine and read one clock. Each is asked for its stable time in turn:
