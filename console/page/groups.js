@@ -17,6 +17,10 @@ function spans(listed) {
   return listed.map(([origin, first, last]) => `${nameOf(origin)} ${first}–${last}`).join(", ") || "nothing";
 }
 
+function oldest(one) {
+  return `${one.id} for ${one.consumer}, ${counted(one.deliveries, "delivery", "deliveries")}`;
+}
+
 function waiting(group) {
   return group.waits.map((wait) => el("p", { class: "waits" },
     `${counted(wait.waiting, "entry", "entries")} of ${nameOf(wait.region_id)} acknowledged here and not announced: `,
@@ -31,6 +35,7 @@ function cell(view, name) {
     ["acked by all", spans(group.acked)],
     ["handed out", group.given === null ? null : spans(group.given)],
     ["pending", group.pending ? group.consumers.filter((one) => one.pending).map((one) => `${one.name} ${one.pending}`).join(", ") : "nothing"],
+    ["oldest pending", group.oldest_pending.length ? oldest(group.oldest_pending[0]) : null],
     ["to deliver", group.lag === null ? null : String(group.lag)],
   ];
   return el("td", {}, el("dl", {}, rows.filter(([, text]) => text !== null).flatMap(([term, text]) => [el("dt", {}, term), el("dd", {}, text)])), waiting(group));
