@@ -28,6 +28,11 @@ sys.path += [str(ROOT), str(DOCS)]
 
 from generate_scenarios import COLUMNS, parts_of  # noqa: E402
 
+from anabranch import build  # noqa: E402
+
+# The planted bugs are only in the source tree.
+build.include_source_tree(ROOT)
+
 from anabranch.sim.mutants.tree import copy_tree  # noqa: E402
 from anabranch.sim.mutants.trial import differences  # noqa: E402
 from anabranch.sim.scenario.drawing import run_recorded  # noqa: E402
