@@ -103,7 +103,9 @@ class Line:
                 port=address.port,
                 password=self._password,
                 protocol=3,
-                socket_timeout=self._patience_s,
+                # `ask_all` bounds the whole request. With a bound of its own, redis-py sends within
+                # asyncio.wait_for, which before Python 3.12 can lose a cancellation.
+                socket_timeout=None,
                 socket_connect_timeout=min(CONNECT_S, self._patience_s),
             )
             await self._connection.connect()  # type: ignore[no-untyped-call]
