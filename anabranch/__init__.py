@@ -13,6 +13,7 @@ Reading order:
 - `chaos`: real regions under real faults, and toxiproxy, which makes some of them.
 - `bench`: benchmarks and acceptance programs, which only a source tree has.
 - `build`: the choice between the compiled and the interpreted hot modules.
+- `answers`: vectors, members and INFO in the answers of a region.
 - `escapes`: any bytes as text that is safe to show, and back.
 - `plural`: counts with their nouns, for messages.
 - `__main__`: the entry point of the command and of `python -m anabranch`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from anabranch.answers import vector_of
 from anabranch.chaos.clients import connect
 from anabranch.chaos.history import History
 
@@ -44,8 +45,7 @@ class Observer(threading.Thread):
         try:
             while not self._over.wait(EVERY_S):
                 try:
-                    flat = client.execute_command("CRDT.VECTOR")
-                    vector = {int(flat[n]): int(flat[n + 1]) for n in range(0, len(flat), 2)}
+                    vector = vector_of(client.execute_command("CRDT.VECTOR"))
                 except (redis.exceptions.RedisError, OSError):
                     vector = None
                 self.samples.append(Sample(self._history.now_s(), self._region, vector))

@@ -12,7 +12,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from anabranch.cli.client import RegionClient, listed_members
+from anabranch.answers import members_of
+from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.region.config import Address, ConfigError, parse_address, valid_name
 
@@ -240,7 +241,7 @@ def find(
             continue
         region_id = int(facts.get("crdt_region_id", 0))
         places.append(RegionAddress(facts.get("crdt_region_name", address), region_id, address))
-        unnamed |= listed_members(facts)
+        unnamed |= members_of(facts)
     if len(down) == len(at):
         raise CliError("\n  ".join(["no region answers:", *map(str, down.values())]))
     for found in places:

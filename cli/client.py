@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+from anabranch.answers import info_of, members_of, vector_of
 from anabranch.cli.errors import Refused, Unreachable, WrongPassword
 from anabranch.cli.terminal import shown
 from anabranch.region.config import parse_address
@@ -21,30 +22,13 @@ class PeerFacts:
         # "up", "down", "connecting", "refused", "forked" or "none", and the reason.
         self.link = str(fields.get("link", "?"))
         self.detail = str(fields.get("detail", ""))
-        self.acknowledged = flat_vector(fields.get("acknowledged", []))
+        self.acknowledged = vector_of(fields.get("acknowledged", []))
         # Effects of the answering region that this peer is not known to have on its disk.
         self.lag = int(fields.get("lag", 0))
         self.delay_ms = int(fields.get("delay_ms", 0))
         # Bytes per second; 0: no limit.
         self.limit_bytes_s = int(fields.get("limit_bytes_s", 0))
         self.lost = bool(fields.get("lost", 0))
-
-
-def flat_vector(flat: list[Any]) -> dict[int, int]:
-    """``[1, 42, 2, 7]`` → ``{1: 42, 2: 7}``."""
-    return {int(flat[n]): int(flat[n + 1]) for n in range(0, len(flat), 2)}
-
-
-def listed_members(info: dict[str, str]) -> dict[int, str]:
-    """region_id → name, from INFO's ``crdt_members:us=1,eu=2``."""
-    parts = (one.partition("=") for one in info.get("crdt_members", "").split(",") if "=" in one)
-    return {int(region_id): name for name, _, region_id in parts}
-
-
-def listed_vector(listed: str) -> dict[int, int]:
-    """region_id → counter, from a vector in INFO such as ``1=42,2=7``."""
-    parts = (one.partition("=") for one in listed.split(",") if "=" in one)
-    return {int(region_id): int(counter) for region_id, _, counter in parts}
 
 
 def text(value: Any) -> Any:
@@ -143,12 +127,11 @@ class RegionClient:
 
     def info(self, *section: str) -> dict[str, str]:
         """INFO as one dict."""
-        fields = (line.partition(b":") for line in self.raw("INFO", *section).split(b"\r\n"))
-        return {shown(name): shown(value) for name, colon, value in fields if colon}
+        return info_of(self.raw("INFO", *section))
 
     def vector(self) -> dict[int, int]:
         """CRDT.VECTOR: region_id → counter on the region's disk."""
-        return flat_vector(self.call("CRDT.VECTOR"))
+        return vector_of(self.call("CRDT.VECTOR"))
 
     def digest(self, *key: str | bytes) -> str:
         """CRDT.DIGEST of the region, or of a key."""
@@ -160,7 +143,7 @@ class RegionClient:
 
     def members(self) -> dict[int, str]:
         """region_id → name of every region of the cluster."""
-        return listed_members(self.info("crdt"))
+        return members_of(self.info("crdt"))
 
     def link(self, peer: str, action: str, *arguments: int) -> None:
         """CRDT.LINK: changes the link by which this region receives from `peer`."""

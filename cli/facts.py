@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+from anabranch.answers import listed_vector, members_of
 from anabranch.cli.addresses import RegionAddress
-from anabranch.cli.client import PeerFacts, RegionClient, listed_members, listed_vector
+from anabranch.cli.client import PeerFacts, RegionClient
 from anabranch.cli.errors import CliError, WrongPassword
 
 # The state of a region whose commits fail, as INFO names it.
@@ -38,7 +39,7 @@ class RegionFacts:
 
     def members(self) -> list[str]:
         """The names of all members of the cluster."""
-        return list(listed_members(self.info).values())
+        return list(members_of(self.info).values())
 
     def waited_for(self) -> list[str]:
         """The names of the regions that a recovery waits for."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import typer
 
+from anabranch.answers import members_of
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
-from anabranch.cli.client import listed_members
 from anabranch.cli.errors import CliError
 from anabranch.cli.facts import RegionFacts, ask_all, lack
 from anabranch.cli.problems import problems
@@ -97,7 +97,7 @@ def _vectors(regions: list[RegionFacts], width: int | None) -> list[str]:
     """The vector of each region. Lines end between two regions of the vector."""
     names = {region.place.region_id: region.place.name for region in regions}
     for region in regions:
-        names.update(listed_members(region.info))
+        names.update(members_of(region.info))
     indent = max(len(region.place.name) for region in regions) + 2
     made = []
     for region in regions:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any, Final
 
-from anabranch.console.view import Dot, Facts
+from anabranch.answers import vector_of
+from anabranch.console.view import Facts
+from anabranch.crdt.vector import Dot
 
 
 class SpanSet:
@@ -33,11 +35,6 @@ class SpanSet:
         ]
 
 
-def pairs_of(flat: list[Any]) -> dict[int, int]:
-    """``[1, 42, 2, 7]`` → ``{1: 42, 2: 7}``."""
-    return {int(flat[n]): int(flat[n + 1]) for n in range(0, len(flat), 2)}
-
-
 class LiveGroup:
     """A group as CRDT.GROUPS tells it; texts are printable already."""
 
@@ -45,7 +42,7 @@ class LiveGroup:
         self.name: Final = str(reply["name"])
         self._acked: Final = SpanSet(reply["acked"])
         self._given: Final = SpanSet(reply["given"])
-        self._floors: Final = pairs_of(reply["floor-counters"])
+        self._floors: Final = vector_of(reply["floor-counters"])
         self._dropped: Final = {(int(one[0]), int(one[1])) for one in reply["dropped"]}
         self._pending: Final = {(int(one[0]), int(one[1])): str(one[3]) for one in reply["pending"]}
         self._reply: Final = reply
@@ -98,4 +95,4 @@ def place_of(place: Any) -> Any:
     """A place as text: an entry ID, or a vector for a place that `$` set."""
     if isinstance(place, str):
         return place
-    return {str(one): counter for one, counter in sorted(pairs_of(place).items())}
+    return {str(one): counter for one, counter in sorted(vector_of(place).items())}

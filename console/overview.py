@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from anabranch.answers import info_of, listed_vector, members_of
 from anabranch.console.links import OutsideCondition
-from anabranch.console.regions import Place, info_of, members_of, vector_of
+from anabranch.console.regions import Place
 
 Facts = dict[str, Any]
 _LINK: Final = "crdt_link"
@@ -26,7 +27,7 @@ class RegionState:
         self.info: Final = info_of(reply) if reply is not None else {}
         self.members: Final = members_of(self.info)
         # Effects applied here.
-        self.vector: Final = vector_of(self.info.get("crdt_vector", ""))
+        self.vector: Final = listed_vector(self.info.get("crdt_vector", ""))
         self.position: Final = int(self.info.get("crdt_position", 0))
         self.committed: Final = int(self.info.get("crdt_committed_position", 0))
         if self.info:

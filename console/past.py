@@ -11,17 +11,10 @@ from typing import Any, Final
 
 from anabranch.console.groups import place_of
 from anabranch.console.regions import Region, text
-from anabranch.console.view import Dot, Facts, RegionView, Removed, entry_of, region_facts, rows
+from anabranch.console.view import Facts, RegionView, Removed, entry_of, region_facts, rows
+from anabranch.crdt.vector import Dot
 from anabranch.study.history.entry import effect_facts
-from anabranch.study.history.events import (
-    DESTROYS,
-    OBSERVED_REMOVES,
-    REMOVALS,
-    Event,
-    Telling,
-    Vector,
-    covers,
-)
+from anabranch.study.history.events import DESTROYS, OBSERVED_REMOVES, REMOVALS, Event, Telling
 from anabranch.study.history.story import tell
 from anabranch.study.history.wording import Names
 
@@ -34,8 +27,8 @@ class PastGroup:
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
-        # Live creates: dot → (start, vector of the creator).
-        self.creates: Final[dict[Dot, tuple[Any, Vector]]] = {}
+        # Live creates by dot.
+        self.creates: Final[dict[Dot, Event]] = {}
         self._given: Final[set[Dot]] = set()
         self._acked: Final[list[tuple[int, int, int]]] = []
         self._pending: dict[Dot, str] = {}
@@ -60,8 +53,8 @@ class PastGroup:
         return {
             "name": self.name,
             "creates": [
-                {"dot": list(dot), "start": place_of(start)}
-                for dot, (start, _) in sorted(self.creates.items())
+                {"dot": list(dot), "start": place_of(create.facts["start"])}
+                for dot, create in sorted(self.creates.items())
             ],
             "floor": None if self.floor is None else place_of(self.floor),
             "given": None,
@@ -114,8 +107,7 @@ class Replay:
         self._view: Final = view
         self._names: Final = names
         self._groups: Final[dict[str, PastGroup]] = {}
-        # The destroys so far: (group, dot); the group is empty for those of all groups.
-        self._destroys: Final[list[tuple[str, Dot]]] = []
+        self._destroys: Final[list[Event]] = []
 
     def take(self, event: Event) -> None:
         """Applies one event."""
@@ -143,30 +135,18 @@ class Replay:
             view.removed[dot] = Removed(view.entries.pop(dot), by)
 
     def _create(self, event: Event, dot: Dot) -> None:
-        """Adds a create, unless an earlier destroy buries it, which its creator had not seen."""
-        name = str(event.facts["group"])
-        buried = [
-            destroy
-            for group, destroy in self._destroys
-            if group in ("", name)
-            if not covers(event.had_seen, destroy)
-        ]
-        if not buried:
-            group = self._groups.setdefault(name, PastGroup(name))
-            group.creates[dot] = (event.facts["start"], event.had_seen)
+        """Adds a create, unless a destroy that came before ends it."""
+        if not any(destroy.ends(event) for destroy in self._destroys):
+            name = str(event.facts["group"])
+            self._groups.setdefault(name, PastGroup(name)).creates[dot] = event
 
     def _destroy(self, event: Event) -> None:
-        """Ends the creates that had not seen a destroy (S6.1), or that a removal had observed."""
-        assert event.dot is not None
+        """Ends creates of groups."""
         if event.kind in DESTROYS:
-            self._destroys.append((str(event.facts.get("group", "")), event.dot))
-        for name in list(self._groups):
-            group = self._groups[name]
-            if event.facts.get("group", name) != name:
-                continue
-            for dot, (_, vector) in list(group.creates.items()):
-                is_observed = event.kind in OBSERVED_REMOVES
-                if covers(event.had_seen, dot) if is_observed else not covers(vector, event.dot):
+            self._destroys.append(event)
+        for name, group in list(self._groups.items()):
+            for dot, create in list(group.creates.items()):
+                if event.ends(create):
                     del group.creates[dot]
             if not group.creates:
                 del self._groups[name]

@@ -168,22 +168,3 @@ def text(value: Any) -> Any:
     if isinstance(value, Exception):
         return shown(str(value))
     return value
-
-
-def info_of(reply: Any) -> dict[str, str]:
-    """INFO as one dict."""
-    raw = reply if isinstance(reply, bytes) else str(reply).encode()
-    fields = (line.partition(b":") for line in raw.split(b"\r\n"))
-    return {shown(name): shown(value) for name, colon, value in fields if colon}
-
-
-def members_of(info: dict[str, str]) -> dict[int, str]:
-    """region_id → name, from the field `crdt_members` of INFO: ``us=1,eu=2``."""
-    parts = (one.partition("=") for one in info.get("crdt_members", "").split(",") if "=" in one)
-    return {int(region_id): name for name, _, region_id in parts}
-
-
-def vector_of(listed: str) -> dict[int, int]:
-    """region_id → counter, from a vector in INFO such as ``1=42,2=7``."""
-    parts = (one.partition("=") for one in listed.split(",") if "=" in one)
-    return {int(region_id): int(counter) for region_id, _, counter in parts}

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from anabranch.console.groups import LiveGroup, pairs_of
-from anabranch.console.regions import Refused, Region, RegionDown, Word, info_of, text, vector_of
+from anabranch.answers import info_of, listed_vector, vector_of
+from anabranch.console.groups import LiveGroup
+from anabranch.console.regions import Refused, Region, RegionDown, Word, text
 from anabranch.console.tail import Tail
 from anabranch.console.view import Facts, RegionView, entry_of, region_facts, rows
 from anabranch.crdt import ids
@@ -183,7 +184,7 @@ class Streams:
 def _fill(view: RegionView, reply: list[Any], members: list[int]) -> object:
     """Fills a view; returns a value that changes with each removal of entries."""
     info, summary, groups, *logs = reply
-    view.vector = vector_of(info_of(info).get("crdt_vector", ""))
+    view.vector = listed_vector(info_of(info).get("crdt_vector", ""))
     signature: object = "absent"
     if isinstance(summary, dict):
         facts = {text(name): value for name, value in summary.items()}
@@ -194,7 +195,7 @@ def _fill(view: RegionView, reply: list[Any], members: list[int]) -> object:
         raise Refused(text(groups))
     told = text(groups)
     view.groups = [LiveGroup(group) for group in told["groups"]]
-    view.tombstones = [(name, pairs_of(seen)) for name, seen in told["group-tombstones"]]
+    view.tombstones = [(name, vector_of(seen)) for name, seen in told["group-tombstones"]]
     for region_id, log in zip(members, logs, strict=True):
         if isinstance(log, Exception):
             raise Refused(text(log))

@@ -11,7 +11,8 @@ import time
 from typing import Any, Final
 
 from anabranch.console.regions import Region, Word, text
-from anabranch.console.view import Dot, Entry, RegionView, Removed, entry_of
+from anabranch.console.view import Entry, RegionView, Removed, entry_of
+from anabranch.crdt.vector import Dot
 from anabranch.study.history.entry import effect_facts
 from anabranch.study.history.events import REMOVALS, Event, Telling
 from anabranch.study.history.wording import Names

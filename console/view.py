@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple, Protocol
 
 from anabranch.crdt.ids import parse
+from anabranch.crdt.vector import Dot, Vector
 
-Dot = tuple[int, int]
-Vector = dict[int, int]
 Facts = dict[str, Any]
 
 # Characters of a name or value, and pairs of an entry, that a row holds.

@@ -26,7 +26,7 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 sys.path += [str(ROOT), str(DOCS)]
 
-from generate_scenarios import COLUMNS, parts_of  # noqa: E402
+from generate_scenarios import COLUMNS, parts_of, write_folder  # noqa: E402
 
 from anabranch import build  # noqa: E402
 
@@ -130,25 +130,5 @@ def files() -> dict[str, str]:
     return found
 
 
-def main(arguments: list[str]) -> int:
-    """Writes the files, or with ``--check`` compares them; returns the exit code."""
-    wanted = files()
-    present = {
-        path.name: path.read_text(encoding="utf-8")
-        for path in [*TARGET.glob("*.md"), *TARGET.glob("*.svg")]
-    }
-    outdated = sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
-    for name in outdated:
-        if "--check" in arguments:
-            print(f"docs/learn/{name} is out of date: run `make docs`", file=sys.stderr)
-        elif name in wanted:
-            (TARGET / name).write_bytes(wanted[name].encode())
-            print(f"wrote docs/learn/{name}")
-        else:
-            (TARGET / name).unlink()
-            print(f"removed docs/learn/{name}")
-    return 1 if outdated and "--check" in arguments else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_folder(TARGET, files(), sys.argv[1:]))

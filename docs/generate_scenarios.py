@@ -114,23 +114,27 @@ def pages() -> dict[str, str]:
     return found
 
 
-def main(arguments: list[str]) -> int:
-    """Writes the files, or with ``--check`` compares them; returns the exit code."""
-    wanted = pages()
-    present = {path.name: path.read_text(encoding="utf-8") for path in TARGET.glob("*.*")}
+def write_folder(folder: Path, wanted: dict[str, str], arguments: list[str]) -> int:
+    """Writes generated files, or with ``--check`` compares them; returns the exit code.
+
+    `wanted` has the text of each page and drawing by name. Others in the folder are removed.
+    """
+    paths = [*folder.glob("*.md"), *folder.glob("*.svg")]
+    present = {path.name: path.read_text(encoding="utf-8") for path in paths}
     outdated = sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
     for name in outdated:
+        shown = f"docs/{folder.name}/{name}"
         if "--check" in arguments:
-            print(f"docs/scenarios/{name} is out of date: run `make docs`", file=sys.stderr)
+            print(f"{shown} is out of date: run `make docs`", file=sys.stderr)
         elif name in wanted:
-            TARGET.mkdir(exist_ok=True)
-            (TARGET / name).write_bytes(wanted[name].encode())
-            print(f"wrote docs/scenarios/{name}")
+            folder.mkdir(exist_ok=True)
+            (folder / name).write_bytes(wanted[name].encode())
+            print(f"wrote {shown}")
         else:
-            (TARGET / name).unlink()
-            print(f"removed docs/scenarios/{name}")
+            (folder / name).unlink()
+            print(f"removed {shown}")
     return 1 if outdated and "--check" in arguments else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_folder(TARGET, pages(), sys.argv[1:]))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, Optional, TypeVar
 
+from anabranch.answers import members_of
 from anabranch.pipeline.errors import PipelineError, RegionsError
 from anabranch.pipeline.options import RegionOptions, SourceOptions, is_glob
 from anabranch.pipeline.resp import (
@@ -293,12 +294,6 @@ def info_of(call: Call) -> dict[str, str]:
     """The section `crdt` of INFO."""
     lines = shown(bytes_of(call("INFO", "crdt"))).split("\r\n")
     return {name: value for name, _, value in (line.partition(":") for line in lines)}
-
-
-def members_of(facts: dict[str, str]) -> dict[int, str]:
-    """The names of the regions of the cluster by region_id, from the facts of `info_of`."""
-    pairs = (one.partition("=") for one in facts["crdt_members"].split(","))
-    return {int(region_id): name for name, _, region_id in pairs}
 
 
 def _matching(pattern: bytes, connection: Connection) -> list[str]:

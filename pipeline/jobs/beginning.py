@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from anabranch.answers import members_of
 from anabranch.crdt.vector import Vector
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs.door import Door, DoorClosed
 from anabranch.pipeline.options import Endpoint, SourceOptions, is_glob
-from anabranch.pipeline.regions import members_of
 from anabranch.pipeline.resp import encoded
 
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Optional
 
+from anabranch.answers import vector_of
 from anabranch.crdt.vector import Vector
 from anabranch.pipeline.errors import PipelineError
-from anabranch.pipeline.jobs.key_state import KeyState, flat_vector, key_state
+from anabranch.pipeline.jobs.key_state import KeyState, key_state
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.regions import LogFacts, Part, info_of, logs_of, matching, refusal, split
 from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, Word, named
@@ -104,7 +105,7 @@ class Door:
 
     def vector(self) -> Vector:
         """The vector on disk; all that the region said before is on disk, too."""
-        return flat_vector(self.call("CRDT.VECTOR"))
+        return vector_of(self.call("CRDT.VECTOR"))
 
     def wait(self, wanted: Vector, seconds: float) -> bool:
         """Waits until the region has effects on its disk; False if it has not in time."""

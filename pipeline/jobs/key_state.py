@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from anabranch.answers import vector_of
 from anabranch.crdt.vector import Dot, Vector, covers
 from anabranch.pipeline.resp import named, shown
 
@@ -94,7 +95,7 @@ class KeyState:
 
 def key_state(facts: dict[str, Any]) -> KeyState:
     """The state in a reply of CRDT.EXPLAIN, as a map."""
-    state = KeyState(flat_vector(facts["vector"]), bool(facts["exists"]), bool(facts["hidden"]))
+    state = KeyState(vector_of(facts["vector"]), bool(facts["exists"]), bool(facts["hidden"]))
     for region_id, counter, entry_id in facts["header"]:
         state.elements[HEADER, "", (region_id, counter)] = shown(entry_id)
     for dot, at_ms, _ in facts["deadlines"]:
@@ -122,14 +123,9 @@ def _removal(event: dict[str, Any]) -> Removal:
         kind,
         _dot(event["dot"]),
         shown(event.get("group", b"")),
-        flat_vector(event.get("had-seen", [])),
+        vector_of(event.get("had-seen", [])),
         frozenset(map(_dot, event.get("dots", []))),
     )
-
-
-def flat_vector(flat: list[Any]) -> Vector:
-    """``[1, 42, 2, 7]`` → ``{1: 42, 2: 7}``."""
-    return {int(flat[n]): int(flat[n + 1]) for n in range(0, len(flat), 2)}
 
 
 def _dot(pair: list[Any]) -> Dot:
@@ -139,5 +135,5 @@ def _dot(pair: list[Any]) -> Dot:
 def _place(start: Any) -> str:
     if isinstance(start, bytes):
         return f"above {shown(start)}"
-    above = ", ".join(f"{counter} of region {one}" for one, counter in flat_vector(start).items())
+    above = ", ".join(f"{counter} of region {one}" for one, counter in vector_of(start).items())
     return f"above {above or 'nothing'}"

@@ -240,12 +240,9 @@ def describe(effect: fx.Effect, facts: list[Reply], has_fields: bool = True) -> 
         facts += [b"had-seen", flat_vector(effect.prefix)]
         facts += [b"drops-references", int(effect.drops_references)]
         return b"trim"
-    if isinstance(effect, fx.Delete):
+    if isinstance(effect, (fx.Delete, fx.Flush)):
         facts += [b"had-seen", flat_vector(effect.vector)]
-        return b"delete"
-    if isinstance(effect, fx.Flush):
-        facts += [b"had-seen", flat_vector(effect.vector)]
-        return b"flush"
+        return b"delete" if isinstance(effect, fx.Delete) else b"flush"
     if isinstance(effect, fx.RemoveObserved):
         facts += [b"had-seen", flat_vector(effect.vector)]
         return b"remove-observed" if effect.with_deadlines else b"expire"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from anabranch.study.diagram.model import ADD, REMOVAL, Arrow, Dot, Effect, Timeline
+from anabranch.crdt.vector import Dot
+from anabranch.study.diagram.model import ADD, REMOVAL, Arrow, Effect, Timeline
 from anabranch.study.diagram.stages import Crossing
 from anabranch.study.diagram.tags import PLAIN, Tag, text_of
 from anabranch.study.diagram.tags import tags_of as tags_of_dots

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.study.diagram.model import GROUP, Dot, Fate, LastState, Timeline
+from anabranch.crdt.vector import Dot
+from anabranch.study.diagram.model import GROUP, Fate, LastState, Timeline
 from anabranch.study.diagram.places import (
     CHARACTER,
     LINE,

@@ -21,8 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Optional
 
-Dot = tuple[int, int]
-"""(region_id, counter)"""
+from anabranch.crdt.vector import Dot
 
 # Kinds of effects.
 ADD: Final = "add"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, Optional
 
-from anabranch.study.diagram.model import OWN, Arrow, Dot, Point, Timeline
+from anabranch.crdt.vector import Dot
+from anabranch.study.diagram.model import OWN, Arrow, Point, Timeline
 from anabranch.study.diagram.texts import visible
 
 EVENTS_MAX: Final = 250

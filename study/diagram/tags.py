@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from anabranch.study.diagram.model import ADD, GROUP, REMOVAL, Dot, Effect, Timeline
+from anabranch.crdt.vector import Dot
+from anabranch.study.diagram.model import ADD, GROUP, REMOVAL, Effect, Timeline
 
 STAYS: Final = "stays"
 PARTLY: Final = "partly"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.crdt.vector import Dot
 from anabranch.study.history.entry import Facts
-from anabranch.study.history.events import Dot, Event, Telling
+from anabranch.study.history.events import Event, Telling
 
 # Kinds of local records that concern an entry of a group.
 _TOUCHES = ("delivered", "claimed", "left-pel")

@@ -11,17 +11,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final, Optional
 
+from anabranch.answers import vector_of
+from anabranch.crdt.vector import Dot, Vector, covers, raise_to
 from anabranch.study.diagram.model import Fate, LastState
-from anabranch.study.history.events import (
-    DESTROYS,
-    OBSERVED_REMOVES,
-    REMOVALS,
-    Dot,
-    Event,
-    Vector,
-    covers,
-    vector_of,
-)
+from anabranch.study.history.events import REMOVALS, Event
 from anabranch.study.history.phrases import to_bytes
 from anabranch.study.history.steps import Answer, Step
 
@@ -65,23 +58,23 @@ class Effects:
         prefix: Vector = {}
         named: set[Dot] = set()
         for dot, event in self.removals.items():
-            if not covers(vector, dot):
+            if not covers(vector, *dot):
                 continue
             named.update(event.dots)
-            _raise(prefix, event.had_seen)
+            raise_to(prefix, event.had_seen)
         found = [
             dot
             for dot in self.adds
-            if covers(vector, dot) and dot not in named and not covers(prefix, dot)
+            if covers(vector, *dot) and dot not in named and not covers(prefix, *dot)
         ]
         return sorted(found, key=lambda dot: (_order(str(self.adds[dot].facts["id"])), dot[0]))
 
     def groups(self, vector: Vector) -> dict[str, list[Dot]]:
         """name → live creates, by S6.1 and S10.3."""
-        applied = [event for dot, event in self.by_dot.items() if covers(vector, dot)]
+        applied = [event for dot, event in self.by_dot.items() if covers(vector, *dot)]
         found: dict[str, list[Dot]] = {}
         for create in applied:
-            if create.kind == "create-group" and not any(_ends(one, create) for one in applied):
+            if create.kind == "create-group" and not any(one.ends(create) for one in applied):
                 assert create.dot is not None
                 found.setdefault(str(create.facts["group"]), []).append(create.dot)
         return dict(sorted(found.items()))
@@ -90,10 +83,10 @@ class Effects:
         """Whether the header is non-empty (S3.1)."""
         prefix: Vector = {}
         for dot, event in self.removals.items():
-            if event.kind in _OF_HEADER and covers(vector, dot):
-                _raise(prefix, event.had_seen)
+            if event.kind in _OF_HEADER and covers(vector, *dot):
+                raise_to(prefix, event.had_seen)
         return any(
-            event.kind in ("add", "set-id") and covers(vector, dot) and not covers(prefix, dot)
+            event.kind in ("add", "set-id") and covers(vector, *dot) and not covers(prefix, *dot)
             for dot, event in self.by_dot.items()
         )
 
@@ -103,36 +96,21 @@ class Effects:
         gone: set[Dot] = set()
         prefix: Vector = {}
         for dot, event in self.by_dot.items():
-            if not covers(vector, dot):
+            if not covers(vector, *dot):
                 continue
             if event.kind == "set-deadline":
                 at_ms = event.facts["at-ms"]
                 deadlines[dot] = None if at_ms == "never" else int(at_ms)
                 gone.update((int(one[0]), int(one[1])) for one in event.facts["replaces"])
             elif event.kind == "remove-observed":
-                _raise(prefix, event.had_seen)
-        ends = [at for dot, at in deadlines.items() if dot not in gone and not covers(prefix, dot)]
+                raise_to(prefix, event.had_seen)
+        ends = [at for dot, at in deadlines.items() if dot not in gone and not covers(prefix, *dot)]
         return bool(ends) and all(at_ms is not None and clock_ms > at_ms for at_ms in ends)
-
-
-def _raise(vector: Vector, other: Vector) -> None:
-    for region_id, counter in other.items():
-        vector[region_id] = max(vector.get(region_id, 0), counter)
 
 
 def _order(entry_id: str) -> tuple[int, int]:
     ms, _, seq = entry_id.partition("-")
     return int(ms), int(seq)
-
-
-def _ends(event: Event, create: Event) -> bool:
-    """Whether an applied effect ends an applied create."""
-    assert event.dot is not None and create.dot is not None
-    if event.kind in OBSERVED_REMOVES:
-        return covers(event.had_seen, create.dot)
-    group = create.facts["group"]
-    is_of_it = event.kind in DESTROYS and event.facts.get("group", group) == group
-    return is_of_it and not covers(create.had_seen, event.dot)
 
 
 class _Lane:
@@ -177,7 +155,7 @@ def fates(effects: Effects, lanes: Sequence[Sequence[Step]], key: bytes) -> dict
                 events = [
                     event
                     for dot, event in effects.removals.items()
-                    if covers(seen, dot) and dot not in applied
+                    if covers(seen, *dot) and dot not in applied
                 ]
                 adds = [dot for dot in effects.entries(seen) if dot not in applied]
             for event in events:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.study.history.events import REMOVALS, SWEEPS, Dot, Event, Telling, Vector, covers
+from anabranch.crdt.vector import Dot, Vector, covers
+from anabranch.study.history.events import REMOVALS, SWEEPS, Event, Telling
 from anabranch.study.history.evidence import Evidence, Told
 
 Facts = dict[str, Any]
@@ -73,7 +74,7 @@ def _fate(evidence: Evidence, silent: list[str], dot: Dot) -> Facts:
     if asked.entries().get(dot) is not None:
         facts["fate"] = "hidden" if asked.state["hidden"] else "present"
         facts["survived"] = _survived(evidence, dot)
-    elif not covers(asked.vector, dot):
+    elif not covers(asked.vector, *dot):
         facts["fate"] = "not-arrived"
         facts["applied_up_to"] = asked.vector.get(dot[0], 0)
     else:
@@ -94,7 +95,7 @@ def _applied(tellings: list[Telling], dot: Dot) -> list[Facts]:
             found.append(
                 {"region": telling.region_id, "at_ms": event.applied_ms, "source": event.source}
             )
-        elif covers(telling.vector, dot):
+        elif covers(telling.vector, *dot):
             found.append({"region": telling.region_id, "at_ms": None, "source": None})
     return found
 

@@ -8,19 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final, Optional
 
-Dot = tuple[int, int]
-Vector = dict[int, int]
-
-
-def vector_of(flat: list[Any]) -> Vector:
-    """``[1, 42, 2, 7]`` → ``{1: 42, 2: 7}``."""
-    return {int(flat[index]): int(flat[index + 1]) for index in range(0, len(flat), 2)}
-
-
-def covers(vector: Vector, dot: Dot) -> bool:
-    """Whether a vector covers the effect with this dot."""
-    return vector.get(dot[0], 0) >= dot[1]
-
+from anabranch.answers import vector_of
+from anabranch.crdt.vector import Dot, Vector, covers
 
 # Kinds of events that remove entries they had observed.
 REMOVALS: Final = frozenset(
@@ -77,7 +66,22 @@ class Event:
         """Whether it removes the entry with this dot, if it is there."""
         if self.kind == "remove-entries":
             return dot in self.dots
-        return self.kind in REMOVALS and covers(self.had_seen, dot)
+        return self.kind in REMOVALS and covers(self.had_seen, *dot)
+
+    def destroys(self, group: str) -> bool:
+        """Whether it destroys the groups of this name, or all groups."""
+        return self.kind in DESTROYS and self.facts.get("group", group) == group
+
+    def ends(self, create: Event) -> bool:
+        """Whether it ends a create of a group: by S6.1, a destroy that the create had not seen.
+
+        A removal by a deadline, or before a write that creates the key, ends only creates that it
+        had observed (S10.3, S10.5).
+        """
+        assert self.dot is not None and create.dot is not None
+        if self.kind in OBSERVED_REMOVES:
+            return covers(self.had_seen, *create.dot)
+        return self.destroys(str(create.facts["group"])) and not covers(create.had_seen, *self.dot)
 
 
 class Telling:

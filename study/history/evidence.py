@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final, Optional
 
-from anabranch.study.history.events import Dot, Event, Telling, Vector, covers
+from anabranch.crdt.vector import Dot, Vector, covers
+from anabranch.study.history.events import Event, Telling
 
 
 class Told:
@@ -50,7 +51,7 @@ class Evidence:
         for telling in self.tellings:
             for event in telling.events:
                 dot = event.dot
-                if dot is not None and event.kind in kinds and covers(self.asked.vector, dot):
+                if dot is not None and event.kind in kinds and covers(self.asked.vector, *dot):
                     found.setdefault(dot, Told(event, telling))
         return list(found.values())
 
@@ -68,7 +69,7 @@ class Evidence:
     def is_older_than_log(self, had_seen: Vector) -> bool:
         """Whether `had_seen` covers all that the region in question applied before its log."""
         return not self.asked.left_out and all(
-            covers(had_seen, dot) for dot in self.asked.floor.items()
+            covers(had_seen, *dot) for dot in self.asked.floor.items()
         )
 
     def had_seen(self, later: Dot, earlier: Dot) -> Optional[bool]:
@@ -100,9 +101,9 @@ def _reach(spans: list[tuple[int, int]]) -> int:
 
 
 def _had_seen(telling: Telling, later: Dot, earlier: Dot) -> Optional[bool]:
-    if not covers(telling.vector, later):
+    if not covers(telling.vector, *later):
         return None
-    if not covers(telling.vector, earlier):
+    if not covers(telling.vector, *earlier):
         return False
     place, other = telling.place(later), telling.place(earlier)
     if place is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from anabranch.crdt.vector import Dot, covers
 from anabranch.study.history.entry import Facts, told_facts
-from anabranch.study.history.events import DESTROYS, OBSERVED_REMOVES, Dot, Event, covers
+from anabranch.study.history.events import DESTROYS, OBSERVED_REMOVES
 from anabranch.study.history.evidence import Evidence, Told
 
 
@@ -57,24 +58,9 @@ def _dot(pair: Any) -> Dot:
     return int(pair[0]), int(pair[1])
 
 
-def _concerns(event: Event, name: str) -> bool:
-    return event.kind in DESTROYS and event.facts.get("group", name) == name
-
-
 def _destroys(evidence: Evidence, name: str) -> list[Told]:
     """The destroys of a name. By S6.1 the creator of each live create had applied all of them."""
-    return [told for told in evidence.applied(DESTROYS) if _concerns(told.event, name)]
-
-
-def _ends(told: Told, name: str, create: Told) -> bool:
-    """Whether an effect ends a create: by S6.1 a destroy that its vector does not cover.
-
-    A removal by a deadline, or before a write that creates the key, ends only creates that it had
-    observed (S10.3, S10.5).
-    """
-    if told.event.kind in OBSERVED_REMOVES:
-        return covers(told.event.had_seen, create.dot)
-    return _concerns(told.event, name) and not covers(create.event.had_seen, told.dot)
+    return [told for told in evidence.applied(DESTROYS) if told.event.destroys(name)]
 
 
 def _end(evidence: Evidence, name: str, create: Told) -> Optional[Facts]:
@@ -84,7 +70,9 @@ def _end(evidence: Evidence, name: str, create: Told) -> Optional[Facts]:
     not tell. `is_certain`: False if another effect may have ended it before.
     """
     ends = [
-        told for told in evidence.applied(DESTROYS | OBSERVED_REMOVES) if _ends(told, name, create)
+        told
+        for told in evidence.applied(DESTROYS | OBSERVED_REMOVES)
+        if told.event.ends(create.event)
     ]
     if not ends:
         return None
@@ -118,5 +106,5 @@ def _is_first(evidence: Evidence, create: Told, end: Told) -> bool:
 def _had_seen(evidence: Evidence, end: Told, create: Told) -> Optional[bool]:
     """Whether the region that ended the create had applied it."""
     if end.event.kind != "destroy-group":
-        return covers(end.event.had_seen, create.dot)
+        return covers(end.event.had_seen, *create.dot)
     return evidence.had_seen(end.dot, create.dot)

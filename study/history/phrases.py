@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from anabranch.answers import vector_of
+from anabranch.crdt.vector import Dot, Vector
 from anabranch.study.diagram import model
 from anabranch.study.diagram.texts import cut, visible, word
-from anabranch.study.history.events import REMOVALS, Dot, Event, Vector, vector_of
+from anabranch.study.history.events import REMOVALS, Event
 from anabranch.study.history.steps import RENAMES, Step
 from anabranch.study.history.wording import CONFLICT
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from anabranch.answers import vector_of
 from anabranch.plural import counted
 from anabranch.study.history.entry import Facts
 from anabranch.study.history.wording import Names, joined, local_time, moment
@@ -259,7 +260,7 @@ class Teller:
         begins = (
             f"from {start}"
             if isinstance(start, str)
-            else f"from what its creator had not seen ({names.vector(_vector(start))} was seen)"
+            else f"from what its creator had not seen ({names.vector(vector_of(start))} was seen)"
         )
         when = "" if created is None else f", applied {moment(created['applied_ms'])}"
         act = names.effect(create["dot"]) if created is None else names.act(created)
@@ -318,10 +319,6 @@ class Teller:
         more = f" and {len(dots) - _DOTS_SHOWN} more" if len(dots) > _DOTS_SHOWN else ""
         effects = ", ".join(self._names.effect(dot) for dot in dots[:_DOTS_SHOWN])
         return f"It removed the entries of {effects}{more}."
-
-
-def _vector(flat: Any) -> dict[int, int]:
-    return {int(flat[index]): int(flat[index + 1]) for index in range(0, len(flat), 2)}
 
 
 def _of_other_key(added: Facts) -> str:

@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Optional
 
-from anabranch.study.history.events import Dot, Event, Telling, Vector, covers, vector_of
+from anabranch.answers import vector_of
+from anabranch.crdt.vector import Dot, Vector, covers
+from anabranch.study.history.events import Event, Telling
 
 RENAMES: Final = frozenset({"RENAME", "RENAMENX"})
 # Effects that a write issues before its own, if something is left of a key that does not exist.
@@ -60,7 +62,7 @@ def _up_to(events: list[Event], vector: Vector) -> list[Event]:
     for place, event in enumerate(events):
         seen = vector_of(event.facts["vector"]) if event.kind == "snapshot" else {}
         dots = [event.dot] if event.dot is not None else list(seen.items())
-        if not all(covers(vector, dot) for dot in dots):
+        if not all(covers(vector, *dot) for dot in dots):
             return events[:place]
     return events
 
@@ -184,7 +186,8 @@ def _causes(step: Step, told: set[tuple[int, Dot]], issued: set[Dot]) -> list[tu
         found = [
             (region, dot)
             for region, dot in told
-            if covers(seen, dot) and (region == step.source or (region == dot[0] and dot in issued))
+            if covers(seen, *dot)
+            and (region == step.source or (region == dot[0] and dot in issued))
         ]
     elif step.is_arrival:
         found = [(dot[0], dot) for dot in step.dots if dot in issued]

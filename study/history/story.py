@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from anabranch.answers import vector_of
 from anabranch.plural import counted
 from anabranch.study.history.entry import effect_facts
-from anabranch.study.history.events import Event, Telling, vector_of
+from anabranch.study.history.events import Event, Telling
 from anabranch.study.history.wording import Names, local_time
 
 # Dots and entries that one line shows.

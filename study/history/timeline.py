@@ -15,21 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Optional
 
+from anabranch.answers import vector_of
+from anabranch.crdt.vector import Dot, covers
 from anabranch.plural import counted
-from anabranch.study.diagram.model import (
-    NOTE,
-    Arrow,
-    Dot,
-    Effect,
-    Lane,
-    Mark,
-    Moment,
-    Point,
-    Timeline,
-)
+from anabranch.study.diagram.model import NOTE, Arrow, Effect, Lane, Mark, Moment, Point, Timeline
 from anabranch.study.diagram.texts import word
 from anabranch.study.history.endings import Effects, fates, last_state
-from anabranch.study.history.events import covers, vector_of
 from anabranch.study.history.phrases import Phrases, kind_of, to_bytes, utc
 from anabranch.study.history.steps import Answer, Step, in_causal_order, steps_of
 from anabranch.study.history.wording import joined
@@ -201,7 +192,7 @@ class _Maker:
         return [
             dot
             for dot in self.effects.by_dot
-            if covers(seen, dot) and dot not in had and dot[0] != step.region
+            if covers(seen, *dot) and dot not in had and dot[0] != step.region
         ]
 
     def _moment(self, step: Step, order: int) -> Moment:

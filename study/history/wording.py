@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final, Optional
 
-from anabranch.study.history.events import Vector
+from anabranch.crdt.vector import Vector
 
 # Rules of a region that issue effects without a command, by the kind of the effect.
 _RULES: Final = {

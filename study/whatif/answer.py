@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anabranch.crdt import ids
+from anabranch.crdt.vector import covers
 from anabranch.study.whatif.deliveries import Deliveries, Repeated, deliveries_of
 from anabranch.study.whatif.losses import Losses, losses_of
 from anabranch.study.whatif.survey import Survey
-from anabranch.study.whatif.telling import Effect, Entries, covers, word
+from anabranch.study.whatif.telling import Effect, Entries, word
 
 Facts = dict[str, Any]
 
@@ -121,7 +122,7 @@ class _Writer:
         entries["also_in"] = {
             self._names[one]: count
             for one, vector in self._survey.known.items()
-            if (count := sum(covers(vector, dot) for dot in losses.entries))
+            if (count := sum(covers(vector, *dot) for dot in losses.entries))
         }
         return {
             "key": losses.key,

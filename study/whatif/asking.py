@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Optional, Union
 
+from anabranch.answers import vector_of
 from anabranch.crdt.spans import SpansByRegion
+from anabranch.crdt.vector import Dot, Vector
 from anabranch.study.whatif.survey import KeySurvey, Survey
 from anabranch.study.whatif.telling import (
     NO_END,
     DeliveredThere,
-    Dot,
     Effect,
     KeyTelling,
-    Vector,
     fields_of,
     groups_of,
     id_of,
@@ -26,7 +26,6 @@ from anabranch.study.whatif.telling import (
     raw,
     span,
     union,
-    vector_of,
 )
 
 Words = tuple[Union[bytes, str, int], ...]

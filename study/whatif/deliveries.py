@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from anabranch.crdt.vector import Dot
 from anabranch.study.whatif.survey import KeySurvey
-from anabranch.study.whatif.telling import Dot, Entries, GroupState, holds, minus, spans_with, union
+from anabranch.study.whatif.telling import Entries, GroupState, holds, minus, spans_with, union
 
 PENDING = "pending"
 ACKNOWLEDGED = "acknowledged"

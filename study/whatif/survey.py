@@ -8,19 +8,9 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.crdt.spans import SpansByRegion
+from anabranch.crdt.vector import Dot, Vector, covers
 from anabranch.study.whatif.survivors import Survivors
-from anabranch.study.whatif.telling import (
-    NO_END,
-    Dot,
-    Effect,
-    KeyTelling,
-    Vector,
-    covers,
-    joined,
-    minus,
-    span,
-    union,
-)
+from anabranch.study.whatif.telling import NO_END, Effect, KeyTelling, joined, minus, span, union
 
 
 class KeySurvey:
@@ -69,7 +59,7 @@ class KeySurvey:
             mine = self.lost.groups.get(name)
             live = {} if mine is None else mine.creates
             creates = self.survivors.creates(name)
-            ended = {dot for dot in creates if dot not in live and covers(vector, dot)}
+            ended = {dot for dot in creates if dot not in live and covers(vector, *dot)}
             if ended:
                 found[name] = ended
         return found

@@ -10,17 +10,8 @@ from typing import Final
 
 from anabranch.crdt.place import Place
 from anabranch.crdt.spans import SpansByRegion
-from anabranch.study.whatif.telling import (
-    Dot,
-    Entries,
-    GroupState,
-    KeyTelling,
-    Vector,
-    covers,
-    holds,
-    minus,
-    union,
-)
+from anabranch.crdt.vector import Dot, Vector, covers
+from anabranch.study.whatif.telling import Entries, GroupState, KeyTelling, holds, minus, union
 
 
 class Survivors:
@@ -37,7 +28,7 @@ class Survivors:
     def _has_removed(self, dot: Dot, having: set[int]) -> bool:
         """Whether a region that is not among `having` has applied the effect: it has removed it."""
         return any(
-            covers(vector, dot) for one, vector in self._vectors.items() if one not in having
+            covers(vector, *dot) for one, vector in self._vectors.items() if one not in having
         )
 
     def creates(self, name: bytes) -> dict[Dot, Place]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Optional
 
+from anabranch.answers import vector_of
 from anabranch.crdt import ids
 from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.spans import UNKNOWN_ID, Spans, SpansByRegion
+from anabranch.crdt.vector import Dot, Vector, covers
 
-Dot = tuple[int, int]
-Vector = dict[int, int]
 # Of one key: (origin, counter) → entry ID.
 Entries = dict[Dot, int]
 # A counter above all.
@@ -37,12 +37,6 @@ def fields_of(reply: Any) -> dict[str, Any]:
     return {word(reply[index]): reply[index + 1] for index in range(0, len(reply), 2)}
 
 
-def vector_of(flat: Iterable[Any]) -> Vector:
-    """``[1, 42, 2, 7]`` → ``{1: 42, 2: 7}``."""
-    numbers = [int(number) for number in flat]
-    return dict(zip(numbers[::2], numbers[1::2], strict=True))
-
-
 def joined(vectors: Iterable[Vector]) -> Vector:
     """The highest counter of each region."""
     found: Vector = {}
@@ -50,11 +44,6 @@ def joined(vectors: Iterable[Vector]) -> Vector:
         for region_id, counter in vector.items():
             found[region_id] = max(counter, found.get(region_id, 0))
     return found
-
-
-def covers(vector: Vector, dot: Dot) -> bool:
-    """Whether a vector covers the effect with this dot."""
-    return vector.get(dot[0], 0) >= dot[1]
 
 
 def id_of(value: Any) -> int:
@@ -178,7 +167,7 @@ class DeliveredThere:
         self.name: Final = name
         self.dots: Final[set[Dot]] = set()
         self._creates: Final = creates
-        self._live: set[Dot] = {dot for dot in creates if covers(floor, dot)}
+        self._live: set[Dot] = {dot for dot in creates if covers(floor, *dot)}
 
     def take(self, event: dict[str, Any]) -> None:
         """Takes the next event of the key."""
@@ -193,7 +182,7 @@ class DeliveredThere:
             self._live = set()
         elif kind in ("expire", "remove-observed"):
             had_seen = vector_of(event["had-seen"])
-            self._live = {dot for dot in self._live if not covers(had_seen, dot)}
+            self._live = {dot for dot in self._live if not covers(had_seen, *dot)}
         elif kind == "delivered" and self._live:
             self.dots.update((int(entry[0]), int(entry[1])) for entry in event["entries"])
 

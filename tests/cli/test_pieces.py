@@ -7,16 +7,17 @@ from typing import Any, cast
 
 import pytest
 
+from anabranch.answers import vector_of
 from anabranch.cli import addresses, diff, up
 from anabranch.cli.addresses import RegionAddress
-from anabranch.cli.client import RegionClient, flat_vector, text
+from anabranch.cli.client import RegionClient, text
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.region.config import Address
 
 
 def test_text_shows_bytes_that_are_no_text() -> None:
     assert text([b"a", {b"k": b"\xff"}, 1, None]) == ["a", {"k": "\\xff"}, 1, None]
-    assert flat_vector([1, 42, 2, 7]) == {1: 42, 2: 7}
+    assert vector_of([1, 42, 2, 7]) == {1: 42, 2: 7}
 
 
 def test_cluster_file_round_trip(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ from anabranch.console.groups import LiveGroup
 from anabranch.console.view import (
     PAIRS,
     VALUE_CHARACTERS,
-    Dot,
     RegionView,
     Removed,
     entry_of,
     region_facts,
     rows,
 )
+from anabranch.crdt.vector import Dot
 
 
 def group(**fields: Any) -> LiveGroup:

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from anabranch.crdt.block import Block
-from anabranch.region.engine.replies import ErrorReply, MapReply, Reply, ReplyLater
+from anabranch.region.engine.replies import ErrorReply, ReplyLater
 from anabranch.region.engine.rows import BlockRow, ClockRow, RecordsRow, Row
 from anabranch.region.storage import key_index
 from anabranch.region.storage.key_index import KeyIndex
 from tests.storage.direct import new_disk
 from tests.storage.region import Clock, Region, late_reply
+from tests.support.replies import plain
 
 START_MS = 1_000_000
 
@@ -28,16 +29,6 @@ class Alone:
         self.values: dict[str, int | str] = dict(values)
         self.looks = 0.0
         self.collects = True
-
-
-def plain(reply: Reply) -> Any:
-    """A reply as dicts, lists and text."""
-    if isinstance(reply, MapReply):
-        words = [plain(one) for one in reply.flat]
-        return dict(zip(words[::2], words[1::2], strict=True))
-    if isinstance(reply, list):
-        return [plain(one) for one in reply]
-    return reply.decode() if isinstance(reply, bytes) else reply
 
 
 class Us:
@@ -56,7 +47,7 @@ class Us:
         if isinstance(reply, ReplyLater):
             reply = late_reply(self.region)
         assert not isinstance(reply, ErrorReply), reply.message
-        return plain(reply)
+        return plain(reply, "utf-8")
 
     def restart(self) -> None:
         """Kills the process and starts from the disk."""
@@ -189,7 +180,7 @@ def test_an_answer_tells_nothing_after_its_question(command: str) -> None:
     for words in (read, [b"XADD", b"k", b"6-*", b"a", b"2"], [b"DEL", b"k"]):
         engine.execute(region.session, words, now_ms)
     region.commit_all()
-    reply = plain(late_reply(region))
+    reply = plain(late_reply(region), "utf-8")
     assert reply["vector"] == [1, 2]
     kinds = [event["kind"] for event in reply["events"]]
     assert kinds == ["create-group", "add"][: 1 if command == "CRDT.EXPLAIN" else 2]

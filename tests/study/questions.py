@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Final, Optional
 
 from anabranch.crdt.effects import RemoveEntries
-from anabranch.region.engine.replies import ErrorReply, MapReply, Reply
+from anabranch.region.engine.replies import ErrorReply, MapReply
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.load.client import Client
 from anabranch.sim.oracle.arguments import shown
@@ -19,19 +19,10 @@ from anabranch.sim.plan import ClientPlan
 from anabranch.sim.world.world import World
 from tests.study.truth import Truth
 from tests.study.views import View
+from tests.support.replies import plain
 
 # Numbers of the clients that ask; the plan's clients have lower ones.
 _FIRST_NUMBER: Final = 10_000
-
-
-def plain(reply: Reply) -> Any:
-    """A reply as dicts, lists and text. Each byte becomes one character: values are binary."""
-    if isinstance(reply, MapReply):
-        words = [plain(one) for one in reply.flat]
-        return dict(zip(words[::2], words[1::2], strict=True))
-    if isinstance(reply, list):
-        return [plain(one) for one in reply]
-    return reply.decode("latin-1") if isinstance(reply, bytes) else reply
 
 
 class Asker(Client):
@@ -124,7 +115,9 @@ class Interviewer:
         for asker in askers:
             if asker.reply is None:
                 continue
-            view = View(self.truth, self._cut(plain(asker.reply)), question.key, question.wanted)
+            # Each byte becomes one character: values are binary.
+            reply = self._cut(plain(asker.reply, "latin-1"))
+            view = View(self.truth, reply, question.key, question.wanted)
             if view.life.is_blind or not view.is_past_known():
                 question.unknown += 1
             else:

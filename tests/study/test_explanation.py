@@ -16,7 +16,7 @@ from anabranch.study.history.sentences import Teller
 from anabranch.study.history.story import story
 from anabranch.study.history.wording import Names
 from tests.storage.region import Clock, Region, late_reply
-from tests.storage.test_history import plain
+from tests.support.replies import plain
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
 
@@ -54,7 +54,7 @@ class Cluster:
         if isinstance(reply, ReplyLater):
             reply = late_reply(region)
         assert not isinstance(reply, ErrorReply), reply.message
-        return plain(reply)
+        return plain(reply, "utf-8")
 
     def sync(self, source: str, target: str) -> None:
         """The target applies everything that the source has on its disk."""

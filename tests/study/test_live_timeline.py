@@ -12,9 +12,10 @@ from random import Random
 import pytest
 
 from anabranch.crdt.region_log import LogCursor
+from anabranch.crdt.vector import Dot
 from anabranch.study.diagram import draw
 from anabranch.study.diagram.layout import laid_out
-from anabranch.study.diagram.model import LOGGED, NOTE, OWN, Arrow, Dot, Point, Timeline
+from anabranch.study.diagram.model import LOGGED, NOTE, OWN, Arrow, Point, Timeline
 from anabranch.study.diagram.narrowing import TooManyEvents
 from anabranch.study.diagram.tags import REMOVED, REMOVES, STAYS, meaning_of
 from anabranch.study.history.events import Telling

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from anabranch.crdt.vector import Dot
 from anabranch.study.diagram.model import (
     ADD,
     COMMAND,
@@ -17,7 +18,6 @@ from anabranch.study.diagram.model import (
     WAITS,
     Arrow,
     Band,
-    Dot,
     Effect,
     Fate,
     Gap,

@@ -17,7 +17,8 @@ from random import Random
 from typing import Any, Final, NamedTuple, Optional
 
 from anabranch.crdt.region_log import LogCursor
-from anabranch.region.engine.replies import ErrorReply, MapReply, Reply
+from anabranch.crdt.vector import Dot
+from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.history import Checker, Operation, Setup
 from anabranch.sim.load.client import Client
@@ -32,7 +33,8 @@ from anabranch.sim.world.world import World
 from anabranch.study.whatif.asking import Bounds, Words, survey
 from anabranch.study.whatif.deliveries import deliveries_of
 from anabranch.study.whatif.losses import losses_of
-from anabranch.study.whatif.telling import Dot, id_of
+from anabranch.study.whatif.telling import id_of
+from tests.support.replies import plain
 
 # Faults after which a region still knows all that it has told its clients.
 FAULTS: Final = (
@@ -157,17 +159,6 @@ def entries_in(region: SimulatedRegion) -> dict[Entry, int]:
                 found[key, (origin, cursor.counter)] = cursor.id()
                 cursor.step()
     return found
-
-
-def plain(reply: Reply) -> Any:
-    """A reply with dicts for maps."""
-    if isinstance(reply, MapReply):
-        words = [plain(one) for one in reply.flat]
-        return dict(zip(words[::2], words[1::2], strict=True))
-    if isinstance(reply, list):
-        return [plain(one) for one in reply]
-    assert not isinstance(reply, ErrorReply), reply.message
-    return reply
 
 
 class Asker(Client):
