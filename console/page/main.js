@@ -8,6 +8,7 @@ import * as explain from "./explain.js";
 import * as groups from "./groups.js";
 import * as guide from "./guide.js";
 import * as keys from "./keys.js";
+import * as lessons from "./lessons.js";
 import * as live from "./live.js";
 import * as map from "./map.js";
 import * as panels from "./panels.js";
@@ -43,8 +44,9 @@ function header() {
 theme.start();
 panels.start();
 guide.register();
+lessons.register();
 explain.register();
-for (const part of [cards, map, keys, stream, groups, past, prompt, explain]) part.start();
+for (const part of [cards, map, keys, stream, groups, past, prompt, explain, lessons]) part.start();
 on(["overview", "connection"], header);
 live.start();
 panels.open("guide");

@@ -2,7 +2,7 @@
 
 import { ApiError, get, post, session } from "./api.js";
 import { el, find } from "./dom.js";
-import { on, state } from "./store.js";
+import { on, set, state } from "./store.js";
 
 const HISTORY = "anabranch-history";
 const HISTORY_MAX = 200;
@@ -55,6 +55,7 @@ async function run(event) {
   try {
     const answer = await post("run", { region, line, session });
     print(region, line, answer.lines, false);
+    set({ ran: { region, line, lines: answer.lines } });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     print(region, line, [error.message], true);

@@ -11,6 +11,7 @@ export const state = {
   filter: "",
   groups: null, // names of the groups whose bars are shown; null: the first ones
   ghosts: true, // whether entries are shown that every region has removed
+  ran: null, // the newest line of the command line that was answered: {region, line, lines}
   connection: "connecting", // "live", "lost", "hidden"
 };
 

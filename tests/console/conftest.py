@@ -6,17 +6,18 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from anabranch import build
+from tests.console.browsing import LAPTOP, PATIENCE_MS, Open
 from tests.support.cluster import LiveCluster, child_env
 from tests.support.ports import free_ports
 from tests.support.processes import eventually, stop
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
@@ -88,3 +89,41 @@ def browser() -> Iterator[Browser]:
         made = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield made
         made.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser, console: ConsoleProcess, cluster: LiveCluster) -> Iterator[Open]:
+    """Opens pages over empty regions; afterwards the links are whole, and no page had an error."""
+    with cluster.client("us") as client:
+        client.flushall()
+    cluster.sync()
+    pages: list[Any] = []
+    errors: list[str] = []
+
+    def open_one(
+        url: str = console.url, key: str = "", tolerates: str = "nothing", **options: Any
+    ) -> Page:
+        def note(text: str) -> None:
+            if tolerates not in text:
+                errors.append(text)
+
+        options.setdefault("viewport", LAPTOP)
+        context = browser.new_context(**options)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("console", lambda one: note(one.text) if one.type == "error" else None)
+        page.on("pageerror", lambda error: note(str(error)))
+        page.goto(f"{url}/#{key}")
+        page.wait_for_selector('#live[data-state="live"]')
+        page.wait_for_selector(".card")
+        pages.append(context)
+        return page
+
+    yield open_one
+    for context in pages:
+        context.close()
+    for one, other in (("us", "eu"), ("us", "ap"), ("eu", "ap")):
+        cluster.heal(one, other)
+        for name, peer in ((one, other), (other, one)):
+            cluster.link(name, peer, "DELAY", 0)
+    assert errors == []

@@ -2,82 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.console.browsing import CONTRAST, LAPTOP, PHONE, SHOTS, STILL, Open, run
 from tests.console.conftest import ConsoleProcess
 from tests.support.cluster import LiveCluster
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.console
-
-PATIENCE_MS = 20_000
-LAPTOP = {"width": 1440, "height": 900}
-PHONE = {"width": 390, "height": 844}
-# Screenshots go here, to be looked at.
-SHOTS = Path(os.environ.get("ANABRANCH_TEST_SHOTS", "build/console"))
-CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
-
-# No row is lit up because it has just arrived.
-STILL = "() => document.getAnimations().every((one) => one.playState !== 'running')"
-
-Open = Callable[..., "Page"]
-
-
-@pytest.fixture
-def open_page(browser: Browser, console: ConsoleProcess, cluster: LiveCluster) -> Iterator[Open]:
-    """Opens pages over empty regions; afterwards the links are whole, and no page had an error."""
-    with cluster.client("us") as client:
-        client.flushall()
-    cluster.sync()
-    pages: list[Any] = []
-    errors: list[str] = []
-
-    def open_one(
-        url: str = console.url, key: str = "", tolerates: str = "nothing", **options: Any
-    ) -> Page:
-        def note(text: str) -> None:
-            if tolerates not in text:
-                errors.append(text)
-
-        options.setdefault("viewport", LAPTOP)
-        context = browser.new_context(**options)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("console", lambda one: note(one.text) if one.type == "error" else None)
-        page.on("pageerror", lambda error: note(str(error)))
-        page.goto(f"{url}/#{key}")
-        page.wait_for_selector('#live[data-state="live"]')
-        page.wait_for_selector(".card")
-        pages.append(context)
-        return page
-
-    yield open_one
-    for context in pages:
-        context.close()
-    for one, other in (("us", "eu"), ("us", "ap"), ("eu", "ap")):
-        cluster.heal(one, other)
-        for name, peer in ((one, other), (other, one)):
-            cluster.link(name, peer, "DELAY", 0)
-    assert errors == []
-
-
-def run(page: Page, region: str, line: str) -> str:
-    """Types a command into the command line; returns what it prints."""
-    page.select_option("#where", region)
-    before = page.locator("#output .reply").count()
-    page.fill("#line", line)
-    page.press("#line", "Enter")
-    page.wait_for_function(
-        "count => document.querySelectorAll('#output .reply').length > count", arg=before
-    )
-    return page.locator("#output .reply").last.locator("pre").inner_text()
 
 
 def cell(page: Page, view: str, entry_id: str) -> Any:

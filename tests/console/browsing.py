@@ -1,0 +1,35 @@
+"""What the tests of the page in Chromium share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+PATIENCE_MS = 20_000
+LAPTOP = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+# Screenshots go here, to be looked at.
+SHOTS = Path(os.environ.get("ANABRANCH_TEST_SHOTS", "build/console"))
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+
+# No row is lit up because it has just arrived.
+STILL = "() => document.getAnimations().every((one) => one.playState !== 'running')"
+
+Open = Callable[..., "Page"]
+
+
+def run(page: Page, region: str, line: str) -> str:
+    """Types a command into the command line; returns what it prints."""
+    page.select_option("#where", region)
+    before = page.locator("#output .reply").count()
+    page.fill("#line", line)
+    page.press("#line", "Enter")
+    page.wait_for_function(
+        "count => document.querySelectorAll('#output .reply').length > count", arg=before
+    )
+    return page.locator("#output .reply").last.locator("pre").inner_text()
