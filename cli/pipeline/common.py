@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Optional
 
 import typer
 
-from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
-from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
+from anabranch.cli.client import RegionClient
+from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.cli.passwords import find_password
 from anabranch.cli.signatures import as_command, option, own_options
 from anabranch.cli.terminal import table
@@ -145,6 +146,7 @@ def regions_of(
     """
     secret = find_password(password, password_file, os.environ, cluster, at)
     places = find(cluster, at, secret, some_down=True)
+    _check_password(places, secret)
     endpoints = ",".join(f"{one.known_name}={one.resp}".lstrip("=") for one in places)
     options = {"endpoints": endpoints}
     if not secret:
@@ -162,6 +164,20 @@ def regions_of(
             path.touch(mode=0o600)
             path.write_bytes(os.fsencode(secret) + b"\n")
             yield {**options, "passwordFile": str(path)}
+
+
+def _check_password(places: list[RegionAddress], secret: str | None) -> None:
+    """Asks the first region that answers, before Spark is started; CliError if it refuses.
+
+    If no region answers, the job says so, which may wait for one.
+    """
+    for place in places:
+        try:
+            with RegionClient(place.resp, place.known_name, password=secret) as client:
+                client.ping()
+            return
+        except Unreachable:
+            continue
 
 
 def settings_of(conf: list[str] | None) -> dict[str, str]:
