@@ -23,6 +23,7 @@ from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.cli.passwords import find_password
 from anabranch.cli.signatures import as_command, option, own_options
 from anabranch.cli.terminal import table
+from anabranch.escapes import one_line
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.jobs.session import LOCAL, is_local, open_session, readable
@@ -238,7 +239,9 @@ def _print(report: Report) -> None:
     print("\n".join(report.lines))
     for one in report.tables:
         print(f"\n{one.title}")
-        print("\n".join(table(one.heads, one.rows, one.right, width)))
+        # Names of streams and groups may hold newlines.
+        rows = [[one_line(cell) for cell in row] for row in one.rows]
+        print("\n".join(table(one.heads, rows, one.right, width)))
 
 
 def checked_json(path: Path | None) -> None:

@@ -15,6 +15,7 @@ from anabranch.cli.pipeline.archive import archive, restore
 from anabranch.cli.pipeline.audit import audit
 from anabranch.cli.pipeline.lag import lag
 from anabranch.cli.pipeline.totals import totals
+from anabranch.pipeline.jobs.report import Report, Table
 from tests.pipeline.serving import EngineServer
 from tests.review.support import cluster
 
@@ -58,3 +59,19 @@ def test_a_missing_password_is_told_before_spark_is_started(
             audit(cluster=path)
         with pytest.raises(CliError, match="refuses this password"):
             audit(cluster=path, password="wrong")
+
+
+def test_a_name_with_a_newline_stays_in_its_row(capsys: pytest.CaptureFixture[str]) -> None:
+    """A stream with a newline in its name broke the table of the job lag."""
+    rows = [["a\nb\x1b[31m\\n", "1"], ["plain", "22"]]
+    common._print(
+        Report(True, ["done"], [Table("Streams", ["stream", "n"], rows, frozenset({1}))], {})
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "done",
+        "",
+        "Streams",
+        "stream           n",
+        "a\\nb\\x1b[31m\\n   1",
+        "plain           22",
+    ]

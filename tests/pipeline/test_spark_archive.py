@@ -201,7 +201,7 @@ def test_entries_come_back(
 def test_a_killed_restore_goes_on(
     spark: Spark, two_regions: LiveCluster, new_cluster: Callable[..., LiveCluster], tmp_path: Path
 ) -> None:
-    """A restore is killed while it adds; the next one adds the rest, and every entry stands once."""
+    """A restore is killed while it adds. The next one adds the rest, each entry once."""
     folder, total = tmp_path / "archive", 60_000
     for _ in range(total // 2000):
         add(two_regions, "us", 2000)
