@@ -49,14 +49,17 @@ async function mounted(panel) {
   if (panels.isOpen("scenarios")) list(panel);
 }
 
+// Shows a file once it has come; returns whether it did.
 async function opening(answer) {
   try {
     file = await answer;
-    show();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     find("player-problem").textContent = error.message;
+    return false;
   }
+  show();
+  return true;
 }
 
 const choose = (name) => opening(get("scenario", { name }));
@@ -64,8 +67,9 @@ const choose = (name) => opening(get("scenario", { name }));
 async function take(chosen) {
   if (!chosen) return;
   find("player-problem").textContent = "the simulator runs the file …";
-  await opening(chosen.text().then((text) => post("scenario", { name: chosen.name.replace(/\.md$/, "").slice(0, 60), text })));
-  if (file) mounted(find("panel"));
+  const name = chosen.name.replace(/\.md$/, "").slice(0, 60);
+  const hasCome = await opening(chosen.text().then((text) => post("scenario", { name, text })));
+  if (hasCome) mounted(find("panel"));
 }
 
 // -- the dialog

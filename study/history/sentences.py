@@ -237,8 +237,13 @@ class Teller:
             return "it is acknowledged, and every region hears so: no region delivers it again."
         if status == "given":
             return (
-                f"it was handed out in {region} and is not pending: it was acknowledged and not yet"
-                " announced, or dropped with its consumer."
+                f"it is acknowledged in {region}, and not announced to other regions: only runs"
+                " without a gap are announced."
+            )
+        if status == "dropped":
+            return (
+                f"it was pending in {region} for a consumer that was deleted there, so it is"
+                " neither pending nor acknowledged; a read with > does not deliver it again."
             )
         if status == "deliverable":
             return f"it was not delivered in {region} yet; the next read with > may deliver it."
@@ -342,7 +347,9 @@ def _step(step: Facts, region: str) -> str:
             f" ({counted(step['deliveries'], 'delivery', 'deliveries')} so far)."
         )
     if kind == "left-pel":
-        return f"Acknowledged {when}, or removed from the pending entries with the entry."
+        if step["is_acknowledged"]:
+            return f"Acknowledged {when}."
+        return f"Acknowledged {when}, or no longer pending because the entry had been removed."
     if kind == "consumer-deleted":
         return f"Consumer {step['consumer']} was deleted {when}; its pending entries are dropped."
     if kind == "create-group":

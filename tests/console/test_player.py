@@ -29,8 +29,7 @@ def page() -> Iterator[Page]:
 
 def drawing(page: Page, name: str, step: int) -> str:
     response = page.client.get(
-        "/api/scenario/drawing",
-        params={"name": name, "step": step, "token": page.guard.token},
+        "/api/scenario/drawing", params={"name": name, "step": step, "token": page.guard.token}
     )
     assert response.status_code == 200, response.text
     assert response.headers["content-type"].startswith("image/svg+xml")
