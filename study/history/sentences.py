@@ -11,6 +11,8 @@ from anabranch.study.history.wording import Names, joined, local_time, moment
 
 # Removals listed without an entry ID.
 _REMOVALS_SHOWN: Final = 20
+# Destroys and deletes named that a group survived.
+_SURVIVED_SHOWN: Final = 3
 # Entries named for one removal.
 _DOTS_SHOWN: Final = 5
 
@@ -272,7 +274,11 @@ class Teller:
         line = f"{act} created it, {begins}{when}"
         if create["is_live"]:
             lines = [f"{line}; it lives."]
-            for event in create["survived"]:
+            survived = create["survived"]
+            if len(survived) > _SURVIVED_SHOWN:
+                older = counted(len(survived) - _SURVIVED_SHOWN, "earlier destroy or delete", "earlier destroys and deletes")
+                lines.append(f"  Its creator had applied {older}, so none of them ended it.")
+            for event in survived[-_SURVIVED_SHOWN:]:
                 lines.append(f"  {names.act(event)} did not end it: its creator had applied that.")
             spans = [
                 f"{names.region(region)} {int(low) + 1}–{high}"
