@@ -276,7 +276,9 @@ class Teller:
             lines = [f"{line}; it lives."]
             survived = create["survived"]
             if len(survived) > _SURVIVED_SHOWN:
-                older = counted(len(survived) - _SURVIVED_SHOWN, "earlier destroy or delete", "earlier destroys and deletes")
+                older = counted(
+                    len(survived) - _SURVIVED_SHOWN, "earlier removal", "earlier removals"
+                )
                 lines.append(f"  Its creator had applied {older}, so none of them ended it.")
             for event in survived[-_SURVIVED_SHOWN:]:
                 lines.append(f"  {names.act(event)} did not end it: its creator had applied that.")
