@@ -42,13 +42,6 @@ class BuildCluster(ProcessCluster):
         super().__init__(_NAMES[:regions])
         self._python = python
 
-    def start_or_level(self) -> None:
-        """Starts all regions. A region without peers has nobody to be level with."""
-        if len(self.regions) == 1:
-            self.start(_NAMES[0])
-        else:
-            self.start_all()
-
     def program(self, name: str) -> tuple[list[str], dict[str, str]]:
         command, environment = super().program(name)
         if not self._python:
@@ -142,10 +135,10 @@ def compare(
 ) -> None:
     """Measures rates in alternating runs of each shape. `least`: None requires no ratio."""
     with BuildCluster(regions) as watched, BuildCluster(regions, other) as plain:
-        watched.start_or_level()
+        _start(watched)
         show_build(figures, watched["us"])
         if other:
-            plain.start_or_level()
+            _start(plain)
             figures.show("not watched", f"regions of {other}")
         with console(watched):
             for clients, pipeline, requests in SHAPES:
@@ -158,6 +151,14 @@ def compare(
                     least,
                     explain_s,
                 )
+
+
+def _start(cluster: ProcessCluster) -> None:
+    """Starts all regions. A region without peers has nobody to be level with."""
+    if len(cluster.regions) == 1:
+        cluster.start(_NAMES[0])
+    else:
+        cluster.start_all()
 
 
 def _compare_shape(
