@@ -147,13 +147,14 @@ def compare_rates(figures: Figures, region: RegionProcess, rounds: int, scale: f
                     rates.append(rate(port, clients, pipeline, max(100, int(requests * scale))))
             ratios = [our / their for our, their in zip(ours, theirs, strict=True)]
             shape = f"-c {clients} -P {pipeline}"
-            figures.show(f"{shape}: anabranch", _spread(ours, ",.0f"), "XADD/s")
-            figures.show(f"{shape}: redis-server", _spread(theirs, ",.0f"), "XADD/s")
-            figures.show(f"{shape}: ratio", _spread(ratios, ".2f"))
+            figures.show(f"{shape}: anabranch", spread(ours, ",.0f"), "XADD/s")
+            figures.show(f"{shape}: redis-server", spread(theirs, ",.0f"), "XADD/s")
+            figures.show(f"{shape}: ratio", spread(ratios, ".2f"))
     _answer(region.resp_port, "DEL", KEY)
 
 
-def _spread(values: list[float], form: str) -> str:
+def spread(values: list[float], form: str) -> str:
+    """The lowest value, the median and the highest one, in this form."""
     return (
         f"{min(values):{form}} / {median(values):{form}} / {max(values):{form}}"
         " (min / median / max)"
@@ -249,12 +250,12 @@ def _compare_restarts(figures: Figures, full: ProcessCluster, length: int) -> No
                 times.append((counted_s, time.monotonic() - begun))
             figures.show(
                 f"restart after SIGKILL, {name}: first XLEN",
-                _spread([one for one, _ in times], ".2f"),
+                spread([one for one, _ in times], ".2f"),
                 "s",
             )
             figures.show(
                 f"restart after SIGKILL, {name}: first XADD",
-                _spread([two for _, two in times], ".2f"),
+                spread([two for _, two in times], ".2f"),
                 "s",
             )
 

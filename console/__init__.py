@@ -24,5 +24,6 @@ Reading order:
 - `live`: changes as server-sent events.
 - `security`: who may ask the console.
 - `app`: the routes.
+- `player`: scenarios step by step.
 - `server`: the process.
 """
