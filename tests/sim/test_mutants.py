@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,15 @@ from anabranch.sim.mutants import equivalent
 from anabranch.sim.mutants.mechanical import Judged, Results, report, sample
 from anabranch.sim.mutants.operators import Mutant, mutants_of
 from anabranch.sim.mutants.seeds import Caught
-from anabranch.sim.mutants.suite import TESTS_OF, Suite, package_of
-from anabranch.sim.mutants.tree import ROOT, copy_tree, environment, forget_compiled, write_source
+from anabranch.sim.mutants.suite import NEEDED, TESTS_OF, Suite, package_of
+from anabranch.sim.mutants.tree import (
+    ROOT,
+    copy_tree,
+    environment,
+    forget_compiled,
+    python,
+    write_source,
+)
 
 
 def mutated(source: str) -> list[str]:
@@ -237,6 +245,21 @@ def test_every_mutated_package_has_tests() -> None:
         and package_of("region/engine/commands/keys.py") == "region/engine"
     )
     assert all((ROOT / folder).is_dir() for folders in TESTS_OF.values() for folder in folders)
+
+
+def test_a_copy_holds_all_that_its_tests_import(tmp_path: Path) -> None:
+    """Once a fixture imported a package that copies lacked, and no test could run there."""
+    tree = copy_tree(tmp_path, NEEDED)
+    folders = sorted({folder for folders in TESTS_OF.values() for folder in folders})
+    ended = subprocess.run(
+        [python(), "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", *folders],
+        cwd=tree,
+        env=environment(tree),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout.decode("utf-8", "replace")[-2000:]
 
 
 PROPERTY = """
