@@ -4,9 +4,10 @@ Theory of operation
 -------------------
 A region writes each effect into its log when it applies it, its own effects and those of others,
 with the clock of that moment. CRDT.EFFECTS tells them: dot, position in the log, clock. So an entry
-with the dot (origin, counter) arrived in a region at the clock of its row there, and was added at
-the clock of its row in the log of its origin. The two are clocks of two regions, so a lag is as
-exact as these clocks agree.
+with the dot (origin, counter) arrived in a region at the clock of its row there. The row of its origin
+has the clock at which its block ended, which is up to a commit later than the add. So the entry was
+added at the ms of its ID, if that lies shortly before the clock of this row; IDs that users choose
+may lie anywhere. The two are clocks of two regions, so a lag is as exact as these clocks agree.
 
 The position tells the order in which a region applied entries. A reader with XREAD that began with
 the hours that are looked at had read the highest ID of all rows before. An entry is late if its ID
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 # Effects of one region that a task reads from one log, and that one answer holds at most.
 _PART_EFFECTS: Final = 100_000
 _PAGE_EFFECTS: Final = 10_000
+# A block ends so long after its first add at most: `everysec` commits every second.
+COMMIT_MAX_MS: Final = 2000
 _ROWS: Final = (
     "region STRING, stream STRING, origin BIGINT, counter BIGINT, key STRING, "
     "position BIGINT, clock_ms BIGINT"
@@ -169,7 +172,9 @@ def rows(
     told = told.withColumn("origin_name", _name_of(names)).persist()
     own = told.where("region = origin_name")
     dot = ["origin", "counter"]
-    added = own.select(*dot, f.col("clock_ms").alias("added_ms"))
+    is_generated = (f.col("clock_ms") - _id_ms("key")).between(0, COMMIT_MAX_MS)
+    added_ms = f.when(is_generated, _id_ms("key")).otherwise(f.col("clock_ms"))
+    added = own.select(*dot, added_ms.alias("added_ms"))
     arrived = told.where("region != origin_name").withColumnRenamed("clock_ms", "arrived_ms")
     arrived = arrived.join(added, dot, "left")
     missing, untold = own.limit(0), 0
@@ -202,6 +207,14 @@ def _reached(vector: Vector) -> Column:
     return f.coalesce(f.create_map(*pairs)[f.col("origin")], f.lit(0))
 
 
+def _id_ms(column: str) -> Column:
+    """The ms of the ID whose key is in a column; the highest number where it is above that."""
+    from pyspark.sql import functions as f
+
+    ms = f.expr(f"try_cast(split({column}, '-')[0] AS BIGINT)")
+    return f.coalesce(ms, f.lit((1 << 63) - 1))
+
+
 def _as_schema(arrived: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
@@ -209,9 +222,7 @@ def _as_schema(arrived: DataFrame) -> DataFrame:
         """A number of the ID, as a text without leading zeros."""
         return f.regexp_replace(f.split(key, "-")[index], "^0+(?=.)", "")
 
-    longest = f.lit((1 << 63) - 1)
-    id_ms = f.coalesce(f.expr("try_cast(split(key, '-')[0] AS BIGINT)"), longest)
-    cursor_ms = f.coalesce(f.expr("try_cast(split(cursor, '-')[0] AS BIGINT)"), longest)
+    id_ms = _id_ms("key")
     is_late = f.coalesce(f.col("key") < f.col("cursor"), f.lit(False))
     has_arrived = f.col("arrived_ms").isNotNull()
     took_ms = f.col("arrived_ms") - f.col("added_ms")
@@ -225,5 +236,5 @@ def _as_schema(arrived: DataFrame) -> DataFrame:
         "arrived_ms",
         f.when(took_ms.isNotNull(), f.greatest(took_ms, f.lit(0))).alias("lag_ms"),
         f.when(has_arrived, is_late).alias("late"),
-        f.when(is_late, cursor_ms - id_ms).alias("below_ms"),
+        f.when(is_late, _id_ms("cursor") - id_ms).alias("below_ms"),
     )
