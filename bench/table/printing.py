@@ -1,0 +1,100 @@
+"""A result as a table: for a terminal, and for Markdown."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from anabranch.bench.table.rows import ROWS, Row
+
+HEADINGS: Final = (
+    "row",
+    "workload",
+    "value",
+    "min–max",
+    "unit",
+    "goal",
+    "met",
+    "ours/s",
+    "Redis/s",
+    "CPU µs",
+    "note",
+)
+_MET: Final = {True: "yes", False: "no", None: ""}
+
+
+def number(value: float) -> str:
+    """A value with as many digits as say something."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """The cells of a measured row, in the order of `HEADINGS`."""
+    ours, theirs = row.get("ours"), row.get("theirs")
+    cpu = [f"{one['server_cpu_us']:.2f}" for one in (ours, theirs) if one is not None]
+    spread = f"{number(row['min'])}–{number(row['max'])}" if len(row["values"]) > 1 else ""
+    return [
+        row["name"],
+        row["text"],
+        number(row["value"]),
+        spread,
+        row["unit"],
+        row["goal"],
+        _MET[row["met"]],
+        f"{ours['rate']:,.0f}" if ours else "",
+        f"{theirs['rate']:,.0f}" if theirs else "",
+        " / ".join(cpu),
+        row["note"],
+    ]
+
+
+def line(row: dict[str, Any]) -> str:
+    """One row for a terminal."""
+    name, _, value, spread, unit, goal, met, ours, theirs, cpu, note = cells(row)
+    parts = f"{name:<22} {value:>10} {spread:>19} {unit:<15} {goal:>11} {met:<4}"
+    rates = f"{ours:>11} {theirs:>11} {cpu:>15}"
+    return f"{parts} {rates}  {note}".rstrip()
+
+
+def heading() -> str:
+    """The line above the rows on a terminal."""
+    names = ("row", "value", "min–max", "unit", "goal", "met", "ours/s", "Redis/s", "CPU µs")
+    name, value, spread, unit, goal, met, ours, theirs, cpu = names
+    return (
+        f"{name:<22} {value:>10} {spread:>19} {unit:<15} {goal:>11} {met:<4}"
+        f" {ours:>11} {theirs:>11} {cpu:>15}  note"
+    )
+
+
+def described(result: dict[str, Any]) -> str:
+    """The build, the machine and the size of a run in one line."""
+    machine = result["machine"]
+    return (
+        f"{result['build']} build of {result['date']}, redis-server {result['redis']},"
+        f" {result['rounds']} rounds, scale {result['scale']:g};"
+        f" {machine['cores']} cores ({machine['processor']}), {machine['system']},"
+        f" Python {machine['python']}"
+    )
+
+
+def closing(result: dict[str, Any]) -> str:
+    """How many goals are met."""
+    rows = result["rows"]
+    goals = [row for row in rows if row["met"] is not None]
+    met = sum(1 for row in goals if row["met"])
+    return f"{met} of {len(goals)} goals met, {len(rows)} rows, {result['took_s']:.0f} s"
+
+
+def markdown(result: dict[str, Any]) -> list[str]:
+    """The table of all rows; a row that was not measured says so."""
+    measured = {row["name"]: row for row in result["rows"]}
+    lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
+    for row in ROWS:
+        found = cells(measured[row.name]) if row.name in measured else _unmeasured(row)
+        lines.append(f"| {' | '.join([f'`{found[0]}`', *found[1:]])} |")
+    return lines
+
+
+def _unmeasured(row: Row) -> list[str]:
+    return [row.name, row.text, "", "", row.unit, row.goal, "", "", "", "", "not measured"]
