@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -38,9 +39,9 @@ def say(text: str) -> None:
 
 def facts(run: Run) -> dict[str, Any]:
     """The head of a result: the build that runs, redis-server, the machine, the size of the run."""
-    with RegionServer() as region, RedisServer() as redis:
-        build = region.info().get("anabranch_build", "unknown")
-        version = redis.info().get("redis_version", "unknown")
+    with RegionServer() as ours, RedisServer() as theirs:
+        build = ours.info().get("anabranch_build", "unknown")
+        version = theirs.info().get("redis_version", "unknown")
     return {
         "version": VERSION,
         "date": date.today().isoformat(),
@@ -51,17 +52,18 @@ def facts(run: Run) -> dict[str, Any]:
         "machine": machine(),
         "took_s": 0.0,
         "rows": [],
+        "failed": {},
     }
 
 
-def measure(run: Run) -> dict[str, Any]:
-    """Measures the rows, prints each as it comes, and returns the result.
+def measure(run: Run, save: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Measures the rows, prints and saves each as it comes, and returns the result.
 
     The rows that could not be measured are in `failed`, with the reason.
     """
     begun = time.monotonic()
     result = facts(run)
-    failed: dict[str, str] = {}
+    failed: dict[str, str] = result["failed"]
     say(described(result))
     say(heading())
     for name in dict.fromkeys(row.measure for row in run.rows):
@@ -71,24 +73,32 @@ def measure(run: Run) -> dict[str, Any]:
                 one = values.as_json(BY_NAME[measured])
                 result["rows"].append(one)
                 say(line(one))
+                result["took_s"] = round(time.monotonic() - begun, 1)
+                save(result)
         except (ClusterError, WireError, OSError, AssertionError) as error:
             done = {one["name"] for one in result["rows"]}
             missing = [row.name for row in run.wanted(name) if row.name not in done]
             failed.update(dict.fromkeys(missing, str(error)))
             say(f"NOT MEASURED: {', '.join(missing)}: {error}")
-    result["took_s"] = round(time.monotonic() - begun, 1)
-    result["failed"] = failed
     say(closing(result))
     return result
 
 
 def far_below(result: dict[str, Any], recorded: dict[str, Any]) -> list[str]:
-    """The rows of a short run that lie far below the recorded ones, a line each."""
-    before = {row["name"]: row["value"] for row in recorded["rows"]}
+    """The rows of a short run that lie far below the recorded ones, a line each.
+
+    Other work on the machine changes rates, so the ratio by CPU must be far below, too.
+    """
+    before = {row["name"]: row for row in recorded["rows"]}
     return [
-        f"{row['name']}: {number(row['value'])}, recorded {number(before[row['name']])}"
+        f"{row['name']}: {number(row['value'])}, recorded {number(before[row['name']]['value'])}"
         for row in result["rows"]
-        if row["name"] in before and row["value"] < RECORDED_SHARE * before[row["name"]]
+        if row["name"] in before
+        and all(
+            row[ratio] < RECORDED_SHARE * before[row["name"]].get(ratio, row[ratio])
+            for ratio in ("value", "cpu_ratio")
+            if ratio in row
+        )
     ]
 
 
@@ -125,10 +135,14 @@ def main(arguments: Optional[list[str]] = None) -> int:
         given.scale or (SMOKE_SCALE if given.smoke else 1.0),
         say,
     )
-    result = measure(run)
-    if given.json is not None:
-        kept = given.update and given.json.exists()
-        dump(updated(load(given.json), result) if kept else result, given.json)
+    kept = load(given.json) if given.update and given.json.exists() else None
+
+    def save(result: dict[str, Any]) -> None:
+        if given.json is not None:
+            dump(result if kept is None else updated(kept, result), given.json)
+
+    result = measure(run, save)
+    save(result)
     slow = far_below(result, load(RECORD)) if given.smoke else []
     for text in slow:
         say(f"FAR BELOW THE RECORDED RATIO: {text}")

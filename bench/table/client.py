@@ -141,7 +141,7 @@ def _check(missing: int, buffer: bytearray) -> None:
 
 
 def _end(buffer: bytearray) -> str:
-    return f"the last replies begin with {bytes(buffer[:200])!r}"
+    return f"the last replies begin with {bytes(buffer[:200]).rstrip(bytes(1))!r}"
 
 
 def benchmark(port: int, clients: int, requests: int, argv: Sequence[str]) -> Took:

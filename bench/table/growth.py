@@ -76,7 +76,7 @@ def _read_groups(groups: int) -> Traffic:
 
 
 def _make_pending(server: Server, pending: int) -> None:
-    add_entries(server, pending + 50_000)
+    add_entries(server, pending)
     server.call("XGROUP", "CREATE", STREAM, "g0", "0")
     read = command("XREADGROUP", "GROUP", "g0", "c", "COUNT", 100, "STREAMS", STREAM, ">")
     drive(server.port, Traffic([read], 1, 1, 301), pending // 100)
@@ -115,7 +115,7 @@ def measure(run: Run) -> Measured:
 
 def _costs(run: Run, dimension: Dimension, times: int) -> list[float]:
     """CPU per command in µs, for each round."""
-    size = dimension.base * times
+    size = int(dimension.base * min(run.scale, 1.0)) * times
     traffic = dimension.traffic(size)
     batches = run.scaled(COMMANDS, 3_200) // traffic.commands
     costs = []

@@ -76,11 +76,11 @@ def _entries(run: Run) -> Measured:
         _restart(region)
         region.await_answer(lambda reply: isinstance(reply, int) and reply > 0, "XLEN", STREAM)
         restarted = resident(region)
-    with RedisServer() as redis:
-        before = resident(redis)
-        add_entries(redis, entries)
-        theirs = (resident(redis) - before) / entries
-    note = f"redis-server: {theirs:.1f}; {entries:,} entries"
+    with RedisServer() as theirs:
+        before = resident(theirs)
+        add_entries(theirs, entries)
+        grown = (resident(theirs) - before) / entries
+    note = f"redis-server: {grown:.1f}; {entries:,} entries"
     if run.wants("memory.entry"):
         yield "memory.entry", Values([(restarted - empty) / entries], note=note)
     if run.wants("memory.entry.loaded"):

@@ -17,6 +17,7 @@ HEADINGS: Final = (
     "ours/s",
     "Redis/s",
     "CPU µs",
+    "by CPU",
     "note",
 )
 _MET: Final = {True: "yes", False: "no", None: ""}
@@ -45,26 +46,25 @@ def cells(row: dict[str, Any]) -> list[str]:
         f"{ours['rate']:,.0f}" if ours else "",
         f"{theirs['rate']:,.0f}" if theirs else "",
         " / ".join(cpu),
+        number(row["cpu_ratio"]) if "cpu_ratio" in row else "",
         row["note"],
     ]
 
 
 def line(row: dict[str, Any]) -> str:
     """One row for a terminal."""
-    name, _, value, spread, unit, goal, met, ours, theirs, cpu, note = cells(row)
-    parts = f"{name:<22} {value:>10} {spread:>19} {unit:<15} {goal:>11} {met:<4}"
-    rates = f"{ours:>11} {theirs:>11} {cpu:>15}"
-    return f"{parts} {rates}  {note}".rstrip()
+    return _aligned(cells(row))
 
 
 def heading() -> str:
     """The line above the rows on a terminal."""
-    names = ("row", "value", "min–max", "unit", "goal", "met", "ours/s", "Redis/s", "CPU µs")
-    name, value, spread, unit, goal, met, ours, theirs, cpu = names
-    return (
-        f"{name:<22} {value:>10} {spread:>19} {unit:<15} {goal:>11} {met:<4}"
-        f" {ours:>11} {theirs:>11} {cpu:>15}  note"
-    )
+    return _aligned(list(HEADINGS))
+
+
+def _aligned(found: list[str]) -> str:
+    name, _, value, spread, unit, goal, met, ours, theirs, cpu, by_cpu, note = found
+    parts = f"{name:<22} {value:>9} {spread:>19} {unit:<14} {goal:>11} {met:<3}"
+    return f"{parts} {ours:>10} {theirs:>10} {cpu:>15} {by_cpu:>6}  {note}".rstrip()
 
 
 def described(result: dict[str, Any]) -> str:
@@ -74,7 +74,7 @@ def described(result: dict[str, Any]) -> str:
         f"{result['build']} build of {result['date']}, redis-server {result['redis']},"
         f" {result['rounds']} rounds, scale {result['scale']:g};"
         f" {machine['cores']} cores ({machine['processor']}), {machine['system']},"
-        f" Python {machine['python']}"
+        f" Python {machine['python']}, load {machine['load_before']:g} before the run"
     )
 
 
@@ -92,9 +92,9 @@ def markdown(result: dict[str, Any]) -> list[str]:
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
     for row in ROWS:
         found = cells(measured[row.name]) if row.name in measured else _unmeasured(row)
-        lines.append(f"| {' | '.join([f'`{found[0]}`', *found[1:]])} |")
+        lines.append(f"| {' | '.join(found)} |")
     return lines
 
 
 def _unmeasured(row: Row) -> list[str]:
-    return [row.name, row.text, "", "", row.unit, row.goal, "", "", "", "", "not measured"]
+    return [row.name, row.text, "", "", row.unit, row.goal, "", "", "", "", "", "not measured"]

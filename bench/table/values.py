@@ -85,7 +85,19 @@ class Values:
         for name, cost in (("ours", self.ours), ("theirs", self.theirs)):
             if cost is not None:
                 one[name] = cost.as_json()
+        if self.cpu_ratio is not None:
+            one["cpu_ratio"] = _rounded(self.cpu_ratio)
         return one
+
+    @property
+    def cpu_ratio(self) -> Optional[float]:
+        """CPU of redis-server per command, divided by ours; above 1 if we use less.
+
+        Other work on the machine hardly changes it. None without both figures.
+        """
+        if self.ours is None or self.theirs is None or not self.ours.cpu_us:
+            return None
+        return self.theirs.cpu_us / self.ours.cpu_us
 
     def _bound(self) -> str:
         names = [
@@ -129,7 +141,7 @@ Measured = Iterator[tuple[str, Values]]
 
 
 def machine() -> dict[str, Any]:
-    """The machine in words that say nothing of its owner."""
+    """The machine, and how busy other work keeps it: processes that ran in the last minute."""
     models = [
         line.partition(":")[2].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -138,6 +150,7 @@ def machine() -> dict[str, Any]:
     return {
         "cores": os.cpu_count() or 0,
         "processor": models[0] if models else platform.machine(),
+        "load_before": round(os.getloadavg()[0], 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     }
