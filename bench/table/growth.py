@@ -65,11 +65,11 @@ def _make_groups(server: Server, groups: int) -> None:
 
 
 def _read_groups(groups: int) -> Traffic:
-    """Half adds, half group reads of one entry, of ten groups."""
+    """Half adds, half group reads of one entry, of at most ten groups."""
     add = command("XADD", STREAM, "*", "f", VALUE)
     batches = [
         (add + command("XREADGROUP", "GROUP", f"g{n}", "c", "COUNT", 1, "STREAMS", STREAM, ">")) * 8
-        for n in range(10)
+        for n in range(min(10, groups))
     ]
     # "$": one in the reply of XADD, and name, ID, field and value in that of a read.
     return Traffic(batches, 16, _CLIENTS, 40)
@@ -115,7 +115,7 @@ def measure(run: Run) -> Measured:
 
 def _costs(run: Run, dimension: Dimension, times: int) -> list[float]:
     """CPU per command in µs, for each round."""
-    size = int(dimension.base * min(run.scale, 1.0)) * times
+    size = max(1, int(dimension.base * min(run.scale, 1.0))) * times
     traffic = dimension.traffic(size)
     batches = run.scaled(COMMANDS, 3_200) // traffic.commands
     costs = []
