@@ -9,6 +9,7 @@ the run; a row that cannot be measured does.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -73,6 +74,8 @@ def measure(run: Run, save: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
                 one = values.as_json(BY_NAME[measured])
                 result["rows"].append(one)
                 say(line(one))
+                found = result["machine"]
+                found["load_max"] = max(found["load_max"], round(os.getloadavg()[0], 1))
                 result["took_s"] = round(time.monotonic() - begun, 1)
                 save(result)
         except (ClusterError, WireError, OSError, AssertionError) as error:
@@ -80,7 +83,7 @@ def measure(run: Run, save: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
             missing = [row.name for row in run.wanted(name) if row.name not in done]
             failed.update(dict.fromkeys(missing, str(error)))
             say(f"NOT MEASURED: {', '.join(missing)}: {error}")
-    say(closing(result))
+    say(f"{closing(result['rows'])}, {result['took_s']:.0f} s")
     return result
 
 

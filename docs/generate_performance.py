@@ -30,7 +30,11 @@ def page() -> str:
     """The present page with its table written anew."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     result = load(RECORD)
-    head = [f"| measured | {described(result)} |", "|---|---|", f"| result | {closing(result)} |"]
+    head = [
+        f"| measured | {described(result)} |",
+        "|---|---|",
+        f"| result | {closing(result['rows'])} |",
+    ]
     lines = [BEGIN, "", *head, "", *markdown(result), "", END]
     return before + "\n".join(lines) + rest.partition(END)[2]
 

@@ -129,7 +129,7 @@ def _flushed(region: RegionServer, keys: int, rounds: int) -> Values:
             add_keys(region, keys)
             region.await_quiet()
         times.append(longest_wait_ms(region.port, lambda: region.call("FLUSHALL")))
-    return Values(times)
+    return Values(times, note="" if keys == KEYS else f"{keys:,} keys")
 
 
 def _deleted(run: Run) -> Values:

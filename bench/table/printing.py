@@ -75,15 +75,15 @@ def described(result: dict[str, Any]) -> str:
         f" {result['rounds']} rounds, scale {result['scale']:g};"
         f" {machine['cores']} cores ({machine['processor']}), {machine['system']},"
         f" Python {machine['python']}, load {machine['load_before']:g} before the run"
+        + (f", up to {machine['load_max']:g} during it" if machine["load_max"] else "")
     )
 
 
-def closing(result: dict[str, Any]) -> str:
+def closing(rows: list[dict[str, Any]]) -> str:
     """How many goals are met."""
-    rows = result["rows"]
     goals = [row for row in rows if row["met"] is not None]
     met = sum(1 for row in goals if row["met"])
-    return f"{met} of {len(goals)} goals met, {len(rows)} rows, {result['took_s']:.0f} s"
+    return f"{met} of {len(goals)} goals met, {len(rows)} rows"
 
 
 def markdown(result: dict[str, Any]) -> list[str]:
@@ -91,9 +91,27 @@ def markdown(result: dict[str, Any]) -> list[str]:
     measured = {row["name"]: row for row in result["rows"]}
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
     for row in ROWS:
-        found = cells(measured[row.name]) if row.name in measured else _unmeasured(row)
+        found = _measured(measured[row.name], result) if row.name in measured else _unmeasured(row)
         lines.append(f"| {' | '.join(found)} |")
     return lines
+
+
+def _measured(row: dict[str, Any], result: dict[str, Any]) -> list[str]:
+    """Its cells; the note says what was different in the run in which the row was measured."""
+    head = {**result, "load_max": result.get("machine", {}).get("load_max")}
+    run = row.get("run", {})
+    other = [
+        f"{text} {run[name]:g}" if name != "date" else f"{text} {run[name]}"
+        for name, text in (
+            ("date", "measured"),
+            ("scale", "scale"),
+            ("rounds", "rounds"),
+            ("load_max", "load up to"),
+        )
+        if run.get(name) is not None and run[name] != head.get(name)
+    ]
+    found = cells(row)
+    return [*found[:-1], "; ".join(note for note in (found[-1], ", ".join(other)) if note)]
 
 
 def _unmeasured(row: Row) -> list[str]:

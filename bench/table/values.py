@@ -141,7 +141,10 @@ Measured = Iterator[tuple[str, Values]]
 
 
 def machine() -> dict[str, Any]:
-    """The machine, and how busy other work keeps it: processes that ran in the last minute."""
+    """The machine, and how busy it is: the processes that wanted to run in the last minute.
+
+    ``load_before`` is that before the run, ``load_max`` the most after any row of the run.
+    """
     models = [
         line.partition(":")[2].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -151,6 +154,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count() or 0,
         "processor": models[0] if models else platform.machine(),
         "load_before": round(os.getloadavg()[0], 1),
+        "load_max": 0.0,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     }
@@ -171,6 +175,12 @@ def dump(result: dict[str, Any], path: Path) -> None:
 
 
 def updated(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """A result with the rows of `now`, and with those of `before` that `now` lacks."""
-    rows = {row["name"]: row for row in (*before["rows"], *now["rows"]) if row["name"] in BY_NAME}
+    """A result with the rows of `now`, and with those of `before` that `now` lacks.
+
+    The latter say in ``run`` when, on which build and how they were measured.
+    """
+    head = {name: before.get(name) for name in ("date", "build", "scale", "rounds")}
+    head["load_max"] = before.get("machine", {}).get("load_max")
+    kept = [{**row, "run": row.get("run", head)} for row in before["rows"]]
+    rows = {row["name"]: row for row in (*kept, *now["rows"]) if row["name"] in BY_NAME}
     return {**now, "rows": [rows[row.name] for row in ROWS if row.name in rows]}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from anabranch.bench.table.printing import HEADINGS, cells, closing, heading, line, markdown, number
 from anabranch.bench.table.rows import BY_NAME, ROWS
 from anabranch.bench.table.values import Values
 
 
-def row(name: str, *values: float) -> dict[str, object]:
+def row(name: str, *values: float) -> dict[str, Any]:
     return Values(list(values)).as_json(BY_NAME[name])
 
 
@@ -42,4 +44,17 @@ def test_markdown_has_each_row_of_the_table_once() -> None:
 
 def test_the_last_line_counts_goals() -> None:
     rows = [row("idmp", 0.96), row("xadd.c1", 0.1), row("mixed", 0.1)]
-    assert closing({"rows": rows, "took_s": 12.3}) == "1 of 2 goals met, 3 rows, 12 s"
+    assert closing(rows) == "1 of 2 goals met, 3 rows"
+
+
+def test_a_row_of_another_run_says_what_was_different() -> None:
+    run = {"date": "2026-11-01", "build": "compiled", "scale": 1.0, "rounds": 5, "load_max": 2.5}
+    result: dict[str, Any] = {
+        "date": "2026-11-24",
+        "scale": 1.0,
+        "rounds": 3,
+        "rows": [row("idmp", 0.96)],
+    }
+    result["rows"][0]["run"] = run
+    [measured] = [text for text in markdown(result) if text.startswith("| idmp |")]
+    assert measured.endswith("| measured 2026-11-01, rounds 5, load up to 2.5 |")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,9 @@ def cost(rate: float, cpu_us: float, share: float = 0.3) -> Cost:
     return one
 
 
-def result(*names: str, value: float = 1.0) -> dict[str, object]:
+def result(*names: str, value: float = 1.0) -> dict[str, Any]:
     rows = [Values([value]).as_json(BY_NAME[name]) for name in names]
-    return {"version": 1, "rows": rows}
+    return {"version": 1, "date": "2026-11-24", "scale": value, "rows": rows}
 
 
 def test_a_row_as_json() -> None:
@@ -56,10 +57,11 @@ def test_a_result_is_written_read_and_updated(tmp_path: Path) -> None:
         ("xadd.c50", 2.0),
         ("idmp", 2.0),
     ]
+    assert kept["rows"][0]["run"]["scale"] == 1.0 and "run" not in kept["rows"][1]
 
 
 def test_rows_that_are_no_longer_in_the_table_go() -> None:
-    before = {"rows": [{"name": "gone"}]}
+    before: dict[str, Any] = {"rows": [{"name": "gone"}]}
     assert updated(before, result("idmp"))["rows"] == result("idmp")["rows"]
 
 
