@@ -18,15 +18,18 @@ import re
 import socket
 import sys
 import threading
+from statistics import median
 from urllib.parse import urlencode
 
 from anabranch.bench.acceptance.console import CONSOLE_PORT, console
-from anabranch.bench.acceptance.harness import Figures, show_build
-from anabranch.bench.redis_comparison import KEY, await_saved, rate, spread
+from anabranch.bench.acceptance.harness import Figures, await_saved, show_build
+from anabranch.bench.table.client import benchmark
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
 
 PROGRAMS = {"redis-benchmark": "redis-tools"}
+KEY = "s"
+VALUE = "0123456789abcdef"
 RATIO_LEAST = 0.97
 # (clients, commands in flight per client, requests of one run)
 SHAPES = ((50, 1, 150_000), (50, 16, 1_000_000))
@@ -179,21 +182,33 @@ def _compare_shape(
             _empty(plain)
             if is_watched:
                 with Watching(region, explain_s) as watching:
-                    rates[True].append(rate(region.resp_port, *shape))
+                    rates[True].append(_rate(region.resp_port, *shape))
                 events += watching.events
                 explained += watching.explained
             else:
-                rates[False].append(rate(region.resp_port, *shape))
+                rates[False].append(_rate(region.resp_port, *shape))
     ratios = [one / two for one, two in zip(rates[True], rates[False], strict=True)]
     name = f"-c {shape[0]} -P {shape[1]}"
-    figures.show(f"{name}: watched", spread(rates[True], ",.0f"), "XADD/s")
-    figures.show(f"{name}: not watched", spread(rates[False], ",.0f"), "XADD/s")
-    figures.show(f"{name}: ratios", spread(ratios, ".3f"))
+    figures.show(f"{name}: watched", _spread(rates[True], ",.0f"), "XADD/s")
+    figures.show(f"{name}: not watched", _spread(rates[False], ",.0f"), "XADD/s")
+    figures.show(f"{name}: ratios", _spread(ratios, ".3f"))
     figures.show(f"{name}: states shown, entries explained", f"{events:,}, {explained:,}")
     figures.require(f"{name}: the page followed the stream", events > 0, events)
     if least is not None:
         found = sum(rates[True]) / sum(rates[False])
         figures.require(f"{name}: ratio of the means at least {least}", found >= least, found)
+
+
+def _rate(port: int, clients: int, pipeline: int, requests: int) -> float:
+    """XADDs per second."""
+    took = benchmark(port, clients, requests, ("XADD", KEY, "*", "f", VALUE), pipeline)
+    return requests / took.seconds
+
+
+def _spread(values: list[float], form: str) -> str:
+    """The lowest value, the median and the highest one, in this form."""
+    low, middle, high = min(values), median(values), max(values)
+    return f"{low:{form}} / {middle:{form}} / {high:{form}} (min / median / max)"
 
 
 def _empty(region: RegionProcess) -> None:
