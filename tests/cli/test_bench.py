@@ -31,7 +31,10 @@ def bench(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     ("arguments", "text"),
     [
         (("--only", "nothing"), "no row has a name like nothing; --list shows the names"),
-        (("nothing",), "no benchmark 'nothing'; there are malformed, performance, pipeline_read, profile_row, "),
+        (
+            ("nothing",),
+            "no benchmark 'nothing'; there are malformed, performance, pipeline_read, profile_row, ",
+        ),
         (("acceptance.nothing",), "no benchmark 'acceptance.nothing'; there are "),
         (("acceptance",), "no benchmark 'acceptance'; there are "),
     ],
