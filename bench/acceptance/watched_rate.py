@@ -22,8 +22,7 @@ from statistics import median
 from urllib.parse import urlencode
 
 from anabranch.bench.acceptance.console import CONSOLE_PORT, console
-from anabranch.bench.acceptance.harness import Figures, await_saved, show_build
-from anabranch.bench.table.client import benchmark
+from anabranch.bench.acceptance.harness import Figures, await_saved, redis_benchmark, show_build
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
 
@@ -182,11 +181,11 @@ def _compare_shape(
             _empty(plain)
             if is_watched:
                 with Watching(region, explain_s) as watching:
-                    rates[True].append(_rate(region.resp_port, *shape))
+                    rates[True].append(_rate(region, *shape))
                 events += watching.events
                 explained += watching.explained
             else:
-                rates[False].append(_rate(region.resp_port, *shape))
+                rates[False].append(_rate(region, *shape))
     ratios = [one / two for one, two in zip(rates[True], rates[False], strict=True)]
     name = f"-c {shape[0]} -P {shape[1]}"
     figures.show(f"{name}: watched", _spread(rates[True], ",.0f"), "XADD/s")
@@ -199,10 +198,14 @@ def _compare_shape(
         figures.require(f"{name}: ratio of the means at least {least}", found >= least, found)
 
 
-def _rate(port: int, clients: int, pipeline: int, requests: int) -> float:
-    """XADDs per second."""
-    took = benchmark(port, clients, requests, ("XADD", KEY, "*", "f", VALUE), pipeline)
-    return requests / took.seconds
+def _rate(region: RegionProcess, clients: int, pipeline: int, requests: int) -> float:
+    """XADDs per second, as redis-benchmark measures them."""
+    process = redis_benchmark(region, requests, clients, pipeline, "XADD", KEY, "*", "f", VALUE)
+    output = process.communicate()[0].decode(errors="replace")
+    found = re.findall(r"([0-9.]+) requests per second", output)
+    if process.returncode != 0 or not found or "rror from server" in output:
+        raise ClusterError(f"redis-benchmark failed: {output[-500:]}")
+    return float(found[-1])
 
 
 def _spread(values: list[float], form: str) -> str:

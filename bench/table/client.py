@@ -144,14 +144,12 @@ def _end(buffer: bytearray) -> str:
     return f"the last replies begin with {bytes(buffer[:200]).rstrip(bytes(1))!r}"
 
 
-def benchmark(
-    port: int, clients: int, requests: int, argv: Sequence[str], pipeline: int = 1
-) -> Took:
-    """Sends one command again and again with redis-benchmark, `pipeline` at a time.
+def benchmark(port: int, clients: int, requests: int, argv: Sequence[str]) -> Took:
+    """Sends one command again and again with redis-benchmark, without pipelining.
 
     ClusterError if it fails.
     """
-    line = benchmark_command(port, requests, clients, pipeline)
+    line = benchmark_command(port, requests, clients, 1)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [*line, "--csv", *argv],

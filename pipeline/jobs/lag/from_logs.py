@@ -4,11 +4,10 @@ Theory of operation
 -------------------
 A region writes each effect into its log when it applies it, its own effects and those of others,
 with the clock of that moment. CRDT.EFFECTS tells them: dot, position in the log, clock. So an entry
-with the dot (origin, counter) arrived in a region at the clock of its row there. The row in the log of
-its origin has the clock at which its block ended, which is up to a commit later than the add. So
-the entry was added at the ms of its ID, if that lies shortly before the clock of this row; IDs that
-users choose may lie anywhere. The two are clocks of two regions, so a lag is as exact as these
-clocks agree.
+with the dot (origin, counter) arrived in a region at the clock of its row there. The log of its
+origin has the clock at which its block ended, which is up to a commit later than the add. So the
+entry was added at the ms of its ID, if that lies shortly before this clock; IDs that users choose
+may lie anywhere. The two are clocks of two regions, so a lag is as exact as these clocks agree.
 
 The position tells the order in which a region applied entries. A reader with XREAD that began with
 the hours that are looked at had read the highest ID of all rows before. An entry is late if its ID
