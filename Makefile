@@ -28,7 +28,7 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 
 .DEFAULT_GOAL := help
 .PHONY: help up test test-pure test-install test-chaos test-compose test-alerts test-examples
-.PHONY: test-console test-spark test-long test-sim test-mutants lint fmt bench docs clean
+.PHONY: test-console test-spark test-long test-sim test-mutants lint fmt bench bench-smoke docs clean
 .PHONY: redis-server toxiproxy-server toxiproxy prometheus postgresql java chromium
 .DELETE_ON_ERROR:
 
@@ -111,13 +111,18 @@ fmt: $(VENV)/.dev ## format the code, and apply ruff's automatic fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed redis-server ## run the benchmarks, also of redis-server if present
+bench: $(VENV)/.installed redis-server ## measure a region beside redis-server (docs/performance.md)
 	$(BIN)/anabranch bench $(ARGS)
+
+# Machines are noisy, so it fails only if a ratio is less than half of the recorded one.
+bench-smoke: $(VENV)/.installed redis-server ## measure a few rows, and compare them with recorded ones
+	$(BIN)/anabranch bench --smoke $(ARGS)
 
 docs: $(VENV)/.dev ## write the parts of docs/ that are generated from tables
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate_scenarios.py
 	$(BIN)/python docs/generate_learn.py
+	$(BIN)/python docs/generate_performance.py
 
 clean: ## remove the venv, builds and caches, but no data directories
 	rm -rf $(VENV) build *.egg-info

@@ -66,6 +66,16 @@ def harmless(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """Text of one line of output, such as a cell of a table, with escapes for control characters.
+
+    Unlike `shown` it leaves backslashes as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_escape(character) if is_harmful(character) else character for character in text)
+
+
 def original(text: str) -> bytes:
     """The bytes that `shown` shows as this text.
 

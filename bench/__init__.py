@@ -2,7 +2,9 @@
 
 Reading order:
 
-- `redis_comparison`: one region beside redis-server: rates, memory, restarts.
+- `table`: the rows of the table of speed, and what measures them.
+- `performance`: the table of speed: a region beside redis-server, with goals.
+- `profile_row`: where a region spends CPU in a row of that table.
 - `pipeline_read`: reading a stream for analysis, with Spark and beside loops of redis-py.
 - `malformed`: mutated RESP against a live region.
 - `acceptance`: the acceptance criteria of the first issue as programs.

@@ -17,8 +17,7 @@ import sys
 import time
 from collections import Counter
 
-from anabranch.bench.acceptance.harness import Figures, resident_bytes
-from anabranch.bench.redis_comparison import await_saved
+from anabranch.bench.acceptance.harness import Figures, await_saved, resident_bytes
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
 from anabranch.sim.scenario.wire import Wire, WireError
 

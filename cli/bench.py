@@ -15,34 +15,32 @@ from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.interrupting import end_as_after_ctrl_c
 
 _ACCEPTANCE = "acceptance."
+# The benchmark that runs if none is named.
+_WITHOUT_NAME = "performance"
 
 
 def bench(context: typer.Context) -> None:
     """Run benchmarks of this build, some of them beside redis-server.
 
     NAME picks one benchmark, which takes its own options (NAME --help shows them); without NAME,
-    all benchmarks run. acceptance.NAME picks an acceptance program; these run only by name.
+    performance runs, and takes the options. acceptance.NAME picks an acceptance program.
     Benchmarks are part of the source tree, and are not installed. Exits with 1 when a requirement
     is not met.
     """
     include_benchmarks()
     from anabranch.sim.scenario.cluster import ClusterError
 
-    benchmarks = _runnable("")
-    known = [*benchmarks, *_runnable(_ACCEPTANCE)]
-    chosen, arguments = context.args[:1], context.args[1:]
-    if chosen and chosen[0].startswith("-"):
-        raise UsageError(f"flags need a NAME: anabranch bench NAME {' '.join(context.args)}")
-    if chosen and chosen[0] not in known:
-        raise UsageError(f"no benchmark '{chosen[0]}'; there are {', '.join(known) or 'none'}")
-    _check_programs(chosen or benchmarks)
+    known = [*_runnable(""), *_runnable(_ACCEPTANCE)]
+    is_named = bool(context.args) and not context.args[0].startswith("-")
+    name = context.args[0] if is_named else _WITHOUT_NAME
+    if name not in known:
+        raise UsageError(f"no benchmark '{name}'; there are {', '.join(known) or 'none'}")
+    _check_programs(name)
     end_as_after_ctrl_c()
-    failed = False
-    for name in chosen or benchmarks:
-        try:
-            failed = bool(_module(name).main(arguments)) or failed
-        except ClusterError as error:
-            raise CliError(f"{name}: {error}") from error
+    try:
+        failed = _module(name).main(context.args[1:] if is_named else context.args)
+    except ClusterError as error:
+        raise CliError(f"{name}: {error}") from error
     raise typer.Exit(1 if failed else 0)
 
 
@@ -73,15 +71,14 @@ def listed() -> tuple[Rows, Rows]:
     return benchmarks, programs
 
 
-def _check_programs(names: list[str]) -> None:
-    """CliError if a program that one of the benchmarks names in `PROGRAMS` is not installed."""
-    for name in names:
-        programs: dict[str, str] = getattr(_module(name), "PROGRAMS", {})
-        for program, package in programs.items():
-            if shutil.which(program) is None:
-                raise CliError(
-                    f"{name}: {program} is not installed: it comes with the package {package}"
-                )
+def _check_programs(name: str) -> None:
+    """CliError if a program that the benchmark names in `PROGRAMS` is not installed."""
+    programs: dict[str, str] = getattr(_module(name), "PROGRAMS", {})
+    for program, package in programs.items():
+        if shutil.which(program) is None:
+            raise CliError(
+                f"{name}: {program} is not installed: it comes with the package {package}"
+            )
 
 
 def _runnable(prefix: str) -> list[str]:
@@ -94,7 +91,7 @@ def _runnable(prefix: str) -> list[str]:
 def _source_tree(start: Path) -> Path | None:
     """The source tree that contains `start` or the code of this command; None if there is none."""
     for folder in (start, *start.parents, build.root()):
-        if (folder / "bench" / "redis_comparison.py").exists() and (folder / "anabranch").is_dir():
+        if (folder / "bench" / "performance.py").exists() and (folder / "anabranch").is_dir():
             return folder
     return None
 

@@ -21,7 +21,7 @@ _TOLD_MAX: Final = 1000
 
 
 def draw_history(
-    places: list[RegionAddress], password: Optional[str], key: str, part: Range, out: Path
+    places: list[RegionAddress], password: Optional[str], key: bytes, part: Range, out: Path
 ) -> None:
     """Writes the drawing of a key's history in all regions that answer.
 
@@ -56,13 +56,12 @@ def draw_history(
         raise CliError(f"{out} cannot be written: {error.strerror or error}") from error
 
 
-def _answer(client: RegionClient, key: str, part: Range) -> Answer:
+def _answer(client: RegionClient, key: bytes, part: Range) -> Answer:
     """One region's state of the key, unless the range ends before the present, and its history."""
-    name = os.fsencode(key)
     state = None
     if part.until_ms is None:
-        state = _decoded(client.raw("CRDT.EXPLAIN", name, "NOHISTORY"))
-    command: list[str | bytes] = ["CRDT.HISTORY", name, "NEWEST", str(_TOLD_MAX)]
+        state = _decoded(client.raw("CRDT.EXPLAIN", key, "NOHISTORY"))
+    command: list[str | bytes] = ["CRDT.HISTORY", key, "NEWEST", str(_TOLD_MAX)]
     if part.until_ms is not None:
         command += ["UNTIL", str(part.until_ms)]
     if part.entry_id:

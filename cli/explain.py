@@ -24,6 +24,8 @@ from anabranch.cli.addresses import (
 from anabranch.cli.client import RegionClient
 from anabranch.cli.drawn_history import draw_history
 from anabranch.cli.errors import CliError, Unreachable, UsageError
+from anabranch.cli.terminal import width, wrapped
+from anabranch.escapes import original
 from anabranch.study.history.events import Telling
 from anabranch.study.history.explanation import explain as facts_of
 from anabranch.study.history.sentences import Teller
@@ -33,6 +35,13 @@ from anabranch.study.history.wording import Names, joined, local_time
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="A key.", show_default=False)]
+EscapedOption = Annotated[
+    bool,
+    typer.Option(
+        "--escaped",
+        help="KEY is as the output shows it: \\x00 stands for a byte, \\\\ for a backslash.",
+    ),
+]
 EVENTS_MAX = 10_000
 LogRegionOption = Annotated[
     Optional[str],
@@ -75,6 +84,16 @@ SvgOption = Annotated[
 ]
 
 
+def _name_of(key: str, is_escaped: bool) -> bytes:
+    """The bytes of a key as typed. UsageError if its escapes are wrong."""
+    if not is_escaped:
+        return os.fsencode(key)
+    try:
+        return original(key)
+    except ValueError as error:
+        raise UsageError(f"KEY: {error}") from None
+
+
 def _tellings(
     places: list[RegionAddress], password: Optional[str], *command: str | bytes
 ) -> tuple[list[Telling], list[str]]:
@@ -98,6 +117,7 @@ def explain(
     entry_id: Annotated[
         Optional[str], typer.Argument(metavar="ID", help="An entry ID.", show_default=False)
     ] = None,
+    escaped: EscapedOption = False,
     as_json: JsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
@@ -111,7 +131,7 @@ def explain(
     """
     places = find(cluster, at, password, some_down=True)
     place = named(places, region)
-    command: list[str | bytes] = ["CRDT.EXPLAIN", os.fsencode(key)]
+    command: list[str | bytes] = ["CRDT.EXPLAIN", _name_of(key, escaped)]
     if entry_id:
         command.append(os.fsencode(entry_id))
     with RegionClient(place.resp, place.name, password) as client:
@@ -119,7 +139,10 @@ def explain(
         names = client.members()
     others, silent = _tellings([one for one in places if one is not place], password, *command)
     facts = facts_of(asked, others, silent, names)
-    print(json.dumps(facts, indent=2) if as_json else "\n".join(Teller(facts).lines()))
+    if as_json:
+        print(json.dumps(facts, indent=2))
+    else:
+        print("\n".join(wrapped(Teller(facts).lines(), width())))
 
 
 def log(
@@ -129,6 +152,7 @@ def log(
     since: SinceOption = None,
     until: UntilOption = None,
     entry_id: EntryIdOption = None,
+    escaped: EscapedOption = False,
     as_json: JsonOption = False,
     svg: SvgOption = None,
     cluster: ClusterOption = None,
@@ -146,13 +170,14 @@ def log(
         raise UsageError("--until is before --since")
     if svg is not None and (region is not None or as_json):
         raise UsageError("--svg draws all regions: leave --region and --json out")
+    name = _name_of(key, escaped)
     places = find(cluster, at, password, some_down=True)
     if svg is not None:
         part = Range(since, until, newest, entry_id or "")
-        draw_history(places, password, key, part, svg)
+        draw_history(places, password, name, part, svg)
         print(f"drawn: {svg}")
         return
-    command: list[str | bytes] = ["CRDT.HISTORY", os.fsencode(key), "NEWEST", str(newest or 100)]
+    command: list[str | bytes] = ["CRDT.HISTORY", name, "NEWEST", str(newest or 100)]
     for word, value in (("ID", entry_id), ("SINCE", since), ("UNTIL", until)):
         if value is not None:
             command += [word, os.fsencode(str(value))]
@@ -160,7 +185,7 @@ def log(
     if as_json:
         print(json.dumps(_as_json(telling, names), indent=2))
     else:
-        print("\n".join(_story(telling, names)))
+        print("\n".join(wrapped(_story(telling, names), width())))
 
 
 def _as_json(telling: Telling, names: dict[int, str]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ wide for the terminal becomes a list with a line for each value.
 from __future__ import annotations
 
 import json as json_format
-import shutil
 import sys
 from typing import Any
 
@@ -18,7 +17,7 @@ from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, fin
 from anabranch.cli.errors import CliError
 from anabranch.cli.facts import RegionFacts, ask_all, lack
 from anabranch.cli.problems import problems
-from anabranch.cli.terminal import table
+from anabranch.cli.terminal import table, width
 from anabranch.plural import counted
 
 _DIGEST_DIGITS = 12
@@ -145,10 +144,6 @@ def _link_as_json(region: RegionFacts, name: str, regions: list[RegionFacts]) ->
     }
 
 
-def _width() -> int | None:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
 def status(
     json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
     cluster: ClusterOption = None,
@@ -169,7 +164,7 @@ def status(
     if json:
         print(json_format.dumps(as_json(regions), indent=2))
     else:
-        print("\n".join(report(regions, _width())))
+        print("\n".join(report(regions, width())))
     sys.stdout.flush()
     wrong = problems(regions)
     if wrong:

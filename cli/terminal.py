@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import io
 import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from anabranch.escapes import harmless as harmless
 from anabranch.escapes import is_harmful
@@ -17,6 +19,10 @@ from anabranch.escapes import shown as shown
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+# In a narrower terminal, lines are not broken further.
+_COLUMNS_LEAST: Final = 40
 
 
 def shell_word(value: bytes) -> str:
@@ -57,6 +63,32 @@ def table(
     for row in rows:
         made += ["", *columns(zip([f"{head}:" for head in heads], row, strict=True))]
     return made[1:]
+
+
+def width() -> int | None:
+    """The columns of the terminal to which the output goes; None if it goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def wrapped(lines: Iterable[str], columns_max: int | None) -> list[str]:
+    """Sentences, broken between words at this width (None: any).
+
+    The rest of a sentence is indented by two more than its first line. A word that is longer than
+    the width stays whole, so that it can be copied.
+    """
+    if columns_max is None:
+        return list(lines)
+    found: list[str] = []
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip(" ")))
+        found += textwrap.wrap(
+            line,
+            max(columns_max, _COLUMNS_LEAST),
+            subsequent_indent=indent + "  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [line]
+    return found
 
 
 class Output(io.TextIOWrapper):

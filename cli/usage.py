@@ -34,7 +34,7 @@ class BenchCommand(Command):
     """`anabranch bench`, whose help lists the benchmarks."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return ["[NAME [OPTIONS]]"]
+        return ["[NAME] [OPTIONS]"]
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Writes the names of the benchmarks with their first lines."""

@@ -24,6 +24,7 @@ from anabranch.cli.addresses import (
 from anabranch.cli.client import RegionClient, text
 from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.cli.explain import JsonOption
+from anabranch.cli.terminal import width, wrapped
 from anabranch.study.whatif.answer import answer
 from anabranch.study.whatif.asking import Bounds, Words, survey
 from anabranch.study.whatif.sentences import Teller
@@ -115,7 +116,10 @@ def region_lost(
             regions.ask, lost, lost in regions.clients, others, Bounds(keys=keys), _progress
         )
         facts = text(answer(found, targets, regions.names, listed))
-    print(json.dumps(facts, indent=2) if as_json else "\n".join(Teller(facts).lines()))
+    if as_json:
+        print(json.dumps(facts, indent=2))
+    else:
+        print("\n".join(wrapped(Teller(facts).lines(), width())))
 
 
 def _id_of(regions: _Regions, name: str) -> int:

@@ -21,8 +21,10 @@ Reading order:
 - `commands`: the command tables of regions.
 - `sessions`: the connections of the command lines.
 - `files`: the files of the page.
+- `pace`: how often a busy stream is looked at.
 - `live`: changes as server-sent events.
 - `security`: who may ask the console.
 - `app`: the routes.
+- `player`: scenarios step by step.
 - `server`: the process.
 """

@@ -19,6 +19,7 @@ from starlette.types import Receive, Send
 
 from anabranch.console.keys import keys
 from anabranch.console.overview import RegionState, names_of
+from anabranch.console.pace import Pace
 from anabranch.console.pulse import Pulse, Watcher
 from anabranch.console.regions import Region
 from anabranch.console.stream import Look, Streams, Window
@@ -55,7 +56,9 @@ class Feed:
         regions: list[Region],
         wanted: Wanted,
         watcher: Watcher,
+        pace: Pace,
     ) -> None:
+        self._pace: Final = pace
         self._pulse: Final = pulse
         self._streams: Final = streams
         self._regions: Final = regions
@@ -71,9 +74,16 @@ class Feed:
 
     def pause_s(self) -> float:
         """How long to wait for a change before `events` is asked anyway."""
+        pauses_s = [KEEP_ALIVE_S]
         if self._are_keys_due:
-            return max(self._keys_s + KEYS_S - time.monotonic(), 0.0)
-        return KEEP_ALIVE_S
+            pauses_s.append(max(self._keys_s + KEYS_S - time.monotonic(), 0.0))
+        if self._is_look_due and self._wanted.window is not None:
+            pauses_s.append(self._look_in_s())
+        return min(pauses_s)
+
+    def _look_in_s(self) -> float:
+        """How long to wait before the next look at the stream."""
+        return max(self._looked_s + LOOK_S - time.monotonic(), self._pace.pause_s(), 0.0)
 
     async def events(self) -> AsyncIterator[tuple[str, Facts]]:
         """The events that are due now, each as soon as it is known."""
@@ -86,7 +96,7 @@ class Feed:
         if self._is_new("overview", overview):
             yield "overview", overview
         window = self._wanted.window
-        if window is not None and self._is_look_due:
+        if window is not None and self._is_look_due and self._look_in_s() == 0.0:
             stream = await self._look(window, states)
             if self._is_new("stream", stream):
                 yield "stream", stream
@@ -104,9 +114,10 @@ class Feed:
         return is_new
 
     async def _look(self, window: Window, states: list[RegionState]) -> Facts:
-        await asyncio.sleep(max(self._looked_s + LOOK_S - time.monotonic(), 0))
         self._is_look_due = False
+        began_s = self._pace.begin()
         look = await self._streams.look(self._wanted.regions, names_of(states), window)
+        self._pace.end(began_s)
         self._looked_s = time.monotonic()
         if look.unread and self._reading is None:
             self._reading = asyncio.create_task(self._read(look))
@@ -133,6 +144,7 @@ class Live:
         self._streams: Final = streams
         self._regions: Final = regions
         self._tasks: Final[set[asyncio.Task[Any]]] = set()
+        self._pace: Final = Pace()
 
     @property
     def pages(self) -> int:
@@ -171,7 +183,7 @@ class Live:
     async def _send(self, wanted: Wanted, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         async with self._pulse.watch() as watcher:
-            feed = Feed(self._pulse, self._streams, self._regions, wanted, watcher)
+            feed = Feed(self._pulse, self._streams, self._regions, wanted, watcher, self._pace)
             try:
                 while True:
                     await self._step(feed, watcher, send)

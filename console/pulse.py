@@ -2,7 +2,8 @@
 
 As long as at least one watcher is there, each region is asked for one section of INFO 13 times a
 second, and each answer is compared with the last one. Without watchers nothing is asked. A region
-that is down is asked less often, until it answers again.
+that is down is asked less often, until it answers again, and so is one that changes without a
+pause.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from anabranch.console.regions import Refused, Region, RegionDown
 _LOG: Final = logging.getLogger(__name__)
 PERIOD_S: Final = 0.075
 DOWN_PERIOD_S: Final = 0.5
+# For a region of which so many answers in a row were new.
+BUSY_PERIOD_S: Final = 0.4
+BUSY_ANSWERS: Final = 20
 OUTSIDE_PERIOD_S: Final = 1.0
 
 
@@ -76,6 +80,8 @@ class Pulse:
         self._tasks: list[asyncio.Task[None]] = []
         # Set to ask all regions at once.
         self._hurries: Final[list[asyncio.Event]] = [asyncio.Event() for _ in regions]
+        # How many answers of each region in a row were new.
+        self._new_answers: Final = [0] * len(regions)
 
     def states(self) -> list[RegionState]:
         """The newest state of each region, in the order of the regions."""
@@ -143,7 +149,16 @@ class Pulse:
             or former.error != fresh.error
             or _alarms(former) != _alarms(fresh)
         ):
+            self._new_answers[n] += 1
             self._notify()
+        else:
+            self._new_answers[n] = 0
+
+    def _period_s(self, n: int) -> float:
+        """The time between two questions to a region."""
+        if self._states[n].error:
+            return DOWN_PERIOD_S
+        return BUSY_PERIOD_S if self._new_answers[n] >= BUSY_ANSWERS else PERIOD_S
 
     async def _ask_outside(self) -> None:
         former = self._outside, self._outside_error
@@ -161,8 +176,7 @@ class Pulse:
     async def _beat(self, n: int) -> None:
         hurry = self._hurries[n]
         while True:
-            period_s = DOWN_PERIOD_S if self._states[n].error else PERIOD_S
-            await _waited(hurry, period_s)
+            await _waited(hurry, self._period_s(n))
             hurry.clear()
             try:
                 await self._ask(n)

@@ -10,6 +10,7 @@ from typing import Final
 import uvicorn
 
 from anabranch.console.app import Console, create_app
+from anabranch.console.player import Player
 from anabranch.console.security import Guard
 from anabranch.region.config import Address
 
@@ -42,7 +43,7 @@ def serve(console: Console, listen: Address, hosts: list[str], greeting: str) ->
     loaded.
     """
     config = uvicorn.Config(
-        create_app(console, Guard(listen.host, hosts)),
+        create_app(console, Guard(listen.host, hosts), [Player()]),
         host=listen.host,
         port=listen.port,
         log_level="warning",

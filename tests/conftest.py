@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # The root goes to the end of the path: `tests.…` helpers become importable, and an installed
 # anabranch still takes precedence over the source tree.
@@ -19,6 +20,19 @@ from anabranch import build  # noqa: E402
 build.include_source_tree(ROOT)
 
 pytest_plugins = ["tests.support.fixtures"]
+
+# Property tests draw the same examples in every run, keep none for the next, and have no time
+# limit: neither a former run nor a loaded machine changes a result.
+settings.register_profile(
+    "tests",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# For `--hypothesis-profile=random --hypothesis-seed=7`.
+settings.register_profile("random", settings.get_profile("tests"), derandomize=False)
+settings.load_profile("tests")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -29,5 +29,6 @@ Reading order:
 - `spark_stream`: the Spark source while links are cut, and drivers and workers are killed.
 - `spark_sweep`: simulated seeds on Spark, compared with `anabranch simulate`.
 - `console`: the console in a real Chromium: first paint, live updates, idle cost.
+- `watched_rate`: adds to a region that the console watches, beside one that nobody watches.
 - `many_clients`: thousands of idle clients, and hundreds of slow ones.
 """

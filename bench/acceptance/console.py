@@ -28,7 +28,7 @@ from anabranch.sim.scenario.wire import Wire
 PAINT_LIMIT_MS = 1000.0
 UPDATE_LIMIT_MS = 200.0
 IDLE_S = 10.0
-_PORT = 17390
+CONSOLE_PORT = 17390
 _BATCH = 1000
 _PAGES = 5
 # Notes when each entry was first on the page, and when it was first struck through.
@@ -60,7 +60,7 @@ def fill(port: int, key: str, entries: int) -> None:
 @contextmanager
 def console(cluster: ProcessCluster) -> Iterator[subprocess.Popen[bytes]]:
     """A console over the cluster, as a process."""
-    line = [*build.command(), "console", "--listen", f"{HOST}:{_PORT}"]
+    line = [*build.command(), "console", "--listen", f"{HOST}:{CONSOLE_PORT}"]
     for region in cluster.regions.values():
         line += ["--at", f"{HOST}:{region.resp_port}"]
     process = subprocess.Popen(line, stdout=subprocess.DEVNULL, env=build.environment())
@@ -75,7 +75,7 @@ def console(cluster: ProcessCluster) -> Iterator[subprocess.Popen[bytes]]:
 def _answers() -> bool:
     """Whether something takes connections on the console's port."""
     try:
-        socket.create_connection((HOST, _PORT), 1).close()
+        socket.create_connection((HOST, CONSOLE_PORT), 1).close()
     except OSError:
         return False
     return True
@@ -93,7 +93,7 @@ def paints(figures: Figures, browser: Any, key: str, limit_ms: float | None) -> 
     for _ in range(_PAGES):
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         page = context.new_page()
-        page.goto(f"http://{HOST}:{_PORT}/#{key}")
+        page.goto(f"http://{HOST}:{CONSOLE_PORT}/#{key}")
         page.wait_for_selector("td.river.present")
         found.append(
             page.evaluate(
@@ -112,7 +112,7 @@ def updates(
     """Times from a command to the page, in the view of the region itself and of another one."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
-    page.goto(f"http://{HOST}:{_PORT}/#{key}")
+    page.goto(f"http://{HOST}:{CONSOLE_PORT}/#{key}")
     page.wait_for_selector("td.river.present")
     page.wait_for_timeout(2000)
     page.evaluate(_OBSERVE)
@@ -159,7 +159,7 @@ def idle(figures: Figures, browser: Any, pids: dict[str, int], key: str, idle_s:
         context = browser.new_context()
         page = context.new_page()
         if is_watched:
-            page.goto(f"http://{HOST}:{_PORT}/#{key}")
+            page.goto(f"http://{HOST}:{CONSOLE_PORT}/#{key}")
             page.wait_for_selector("td.river.present")
             page.wait_for_timeout(3000)
         before = {process: cpu_s(pid) for process, pid in pids.items()}

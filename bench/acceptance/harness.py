@@ -109,6 +109,14 @@ def wait_for(condition: Callable[[], bool], what: str, patience_s: float = WAIT_
         time.sleep(0.01)
 
 
+def await_saved(region: RegionProcess) -> None:
+    """Waits until the checkpoint is complete (``rdb_changes_since_last_save`` is 0)."""
+    wait_for(
+        lambda: info_of(region).get("rdb_changes_since_last_save", "0").strip() == "0",
+        "a complete checkpoint",
+    )
+
+
 def show_build(figures: Figures, region: RegionProcess) -> None:
     """Shows which build the regions run: compiled or interpreted."""
     figures.show("build", info_of(region).get("anabranch_build", "unknown"))

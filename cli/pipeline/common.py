@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Optional
 
 import typer
 
-from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
-from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
+from anabranch.cli.client import RegionClient
+from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.cli.passwords import find_password
 from anabranch.cli.signatures import as_command, option, own_options
 from anabranch.cli.terminal import table
+from anabranch.escapes import one_line
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.jobs.session import LOCAL, is_local, open_session, readable
@@ -145,6 +147,7 @@ def regions_of(
     """
     secret = find_password(password, password_file, os.environ, cluster, at)
     places = find(cluster, at, secret, some_down=True)
+    _check_password(places, secret)
     endpoints = ",".join(f"{one.known_name}={one.resp}".lstrip("=") for one in places)
     options = {"endpoints": endpoints}
     if not secret:
@@ -162,6 +165,20 @@ def regions_of(
             path.touch(mode=0o600)
             path.write_bytes(os.fsencode(secret) + b"\n")
             yield {**options, "passwordFile": str(path)}
+
+
+def _check_password(places: list[RegionAddress], secret: str | None) -> None:
+    """Asks the first region that answers, before Spark is started; CliError if it refuses.
+
+    If no region answers, the job says so, which may wait for one.
+    """
+    for place in places:
+        try:
+            with RegionClient(place.resp, place.known_name, password=secret) as client:
+                client.ping()
+            return
+        except Unreachable:
+            continue
 
 
 def settings_of(conf: list[str] | None) -> dict[str, str]:
@@ -222,7 +239,9 @@ def _print(report: Report) -> None:
     print("\n".join(report.lines))
     for one in report.tables:
         print(f"\n{one.title}")
-        print("\n".join(table(one.heads, one.rows, one.right, width)))
+        # Names of streams and groups may hold newlines.
+        rows = [[one_line(cell) for cell in row] for row in one.rows]
+        print("\n".join(table(one.heads, rows, one.right, width)))
 
 
 def checked_json(path: Path | None) -> None:

@@ -27,6 +27,11 @@ export function liveUrl(parameters) {
   return `/api/live?${new URLSearchParams({ ...clean(parameters), token: meta.content })}`;
 }
 
+// The address of an image; a browser sends no header of ours for it.
+export function imageUrl(name, parameters) {
+  return `/api/${name}?${new URLSearchParams({ ...clean(parameters), token: meta.content })}`;
+}
+
 // After a restart the server has another token, which a fresh copy of the page tells.
 export async function renewToken() {
   const response = await fetch("/", { cache: "no-store" });

@@ -49,7 +49,7 @@ function event(one) {
 
 function regionSwitch() {
   const regions = (state.overview?.regions ?? []).map((region) => region.name);
-  return el("div", { role: "group", "aria-label": "Region that is asked" }, regions.map((name) => el("button", {
+  return el("div", { role: "group", class: "chips", "aria-label": "Region that is asked" }, regions.map((name) => el("button", {
     type: "button", class: "chip", "aria-pressed": String(name === asked.region), "data-ask": name,
     onclick: () => ask({ ...asked, region: name }),
   }, name)));

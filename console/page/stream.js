@@ -196,9 +196,18 @@ function paging(shown) {
   ];
 }
 
+const entryOf = ({ dot, view }) => document.querySelector(`.entry[data-dot="${CSS.escape(dot)}"][data-view="${CSS.escape(view)}"]`);
+
+// Tab leads to the entry at which the reader was last, or to the newest one.
+function tabStop(body) {
+  const stop = (current && entryOf(current)) ?? body.querySelector(".entry");
+  body.querySelectorAll('.entry[tabindex="0"]').forEach((entry) => entry.setAttribute("tabindex", "-1"));
+  stop?.setAttribute("tabindex", "0");
+}
+
 function restoreFocus(focused) {
   if (!focused) return;
-  const wanted = document.querySelector(`.entry[data-dot="${CSS.escape(focused.dot)}"][data-view="${CSS.escape(focused.view)}"]`);
+  const wanted = entryOf(focused);
   if (wanted && wanted !== document.activeElement) wanted.focus({ preventScroll: true });
 }
 
@@ -221,7 +230,7 @@ function render() {
   find("table").querySelector(".note.empty")?.remove();
   if (!shown.rows.length) find("table").append(el("p", { class: "note empty" }, "No entries, here or removed, that are known."));
   find("paging").replaceChildren(...paging(shown));
-  if (!body.querySelector('.entry[tabindex="0"]')) body.querySelector(".entry")?.setAttribute("tabindex", "0");
+  tabStop(body);
   restoreFocus(focused);
   performance.mark("anabranch-painted");
 }

@@ -112,6 +112,8 @@ def _entries(stream: Stream, wanted: int) -> list[Reply]:
                         int(given is not None and given.contains(counter)),
                         b"pending-for",
                         None if pending is None else pending.consumer,
+                        b"dropped",
+                        int(group.delivery.is_dropped(region_id, counter)),
                         b"acked",
                         int(group.acked(region_id).contains(counter)),
                     ]

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from anabranch.sim.mutants import equivalent, seeds
 from anabranch.sim.mutants.operators import Key, Mutant, mutants_of
-from anabranch.sim.mutants.suite import Suite, package_of
+from anabranch.sim.mutants.suite import NEEDED, Suite, package_of
 from anabranch.sim.mutants.tree import ROOT, copy_tree, write_source
 
 MUTATED: Final = ("crdt", "region/engine", "region/storage")
@@ -111,7 +111,7 @@ class Worker:
     """One copy of the tree, in which mutants are judged one after the other."""
 
     def __init__(self, tree: Path, memory: Path) -> None:
-        self.tree = copy_tree(tree, ("tests", "docs"))
+        self.tree = copy_tree(tree, NEEDED)
         self.suite = Suite(self.tree, memory)
 
     def by_tests(self, judged: Judged) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final, Optional
 
 import coverage
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 _PLAN_FILE: Final = Path(os.environ["ANABRANCH_MUTANTS"])
 _PLAN: Final[dict[str, Any]] = json.loads(_PLAN_FILE.read_text(encoding="utf-8"))
@@ -27,7 +27,14 @@ _LIMITS_S: Final[dict[str, float]] = _PLAN["limits_s"]
 _TOTAL_S: Final[float] = _PLAN["total_s"]  # 0: no limit
 _MEMORY_BYTES: Final = 4 << 30
 
-settings.register_profile("mutants", derandomize=True, deadline=None, database=None)
+# An example that was kept from another mutant, or a loaded machine, must change no verdict.
+settings.register_profile(
+    "mutants",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("mutants")
 
 _coverage: Optional[coverage.Coverage] = None

@@ -23,6 +23,8 @@ TESTS_OF: Final = {
     "region/engine": ("tests/engine", "tests/review", "tests/storage"),
     "region/storage": ("tests/storage", "tests/review"),
 }
+# Folders beside the packages that these tests and their fixtures need in a copy of the tree.
+NEEDED: Final = ("tests", "docs", "chaos", "cli")
 TOTAL_S: Final = 60.0
 _NOT_HERE: Final = "not live and not oracle and not long"
 _MARGIN_S: Final = 3.0

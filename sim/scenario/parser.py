@@ -42,7 +42,8 @@ from anabranch.sim.scenario.model import (
 )
 
 _TIME_COLUMNS = ("time", "when", "t")
-_PROSE_COLUMNS = ("explanation", "why", "note", "notes", "rule", "rules")
+PROSE_COLUMNS = ("explanation", "why", "note", "notes", "rule", "rules")
+"""Heads of columns, in lower case, that are for readers only."""
 _SEPARATOR = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?")
 _AT = re.compile(r"(\d+)\s*(ms|s)")
 
@@ -182,7 +183,7 @@ def _end_of_table(lines: list[str], at: int) -> int:
     return at
 
 
-def _split(line: str) -> list[str]:
+def cells_of(line: str) -> list[str]:
     """The cells of a table line; ``\\|`` is a bar inside a cell."""
     inside = line.strip().removeprefix("|")
     if inside.endswith("|") and not inside.endswith("\\|"):
@@ -192,7 +193,7 @@ def _split(line: str) -> list[str]:
 
 def _table(draft: _Draft, lines: list[str], at: int, end: int) -> int:
     """Reads one table; 1 if it is part of the scenario, 0 if it is prose."""
-    heads = _split(lines[at])
+    heads = cells_of(lines[at])
     if heads[0].lower() not in _TIME_COLUMNS:
         return 0
     columns = [_column(draft, head, at + 1) for head in heads[1:]]
@@ -203,7 +204,7 @@ def _table(draft: _Draft, lines: list[str], at: int, end: int) -> int:
         raise draft.wrong(at + 1, "all tables of a file have the same regions")
     draft.columns = regions
     for n in range(at + 2, end):
-        cells = _split(lines[n])
+        cells = cells_of(lines[n])
         if len(cells) != len(heads):
             raise draft.wrong(n + 1, f"{len(cells)} cells under {len(heads)} headings")
         by_region = {
@@ -216,7 +217,7 @@ def _table(draft: _Draft, lines: list[str], at: int, end: int) -> int:
 def _column(draft: _Draft, head: str, line: int) -> int:
     """The region_id of a heading; 0 for a column of prose."""
     bare = head.strip("_* `").lower()
-    if bare in _PROSE_COLUMNS:
+    if bare in PROSE_COLUMNS:
         return 0
     numbered = re.fullmatch(r"region\s+(\d+)", bare)
     if numbered is not None and 1 <= int(numbered[1]) <= MEMBERS_MAX:

@@ -32,12 +32,12 @@ def _delivery(asked: Telling, others: list[Telling], dot: Dot, group: dict[str, 
         "group": name,
         "status": _status(group),
         "consumer": group["pending-for"],
-        "here": _steps(asked, name, dot),
+        "here": _steps(asked, name, dot, is_present=True),
         "acknowledged": _announcements(asked, name, dot),
         "elsewhere": [
             {"region": other.region_id, "steps": steps}
             for other in others
-            if (steps := _steps(other, name, dot))
+            if (steps := _steps(other, name, dot, dot in other.entries()))
         ],
     }
 
@@ -48,23 +48,27 @@ def _status(group: dict[str, Any]) -> str:
     if group["acked"]:
         return "acknowledged"
     if group["given"]:
-        return "given"
+        return "dropped" if group["dropped"] else "given"
     return "deliverable" if group["above-floor"] else "below-floor"
 
 
-def _steps(telling: Telling, name: str, dot: Dot) -> list[Facts]:
-    """The local records of a group that concern the entry, in order, with their times."""
+def _steps(telling: Telling, name: str, dot: Dot, is_present: bool) -> list[Facts]:
+    """The local records of a group that concern the entry, in order, with their times.
+
+    An entry that is present in the region was never removed there. So it can only have left the
+    pending entries by an acknowledgement.
+    """
     steps: list[Facts] = []
     for event in telling.events:
         if event.facts.get("group") != name:
             continue
         is_of_entry = event.kind in _TOUCHES and dot in event.entry_dots()
         if is_of_entry or (steps and event.kind in _RESETS):
-            steps.append(_step(event, dot))
+            steps.append(_step(event, dot, is_present))
     return steps
 
 
-def _step(event: Event, dot: Dot) -> Facts:
+def _step(event: Event, dot: Dot, is_present: bool) -> Facts:
     facts: Facts = {"kind": event.kind, "at_ms": event.time_ms}
     for name in ("consumer", "floor"):
         if name in event.facts:
@@ -73,6 +77,8 @@ def _step(event: Event, dot: Dot) -> Facts:
         facts["deliveries"] = event.facts["deliveries"][event.entry_dots().index(dot)]
     if event.kind == "delivered":
         facts["no_ack"] = bool(event.facts["no-ack"])
+    if event.kind == "left-pel":
+        facts["is_acknowledged"] = True if is_present else None
     if event.kind == "create-group":
         facts["effect"] = event.facts["dot"]
     return facts

@@ -11,6 +11,8 @@ from anabranch.study.history.wording import Names, joined, local_time, moment
 
 # Removals listed without an entry ID.
 _REMOVALS_SHOWN: Final = 20
+# Destroys and deletes named that a group survived.
+_SURVIVED_SHOWN: Final = 3
 # Entries named for one removal.
 _DOTS_SHOWN: Final = 5
 
@@ -237,8 +239,13 @@ class Teller:
             return "it is acknowledged, and every region hears so: no region delivers it again."
         if status == "given":
             return (
-                f"it was handed out in {region} and is not pending: it was acknowledged and not yet"
-                " announced, or dropped with its consumer."
+                f"it is acknowledged in {region}, and not announced to other regions: only runs"
+                " without a gap are announced."
+            )
+        if status == "dropped":
+            return (
+                f"it was pending in {region} for a consumer that was deleted there, so it is"
+                " neither pending nor acknowledged; a read with > does not deliver it again."
             )
         if status == "deliverable":
             return f"it was not delivered in {region} yet; the next read with > may deliver it."
@@ -267,7 +274,13 @@ class Teller:
         line = f"{act} created it, {begins}{when}"
         if create["is_live"]:
             lines = [f"{line}; it lives."]
-            for event in create["survived"]:
+            survived = create["survived"]
+            if len(survived) > _SURVIVED_SHOWN:
+                older = counted(
+                    len(survived) - _SURVIVED_SHOWN, "earlier removal", "earlier removals"
+                )
+                lines.append(f"  Its creator had applied {older}, so none of them ended it.")
+            for event in survived[-_SURVIVED_SHOWN:]:
                 lines.append(f"  {names.act(event)} did not end it: its creator had applied that.")
             spans = [
                 f"{names.region(region)} {int(low) + 1}–{high}"
@@ -342,7 +355,9 @@ def _step(step: Facts, region: str) -> str:
             f" ({counted(step['deliveries'], 'delivery', 'deliveries')} so far)."
         )
     if kind == "left-pel":
-        return f"Acknowledged {when}, or removed from the pending entries with the entry."
+        if step["is_acknowledged"]:
+            return f"Acknowledged {when}."
+        return f"Acknowledged {when}, or no longer pending because the entry had been removed."
     if kind == "consumer-deleted":
         return f"Consumer {step['consumer']} was deleted {when}; its pending entries are dropped."
     if kind == "create-group":

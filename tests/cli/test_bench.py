@@ -30,10 +30,10 @@ def bench(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--scale", "2"), "flags need a NAME: anabranch bench NAME --scale 2"),
+        (("--only", "nothing"), "no row has a name like nothing; --list shows the names"),
         (
             ("nothing",),
-            "no benchmark 'nothing'; there are malformed, pipeline_read, redis_comparison, ",
+            "no benchmark 'nothing'; there are malformed, performance, pipeline_read, profile_row",
         ),
         (("acceptance.nothing",), "no benchmark 'acceptance.nothing'; there are "),
         (("acceptance",), "no benchmark 'acceptance'; there are "),
@@ -42,17 +42,16 @@ def bench(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 def test_mistakes_end_with_a_line(arguments: tuple[str, ...], text: str) -> None:
     done = bench(*arguments)
     assert done.returncode == 2 and text in done.stderr
-    assert "acceptance.kill_region" in done.stderr or "NAME" in done.stderr
+    assert "acceptance.kill_region" in done.stderr or "--list" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [(), ("redis_comparison", "--only", "rates")])
+@pytest.mark.parametrize("arguments", [(), ("performance", "--only", "xadd.*")])
 def test_a_missing_redis_server_is_named_before_anything_runs(arguments: tuple[str, ...]) -> None:
-    """Before, the first benchmark ran for minutes, and the second one found that it is missing."""
     done = bench(*arguments, PATH="/nowhere")
     assert done.returncode == 1 and "Traceback" not in done.stderr and done.stdout == ""
     assert done.stderr == (
-        "anabranch: redis_comparison: redis-server is not installed:"
+        "anabranch: performance: redis-server is not installed:"
         " it comes with the package redis-server\n"
     )
 
@@ -66,7 +65,7 @@ def test_a_missing_redis_benchmark_is_named(tmp_path: Path) -> None:
 def test_help_lists_the_benchmarks() -> None:
     done = bench("--help")
     assert done.returncode == 0
-    for name in ("malformed ", "redis_comparison ", "acceptance.kill_region "):
+    for name in ("malformed ", "performance ", "acceptance.kill_region "):
         assert f"\n  {name}" in done.stdout, done.stdout
     assert "usage: anabranch bench malformed" in bench("malformed", "--help").stdout
 

@@ -358,7 +358,7 @@ def test_usage_lines_have_one_notation(tmp_path: Path) -> None:
         ("explain", "explain [OPTIONS] REGION KEY [ID]"),
         ("log", "log [OPTIONS] KEY"),
         ("whatif region-lost", "whatif region-lost [OPTIONS] REGION"),
-        ("bench", "bench [NAME [OPTIONS]]"),
+        ("bench", "bench [NAME] [OPTIONS]"),
         ("link heal", "link heal [OPTIONS] [US] [EU]"),
         ("scenario run", "scenario run [OPTIONS] [PATH…]"),
         ("scenario record", "scenario record [OPTIONS] OUT.md"),

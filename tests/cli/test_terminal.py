@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.cli.terminal import Output, columns, harmless, shell_word, shown
+from anabranch.cli.terminal import Output, columns, harmless, shell_word, shown, wrapped
 from anabranch.plural import counted
 
 CONTROLS = [chr(code) for code in (*range(32), *range(127, 160), 0x2028, 0x2029, 0x202E, 0x2066)]
@@ -66,3 +66,15 @@ def test_counts_and_columns() -> None:
     assert counted(1, "region") == "1 region" and counted(0, "region") == "0 regions"
     assert counted(2, "entry", "entries") == "2 entries"
     assert columns([["a", "bbb"], ["cc", "1"]], frozenset({1})) == ["a   bbb", "cc    1"]
+
+
+def test_sentences_break_between_words_at_the_width() -> None:
+    lines = ["Entry 1-1 is there in us.", "  XADD in us (effect 1 of us) added it, at 12:00 on it."]
+    assert wrapped(lines, None) == lines
+    assert wrapped(lines, 40) == [
+        "Entry 1-1 is there in us.",
+        "  XADD in us (effect 1 of us) added it,",
+        "    at 12:00 on it.",
+    ]
+    # A word stays whole, and an empty line stays.
+    assert wrapped(["x" * 50, ""], 40) == ["x" * 50, ""]

@@ -221,6 +221,23 @@ def test_explain_and_log_while_a_region_is_down(up: Up) -> None:
         assert gone.returncode == 1 and "ap at 127.0.0.1:" in gone.stderr
 
 
+def test_keys_of_any_bytes(up: Up) -> None:
+    """A key is typed as it is shown, so a key with bytes that no shell can pass has answers."""
+    key = b"k\x1b[31m\n\xff\x00\\z"
+    shown = r"k\x1b[31m\n\xff\x00\\z"
+    added = str(up.client("us").xadd(key, {b"f\x07": b"\x9bv"}))
+    told = up.anabranch("explain", "us", shown, added, "--escaped")
+    assert told.returncode == 0 and f"Entry {added} (effect " in told.stdout, told
+    assert f"{shown} exists in us: 1 entry" in told.stdout
+    assert f": added {added} f\\x07 \\x9bv" in up.anabranch("log", shown, "--escaped").stdout
+    facts = json.loads(up.anabranch("log", shown, "--escaped", "--json").stdout)
+    assert facts["key"] == shown
+    assert up.anabranch("log", shown, "--escaped", "--svg", "bytes.svg").returncode == 0
+    assert not [one for one in told.stdout if ord(one) < 32 and one != "\n"]
+    wrong = up.anabranch("log", "k\\q", "--escaped")
+    assert wrong.returncode == 2 and "a backslash must be doubled" in wrong.stderr
+
+
 def test_log(up: Up) -> None:
     added = str(up.client("us").xadd("told", {"field": "value"}))
     up.client("us").rename("told", "retold")

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from anabranch.console.app import Console, create_app
 from anabranch.console.links import LinkChange, OutsideCondition
+from anabranch.console.player import Player
 from anabranch.console.regions import Place
 from anabranch.console.security import Guard
 from anabranch.region.config import parse_address
@@ -42,13 +43,13 @@ class Page:
         self.door = door
         self.headers = {"x-anabranch-token": guard.token, "origin": ORIGIN}
 
-    def get(self, name: str, **parameters: Any) -> Any:
+    def get(self, name: str, /, **parameters: Any) -> Any:
         """The JSON of an answer; it must be a success."""
         response = self.client.get(f"/api/{name}", params=parameters, headers=self.headers)
         assert response.status_code == 200, response.text
         return response.json()
 
-    def post(self, name: str, **body: Any) -> Any:
+    def post(self, name: str, /, **body: Any) -> Any:
         """The status and the JSON of an answer."""
         response = self.client.post(f"/api/{name}", json=body, headers=self.headers)
         return response.status_code, response.json()
@@ -82,5 +83,5 @@ def opened(
     door = Door()
     guard = Guard(listen_host, list(names))
     console = Console(places(addresses), password, door, allow_write)
-    with TestClient(create_app(console, guard), base_url=ORIGIN) as client:
+    with TestClient(create_app(console, guard, [Player()]), base_url=ORIGIN) as client:
         yield Page(client, guard, door)

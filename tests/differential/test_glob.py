@@ -58,7 +58,8 @@ PATTERN = (
 
 @pytest.mark.oracle
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=300,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(
     texts=st.lists(TEXT, min_size=1, max_size=20, unique=True),

@@ -245,7 +245,6 @@ def check(new_pair: Callable[[int], Pair], examples: int) -> None:
 
     @settings(
         max_examples=examples,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate, Phase.shrink],
     )

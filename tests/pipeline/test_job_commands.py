@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from anabranch.cli.errors import UsageError
+from anabranch.cli.addresses import RegionAddress, write_file
+from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.pipeline import common
 from anabranch.cli.pipeline.archive import archive, restore
+from anabranch.cli.pipeline.audit import audit
+from anabranch.cli.pipeline.lag import lag
 from anabranch.cli.pipeline.totals import totals
+from anabranch.pipeline.jobs.report import Report, Table
+from tests.pipeline.serving import EngineServer
+from tests.review.support import cluster
 
 COUNT = {"streams": "orders", "key": "user", "sums": "amount"}
 
@@ -26,6 +34,7 @@ COUNT = {"streams": "orders", "key": "user", "sums": "amount"}
             {**COUNT, "checkpoint": "c", "seconds": 3.0, "available_now": True},
             "--seconds or --available-now, not both",
         ),
+        (lag, {"hours": 2.0, "seconds": 30}, "--hours reads logs, and --seconds"),
         (totals, {**COUNT, "checkpoint": "s3://c"}, "--checkpoint: s3://c is a URL"),
         (totals, {**COUNT, "checkpoint": "c", "out": "s3://o"}, "--out: s3://o is a URL"),
     ],
@@ -33,3 +42,36 @@ COUNT = {"streams": "orders", "key": "user", "sums": "amount"}
 def test_mistakes(command: Callable[..., None], given: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         command(**given)
+
+
+def test_a_missing_password_is_told_before_spark_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark took a minute to start on a busy machine, and only then the job asked for it."""
+    for name in ("REDISCLI_AUTH", "ANABRANCH_REQUIREPASS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(common, "open_session", lambda *_: pytest.fail("Spark was started"))
+    (us,) = cluster(1, requirepass="secret")
+    with EngineServer(us.engine) as server:
+        path = tmp_path / "cluster.toml"
+        write_file(path, "c", [RegionAddress("us", 1, f"127.0.0.1:{server.port}")])
+        with pytest.raises(CliError, match=r"us at 127\.0\.0\.1:\d+ asks for a password"):
+            audit(cluster=path)
+        with pytest.raises(CliError, match="refuses this password"):
+            audit(cluster=path, password="wrong")
+
+
+def test_a_name_with_a_newline_stays_in_its_row(capsys: pytest.CaptureFixture[str]) -> None:
+    """A stream with a newline in its name broke the table of the job lag."""
+    rows = [["a\nb\x1b[31m\\n", "1"], ["plain", "22"]]
+    common._print(
+        Report(True, ["done"], [Table("Streams", ["stream", "n"], rows, frozenset({1}))], {})
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "done",
+        "",
+        "Streams",
+        "stream           n",
+        "a\\nb\\x1b[31m\\n   1",
+        "plain           22",
+    ]

@@ -11,10 +11,10 @@ import pytest
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs.beginning import begin, stream_names
 from anabranch.pipeline.jobs.door import Door
-from anabranch.pipeline.jobs.lag import job
+from anabranch.pipeline.jobs.lag import from_logs, from_watch, job
 from anabranch.pipeline.jobs.lag.arrivals import SCHEMA, Samples, arrivals, id_key
 from anabranch.pipeline.jobs.lag.plots import draw
-from anabranch.pipeline.jobs.lag.report import Lag, report
+from anabranch.pipeline.jobs.lag.report import Hours, Lag, Watch, report
 from anabranch.pipeline.jobs.lag.watching import Redeliveries, last_ids, redeliveries
 from anabranch.pipeline.options import SourceOptions
 from tests.pipeline.test_audit import given, served
@@ -114,14 +114,13 @@ def test_the_watch() -> None:
         options = given(servers)
         source = SourceOptions(options, False)
         begun = begin(source)
-        silent = _Adding(servers[0])
-        watched, failures = job.watch(
-            begun, source, job.LagOptions(options, seconds=1, interval_ms=20), silent
-        )
-        silent.thread.join()
+        adding = _Adding(servers[0])
+        adding.start()
+        watched, failures = from_watch.watch(begun, stream_names(begun.doors, ["*"]), 1, 20)
+        adding.join()
         streams = stream_names(begun.doors, ["*"])
-        parts = job.parts_of(begun.doors, streams, watched)
-        rows = [row for part in parts for row in job.entries(part, options)]
+        parts = from_watch.parts_of(begun.doors, streams, watched)
+        rows = [row for part in parts for row in from_watch.entries(part, options)]
         for door in begun.doors.values():
             door.close()
     assert failures == {"us": 0, "eu": 0}
@@ -134,19 +133,14 @@ def test_the_watch() -> None:
     assert list(watched["us"].cursors) == [b"s"]
 
 
-class _Adding:
-    """A bar that adds two entries when the watch has begun."""
+class _Adding(threading.Thread):
+    """Adds two entries when the watch has begun."""
 
     def __init__(self, server: Any) -> None:
+        super().__init__()
         self._server = server
-        self.thread = threading.Thread(target=self._add)
 
-    def phase(self, text: str) -> None:
-        """Begins at the phase of the watch."""
-        assert text == "watching 2 regions for 1 s"
-        self.thread.start()
-
-    def _add(self) -> None:
+    def run(self) -> None:
         threading.Event().wait(0.3)
         door = Door(
             "us", ("127.0.0.1", self._server.port), SourceOptions(given([self._server]), False)
@@ -154,6 +148,50 @@ class _Adding:
         for n in range(2):
             door.call("XADD", "s", "*", "n", n)
         door.close()
+
+
+def test_the_logs() -> None:
+    """The logs of both regions tell in which order and when each had the entries of the hours."""
+    us, eu = cluster(2)
+    us.ok("XADD", "s", "*", "n", "0")
+    sync(us, eu)
+    for place in (us, eu):
+        place.now_ms += 7_200_000
+    since_ms = us.now_ms - 3_600_000
+    us.ok("XADD", "s", "*", "n", "1")
+    us.ok("XADD", "other", "*", "n", "1")
+    us.now_ms += 1000
+    eu.now_ms += 1000
+    eu.ok("XADD", "s", "*", "n", "2")
+    eu.ok("XDEL", "s", "1-1")
+    sync(us, eu)
+    with served(us, eu) as servers:
+        options = given(servers, "s")
+        begun = begin(SourceOptions(options, False))
+        logs = from_logs.look(begun, since_ms)
+        rows = sorted(row for part in logs.parts for row in from_logs.entries(part, options))
+        begun.close()
+    assert logs.vectors == {"us": {1: 3, 2: 1}, "eu": {1: 3, 2: 1}}
+    assert [row[:4] for row in rows] == [
+        ("eu", "s", 1, 2),
+        ("eu", "s", 2, 1),
+        ("us", "s", 1, 2),
+        ("us", "s", 2, 1),
+    ]
+    # In eu its own entry came first, in us that of us.
+    positions = [row[5] for row in rows]
+    assert positions[1] < positions[0] and positions[2] < positions[3]
+    assert all(since_ms < row[6] <= us.now_ms + 1000 for row in rows)
+
+
+def test_hours_in_words() -> None:
+    lag = found_lag()
+    lag.basis = Hours(2.5, 3)
+    assert report(lag).lines[0].startswith("read the logs of us and eu for the last 2.5 h: ")
+    assert report(lag).lines[-1] == (
+        "3 arrivals came in a snapshot, or before the log of that region begins: "
+        "these are not counted"
+    )
 
 
 def test_redeliveries_and_last_ids() -> None:
@@ -192,15 +230,16 @@ def found_lag() -> Lag:
         "below_max_ms": 7,
     }
     again = Redeliveries("s", "g", "us", 5, 5, 2, 4, 3)
-    return Lag(["us", "eu"], {}, 5, 200, {"us": 210, "eu": 200}, {"us": 1, "eu": 0}, [again], [row])
+    watch = Watch(5, 200, {"us": 210, "eu": 200}, {"us": 1, "eu": 0})
+    return Lag(["us", "eu"], {}, watch, [again], [row])
 
 
 def test_the_report() -> None:
     found = report(found_lag())
     assert found.passed and found.lines == [
         "watched us and eu for 5 s: 3 arrivals, 2 of which an XREAD cursor would have skipped",
-        "times are exact to 210 ms in us and 200 ms in eu (the longest time between two looks)",
         "1 arrival had not taken place at the end",
+        "times are exact to 210 ms in us and 200 ms in eu (the longest time between two looks)",
         "us did not answer 1 time",
     ]
     assert found.tables[0].rows == [["s", "eu → us", "none", "4", "3", "2", "7", "10", "20", "30"]]
@@ -213,9 +252,9 @@ def test_plots(tmp_path: Path, is_empty: bool) -> None:
     lag = found_lag()
     if is_empty:
         lag.hours = []
-        paths = draw(tmp_path, {}, [], lag)
+        paths = draw(tmp_path, {}, [], 1, lag)
     else:
-        paths = draw(tmp_path, {("eu", "us"): [0, 10, 30]}, [("eu", "us", 0, 30)], lag)
+        paths = draw(tmp_path, {("eu", "us"): [0, 10, 30]}, [("eu", "us", 0, 30)], 60, lag)
     assert sorted(path.name for path in paths) == [
         f"{name}.{kind}" for name in ("lags", "skipped", "timeline") for kind in ("png", "svg")
     ]

@@ -198,6 +198,36 @@ def test_entries_come_back(
         assert all(fields[-2] == ORIGIN.encode() for fields in found)
 
 
+def test_a_killed_restore_goes_on(
+    spark: Spark, two_regions: LiveCluster, new_cluster: Callable[..., LiveCluster], tmp_path: Path
+) -> None:
+    """A restore is killed while it adds. The next one adds the rest, each entry once."""
+    folder, total = tmp_path / "archive", 60_000
+    for _ in range(total // 2000):
+        add(two_regions, "us", 2000)
+    assert run(spark, two_regions, folder).passed
+    other = new_cluster(["north", "south"])
+    other.start_all()
+    line = command(other, "restore", str(folder), "--window", "600")
+    with (tmp_path / "log").open("wb") as log, other.client("north") as client:
+        driver = subprocess.Popen(
+            line, stdout=log, stderr=log, env=build.environment(), start_new_session=True
+        )
+        while driver.poll() is None and client.xlen("orders") < 1000:
+            time.sleep(0.005)
+        os.killpg(driver.pid, signal.SIGKILL)
+        assert driver.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
+    # The task of a killed driver may send what it has in flight.
+    time.sleep(2.0)
+    found = entries(other, "north", "orders")
+    assert 1000 <= len(found) < total
+    again = run_restore(spark, other, folder, window_s=600)
+    assert again.passed and again.facts["restored_before"] == len(found)
+    other.sync()
+    origins = [fields[-1] for fields in entries(other, "south", "orders")]
+    assert len(origins) == len(set(origins)) == total
+
+
 def test_differences_are_found(spark: Spark) -> None:
     """One entry of each kind: equal, missing, alone, twice, with another ID, with other fields."""
     from pyspark.sql import functions

@@ -128,3 +128,51 @@ def test_a_calm_pair(spark: Any, two_regions: LiveCluster) -> None:
 
     report = watched(spark, two_regions, act, seconds=6)
     assert report.passed and report.facts["arrived"] == 20 and report.facts["skipped"] == 0
+
+
+def test_the_last_hours(spark: Any, two_regions: LiveCluster, tmp_path: Path) -> None:
+    """The logs tell afterwards, without a watch, what readers with XREAD skipped."""
+    before = add(two_regions, "us", 1)[0]
+    two_regions.sync()
+    readers = {name: Cursor(two_regions, name, before) for name in ("us", "eu")}
+    for reader in readers.values():
+        reader.start()
+    two_regions.cut("us", "eu")
+    added = {"us": add(two_regions, "us", 5), "eu": add(two_regions, "eu", 7)}
+    added["us"] += add(two_regions, "us", 1)
+    time.sleep(2.0)
+    two_regions.heal("us", "eu")
+    two_regions.await_links()
+    two_regions.sync()
+    time.sleep(0.5)
+    for reader in readers.values():
+        reader.ended.set()
+        reader.join()
+    with two_regions.client("us") as client:
+        client.xtrim("orders", maxlen=3, approximate=False)
+    two_regions.cut("us", "eu")
+    waiting = add(two_regions, "us", 2)
+    regions = ",".join(f"{one.name}={one.address}" for one in two_regions.regions.values())
+    out = tmp_path / "lag"
+    options = LagOptions({"endpoints": regions}, hours=1.0, out=str(out))
+    report = run(spark, options, _Silent())
+    rows = spark.read.parquet(str(out / "arrivals")).collect()
+    every = {*added["us"], *added["eu"]}
+    for region, reader in readers.items():
+        skipped = {row.id for row in rows if row.region == region and row.late}
+        assert skipped == every - reader.ids, region
+    assert {row.id for row in rows if row.region == "eu" and row.arrived_ms is None} == {*waiting}
+    assert {row.id for row in rows if row.region == "us"} == {*added["eu"]}
+    arrived = [row for row in rows if row.arrived_ms is not None and row.id != before]
+    assert len(arrived) == 13 and all(1900 <= row.lag_ms < 60_000 for row in arrived)
+    assert all(row.below_ms is not None and row.below_ms >= 0 for row in rows if row.late)
+    assert report.passed and report.facts["untold"] == 0
+    assert report.facts["skipped"] == len([row for row in rows if row.late]) > 0
+    assert (out / "timeline.svg").stat().st_size > 1000
+
+
+class _Silent:
+    """A bar that shows nothing."""
+
+    def phase(self, text: str) -> None:
+        """Takes a phase."""

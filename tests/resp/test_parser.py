@@ -32,7 +32,7 @@ def parse(
     return commands, None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(streams(), st.lists(st.integers(0, 1 << 16), max_size=20), st.booleans())
 def test_any_division_gives_what_the_naive_parser_gives(
     stream: bytes, cuts: list[int], authenticated: bool
@@ -46,7 +46,7 @@ def test_any_division_gives_what_the_naive_parser_gives(
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     streams(),
     st.lists(st.integers(0, 1 << 16), max_size=20),

@@ -58,7 +58,8 @@ def unknown_command(command: list[bytes]) -> str:
 # Without NUL: Redis does not find the end of a line that contains one, and its error texts, made
 # with %s, end there.
 @settings(
-    max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=500,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(streams(forbidden=b"\0"))
 def test_redis_understands_the_same(oracle: redis.Redis, stream: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,15 @@ from anabranch.sim.mutants import equivalent
 from anabranch.sim.mutants.mechanical import Judged, Results, report, sample
 from anabranch.sim.mutants.operators import Mutant, mutants_of
 from anabranch.sim.mutants.seeds import Caught
-from anabranch.sim.mutants.suite import TESTS_OF, package_of
-from anabranch.sim.mutants.tree import ROOT, environment, forget_compiled, write_source
+from anabranch.sim.mutants.suite import NEEDED, TESTS_OF, Suite, package_of
+from anabranch.sim.mutants.tree import (
+    ROOT,
+    copy_tree,
+    environment,
+    forget_compiled,
+    python,
+    write_source,
+)
 
 
 def mutated(source: str) -> list[str]:
@@ -237,6 +245,51 @@ def test_every_mutated_package_has_tests() -> None:
         and package_of("region/engine/commands/keys.py") == "region/engine"
     )
     assert all((ROOT / folder).is_dir() for folders in TESTS_OF.values() for folder in folders)
+
+
+def test_a_copy_holds_all_that_its_tests_import(tmp_path: Path) -> None:
+    """Once a fixture imported a package that copies lacked, and no test could run there."""
+    tree = copy_tree(tmp_path, NEEDED)
+    folders = sorted({folder for folders in TESTS_OF.values() for folder in folders})
+    ended = subprocess.run(
+        [python(), "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", *folders],
+        cwd=tree,
+        env=environment(tree),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout.decode("utf-8", "replace")[-2000:]
+
+
+PROPERTY = """
+from anabranch.crdt.halves import half
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+@given(st.integers(0, 1 << 40))
+def test_half(number: int) -> None:
+    assert 2 * half(number) in (number, number - 1)
+
+def test_the_profile() -> None:
+    assert settings.default.database is None and settings.default.derandomize
+"""
+
+
+def test_no_mutant_is_tried_with_an_example_of_another(tmp_path: Path) -> None:
+    """A property test that a mutant fails must not keep the example for later mutants."""
+    tree = copy_tree(tmp_path / "tree")
+    write_source(
+        tree / "crdt" / "halves.py", "def half(number: int) -> int:\n    return number // 2\n"
+    )
+    (tree / "tests" / "crdt").mkdir(parents=True)
+    (tree / "tests" / "crdt" / "test_halves.py").write_text(PROPERTY, encoding="utf-8")
+    suite = Suite(tree, tmp_path / "memory.json")
+    suite.learn()
+    source = (tree / "crdt" / "halves.py").read_text(encoding="utf-8")
+    verdict = suite.judge(mutants_of("crdt/halves.py", source)[0])
+    assert (verdict.outcome, verdict.by) == ("killed", "tests/crdt/test_halves.py::test_half")
+    assert not (tree / ".hypothesis" / "examples").exists()
 
 
 def test_a_seed_that_fails_without_the_bug_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

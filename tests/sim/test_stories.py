@@ -15,7 +15,7 @@ from anabranch.sim.run import run_plan
 from anabranch.sim.scenario.cells import Command, tokens_of
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.live import Endpoint, LiveCluster
-from anabranch.sim.scenario.parser import _split, parse
+from anabranch.sim.scenario.parser import cells_of, parse
 from anabranch.sim.scenario.recording import Notes, Told
 from anabranch.sim.scenario.runner import Mismatch
 from anabranch.sim.scenario.virtual import run_virtually
@@ -118,7 +118,7 @@ def test_every_byte_can_be_written() -> None:
     words = (b"ECHO", bytes(range(256)), b"", b"a|b`c\\", b'say "so"', b"don't", b"\\", b" ")
     text = write_story(draw_plan(1, 2, 10).with_steps(()), [Told(5, 1, 1, (words,))], "T")
     (row,) = [line for line in text.splitlines() if line.startswith("| 5 ms")]
-    assert tokens_of(_split(row)[1].removeprefix("1: "))[0] == Command(words)
+    assert tokens_of(cells_of(row)[1].removeprefix("1: "))[0] == Command(words)
 
 
 def test_the_docs_name_every_fault_and_their_examples_run() -> None:

@@ -170,6 +170,8 @@ def _status(case: Case, model: RegionModel, name: bytes, dot: Dot, facts: Facts)
             possible.add(("pending", text(pending.consumer)))
         elif dot in group.acked_now():
             possible.add(("acknowledged", None))
+        elif dot in local.dropped:
+            possible.add(("dropped", None))
         elif dot in local.given:
             possible.add(("given", None))
         elif local.is_above(group.creates, add):

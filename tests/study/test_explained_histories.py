@@ -7,10 +7,12 @@ them, or some regions silent), is compared with the true history (`truth`).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,8 @@ from tests.study.groups_judge import judge_key
 from tests.study.questions import Interviewer, Question
 from tests.study.truth import Truth
 
+# Words of somebody who guesses. What is not known is named instead, with the reason.
+GUESS = re.compile(r"\b(may have|might|perhaps|maybe|probably|possibly|presumably|seems?)\b")
 # Questions of one run while the load goes on, and after the regions have converged.
 _DURING = 3
 _AFTER = 3
@@ -67,6 +71,7 @@ class Explained:
         for _ in range(_AFTER):
             self._question(max(_WAITS_MS), is_over=True)
         self.found += [f"simulator: {one}" for one in world.found]
+        self.counts["restarts"] = sum(life.starts - 1 for life in self._truth.lives.values())
 
     def _question(self, wait_ms: int, is_over: bool) -> None:
         question = self._interviewer.ask(wait_ms)
@@ -95,7 +100,11 @@ class Explained:
         silent = [names[one] for one in names if one != region and one not in others]
         tellings = {one: Telling(question.views[one].reply) for one in (region, *others)}
         facts = explain(tellings[region], [tellings[one] for one in others], silent, names)
-        assert Teller(facts).lines()
+        lines = Teller(facts).lines()
+        assert lines
+        self.found += [f"a guess: {line}" for line in lines if GUESS.search(line)]
+        self.counts["sentences"] += len(lines)
+        self.counts["facts"] += leaves(facts)
         views = question.views
         case = Case(views[region], [views[one] for one in others], silent, facts)
         where = f"{names[region]} {question.words()} without {silent}: "
@@ -129,6 +138,15 @@ class Explained:
                 counts["removed in doubt"] += 1
             for delivery in add["deliveries"]:
                 counts[delivery["status"]] += 1
+
+
+def leaves(facts: Any) -> int:
+    """The single values in facts: each is compared with the true history."""
+    if isinstance(facts, dict):
+        return sum(leaves(one) for one in facts.values())
+    if isinstance(facts, (list, tuple)):
+        return sum(leaves(one) for one in facts)
+    return 1
 
 
 def _plan(seed: int, regions: int, ops: int) -> Plan:
@@ -169,6 +187,7 @@ def test_explanations_of_200_histories_are_true() -> None:
     counts = explained(range(1000, 1200), ops=300)
     print(dict(counts))
     assert counts["questions"] > 1000 and not counts["unknown histories"]
+    assert counts["restarts"] > 200
     for name in ("present", "hidden", "removed", "not-arrived", "survived"):
         assert counts[name], f"no entry was {name}"
     assert sum(counts[f"removed-{one}"] for one in ("before-snapshot", "before-log", "left-out"))

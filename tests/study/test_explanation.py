@@ -242,6 +242,31 @@ def test_delivered_in_two_regions() -> None:
     assert "to consumer alice" in text and "Regions deliver independently" in text
 
 
+def test_acknowledged_and_dropped_are_told_apart() -> None:
+    """Before, one sentence named both, and left the choice to the reader."""
+    cluster = Cluster()
+    first = cluster.call("us", "XADD", "k", "*", "a", "1")
+    second = cluster.call("us", "XADD", "k", "*", "a", "2")
+    third = cluster.call("us", "XADD", "k", "*", "a", "3")
+    cluster.call("us", "XGROUP", "CREATE", "k", "g", "0")
+    read = ("XREADGROUP", "GROUP", "g")
+    cluster.call("us", *read, "alice", "COUNT", "2", "STREAMS", "k", ">")
+    cluster.call("us", *read, "bob", "STREAMS", "k", ">")
+    cluster.call("us", "XACK", "k", "g", second)
+    cluster.call("us", "XGROUP", "DELCONSUMER", "k", "g", "bob")
+    cluster.sync("us", "eu")
+    cluster.call("eu", "XDEL", "k", second)
+    found = {}
+    for entry in (first, second, third):
+        facts = cluster.explain("us", "k", entry)
+        (delivery,) = the_add(facts)["deliveries"]
+        found[delivery["status"]] = told(facts)
+    assert set(found) == {"pending", "given", "dropped"}
+    assert "acknowledged in us, and not announced to other regions" in found["given"]
+    assert "Acknowledged in us at" in found["given"] and ", or " not in found["given"]
+    assert "for a consumer that was deleted there" in found["dropped"]
+
+
 def test_a_rewound_group_tells_why_it_delivers_again() -> None:
     cluster = Cluster()
     entry = cluster.call("us", "XADD", "k", "*", "a", "1")

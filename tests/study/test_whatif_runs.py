@@ -24,6 +24,11 @@ def judge(seeds: Iterable[int], least: int) -> str:
         predicted = sum(len(getattr(one, f"predicted_{name}")) for one in outcomes)
         happened = sum(len(getattr(one, name)) for one in outcomes)
         lines.append(f"{name}: predicted {predicted}, happened {happened}")
+    cut = [one for one in outcomes if not one.is_whole]
+    missed = sum(len(one.back - one.predicted_back) for one in cut)
+    lines.append(
+        f"runs whose log no longer had every effect: {len(cut)}, back and not told {missed}"
+    )
     text = "; ".join(lines)
     predicted = sum(len(one.predicted_lost) + len(one.predicted_again) for one in outcomes)
     happened = sum(len(one.lost) + len(one.again) for one in outcomes)

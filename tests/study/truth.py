@@ -90,8 +90,9 @@ class RegionHistory:
         self.items: list[Applied] = []
         self.joins: list[Joined] = []
         self.vector: Vector = {}
-        # Number of its process, and of its last step.
+        # Number of its process, and of its last step; how often a process began.
         self.start = 0
+        self.starts = 0
         self.step = 0
         # The last unit of commands that had waited for the end of the start, and its clock.
         self.waited: Said = []
@@ -172,6 +173,7 @@ class Truth(Checker):
             self.restores += 1
         life.cut(event.vector)
         life.start = event.start
+        life.starts += 1
 
     def committed(self, event: Committed) -> None:
         for block in event.blocks:

@@ -163,14 +163,14 @@ def survives(decode: Any, data: bytes) -> None:
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_noise(data: bytes) -> None:
     survives(decode_up, data)
     survives(decode_down, data)
 
 
 @given(ups, downs, st.data())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_damaged_messages(up: m.Up, down: m.Down, data: Any) -> None:
     for encoded, decode in ((encode_up(up), decode_up), (encode_down(down), decode_down)):
         damaged = bytearray(encoded)

@@ -71,7 +71,7 @@ def drive(one: Hub, engine: FakeEngine, number: int, message: Any, now_ms: int) 
 
 
 @given(st.lists(ups | hellos, max_size=12), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_a_dialler_says(said: list[Any], log_is_short: bool) -> None:
     one, engine = hub(log_is_short)
     number = one.accepted(1000)
@@ -83,7 +83,7 @@ def test_whatever_a_dialler_says(said: list[Any], log_is_short: bool) -> None:
 
 
 @given(st.lists(downs | welcomes | snapshots, max_size=12))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_who_was_dialled_says(said: list[Any]) -> None:
     one, engine = hub()
     for place, message in enumerate([m.Welcome(m.VERSION, "c", TABLE, 2, "eu", 1, {}, {}), *said]):

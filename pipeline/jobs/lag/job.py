@@ -1,47 +1,40 @@
 """`anabranch pipeline lag`: how late entries arrive, and which of them XREAD cursors skip.
 
-No region records when an entry arrived, so the job watches: it notes the vector of each region on
-disk every few hundred milliseconds (`watching`). Afterwards Spark reads the entries that arrived
-anywhere during the watch, and finds for each region when it had each of them (`arrivals`). Entries
-that were removed before the watch ended are not counted.
+The job watches the regions for a while (`from_watch`), with one clock for all of them. Or it reads
+the logs of past hours on their disks (`from_logs`), with the clocks of the regions. Both make the
+same rows.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Optional
+from typing import TYPE_CHECKING, Final, Optional
 
-from anabranch.pipeline.entry_hashes import ids_in
 from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.jobs import folders
 from anabranch.pipeline.jobs.beginning import Beginning, begin, stream_names
-from anabranch.pipeline.jobs.door import Door, DoorClosed, NoKey, Piece
-from anabranch.pipeline.jobs.lag.arrivals import SCHEMA, Samples, arrivals, id_key
+from anabranch.pipeline.jobs.door import DoorClosed
+from anabranch.pipeline.jobs.lag import from_logs, from_watch
 from anabranch.pipeline.jobs.lag.plots import draw
-from anabranch.pipeline.jobs.lag.report import Lag, report
-from anabranch.pipeline.jobs.lag.watching import Redeliveries, Watcher, last_ids, redeliveries
+from anabranch.pipeline.jobs.lag.report import Hours, Lag, Watch, report
+from anabranch.pipeline.jobs.lag.watching import Redeliveries, redeliveries
 from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.jobs.session import shuffle_by_cores
 from anabranch.pipeline.node_columns import LAST_TIME_MS
 from anabranch.pipeline.options import SourceOptions
 from anabranch.plural import counted
 
 if TYPE_CHECKING:
-    import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
     from anabranch.pipeline.jobs.progress import Bar
 
-PIECE_BYTES: Final = 4 << 20
-_ENTRIES: Final = "number BIGINT, origin BIGINT, counter BIGINT, key STRING"
-_STEP_S: Final = 0.2
 # Points of the curves of lags.
 _POINTS: Final = 200
+# Points of a curve over time.
+_STEPS: Final = 600
 
 
 @dataclass
@@ -53,6 +46,7 @@ class LagOptions:
         streams: Names of streams or globs, separated by commas.
         seconds: How long to watch.
         interval_ms: Time between two looks at a region.
+        hours: The last hours, of which the logs are read instead of a watch; 0: a watch.
         out: A directory for tables and plots; None for none.
     """
 
@@ -60,21 +54,12 @@ class LagOptions:
     streams: str = "*"
     seconds: int = 60
     interval_ms: int = 200
+    hours: float = 0.0
     out: Optional[str] = None
 
 
-@dataclass(frozen=True)
-class Part:
-    """A range of a region log that a task reads: `number` is that of its stream."""
-
-    number: int
-    piece: Piece
-    region: str
-    address: tuple[str, int]
-
-
 def run(session: SparkSession, options: LagOptions, bar: Bar) -> Report:
-    """Watches the regions.
+    """Watches the regions, or reads their logs.
 
     Raises:
         OptionError: An option is wrong.
@@ -85,35 +70,54 @@ def run(session: SparkSession, options: LagOptions, bar: Bar) -> Report:
     found = SourceOptions(given, False)
     begun = begin(found)
     try:
-        watched, failures = watch(begun, found, options, bar)
-        bar.phase("looking for entries and for redeliveries")
-        streams = stream_names(begun.doors, found.streams)
-        again = _redeliveries(begun, streams)
-        parts = parts_of(begun.doors, streams, watched)
+        reading = _of_logs if options.hours else _of_watch
+        rows, basis = reading(session, options, given, begun, bar)
+        rows.persist()
+        hours = by_hour(rows).persist()
+        again = _redeliveries(begun, stream_names(begun.doors, found.streams))
     except DoorClosed as error:
         raise PipelineError(f"{error.name} stopped answering: {error}") from None
     finally:
         begun.close()
-    bar.phase(f"reading what arrived in {counted(len(streams), 'stream')}")
-    rows = _rows(session, parts, given, streams, watched, begun.names).persist()
-    lag = Lag(
-        list(begun.doors),
-        begun.down,
-        options.seconds,
-        options.interval_ms,
-        {name: samples.gap_ms() for name, samples in watched.items()},
-        failures,
-        again,
-    )
-    hours = by_hour(rows).persist()
+    lag = Lag(list(begun.doors), begun.down, basis, again)
     lag.hours = [row.asDict() for row in hours.collect()]
     if options.out is not None:
         bar.phase(f"writing tables and plots to {options.out}")
         hours.write.parquet(str(Path(options.out) / "hours"))
-        _write(rows, lag, Path(options.out), watched)
+        _write(rows, lag, Path(options.out))
     hours.unpersist()
     rows.unpersist()
     return report(lag)
+
+
+def _of_watch(
+    session: SparkSession, options: LagOptions, given: dict[str, str], begun: Beginning, bar: Bar
+) -> tuple[DataFrame, Watch]:
+    """The arrivals during a watch that begins now."""
+    wanted = SourceOptions(given, False).streams
+    streams = stream_names(begun.doors, wanted)
+    bar.phase(f"watching {len(begun.doors)} regions for {options.seconds} s")
+    watched, failures = from_watch.watch(begun, streams, options.seconds, options.interval_ms)
+    bar.phase("looking for entries and for redeliveries")
+    streams = stream_names(begun.doors, wanted)
+    parts = from_watch.parts_of(begun.doors, streams, watched)
+    bar.phase(f"reading what arrived in {counted(len(streams), 'stream')}")
+    gaps_ms = {name: samples.gap_ms() for name, samples in watched.items()}
+    rows = from_watch.rows(session, parts, given, streams, watched, begun.names)
+    return rows, Watch(options.seconds, options.interval_ms, gaps_ms, failures)
+
+
+def _of_logs(
+    session: SparkSession, options: LagOptions, given: dict[str, str], begun: Beginning, bar: Bar
+) -> tuple[DataFrame, Hours]:
+    """The arrivals of the last hours, as the logs of the regions tell them."""
+    # A name that no region knows is an error.
+    stream_names(begun.doors, SourceOptions(given, False).streams)
+    bar.phase(f"finding the last {options.hours:g} h in the logs of {len(begun.doors)} regions")
+    logs = from_logs.look(begun, int((time.time() - options.hours * 3600) * 1000))
+    bar.phase(f"reading the logs of {len(begun.doors)} regions")
+    rows, untold = from_logs.rows(session, logs, given, begun.names)
+    return rows, Hours(options.hours, untold)
 
 
 def check(options: LagOptions) -> None:
@@ -128,30 +132,6 @@ def check(options: LagOptions) -> None:
         )
 
 
-# -- watching
-
-
-def watch(
-    begun: Beginning, source: SourceOptions, options: LagOptions, bar: Bar
-) -> tuple[dict[str, Samples], dict[str, int]]:
-    """The samples of each region, and how often it did not answer."""
-    streams = stream_names(begun.doors, source.streams)
-    cursors = {name: last_ids(door, streams) for name, door in begun.doors.items()}
-    bar.phase(f"watching {len(begun.doors)} regions for {options.seconds} s")
-    with Watcher(begun.doors, options.interval_ms) as watcher:
-        for name, samples in watcher.samples.items():
-            samples.cursors.update(cursors[name])
-        until_s = time.monotonic() + options.seconds
-        while (left_s := until_s - time.monotonic()) > 0:
-            time.sleep(min(left_s, _STEP_S))
-            watcher.check()
-    watcher.check()
-    for name, samples in list(watcher.samples.items()):
-        if not samples.vectors:
-            raise PipelineError(f"{name} did not answer during the watch")
-    return watcher.samples, watcher.failures
-
-
 def _redeliveries(begun: Beginning, streams: list[bytes]) -> list[Redeliveries]:
     found: list[Redeliveries] = []
     for name, door in begun.doors.items():
@@ -160,76 +140,6 @@ def _redeliveries(begun: Beginning, streams: list[bytes]) -> list[Redeliveries]:
         except DoorClosed as error:
             begun.down[name] = f"it stopped answering after the watch: {error}"
     return found
-
-
-def parts_of(
-    doors: dict[str, Door], streams: list[bytes], watched: dict[str, Samples]
-) -> list[Part]:
-    """The ranges that arrived in any region during the watch."""
-    origins = {origin for samples in watched.values() for origin in samples.vectors[-1]}
-    found: list[Part] = []
-    for origin in sorted(origins):
-        after = min(samples.vectors[0].get(origin, 0) for samples in watched.values())
-        ends = {name: samples.vectors[-1].get(origin, 0) for name, samples in watched.items()}
-        name = max(ends, key=ends.__getitem__)
-        if ends[name] == after:
-            continue
-        door = doors[name]
-        for number, stream in enumerate(streams):
-            reached = after
-            try:
-                for cut in door.cuts(stream, origin, ends[name], PIECE_BYTES, after):
-                    if cut.size:
-                        piece = Piece(stream, origin, reached, cut.counter, cut.size)
-                        found.append(Part(number, piece, name, door.address))
-                    reached = cut.counter
-            except NoKey:
-                continue
-    return found
-
-
-# -- in Spark
-
-
-def entries(part: Part, given: dict[str, str]) -> Iterator[tuple[int, int, int, str]]:
-    """The rows of a part: number of the stream, region_id of the log, counter, key of the ID."""
-    door = Door(part.region, part.address, SourceOptions(given, False))
-    piece = part.piece
-    try:
-        for answer in door.answers(piece):
-            for counter, ms, seq in ids_in(answer, piece.after, piece.end):
-                yield part.number, piece.region_id, counter, id_key(ms, seq)
-    except NoKey:
-        # The stream was deleted after the watch.
-        return
-    except DoorClosed as error:
-        raise PipelineError(f"{part.region} stopped answering: {error}") from None
-    finally:
-        door.close()
-
-
-def _rows(
-    session: SparkSession,
-    parts: list[Part],
-    given: dict[str, str],
-    streams: list[bytes],
-    watched: dict[str, Samples],
-    names: dict[int, str],
-) -> DataFrame:
-    """The arrivals, as SCHEMA."""
-    if not parts:
-        return session.createDataFrame([], SCHEMA)
-    read = session.sparkContext.parallelize(parts, len(parts)).flatMap(
-        partial(entries, given=given)
-    )
-
-    def judge(key: tuple[Any, ...], frame: pd.DataFrame) -> pd.DataFrame:
-        return arrivals(frame, streams[int(key[0])], watched, names)
-
-    # The arrivals of a watch are few.
-    shuffle_by_cores(session)
-    frame = session.createDataFrame(read, _ENTRIES)
-    return frame.groupBy("number").applyInPandas(judge, SCHEMA)
 
 
 def by_hour(rows: DataFrame) -> DataFrame:
@@ -256,19 +166,23 @@ def by_hour(rows: DataFrame) -> DataFrame:
     )
 
 
-def _write(rows: DataFrame, lag: Lag, out: Path, watched: dict[str, Samples]) -> None:
+def _write(rows: DataFrame, lag: Lag, out: Path) -> None:
     """Writes the arrivals and the plots."""
     from pyspark.sql import functions as f
 
     rows.write.parquet(str(out / "arrivals"))
     shares = [n / _POINTS for n in range(_POINTS + 1)]
     arrived = rows.where("lag_ms IS NOT NULL")
-    began_ms = min(samples.times_ms[0] for samples in watched.values())
+    began_ms, ended_ms = arrived.agg(f.min("arrived_ms"), f.max("arrived_ms")).first() or (0, 0)
+    began_ms, ended_ms = began_ms or 0, ended_ms or 0
+    step_s = max((ended_ms - began_ms) // 1000 // _STEPS, 1)
     curves = arrived.groupBy("origin", "region").agg(
         f.percentile_approx("lag_ms", shares, 100_000).alias("lags_ms")
     )
-    second = f.floor((f.col("arrived_ms") - began_ms) / 1000).alias("second")
-    highest = arrived.groupBy("origin", "region", second).agg(f.max("lag_ms").alias("lag_ms"))
+    second = f.floor((f.col("arrived_ms") - began_ms) / (1000 * step_s)) * step_s
+    highest = arrived.groupBy("origin", "region", second.alias("second")).agg(
+        f.max("lag_ms").alias("lag_ms")
+    )
     draw(
         out,
         {(row.origin, row.region): list(row.lags_ms) for row in curves.collect()},
@@ -276,5 +190,6 @@ def _write(rows: DataFrame, lag: Lag, out: Path, watched: dict[str, Samples]) ->
             (row.origin, row.region, row.second, row.lag_ms)
             for row in highest.orderBy("second").collect()
         ],
+        step_s,
         lag,
     )

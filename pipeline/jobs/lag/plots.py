@@ -23,6 +23,7 @@ def draw(
     out: Path,
     curves: dict[tuple[str, str], list[int]],
     highest: list[tuple[str, str, int, int]],
+    step_s: int,
     lag: Lag,
 ) -> list[Path]:
     """Draws three plots into a directory, and returns their paths.
@@ -30,13 +31,15 @@ def draw(
     Args:
         out: The directory; it is made if need be.
         curves: For each origin and region, lags in ms at even shares of its arrivals, ascending.
-        highest: Origin, region, second of the watch, and the highest lag in ms of that second.
+        highest: Origin, region, second since the first arrival, and the highest lag in ms of the
+            `step_s` seconds from there.
+        step_s: Seconds between two points of `highest`.
         lag: The table by hour.
     """
     out.mkdir(parents=True, exist_ok=True)
     return [
         *_plot(out, "lags", lambda axes: _shares(axes, curves)),
-        *_plot(out, "timeline", lambda axes: _timeline(axes, highest)),
+        *_plot(out, "timeline", lambda axes: _timeline(axes, highest, step_s)),
         *_plot(out, "skipped", lambda axes: _skipped(axes, lag)),
     ]
 
@@ -70,14 +73,14 @@ def _shares(axes: Axes, curves: dict[tuple[str, str], list[int]]) -> None:
     _legend(axes, bool(curves))
 
 
-def _timeline(axes: Axes, highest: list[tuple[str, str, int, int]]) -> None:
+def _timeline(axes: Axes, highest: list[tuple[str, str, int, int]], step_s: int) -> None:
     styles = cycle(zip(cycle(_MARKERS), (*_STYLES, *_STYLES, *_STYLES), strict=False))
     pairs = sorted({(origin, region) for origin, region, _, _ in highest})
     for pair in pairs:
         marker, line = next(styles)
         points = {second: lag_ms for *both, second, lag_ms in highest if tuple(both) == pair}
-        # A second without arrivals breaks the line.
-        seconds = range(min(points), max(points) + 1)
+        # A time without arrivals breaks the line.
+        seconds = range(min(points), max(points) + 1, step_s)
         axes.plot(
             seconds,
             [points.get(second, math.nan) for second in seconds],
@@ -87,8 +90,9 @@ def _timeline(axes: Axes, highest: list[tuple[str, str, int, int]]) -> None:
             color="black",
             label=f"{pair[0]} → {pair[1]}",
         )
-    axes.set_title("Highest lag in each second of the watch")
-    axes.set_xlabel("time of arrival since the watch began (s)")
+    each = "second" if step_s == 1 else f"{step_s} s"
+    axes.set_title(f"Highest lag in each {each}")
+    axes.set_xlabel("time since the first arrival (s)")
     axes.set_ylabel("lag (ms)")
     _legend(axes, bool(pairs))
 

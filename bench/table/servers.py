@@ -1,0 +1,196 @@
+"""A redis-server and a region, each alone on this machine, with the same durability."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Optional, Self, Union
+
+from anabranch.bench.acceptance.harness import wait_for
+from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.expectation import ErrorText
+from anabranch.sim.scenario.processes import HOST, ProcessCluster, free_ports
+from anabranch.sim.scenario.wire import Wire, WireError
+
+PATIENCE_S: Final = 300.0
+US: Final = "us"
+_TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
+# CPU times in the part of /proc/PID/stat after the name: of the process and of ended children.
+_TIMES: Final = slice(11, 15)
+
+
+def cpu_s(process_id: int) -> float:
+    """CPU that a process and its ended children have used; in steps of 10 ms."""
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(") ")[2].split()
+    return sum(int(field) for field in fields[_TIMES]) / _TICKS_A_SECOND
+
+
+def answered(port: int, *argv: Union[bytes, str, int]) -> object:
+    """The reply to one command on a new connection; None if no server listens there."""
+    try:
+        with Wire(HOST, port, PATIENCE_S) as wire:
+            return wire.call(*argv)
+    except WireError:
+        return None
+
+
+class Server:
+    """A server that runs while it is entered."""
+
+    name: str
+    port: int
+
+    @property
+    def process_id(self) -> int:
+        """Of the running server."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Starts it, and returns before it answers."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Ends it and keeps its files."""
+        raise NotImplementedError
+
+    def remove(self) -> None:
+        """Ends it and removes its files."""
+        raise NotImplementedError
+
+    def info(self) -> dict[str, str]:
+        """INFO as one dict."""
+        reply = answered(self.port, "INFO", "everything")
+        lines = reply.decode().splitlines() if isinstance(reply, bytes) else []
+        return dict(line.strip().split(":", 1) for line in lines if ":" in line)
+
+    def is_quiet(self) -> bool:
+        """Whether no work of its own goes on in the background."""
+        raise NotImplementedError
+
+    def await_quiet(self) -> None:
+        """Waits until no work goes on in the background."""
+        wait_for(self.is_quiet, f"the end of {self.name}'s work", PATIENCE_S)
+
+    def await_answer(self, right: Callable[[object], bool], *argv: Union[str, int]) -> None:
+        """Waits until `right` holds for the reply to a command."""
+        give_up = time.monotonic() + PATIENCE_S
+        while not right(answered(self.port, *argv)):
+            if time.monotonic() > give_up:
+                raise ClusterError(f"{self.name} does not answer {argv} as expected")
+            time.sleep(0.002)
+
+    def call(self, *argv: Union[bytes, str, int]) -> object:
+        """The reply to one command; ClusterError if it is an error or does not come."""
+        reply = answered(self.port, *argv)
+        if reply is None or isinstance(reply, ErrorText):
+            text = reply.text if isinstance(reply, ErrorText) else "nothing"
+            raise ClusterError(f"{self.name} answers {argv[0]!r} with {text}")
+        return reply
+
+    def cpu_s(self) -> float:
+        """CPU that it has used."""
+        return cpu_s(self.process_id)
+
+    def __enter__(self) -> Self:
+        self.start()
+        self.await_answer(lambda reply: reply == b"PONG", "PING")
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.remove()
+
+
+class RedisServer(Server):
+    """A redis-server with an append-only file, and no snapshots of its own accord."""
+
+    name = "redis-server"
+
+    def __init__(self, appendfsync: str = "everysec") -> None:
+        program = shutil.which("redis-server")
+        if program is None:
+            raise ClusterError("redis-server is not installed: install the package of that name")
+        self.port = free_ports(1)[0]
+        self._directory = Path(tempfile.mkdtemp(prefix="redis-"))
+        self._line = [program, "--bind", HOST, "--port", str(self.port), "--save", ""]
+        self._line += ["--dir", str(self._directory)]
+        self._line += ["--appendonly", "yes", "--appendfsync", appendfsync]
+        self._process: Optional[subprocess.Popen[bytes]] = None
+
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            self._line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(60.0)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def is_quiet(self) -> bool:
+        return self.info().get("aof_rewrite_in_progress", "0") == "0"
+
+
+class RegionServer(Server):
+    """A region, alone in its cluster."""
+
+    name = "anabranch"
+
+    def __init__(
+        self, appendfsync: str = "everysec", cluster: Optional[ProcessCluster] = None
+    ) -> None:
+        self._cluster = cluster or ProcessCluster([US], flags={"appendfsync": appendfsync})
+        self.port = self._cluster[US].resp_port
+
+    @property
+    def process_id(self) -> int:
+        process = self._cluster[US].process
+        assert process is not None
+        return process.pid
+
+    def start(self) -> None:
+        self._cluster.start(US, wait=False)
+
+    def stop(self) -> None:
+        self._cluster.terminate(US)
+
+    def remove(self) -> None:
+        self._cluster.stop()
+
+    def is_quiet(self) -> bool:
+        return self.info().get("rdb_changes_since_last_save", "0") == "0"
+
+    def http(self) -> str:
+        """The address of /metrics."""
+        return f"http://{HOST}:{self._cluster[US].http_port}/metrics"
+
+
+class InterpretedCluster(ProcessCluster):
+    """Regions that run the interpreted modules, whatever runs this program."""
+
+    def program(self, name: str) -> tuple[list[str], dict[str, str]]:
+        line, environment = super().program(name)
+        return line, {**environment, "ANABRANCH_PURE": "1"}

@@ -1,0 +1,91 @@
+"""The time of a start with a large stream, beside redis-server with the same stream.
+
+Both were stopped in order, redis-server after it rewrote its append-only file, so that each reads
+its most compact form. The first reply is a correct XLEN. Full speed is reached when a range was
+read at each of many places of the stream, and thousands of adds were answered.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Final
+
+from anabranch.bench.table.client import Traffic, command, drive
+from anabranch.bench.table.memory import STREAM, add_entries
+from anabranch.bench.table.servers import RedisServer, RegionServer, Server
+from anabranch.bench.table.values import Measured, Run, Values
+from anabranch.bench.table.workloads import VALUE
+from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.processes import HOST
+from anabranch.sim.scenario.wire import Wire
+
+ENTRIES: Final = 5_000_000
+PLACES: Final = 50
+_PAGE: Final = 100
+_ADDS: Final = 3_200
+
+
+def _places(port: int) -> list[str]:
+    """IDs spread over the whole time of the stream."""
+    with Wire(HOST, port, 60.0) as wire:
+        ends = []
+        for name in ("XRANGE", "XREVRANGE"):
+            first, last = ("-", "+") if name == "XRANGE" else ("+", "-")
+            page = wire.call(name, STREAM, first, last, "COUNT", 1)
+            if not (isinstance(page, list) and isinstance(page[0], list)):
+                raise ClusterError(f"{name} answered {page!r}")
+            ends.append(int(bytes(page[0][0]).split(b"-")[0]))  # type: ignore[arg-type]
+    chance = random.Random(1)
+    return [f"{chance.randint(ends[0], max(ends[0], ends[1] - 20))}-0" for _ in range(PLACES)]
+
+
+def _start(server: Server, length: int, places: list[str]) -> tuple[float, float]:
+    """Seconds from the start to the first reply, and to full speed."""
+    begun = time.monotonic()
+    server.start()
+    server.await_answer(lambda reply: reply == length, "XLEN", STREAM)
+    first_s = time.monotonic() - begun
+    with Wire(HOST, server.port, 60.0) as wire:
+        for place in places:
+            page = wire.call("XRANGE", STREAM, place, "+", "COUNT", _PAGE)
+            if not isinstance(page, list) or not page:
+                raise ClusterError(f"XRANGE answered {page!r}")
+    adds = Traffic([command("XADD", "other", "*", "f", VALUE) * 16], 16, 10, 16)
+    drive(server.port, adds, _ADDS // 16)
+    return first_s, time.monotonic() - begun
+
+
+def measure(run: Run) -> Measured:
+    """Yields the rows."""
+    entries = run.scaled(ENTRIES, 20_000)
+    rounds = min(run.rounds, 3)
+    times: dict[str, list[tuple[float, float]]] = {}
+    for server in (RegionServer(), RedisServer()):
+        with server:
+            add_entries(server, entries)
+            if isinstance(server, RedisServer):
+                server.call("BGREWRITEAOF")
+                time.sleep(0.2)
+            length = server.call("XLEN", STREAM)
+            assert isinstance(length, int)
+            places = _places(server.port)
+            server.await_quiet()
+            server.stop()
+            times[server.name] = []
+            for _ in range(rounds):
+                times[server.name].append(_start(server, length, places))
+                server.await_quiet()
+                server.stop()
+    ours, theirs = times["anabranch"], times["redis-server"]
+    firsts, fulls = ([one[n] for one in theirs] for n in (0, 1))
+    count = f"{entries:,} entries"
+    if run.wants("start.reply"):
+        note = f"redis-server: {sorted(firsts)[len(firsts) // 2]:.2f} s; {count}"
+        yield "start.reply", Values([first for first, _ in ours], note=note)
+    if run.wants("start.speed"):
+        both = zip(ours, fulls, strict=True)
+        seconds = " / ".join(
+            f"{sorted(one)[len(one) // 2]:.2f}" for one in ([full for _, full in ours], fulls)
+        )
+        yield "start.speed", Values([one[1] / full for one, full in both], note=f"s: {seconds}")
