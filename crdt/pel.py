@@ -227,25 +227,27 @@ class PartCursor:
         self._next = part.offset
         self._window = WINDOW_MIN
         # The copies, and the current entry's index in them.
-        self._at = -1
+        self.at = -1
         self._ms: list[int] = []
         self._seqs: list[int] = []
         self._counters: list[int] = []
-        self._delivered_ms: list[int] = []
-        self._deliveries: list[int] = []
-        self._consumers: list[int] = []
+        self.delivered_ms: list[int] = []
+        self.deliveries: list[int] = []
+        self.consumers: list[int] = []
         self.step()
 
     def step(self) -> None:
         """Moves to the next entry of the consumer; `valid` becomes False at the end."""
-        at = self._at + 1
+        at = self.at + 1
         while True:
-            consumers = self._consumers
+            consumers = self.consumers
             if self.consumer != NOBODY:
-                while at < len(consumers) and consumers[at] != self.consumer:
-                    at += 1
+                try:
+                    at = consumers.index(self.consumer, at)
+                except ValueError:
+                    at = len(consumers)
             if at < len(consumers):
-                self._at = at
+                self.at = at
                 self.ms = self._ms[at]
                 self.seq = self._seqs[at]
                 return
@@ -272,22 +274,22 @@ class PartCursor:
             self._ms = chunk.ms[start:stop].tolist()
             self._seqs = chunk.seqs[start:stop].tolist()
             self._counters = chunk.counters[start:stop].tolist()
-            self._delivered_ms = chunk.delivered_ms[start:stop].tolist()
-            self._deliveries = chunk.deliveries[start:stop].tolist()
-            self._consumers = chunk.consumers[start:stop].tolist()
+            self.delivered_ms = chunk.delivered_ms[start:stop].tolist()
+            self.deliveries = chunk.deliveries[start:stop].tolist()
+            self.consumers = chunk.consumers[start:stop].tolist()
             return True
         return False
 
     def pending(self, names: dict[int, bytes]) -> Pending:
         """Returns the current entry. `names`: consumer number → name."""
-        at = self._at
+        at = self.at
         return Pending(
             (self.ms << 64) | self.seq,
             self.part.region_id,
             self._counters[at],
-            names[self._consumers[at]],
-            self._delivered_ms[at],
-            self._deliveries[at],
+            names[self.consumers[at]],
+            self.delivered_ms[at],
+            self.deliveries[at],
         )
 
 
@@ -327,15 +329,18 @@ class PelCursor:
         )
 
     def step(self) -> None:
-        assert self._at is not None
-        self._at.step()
+        self.current().step()
         self._choose()
+
+    def current(self) -> PartCursor:
+        """Returns the cursor on the current entry, whose columns hold the entry."""
+        at = self._at
+        assert at is not None
+        return at
 
     def pending(self) -> Pending:
         """Returns the current entry."""
-        at = self._at
-        assert at is not None
-        return at.pending(self.pel.names)
+        return self.current().pending(self.pel.names)
 
     def __iter__(self) -> PelCursor:
         return self

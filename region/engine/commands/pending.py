@@ -100,18 +100,22 @@ def _details(state: EngineState, entries: PelCursor, count: int, idle_ms: int) -
     Entries beyond `count` that have the last entry's ID are included (S7.1).
     """
     reply: list[Reply] = []
-    last_id = -1
     now_ms = state.clock.now_ms
+    names = entries.pel.names
+    ms = seq = -1
     while entries.valid:
-        pending = entries.pending()
+        part = entries.current()
+        at = part.at
+        idle = max(now_ms - part.delivered_ms[at], 0)
+        if idle >= idle_ms:
+            if len(reply) >= count and (part.ms != ms or part.seq != seq):
+                break
+            ms = part.ms
+            seq = part.seq
+            reply.append(
+                [b"%d-%d" % (ms, seq), names[part.consumers[at]], idle, part.deliveries[at]]
+            )
         entries.step()
-        idle = max(now_ms - pending.delivered_ms, 0)
-        if idle < idle_ms:
-            continue
-        if len(reply) >= count and pending.entry_id != last_id:
-            break
-        last_id = pending.entry_id
-        reply.append([ids.format_id(pending.entry_id), pending.consumer, idle, pending.deliveries])
     return reply
 
 
