@@ -43,6 +43,7 @@ from anabranch.sim.checkers.stable_times import StableTimes
 from anabranch.sim.checkers.unique_ids import UniqueIds
 from anabranch.sim.checkers.vectors import Vectors
 from anabranch.sim.history import Checker
+from anabranch.sim.twin.judge import Twin
 
 # In the order of the invariants. The twelfth (`same_trace`) compares two runs and is no `Checker`.
 ALL: Final[list[type[Checker]]] = [
@@ -58,4 +59,5 @@ ALL: Final[list[type[Checker]]] = [
     NoReturn,
     Liveness,
     StableTimes,
+    Twin,
 ]

@@ -1,0 +1,115 @@
+"""Conflicts of idempotent adds: the region that added the loser removes it (S9.2).
+
+Free: whether several losers go in one effect or in several. Free, too: a loser that only a pair
+proves which the region may have forgotten (S9.3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch.crdt.effects import RemoveEntries
+from anabranch.sim.twin.replies import Mismatch
+from anabranch.sim.twin.state import Dot, Key, Pair, State, covers
+
+if TYPE_CHECKING:
+    from anabranch.sim.twin.region import TwinRegion
+
+
+def loser_of(one: Pair, other: Pair, duration_ms: int) -> Pair | None:
+    """The loser, if the two adds conflict: neither had seen the other, both at nearly one time."""
+    if (one.pid, one.iid) != (other.pid, other.iid) or one is other:
+        return None
+    if covers(one.vector, other.dot) or covers(other.vector, one.dot):
+        return None
+    if abs(one.recorded_ms - other.recorded_ms) > duration_ms:
+        return None
+    return max(one, other, key=lambda pair: (pair.entry_id, pair.dot[0]))
+
+
+def remove(twin: TwinRegion) -> None:
+    """Removes the losers that the pairs of this step prove."""
+    if not twin.may_issue():
+        return
+    state = twin.state
+    found: dict[bytes, dict[Dot, bool]] = {}
+    for name, dot in state.paired:
+        key = state.keys[name]
+        pair = key.pairs.get(dot)
+        if pair is not None:
+            _find(twin, key, pair, found.setdefault(name, {}))
+    _remove(twin, found)
+
+
+def remove_all(twin: TwinRegion) -> None:
+    """Removes all losers that are still here: what the region owes when it begins to serve."""
+    found: dict[bytes, dict[Dot, bool]] = {}
+    for key in twin.state.keys.values():
+        for pair in key.pairs.values():
+            _find(twin, key, pair, found.setdefault(key.name, {}))
+    _remove(twin, found)
+
+
+def _find(twin: TwinRegion, key: Key, pair: Pair, found: dict[Dot, bool]) -> None:
+    """Adds to `found` the own losers that the pair proves, and whether they are certain."""
+    duration_ms, _ = twin.state.idempotency(key)
+    for other in key.pairs.values():
+        loser = loser_of(pair, other, duration_ms)
+        if loser is not None and loser.dot[0] == twin.region and loser.dot in key.entries:
+            is_certain = not (_may_be_gone(twin, pair) or _may_be_gone(twin, other))
+            found[loser.dot] = found.get(loser.dot, False) or is_certain
+
+
+def may_forget(twin: TwinRegion) -> bool:
+    """Whether the region's limit of retired pairs is so low that it may forget some (S9.3)."""
+    limit = twin.call.settings["crdt-idmp-retired-max"]
+    assert isinstance(limit, int)
+    return limit < 1000
+
+
+def _may_be_gone(twin: TwinRegion, pair: Pair) -> bool:
+    return pair.is_doubtful or (pair.is_retired and may_forget(twin))
+
+
+def _remove(twin: TwinRegion, found: dict[bytes, dict[Dot, bool]]) -> None:
+    """Follows the removals of the region; each may remove losers only, and all certain ones."""
+    while True:
+        effect = twin.next_issued()
+        if not isinstance(effect, RemoveEntries) or effect.key not in found:
+            break
+        losers = found[effect.key]
+        if not effect.dots or not all(dot in losers for dot in effect.dots):
+            break
+        twin.follow(effect)
+        for dot in effect.dots:
+            del losers[dot]
+    for name, losers in found.items():
+        for dot, is_certain in losers.items():
+            if is_certain and dot in twin.state.keys[name].entries:
+                pairs = twin.state.keys[name].pairs
+                shown = [
+                    (one.dot, one.recorded_ms, one.held_ms, one.entry_id >> 64, one.vector)
+                    for one in pairs.values()
+                    if (one.pid, one.iid) == (pairs[dot].pid, pairs[dot].iid)
+                ]
+                raise Mismatch(
+                    f"does not remove the loser {dot} of a conflict in {name!r} (S9.2); the pairs "
+                    f"(dot, recorded, held, ms of the ID, seen) are {shown}"
+                )
+
+
+def answering(state: State, key: Key, pid: bytes, iid: bytes) -> list[Pair]:
+    """The pairs that answer a retry, the winner of a conflict first (S9.1)."""
+    duration_ms, _ = state.idempotency(key)
+    pairs = [one for one in key.pairs.values() if (one.pid, one.iid) == (pid, iid)]
+    held = [
+        one for one in pairs if not one.is_retired and state.clock_ms - one.held_ms < duration_ms
+    ]
+    if not held:
+        return []
+    winners = [
+        one
+        for one in pairs
+        if any(one is mine or loser_of(one, mine, duration_ms) is mine for mine in held)
+    ]
+    return sorted(winners, key=lambda one: (one.entry_id, one.dot[0]))

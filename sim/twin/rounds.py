@@ -1,0 +1,44 @@
+"""Sync rounds: the announcements that a commit begins with (S2.5, S8.1).
+
+Free: when a round begins. Free, too: counters that are acknowledged already may be announced again,
+and the order of groups. A round that announces anything must announce everything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch.sim.twin.announce import announcements
+from anabranch.sim.twin.effects import Announce, content
+from anabranch.sim.twin.replies import Mismatch
+
+if TYPE_CHECKING:
+    from anabranch.sim.twin.region import TwinRegion
+
+
+def announce(twin: TwinRegion) -> None:
+    """Checks the announcements of a commit and follows them."""
+    if not isinstance(twin.next_issued(), Announce):
+        return
+    due = announcements(twin.state)
+    while True:
+        effect = twin.next_issued()
+        if not isinstance(effect, Announce):
+            break
+        expected = due.pop((effect.key, effect.group), None)
+        if expected is None:
+            raise Mismatch(f"announced {content(effect)!r}; expected nothing of that group")
+        group = twin.state.keys[effect.key].groups[effect.group]
+        news = effect.counters - group.acked()
+        if sorted(effect.creates) != sorted(expected.creates) or news != expected.counters:
+            raise Mismatch(
+                f"announced {content(effect)!r}; expected the creates {sorted(expected.creates)} "
+                f"and these counters that are not acknowledged yet: {sorted(expected.counters)}"
+            )
+        ids = twin.state.keys[effect.key].ids
+        for dot, entry_id in effect.ids.items():
+            if ids.get(dot, entry_id) != entry_id:
+                raise Mismatch(f"announced a span that ends at {dot} with another entry ID")
+        twin.follow(effect)
+    for expected in due.values():
+        raise Mismatch(f"began a round and did not announce {content(expected)!r}")
