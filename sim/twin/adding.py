@@ -24,9 +24,9 @@ from anabranch.sim.twin.arguments import (
     refuse,
 )
 from anabranch.sim.twin.effects import Add, Pairing, content
-from anabranch.sim.twin.losers import answering
+from anabranch.sim.twin.losers import answers
 from anabranch.sim.twin.region import Session, TwinRegion
-from anabranch.sim.twin.replies import Mismatch
+from anabranch.sim.twin.replies import Expected, Mismatch
 from anabranch.sim.twin.state import NEVER, Dot, Entry, Key
 
 _TOO_SMALL = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
@@ -112,11 +112,10 @@ def xadd(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
     if given.pid and iid is None:
         iid = automatic_iid(fields)
     if given.pid and iid is not None and key is not None:
-        found = answering(state, key, given.pid, iid)
-        if found:
-            answer = format_id(found[0].entry_id)
-            if not any(one.is_doubtful for one in found) or twin.reply == answer:
-                return answer
+        found, may_add = answers(state, key, given.pid, iid)
+        ids = {format_id(one) for one in found}
+        if twin.reply in ids or not may_add:
+            return Expected(f"one of {sorted(ids)}", lambda reply: reply in ids)
     new_id = _new_id(twin, word, kind, last_id)
     created = prepare(twin, name)
     pairing = None

@@ -98,18 +98,23 @@ def _remove(twin: TwinRegion, found: dict[bytes, dict[Dot, bool]]) -> None:
                 )
 
 
-def answering(state: State, key: Key, pid: bytes, iid: bytes) -> list[Pair]:
-    """The pairs that answer a retry, the winner of a conflict first (S9.1)."""
+def answers(state: State, key: Key, pid: bytes, iid: bytes) -> tuple[set[int], bool]:
+    """The IDs that may answer a retry, and whether it may be a new add instead (S9.1).
+
+    Free: which of several answers where an add was repeated after its time in another region, where
+    a conflict's entries are not both here any more, or where a pair may be retired.
+    """
     duration_ms, _ = state.idempotency(key)
     pairs = [one for one in key.pairs.values() if (one.pid, one.iid) == (pid, iid)]
-    held = [
-        one for one in pairs if not one.is_retired and state.clock_ms - one.held_ms < duration_ms
-    ]
-    if not held:
-        return []
-    winners = [
-        one
-        for one in pairs
-        if any(one is mine or loser_of(one, mine, duration_ms) is mine for mine in held)
-    ]
-    return sorted(winners, key=lambda one: (one.entry_id, one.dot[0]))
+    found: set[int] = set()
+    may_add = True
+    for one in pairs:
+        if one.is_retired or state.clock_ms - one.held_ms >= duration_ms:
+            continue
+        may_add = may_add and one.is_doubtful
+        lost = [other for other in pairs if loser_of(one, other, duration_ms) is one]
+        found |= {other.entry_id for other in lost}
+        are_here = all(other.dot in key.entries for other in (one, *lost))
+        if not lost or not are_here or any(other.is_doubtful for other in lost):
+            found.add(one.entry_id)
+    return found, may_add

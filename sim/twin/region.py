@@ -440,15 +440,17 @@ class TwinRegion:
             for one in [blocked for blocked in self.blocked if name in blocked.keys]:
                 if one not in self.blocked:
                     continue
+                self._look_late(one.session)
                 self.is_reading = True
                 try:
-                    reply = self._run(self, one.session, one.argv)
+                    reply = self.reply if self._is_refused_by_bytes() else self._run(self, one.session, one.argv)
                 except CommandError as error:
                     reply = ErrorReply(error.message)
                 except Expected as expected:
                     reply = expected
                 finally:
                     self.is_reading = False
+                    self.reply = None
                 if not isinstance(reply, ReplyLater):
                     self.blocked.remove(one)
                     self._late.append((one.session.number, reply))

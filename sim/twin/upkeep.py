@@ -72,6 +72,7 @@ def _check_leftover(twin: TwinRegion, key: Key, effect: RemoveObserved) -> None:
         raise Mismatch(f"issued {content(effect)!r}; nothing is left of the key (S10.6)")
     won = key.deadline()
     owner = won[0] if won is not None else newest(iter(key.configurations))
+    # Free: since when the grace period runs where no deadline says it.
     is_over = won is None or won[1] == NEVER or twin.state.clock_ms > won[1] + _grace_ms(twin)
     if owner[0] != twin.region and not is_over:
         raise Mismatch(f"issued {content(effect)!r}, which another region owes (S10.6)")
