@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anabranch.sim.twin.effects import Announce
-from anabranch.sim.twin.state import Dot, Group, Key, State
+from anabranch.sim.twin.state import Dot, Group, Key, Place, State
 
 
 def announcements(state: State) -> dict[tuple[bytes, bytes], Announce]:
@@ -51,6 +51,8 @@ def _beginnings(key: Key, group: Group, region: int, acked: set[Dot]) -> set[int
     places = [create.start for create in group.creates.values()]
     if group.local.floor is not None:
         places.append(group.local.floor)
+    if group.local.raised:
+        places.append(Place(True, group.local.raised, {}))
     found = {key.last_not_above(region, place) for place in places}
     counters = {counter for one, counter in acked if one == region}
     found |= {counter for counter in counters if counter + 1 not in counters}

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.region.engine.replies import NULL_ARRAY, OK, QUEUED, CommandError, ErrorReply, NullArray, Reply
+from anabranch.region.engine.replies import (
+    NULL_ARRAY,
+    OK,
+    QUEUED,
+    CommandError,
+    ErrorReply,
+    NullArray,
+    Reply,
+)
 from anabranch.region.engine.replies import ReplyLater
 from anabranch.sim.twin import adding, claiming, facts, groups, keys, reading
 from anabranch.sim.twin.region import Run, Session, StartNotOver, TwinRegion, may_issue

@@ -55,12 +55,7 @@ class Announce:
     """`Acknowledge` with plain counters. `ids`: the entry IDs of the ends of its spans, by dot."""
 
     def __init__(
-        self,
-        key: bytes,
-        group: bytes,
-        creates: list[Dot],
-        counters: set[Dot],
-        ids: dict[Dot, int],
+        self, key: bytes, group: bytes, creates: list[Dot], counters: set[Dot], ids: dict[Dot, int]
     ) -> None:
         self.key: Final = key
         self.group: Final = group

@@ -34,13 +34,11 @@ def xinfo(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object
     rows: list[Reply] = []
     for name in sorted(local.consumers):
         one = local.consumers[name]
-        idle = now_ms - one.seen_ms if one.is_known else ANY
+        idle: Reply = now_ms - one.seen_ms if one.is_known else ANY
         inactive = now_ms - one.active_ms if one.active_ms >= 0 else -1
         pending = len(local.pending(name))
-        rows.append(
-            [b"name", name, b"pending", pending, b"idle", idle, b"inactive"]
-            + [inactive if one.is_known else ANY]
-        )
+        unused: Reply = inactive if one.is_known else ANY
+        rows.append([*(b"name", name, b"pending", pending), *(b"idle", idle, b"inactive", unused)])
     return rows
 
 
@@ -73,9 +71,7 @@ def _stream(twin: TwinRegion, key: Key) -> Reply:
 
 def _lag(key: Key, group: Group) -> int:
     """How many entries `>` would still deliver (S7.6)."""
-    return sum(
-        group.is_undelivered(entry.dot, entry.entry_id) for entry in key.entries.values()
-    )
+    return sum(group.is_undelivered(entry.dot, entry.entry_id) for entry in key.entries.values())
 
 
 def _entries_read(twin: TwinRegion, group: Group) -> Reply:

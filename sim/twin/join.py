@@ -52,9 +52,7 @@ class Frozen:
         self.vector: Vector = dict(state.vector)
         self.flushes = list(state.flushes)
         self.flush_clears = dict(state.flush_clears)
-        self.keys = {
-            name: FrozenKey(key, may_forget) for name, key in state.keys.items()
-        }
+        self.keys = {name: FrozenKey(key, may_forget) for name, key in state.keys.items()}
 
 
 def join(state: State, cut: Frozen, is_restored: bool) -> None:
@@ -122,9 +120,7 @@ def _join_header(
             here[region] = theirs
 
 
-def _joined(
-    here: dict[Dot, T], there: dict[Dot, T], vector: Vector, other: Vector
-) -> dict[Dot, T]:
+def _joined(here: dict[Dot, T], there: dict[Dot, T], vector: Vector, other: Vector) -> dict[Dot, T]:
     """Elements of both sides, and those of one side that the other has not removed."""
     kept = {dot: one for dot, one in here.items() if dot in there or not covers(other, dot)}
     for dot, one in there.items():

@@ -60,7 +60,7 @@ class Read(NamedTuple):
 
     group: bytes
     consumer: bytes
-    count: int
+    most: int
     block_ms: int
     no_ack: bool
     keys: tuple[bytes, ...]
@@ -107,7 +107,7 @@ def xread(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object
         positions.append(format_id(after))
         entries = key.between(after + 1, MAX_ID) if key is not None else []
         if entries:
-            rows: list[Reply] = [entry_reply(entry) for entry in cut_at(entries, read.count)]
+            rows: list[Reply] = [entry_reply(entry) for entry in cut_at(entries, read.most)]
             answer.append([name, rows])
     if answer:
         return answer
@@ -186,11 +186,9 @@ def _deliver(twin: TwinRegion, key: Key, read: Read) -> list[Reply]:
     """Hands out the undelivered entries, in the order of IDs."""
     group = key.groups[read.group]
     found = [
-        entry
-        for entry in key.between(0, MAX_ID)
-        if group.is_undelivered(entry.dot, entry.entry_id)
+        entry for entry in key.between(0, MAX_ID) if group.is_undelivered(entry.dot, entry.entry_id)
     ]
-    found = cut_at(found, read.count)
+    found = cut_at(found, read.most)
     if found:
         handed: list[tuple[Dot, int, int]] = [
             (one.dot, one.entry_id, key.before_in_log(one.dot)) for one in found
@@ -204,11 +202,9 @@ def _pending(twin: TwinRegion, key: Key, read: Read, after: int) -> list[Reply]:
     """Reads pending entries again, which counts as a delivery."""
     now_ms = twin.state.clock_ms
     rows = [
-        one
-        for one in key.groups[read.group].local.pending(read.consumer)
-        if one.entry_id > after
+        one for one in key.groups[read.group].local.pending(read.consumer) if one.entry_id > after
     ]
-    end = read.count
+    end = read.most
     while 0 < end < len(rows) and rows[end].entry_id == rows[end - 1].entry_id:
         end += 1
     rows = rows[:end]
@@ -226,5 +222,3 @@ def _pending(twin: TwinRegion, key: Key, read: Read, after: int) -> list[Reply]:
             [format_id(one.entry_id), NULL_ARRAY] if entry is None else entry_reply(entry)
         )
     return answer
-
-

@@ -87,7 +87,9 @@ def difference(expected: object, actual: object) -> str:
     for place, (one, other) in enumerate(zip(expected, actual, strict=False)):
         text = difference(one, other)
         if text:
-            name = expected[place - 1] if place % 2 and isinstance(expected[place - 1], bytes) else b""
+            name = (
+                expected[place - 1] if place % 2 and isinstance(expected[place - 1], bytes) else b""
+            )
             where = name.decode("ascii", "backslashreplace") or str(place)
             return f"{where}: {text}"
     if len(expected) != len(actual):

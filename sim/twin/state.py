@@ -6,7 +6,7 @@ and given counters are a set. Nothing is packed, joined to spans or cached.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Final, Optional
 
@@ -270,7 +270,7 @@ class Key:
         """The counter of the log's last entry not above the place, 0 if none (S8.1)."""
         log = self.logs.get(region, [])
         if not place.is_id:
-            end = bisect_right(log, (place.counters.get(region, 0), NEVER << 64))
+            end = bisect_left(log, (place.counters.get(region, 0) + 1, 0))
             return log[end - 1][0] if end else 0
         found = 0
         for counter, entry_id in log:

@@ -1,6 +1,7 @@
 """Removals that a region issues by itself: expired keys and leftovers (S10.3, S10.6).
 
-Free: when a region issues them. Checked: that it may, and what they remove.
+Free: when a region issues them, and since when the grace period of a leftover runs. Checked: that
+the region may issue them, and what they remove.
 """
 
 from __future__ import annotations
@@ -23,9 +24,20 @@ class Stability:
     def __init__(self, region: int, members: int) -> None:
         self.region: Final = region
         self.members: Final = members
+        # Key → since when nothing but leftovers is there, in ms of the region's clock.
+        self.leftover_ms: dict[bytes, int] = {}
 
     def restart(self) -> None:
         """The region has started anew."""
+        self.leftover_ms = {}
+
+    def look(self, keys: dict[bytes, Key], clock_ms: int) -> None:
+        """Notes which keys hold nothing but leftovers."""
+        for name, key in keys.items():
+            if key.entries or key.header or key.groups:
+                self.leftover_ms.pop(name, None)
+            else:
+                self.leftover_ms.setdefault(name, clock_ms)
 
     def hear(self, call: Call) -> None:
         """Takes gossip."""
@@ -33,6 +45,7 @@ class Stability:
 
 def work(twin: TwinRegion) -> None:
     """Checks the removals of a tick and follows them."""
+    twin.stability.look(twin.state.keys, twin.state.clock_ms)
     while True:
         effect = twin.next_issued()
         if not isinstance(effect, RemoveObserved):
@@ -72,7 +85,8 @@ def _check_leftover(twin: TwinRegion, key: Key, effect: RemoveObserved) -> None:
         raise Mismatch(f"issued {content(effect)!r}; nothing is left of the key (S10.6)")
     won = key.deadline()
     owner = won[0] if won is not None else newest(iter(key.configurations))
-    # Free: since when the grace period runs where no deadline says it.
-    is_over = won is None or won[1] == NEVER or twin.state.clock_ms > won[1] + _grace_ms(twin)
-    if owner[0] != twin.region and not is_over:
+    waited_ms = twin.state.clock_ms - twin.stability.leftover_ms[key.name]
+    if won is not None and won[1] != NEVER:
+        waited_ms = max(waited_ms, twin.state.clock_ms - won[1])
+    if owner[0] != twin.region and waited_ms < _grace_ms(twin):
         raise Mismatch(f"issued {content(effect)!r}, which another region owes (S10.6)")
