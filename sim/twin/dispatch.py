@@ -15,8 +15,8 @@ from anabranch.region.engine.replies import (
     ErrorReply,
     NullArray,
     Reply,
+    ReplyLater,
 )
-from anabranch.region.engine.replies import ReplyLater
 from anabranch.sim.twin import adding, claiming, facts, groups, keys, reading
 from anabranch.sim.twin.region import Run, Session, StartNotOver, TwinRegion, may_issue
 from anabranch.sim.twin.replies import Expected, error_with

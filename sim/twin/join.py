@@ -18,7 +18,6 @@ from anabranch.sim.twin.state import (
     raise_to,
 )
 
-
 T = TypeVar("T")
 
 

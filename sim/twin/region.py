@@ -23,6 +23,7 @@ from anabranch.region.engine.replies import (
 )
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts
+from anabranch.sim.twin import losers, rounds, upkeep
 from anabranch.sim.twin.apply import apply
 from anabranch.sim.twin.effects import Plain, content, plain
 from anabranch.sim.twin.join import Frozen, join
@@ -30,7 +31,6 @@ from anabranch.sim.twin.journal import Journal
 from anabranch.sim.twin.records import Record, apply_record
 from anabranch.sim.twin.replies import Expected, Mismatch, check, error_with
 from anabranch.sim.twin.state import Dot, State
-from anabranch.sim.twin import losers, rounds, upkeep
 
 
 class Session:

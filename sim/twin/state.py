@@ -127,7 +127,7 @@ class Pair:
 class Pending:
     """An entry of a PEL."""
 
-    __slots__ = ("consumer", "deliveries", "delivered_ms", "dot", "entry_id")
+    __slots__ = ("consumer", "delivered_ms", "deliveries", "dot", "entry_id")
 
     def __init__(
         self, dot: Dot, entry_id: int, consumer: bytes, delivered_ms: int, deliveries: int
