@@ -12,6 +12,7 @@ Reading order:
 - `records`: local changes of a group that are on disk and never sent.
 - `journal`: the rows of the log, and the replay of a start.
 - `replies`: expected replies and their comparison.
+- `session`: connections of clients.
 - `region`: the doors of the engine: commands, merges, ticks, starts.
 - `losers`: conflicts of idempotent adds.
 - `announce`: the announcements that are due.

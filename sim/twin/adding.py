@@ -24,8 +24,9 @@ from anabranch.region.engine.replies import OK, Reply
 from anabranch.sim.twin.arguments import MAX_HALF, MAX_ID, NO_KEY, SYNTAX, entry_id, integer, refuse
 from anabranch.sim.twin.effects import Add, Pairing, content
 from anabranch.sim.twin.losers import answers
-from anabranch.sim.twin.region import Session, TwinRegion
+from anabranch.sim.twin.region import TwinRegion
 from anabranch.sim.twin.replies import Expected, Mismatch
+from anabranch.sim.twin.session import Session
 from anabranch.sim.twin.state import NEVER, Dot, Entry, Key
 
 _TOO_SMALL = "ERR The ID specified in XADD is equal or smaller than the target stream top item"

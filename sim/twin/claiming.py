@@ -7,8 +7,9 @@ from anabranch.region.engine.replies import NULL_ARRAY, Reply
 from anabranch.sim.twin.arguments import entry_id, high_bound, integer, low_bound, refuse
 from anabranch.sim.twin.reading import see
 from anabranch.sim.twin.records import Claimed, FloorRaised, LeftPel
-from anabranch.sim.twin.region import Session, TwinRegion
+from anabranch.sim.twin.region import TwinRegion
 from anabranch.sim.twin.replies import entry_reply
+from anabranch.sim.twin.session import Session
 from anabranch.sim.twin.state import Dot, Key, Pending, Place
 
 

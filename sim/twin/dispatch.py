@@ -18,12 +18,13 @@ from anabranch.region.engine.replies import (
     ReplyLater,
 )
 from anabranch.sim.twin import adding, claiming, facts, groups, keys, reading
-from anabranch.sim.twin.region import Run, Session, StartNotOver, TwinRegion, may_issue
+from anabranch.sim.twin.region import Run, TwinRegion
 from anabranch.sim.twin.replies import Expected, error_with
+from anabranch.sim.twin.session import Session, StartNotOver, may_issue
 
 # Replies about the region rather than its data, or read from its disk.
 UNJUDGED: Final = frozenset(
-    b"INFO CONFIG WAIT PING CRDT.PEERS CRDT.DIGEST CRDT.STABLE CRDT.SYNC CRDT.WAIT CRDT.VECTOR"
+    b"INFO CONFIG TIME WAIT PING CRDT.PEERS CRDT.DIGEST CRDT.STABLE CRDT.SYNC CRDT.WAIT CRDT.VECTOR"
     b" CRDT.EXPLAIN CRDT.HISTORY CRDT.EFFECTS CRDT.MEMBER CRDT.LINK CRDT.GROUPS CRDT.LOGS".split()
 )
 

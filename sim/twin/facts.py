@@ -10,8 +10,9 @@ from anabranch.crdt.ids import format_id
 from anabranch.region.engine.replies import Reply
 from anabranch.sim.twin.arguments import MAX_ID, NO_KEY, high_bound, integer, low_bound, refuse
 from anabranch.sim.twin.claiming import last_delivered
-from anabranch.sim.twin.region import Session, TwinRegion
+from anabranch.sim.twin.region import TwinRegion
 from anabranch.sim.twin.replies import ANY, entry_reply
+from anabranch.sim.twin.session import Session
 from anabranch.sim.twin.state import Dot, Group, Key
 
 

@@ -9,7 +9,8 @@ from anabranch.region.engine.replies import OK
 from anabranch.sim.twin.adding import prepare
 from anabranch.sim.twin.arguments import entry_id, integer, refuse
 from anabranch.sim.twin.records import ConsumerDeleted, ConsumerMade, FloorSet, LeftPel
-from anabranch.sim.twin.region import Session, TwinRegion
+from anabranch.sim.twin.region import TwinRegion
+from anabranch.sim.twin.session import Session
 from anabranch.sim.twin.state import Place
 
 _REQUIRES_KEY = (

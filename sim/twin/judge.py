@@ -30,8 +30,7 @@ class Twin(Checker):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        members = len(setup.regions)
-        self.regions: Final = {one: TwinRegion(one, members, run) for one in setup.regions}
+        self.regions: Final = {one: TwinRegion(one, run) for one in setup.regions}
         self._cuts: Final[dict[int, Frozen]] = {}
         # Decoded blocks by chain value.
         self._decoded: Final[dict[bytes, list[Plain]]] = {}

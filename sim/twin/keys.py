@@ -10,8 +10,9 @@ from anabranch.region.engine.replies import OK, Reply, SimpleString
 from anabranch.sim.twin.adding import clear
 from anabranch.sim.twin.arguments import MAX_ID, NO_KEY, integer, refuse
 from anabranch.sim.twin.effects import Add
-from anabranch.sim.twin.region import Session, TwinRegion
+from anabranch.sim.twin.region import TwinRegion
 from anabranch.sim.twin.replies import Expected, error_with
+from anabranch.sim.twin.session import Session
 from anabranch.sim.twin.state import NEVER
 
 

@@ -17,8 +17,9 @@ from anabranch.sim.twin.arguments import (
     refuse,
 )
 from anabranch.sim.twin.records import Claimed, ConsumerMade, Delivered
-from anabranch.sim.twin.region import Blocked, Session, TwinRegion
+from anabranch.sim.twin.region import TwinRegion
 from anabranch.sim.twin.replies import entry_reply
+from anabranch.sim.twin.session import Blocked, Session
 from anabranch.sim.twin.state import Dot, Entry, Key, Pending
 
 _NO_COUNT: Final = 1 << 60

@@ -30,60 +30,8 @@ from anabranch.sim.twin.join import Frozen, join
 from anabranch.sim.twin.journal import Journal
 from anabranch.sim.twin.records import Record, apply_record
 from anabranch.sim.twin.replies import Expected, Mismatch, check, error_with
+from anabranch.sim.twin.session import Blocked, Session, StartNotOver, may_issue
 from anabranch.sim.twin.state import Dot, State
-
-
-class Session:
-    """One connection of a client: its transaction and its watched keys."""
-
-    def __init__(self, number: int) -> None:
-        self.number: Final = number
-        self.queued: Optional[list[tuple[bytes, ...]]] = None
-        self.has_failed = False
-        # key → (changes, whether it existed) when it was watched.
-        self.watched: dict[bytes, tuple[int, bool]] = {}
-        # The command that waits is judged by others only.
-        self.is_unjudged = False
-
-    def end(self) -> None:
-        """The transaction is over."""
-        self.queued = None
-        self.has_failed = False
-        self.watched = {}
-
-
-class Blocked:
-    """A read that waits. `argv` has IDs instead of `$`; `until_ms` is steady time, 0: for ever."""
-
-    def __init__(
-        self, session: Session, argv: tuple[bytes, ...], keys: list[bytes], until_ms: int
-    ) -> None:
-        self.session: Final = session
-        self.argv: Final = argv
-        self.keys: Final = keys
-        self.until_ms: Final = until_ms
-
-
-# Commands that may issue effects, by their names: a transaction with one waits for the end of the
-# start (S13.6), and is refused in recovery (S13.8).
-_ISSUING: Final = frozenset(
-    b"XADD XTRIM XDEL XSETID XCFGSET XIDMP XGROUP DEL UNLINK FLUSHALL FLUSHDB RENAME RENAMENX"
-    b" EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST".split()
-)
-_LOCAL_GROUP_COMMANDS: Final = frozenset(b"SETID CREATECONSUMER DELCONSUMER".split())
-
-
-def may_issue(argv: tuple[bytes, ...]) -> bool:
-    """Whether a command may issue effects, judged by its name."""
-    name = argv[0].upper()
-    if name == b"XGROUP":
-        return argv[1].upper() not in _LOCAL_GROUP_COMMANDS
-    return name in _ISSUING
-
-
-class StartNotOver(Exception):
-    """The command would issue an effect before the start is over: it waits (S13.6)."""
-
 
 Run = Callable[["TwinRegion", Session, tuple[bytes, ...]], object]
 """Runs a command and returns the expected reply."""
@@ -92,12 +40,10 @@ Run = Callable[["TwinRegion", Session, tuple[bytes, ...]], object]
 class TwinRegion:
     """The twin of one region. `run` executes commands (`sim.twin.dispatch`)."""
 
-    def __init__(self, region: int, members: int, run: Run) -> None:
+    def __init__(self, region: int, run: Run) -> None:
         self.region: Final = region
-        self.members: Final = members
         self.state = State(region)
         self.journal = Journal()
-        self.stability = upkeep.Stability(region, members)
         self.sessions: dict[int, Session] = {}
         self.blocked: list[Blocked] = []
         self.for_start: list[tuple[Session, tuple[bytes, ...]]] = []
@@ -148,8 +94,6 @@ class TwinRegion:
         elif call.kind == calls.DISCONNECT:
             self._disconnect(call.session)
         else:
-            if call.kind == calls.HEAR and call.heard is not None:
-                self.stability.hear(call)
             self.note_lifecycle()
         self._end(call)
         if call.kind == calls.CUT:
@@ -200,7 +144,6 @@ class TwinRegion:
         self.journal.cut_back(call.position)
         self.sessions, self.blocked, self.for_start = {}, [], []
         self.was_serving = False
-        self.stability.restart()
         state = self.state = State(self.region)
         self._take_settings(call)
         self.journal.replay(state)

@@ -1,51 +1,25 @@
 """Removals that a region issues by itself: expired keys and leftovers (S10.3, S10.6).
 
-Free: when a region issues them, and since when the grace period of a leftover runs. Checked: that
-the region may issue them, and what they remove.
+Free: when a region issues them, and since when the grace period of a leftover runs where no
+deadline in time says it. Checked: that the region may issue them, and what they remove. Not
+checked: whether every member is known to be past the deadline.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from anabranch.crdt.effects import RemoveObserved
-from anabranch.sim.calls import Call
 from anabranch.sim.twin.effects import content
 from anabranch.sim.twin.replies import Mismatch
-from anabranch.sim.twin.state import NEVER, Key, newest
+from anabranch.sim.twin.state import NEVER, Key
 
 if TYPE_CHECKING:
     from anabranch.sim.twin.region import TwinRegion
 
 
-class Stability:
-    """What a region has heard of the others (S6.2)."""
-
-    def __init__(self, region: int, members: int) -> None:
-        self.region: Final = region
-        self.members: Final = members
-        # Key → since when nothing but leftovers is there, in ms of the region's clock.
-        self.leftover_ms: dict[bytes, int] = {}
-
-    def restart(self) -> None:
-        """The region has started anew."""
-        self.leftover_ms = {}
-
-    def look(self, keys: dict[bytes, Key], clock_ms: int) -> None:
-        """Notes which keys hold nothing but leftovers."""
-        for name, key in keys.items():
-            if key.entries or key.header or key.groups:
-                self.leftover_ms.pop(name, None)
-            else:
-                self.leftover_ms.setdefault(name, clock_ms)
-
-    def hear(self, call: Call) -> None:
-        """Takes gossip."""
-
-
 def work(twin: TwinRegion) -> None:
     """Checks the removals of a tick and follows them."""
-    twin.stability.look(twin.state.keys, twin.state.clock_ms)
     while True:
         effect = twin.next_issued()
         if not isinstance(effect, RemoveObserved):
@@ -84,9 +58,7 @@ def _check_leftover(twin: TwinRegion, key: Key, effect: RemoveObserved) -> None:
     if not key.deadlines and not key.configurations:
         raise Mismatch(f"issued {content(effect)!r}; nothing is left of the key (S10.6)")
     won = key.deadline()
-    owner = won[0] if won is not None else newest(iter(key.configurations))
-    waited_ms = twin.state.clock_ms - twin.stability.leftover_ms[key.name]
-    if won is not None and won[1] != NEVER:
-        waited_ms = max(waited_ms, twin.state.clock_ms - won[1])
-    if owner[0] != twin.region and waited_ms < _grace_ms(twin):
+    if won is None or won[1] == NEVER or won[0][0] == twin.region:
+        return
+    if twin.state.clock_ms <= won[1] + _grace_ms(twin):
         raise Mismatch(f"issued {content(effect)!r}, which another region owes (S10.6)")
