@@ -1,6 +1,7 @@
 """The judges, one file for each invariant.
 
 A judge computes from the history (commands, replies, vectors, committed blocks), not from engines.
+The judge `sim.twin.judge` has a folder of its own: it follows the calls of each region.
 
 Reading order:
 

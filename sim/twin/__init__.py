@@ -10,10 +10,10 @@ Reading order:
 - `apply`: one effect applied.
 - `join`: a snapshot joined.
 - `records`: local changes of a group that are on disk and never sent.
-- `journal`: the rows of the log, and the replay of a start.
 - `replies`: expected replies and their comparison.
+- `journal`: the rows of the log, and the replay of a start.
 - `session`: connections of clients.
-- `region`: the doors of the engine: commands, merges, ticks, starts.
+- `core`: state and log of a region, and how effects are issued.
 - `losers`: conflicts of idempotent adds.
 - `announce`: the announcements that are due.
 - `rounds`: the announcements of a commit.
@@ -26,5 +26,6 @@ Reading order:
 - `facts`: XINFO and CRDT.LOG.
 - `keys`: deleting, renaming, deadlines, listing.
 - `dispatch`: the table of commands, and transactions.
+- `region`: the doors of the engine: commands, merges, joins, ticks, starts.
 - `judge`: the judge `twin`.
 """

@@ -22,9 +22,9 @@ from anabranch.crdt.encoding import put_varint
 from anabranch.crdt.ids import format_id
 from anabranch.region.engine.replies import OK, Reply
 from anabranch.sim.twin.arguments import MAX_HALF, MAX_ID, NO_KEY, SYNTAX, entry_id, integer, refuse
+from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.effects import Add, Pairing, content
 from anabranch.sim.twin.losers import answers
-from anabranch.sim.twin.region import TwinRegion
 from anabranch.sim.twin.replies import Expected, Mismatch
 from anabranch.sim.twin.session import Session
 from anabranch.sim.twin.state import NEVER, Dot, Entry, Key
@@ -97,7 +97,7 @@ def options(words: tuple[bytes, ...]) -> Options:
 # -- XADD
 
 
-def xadd(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xadd(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XADD (S4, S9.1)."""
     name = argv[1]
     given = options(argv[2:])
@@ -148,7 +148,7 @@ def _form(word: bytes) -> str:
     return "full" if b"-" in word else "ms"
 
 
-def _new_id(twin: TwinRegion, word: bytes, kind: str, last_id: int) -> int:
+def _new_id(twin: TwinCore, word: bytes, kind: str, last_id: int) -> int:
     """The ID of the new entry (S4.1 to S4.3)."""
     mode = twin.call.settings["crdt-xadd-id-uniqueness-mode"]
     last_ms, last_seq = last_id >> 64, last_id & MAX_HALF
@@ -189,7 +189,7 @@ def _seq(region: int, below: int) -> int:
     return below + 1 + (region - below - 1) % 1000
 
 
-def prepare(twin: TwinRegion, name: bytes) -> Key:
+def prepare(twin: TwinCore, name: bytes) -> Key:
     """Removes what is left of a hidden or absent key before a write that creates it (S10.5)."""
     key = twin.state.key(name)
     if not key.exists(twin.state.clock_ms):
@@ -197,7 +197,7 @@ def prepare(twin: TwinRegion, name: bytes) -> Key:
     return key
 
 
-def clear(twin: TwinRegion, key: Key) -> None:
+def clear(twin: TwinCore, key: Key) -> None:
     """Removes everything observed; an infinite deadline outlives those still on their way."""
     if key.has_remnants():
         had_deadlines = bool(key.deadlines)
@@ -209,7 +209,7 @@ def clear(twin: TwinRegion, key: Key) -> None:
 # -- trimming
 
 
-def xtrim(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xtrim(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XTRIM (S5.2)."""
     given = options(argv[2:])
     key = twin.state.visible(argv[1])
@@ -218,7 +218,7 @@ def xtrim(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object
     return 0 if key is None else trim(twin, key, given.trimming)
 
 
-def trim(twin: TwinRegion, key: Key, trimming: Trimming) -> int:
+def trim(twin: TwinCore, key: Key, trimming: Trimming) -> int:
     """Trims the logical stream and returns how many entries it removed."""
     candidates = _candidates(key, trimming)
     flag = trimming.references == b"DELREF"
@@ -284,7 +284,7 @@ def is_needed(key: Key, dot: Dot, entry_id_: int) -> bool:
 # -- XDEL, XSETID, XCFGSET
 
 
-def xdel(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xdel(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XDEL: all entries that bear the IDs (S5.1)."""
     key = twin.state.visible(argv[1])
     if key is None:
@@ -296,7 +296,7 @@ def xdel(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
     return len(dots)
 
 
-def xsetid(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xsetid(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XSETID (S3.2)."""
     last_id = entry_id(argv[2])
     added, deleted = -1, -1
@@ -325,7 +325,7 @@ def xsetid(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> objec
     return OK
 
 
-def xcfgset(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xcfgset(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XCFGSET, and XIDMP CFGSET, which is the older spelling (S9.4)."""
     if argv[0].upper() == b"XIDMP":
         return _xidmp(twin, session, argv)
@@ -345,7 +345,7 @@ def xcfgset(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> obje
     return OK
 
 
-def _xidmp(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def _xidmp(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     if argv[1].upper() == b"CFGSET":
         words = [b"IDMP-" + word if word.isalpha() else word for word in argv[3:]]
         return xcfgset(twin, session, (b"XCFGSET", argv[2], *words))

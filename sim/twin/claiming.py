@@ -5,15 +5,15 @@ from __future__ import annotations
 from anabranch.crdt.ids import format_id
 from anabranch.region.engine.replies import NULL_ARRAY, Reply
 from anabranch.sim.twin.arguments import entry_id, high_bound, integer, low_bound, refuse
+from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.reading import see
 from anabranch.sim.twin.records import Claimed, FloorRaised, LeftPel
-from anabranch.sim.twin.region import TwinRegion
 from anabranch.sim.twin.replies import entry_reply
 from anabranch.sim.twin.session import Session
 from anabranch.sim.twin.state import Dot, Key, Pending, Place
 
 
-def _group_key(twin: TwinRegion, name: bytes, group: bytes) -> Key:
+def _group_key(twin: TwinCore, name: bytes, group: bytes) -> Key:
     key = twin.state.visible(name)
     if key is None or group not in key.groups:
         refuse(f"NOGROUP No such key '{name.decode()}' or consumer group '{group.decode()}'")
@@ -54,7 +54,7 @@ class ClaimOptions:
             self.delivered_ms = now_ms
 
 
-def xclaim(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xclaim(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XCLAIM."""
     key = _group_key(twin, argv[1], argv[2])
     name, consumer = argv[2], argv[3]
@@ -115,7 +115,7 @@ def _claimed(key: Key, claims: list[Pending], is_just_id: bool) -> list[Reply]:
     return [entry_reply(key.entries[one.dot]) for one in claims]
 
 
-def xautoclaim(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xautoclaim(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XAUTOCLAIM. COUNT never cuts between entries of one ID (S7.1)."""
     least_idle_ms = max(integer(argv[4]), 0)
     start = low_bound(argv[5])
@@ -156,7 +156,7 @@ def xautoclaim(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> o
     return [format_id(cursor), _claimed(key, claims, is_just_id), deleted]
 
 
-def xpending(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xpending(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XPENDING, the summary and the extended form."""
     rest = list(argv[3:])
     least_idle_ms = 0

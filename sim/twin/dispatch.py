@@ -18,7 +18,7 @@ from anabranch.region.engine.replies import (
     ReplyLater,
 )
 from anabranch.sim.twin import adding, claiming, facts, groups, keys, reading
-from anabranch.sim.twin.region import Run, TwinRegion
+from anabranch.sim.twin.core import Run, TwinCore
 from anabranch.sim.twin.replies import Expected, error_with
 from anabranch.sim.twin.session import Session, StartNotOver, may_issue
 
@@ -76,7 +76,7 @@ _XGROUP_SUBCOMMANDS: Final = frozenset(
 )
 
 
-def run(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def run(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """Runs a command as the region ran it; returns the expected reply."""
     name = argv[0].upper()
     if name in _FRAMES:
@@ -90,7 +90,7 @@ def run(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
     return HANDLERS[name][1](twin, session, argv)
 
 
-def _unjudged(twin: TwinRegion, session: Session) -> object:
+def _unjudged(twin: TwinCore, session: Session) -> object:
     if isinstance(twin.reply, ReplyLater):
         session.is_unjudged = True
     return Expected("anything", lambda _: True)
@@ -118,7 +118,7 @@ def _queued(session: Session, reply: Reply) -> bool:
     return isinstance(reply, ErrorReply) and "crdt-unit-max-bytes" in reply.message
 
 
-def _multi(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def _multi(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     if session.queued is not None:
         return error_with("ERR MULTI calls can not be nested")
     session.queued = []
@@ -126,14 +126,14 @@ def _multi(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> objec
     return OK
 
 
-def _discard(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def _discard(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     if session.queued is None:
         return error_with("ERR DISCARD without MULTI")
     session.end()
     return OK
 
 
-def _watch(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def _watch(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     if session.queued is not None:
         return error_with("ERR WATCH inside MULTI is not allowed")
     for name in argv[1:]:
@@ -143,12 +143,12 @@ def _watch(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> objec
     return OK
 
 
-def _unwatch(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def _unwatch(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     session.watched = {}
     return OK
 
 
-def _is_changed(twin: TwinRegion, session: Session) -> bool:
+def _is_changed(twin: TwinCore, session: Session) -> bool:
     """Whether a watched key has changed. Absent before and now counts as unchanged (S10.7)."""
     for name, (changes, was_here) in session.watched.items():
         key = twin.state.keys.get(name)
@@ -160,7 +160,7 @@ def _is_changed(twin: TwinRegion, session: Session) -> bool:
     return False
 
 
-def _exec(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def _exec(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     if session.queued is None:
         return error_with("ERR EXEC without MULTI")
     queued, has_failed = session.queued, session.has_failed
@@ -182,7 +182,7 @@ def _exec(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object
         session.end()
 
 
-def _run_all(twin: TwinRegion, session: Session, queued: list[tuple[bytes, ...]]) -> object:
+def _run_all(twin: TwinCore, session: Session, queued: list[tuple[bytes, ...]]) -> object:
     """The replies of the commands, each checked against the region's."""
     whole = twin.reply
     actual = whole if isinstance(whole, list) else [None] * len(queued)

@@ -10,13 +10,13 @@ from anabranch.crdt.ids import format_id
 from anabranch.region.engine.replies import Reply
 from anabranch.sim.twin.arguments import MAX_ID, NO_KEY, high_bound, integer, low_bound, refuse
 from anabranch.sim.twin.claiming import last_delivered
-from anabranch.sim.twin.region import TwinRegion
+from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.replies import ANY, entry_reply
 from anabranch.sim.twin.session import Session
 from anabranch.sim.twin.state import Dot, Group, Key
 
 
-def xinfo(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xinfo(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XINFO STREAM, GROUPS and CONSUMERS."""
     sub = argv[1].upper()
     key = twin.state.visible(argv[2])
@@ -43,7 +43,7 @@ def xinfo(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object
     return rows
 
 
-def _head(twin: TwinRegion, key: Key) -> list[Reply]:
+def _head(twin: TwinCore, key: Key) -> list[Reply]:
     is_free = key.name in twin.hand_set
     first = format_id(key.order[0][0]) if key.order else b"0-0"
     duration_ms, maxsize = twin.state.idempotency(key)
@@ -60,7 +60,7 @@ def _head(twin: TwinRegion, key: Key) -> list[Reply]:
     ]
 
 
-def _stream(twin: TwinRegion, key: Key) -> Reply:
+def _stream(twin: TwinCore, key: Key) -> Reply:
     entries = key.between(0, MAX_ID)
     return [
         *_head(twin, key),
@@ -75,12 +75,12 @@ def _lag(key: Key, group: Group) -> int:
     return sum(group.is_undelivered(entry.dot, entry.entry_id) for entry in key.entries.values())
 
 
-def _entries_read(twin: TwinRegion, group: Group) -> Reply:
+def _entries_read(twin: TwinCore, group: Group) -> Reply:
     is_free = any(dot in twin.hand_set for dot in group.creates)
     return ANY if is_free else group.local.entries_read
 
 
-def _group_row(twin: TwinRegion, key: Key, name: bytes) -> Reply:
+def _group_row(twin: TwinCore, key: Key, name: bytes) -> Reply:
     group = key.groups[name]
     return [
         *(b"name", name, b"consumers", len(group.local.consumers)),
@@ -90,7 +90,7 @@ def _group_row(twin: TwinRegion, key: Key, name: bytes) -> Reply:
     ]
 
 
-def _full(twin: TwinRegion, key: Key, argv: tuple[bytes, ...]) -> Reply:
+def _full(twin: TwinCore, key: Key, argv: tuple[bytes, ...]) -> Reply:
     count = integer(argv[5]) if len(argv) > 5 else 10
     count = count if count > 0 else 1 << 60
     entries = key.between(0, MAX_ID)
@@ -104,7 +104,7 @@ def _full(twin: TwinRegion, key: Key, argv: tuple[bytes, ...]) -> Reply:
     return [*_head(twin, key), b"entries", rows, b"groups", groups]
 
 
-def _full_group(twin: TwinRegion, key: Key, name: bytes, count: int) -> Reply:
+def _full_group(twin: TwinCore, key: Key, name: bytes, count: int) -> Reply:
     group = key.groups[name]
     local = group.local
     pel: list[Reply] = [
@@ -133,7 +133,7 @@ def _full_group(twin: TwinRegion, key: Key, name: bytes, count: int) -> Reply:
     ]
 
 
-def crdt_log(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def crdt_log(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """CRDT.LOG: entries of one region log, with their counters."""
     low, high = low_bound(argv[3]), high_bound(argv[4])
     count = integer(argv[6])

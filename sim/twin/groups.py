@@ -8,8 +8,8 @@ from anabranch.crdt.effects import CreateGroup, DestroyGroup
 from anabranch.region.engine.replies import OK
 from anabranch.sim.twin.adding import prepare
 from anabranch.sim.twin.arguments import entry_id, integer, refuse
+from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.records import ConsumerDeleted, ConsumerMade, FloorSet, LeftPel
-from anabranch.sim.twin.region import TwinRegion
 from anabranch.sim.twin.session import Session
 from anabranch.sim.twin.state import Place
 
@@ -19,7 +19,7 @@ _REQUIRES_KEY = (
 )
 
 
-def xgroup(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xgroup(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XGROUP with any subcommand."""
     sub, name, group = argv[1].upper(), argv[2], argv[3]
     key = twin.state.visible(name)
@@ -59,7 +59,7 @@ def _entries_read(argv: tuple[bytes, ...]) -> Optional[int]:
     return None
 
 
-def _create(twin: TwinRegion, argv: tuple[bytes, ...]) -> object:
+def _create(twin: TwinCore, argv: tuple[bytes, ...]) -> object:
     name, group, word = argv[2:5]
     start_id = 0 if word == b"$" else entry_id(word)
     key = twin.state.visible(name)
@@ -74,7 +74,7 @@ def _create(twin: TwinRegion, argv: tuple[bytes, ...]) -> object:
     return OK
 
 
-def _set_id(twin: TwinRegion, argv: tuple[bytes, ...]) -> object:
+def _set_id(twin: TwinCore, argv: tuple[bytes, ...]) -> object:
     """SETID: the floor becomes x, and what is given beyond it is forgotten (S7.4)."""
     name, group, word = argv[2:5]
     key = twin.state.keys[name]
@@ -90,7 +90,7 @@ def _set_id(twin: TwinRegion, argv: tuple[bytes, ...]) -> object:
     return OK
 
 
-def xack(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xack(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XACK: every pending entry that bears one of the IDs."""
     key = twin.state.visible(argv[1])
     if key is None or argv[2] not in key.groups:

@@ -9,14 +9,14 @@ from anabranch.crdt.effects import Delete, Flush, SetDeadline, SetId
 from anabranch.region.engine.replies import OK, Reply, SimpleString
 from anabranch.sim.twin.adding import clear
 from anabranch.sim.twin.arguments import MAX_ID, NO_KEY, integer, refuse
+from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.effects import Add
-from anabranch.sim.twin.region import TwinRegion
 from anabranch.sim.twin.replies import Expected, error_with
 from anabranch.sim.twin.session import Session
 from anabranch.sim.twin.state import NEVER
 
 
-def delete(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def delete(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """DEL and UNLINK."""
     count = 0
     for name in argv[1:]:
@@ -26,18 +26,18 @@ def delete(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> objec
     return count
 
 
-def flush(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def flush(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """FLUSHALL and FLUSHDB."""
     twin.issue(Flush(twin.vector()))
     return OK
 
 
-def exists(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def exists(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """EXISTS and TOUCH."""
     return sum(twin.state.visible(name) is not None for name in argv[1:])
 
 
-def type_of(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def type_of(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """TYPE."""
     return SimpleString(b"none" if twin.state.visible(argv[1]) is None else b"stream")
 
@@ -45,7 +45,7 @@ def type_of(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> obje
 # -- RENAME
 
 
-def rename(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def rename(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """RENAME and RENAMENX (S10.1)."""
     only_new = argv[0].upper() == b"RENAMENX"
     source = twin.state.visible(argv[1])
@@ -80,7 +80,7 @@ def rename(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> objec
 # -- deadlines
 
 
-def expire(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def expire(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT (S10.2)."""
     name = argv[0].upper()
     at_ms = integer(argv[2])
@@ -110,7 +110,7 @@ def expire(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> objec
     return 1
 
 
-def persist(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def persist(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """PERSIST: an infinite deadline."""
     key = twin.state.visible(argv[1])
     won = key.deadline() if key is not None else None
@@ -120,7 +120,7 @@ def persist(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> obje
     return 1
 
 
-def ttl(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def ttl(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """TTL, PTTL, EXPIRETIME and PEXPIRETIME."""
     name = argv[0].upper()
     key = twin.state.visible(argv[1])
@@ -139,11 +139,11 @@ def ttl(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
 # -- listing
 
 
-def _names(twin: TwinRegion) -> set[bytes]:
+def _names(twin: TwinCore) -> set[bytes]:
     return {name for name, key in twin.state.keys.items() if key.exists(twin.state.clock_ms)}
 
 
-def keys_like(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def keys_like(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """KEYS *."""
     names = _names(twin)
     return Expected(f"{sorted(names)} in any order", lambda reply: _lists(reply, names))
@@ -153,7 +153,7 @@ def _lists(reply: Reply, names: set[bytes]) -> bool:
     return isinstance(reply, list) and len(reply) == len(names) and set(reply) == names
 
 
-def scan(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def scan(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """SCAN: a cursor, and some of the keys."""
     names = _names(twin)
 
@@ -169,12 +169,12 @@ def scan(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
     return Expected(f"a cursor and keys of {sorted(names)}", holds)
 
 
-def dbsize(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def dbsize(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """DBSIZE."""
     return len(_names(twin))
 
 
-def randomkey(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def randomkey(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """RANDOMKEY."""
     names = _names(twin)
     if not names:

@@ -6,14 +6,10 @@ proves which the region may have forgotten (S9.3).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from anabranch.crdt.effects import RemoveEntries
+from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.replies import Mismatch
 from anabranch.sim.twin.state import Dot, Key, Pair, State, covers
-
-if TYPE_CHECKING:
-    from anabranch.sim.twin.region import TwinRegion
 
 
 def loser_of(one: Pair, other: Pair, duration_ms: int) -> Pair | None:
@@ -27,7 +23,7 @@ def loser_of(one: Pair, other: Pair, duration_ms: int) -> Pair | None:
     return max(one, other, key=lambda pair: (pair.entry_id, pair.dot[0]))
 
 
-def remove(twin: TwinRegion) -> None:
+def remove(twin: TwinCore) -> None:
     """Removes the losers that the pairs of this step prove."""
     if not twin.may_issue():
         return
@@ -41,7 +37,7 @@ def remove(twin: TwinRegion) -> None:
     _remove(twin, found)
 
 
-def remove_all(twin: TwinRegion) -> None:
+def remove_all(twin: TwinCore) -> None:
     """Removes all losers that are still here: what the region owes when it begins to serve."""
     found: dict[bytes, dict[Dot, bool]] = {}
     for key in twin.state.keys.values():
@@ -50,7 +46,7 @@ def remove_all(twin: TwinRegion) -> None:
     _remove(twin, found)
 
 
-def _find(twin: TwinRegion, key: Key, pair: Pair, found: dict[Dot, bool]) -> None:
+def _find(twin: TwinCore, key: Key, pair: Pair, found: dict[Dot, bool]) -> None:
     """Adds to `found` the own losers that the pair proves, and whether they are certain."""
     duration_ms, _ = twin.state.idempotency(key)
     for other in key.pairs.values():
@@ -60,18 +56,18 @@ def _find(twin: TwinRegion, key: Key, pair: Pair, found: dict[Dot, bool]) -> Non
             found[loser.dot] = found.get(loser.dot, False) or is_certain
 
 
-def may_forget(twin: TwinRegion) -> bool:
+def may_forget(twin: TwinCore) -> bool:
     """Whether the region's limit of retired pairs is so low that it may forget some (S9.3)."""
     limit = twin.call.settings["crdt-idmp-retired-max"]
     assert isinstance(limit, int)
     return limit < 1000
 
 
-def _may_be_gone(twin: TwinRegion, pair: Pair) -> bool:
+def _may_be_gone(twin: TwinCore, pair: Pair) -> bool:
     return pair.is_doubtful or (pair.is_retired and may_forget(twin))
 
 
-def _remove(twin: TwinRegion, found: dict[bytes, dict[Dot, bool]]) -> None:
+def _remove(twin: TwinCore, found: dict[bytes, dict[Dot, bool]]) -> None:
     """Follows the removals of the region; each may remove losers only, and all certain ones."""
     while True:
         effect = twin.next_issued()

@@ -16,8 +16,8 @@ from anabranch.sim.twin.arguments import (
     low_bound,
     refuse,
 )
+from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.records import Claimed, ConsumerMade, Delivered
-from anabranch.sim.twin.region import TwinRegion
 from anabranch.sim.twin.replies import entry_reply
 from anabranch.sim.twin.session import Blocked, Session
 from anabranch.sim.twin.state import Dot, Entry, Key, Pending
@@ -33,7 +33,7 @@ def cut_at(entries: list[Entry], count: int) -> list[Entry]:
     return entries[:end]
 
 
-def xrange(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xrange(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XRANGE and XREVRANGE."""
     is_reverse = argv[0].upper() == b"XREVRANGE"
     low, high = (argv[3], argv[2]) if is_reverse else (argv[2], argv[3])
@@ -50,7 +50,7 @@ def xrange(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> objec
     return [entry_reply(entry) for entry in cut_at(entries, count)]
 
 
-def xlen(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xlen(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XLEN."""
     key = twin.state.visible(argv[1])
     return 0 if key is None else len(key.entries)
@@ -97,7 +97,7 @@ def parse(argv: tuple[bytes, ...]) -> Read:
     refuse(SYNTAX)
 
 
-def xread(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xread(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XREAD (S7.1)."""
     read = parse(argv)
     answer: list[Reply] = []
@@ -127,7 +127,7 @@ def _after(key: Optional[Key], word: bytes) -> int:
 
 
 def _wait(
-    twin: TwinRegion, session: Session, argv: tuple[bytes, ...], read: Read, positions: list[bytes]
+    twin: TwinCore, session: Session, argv: tuple[bytes, ...], read: Read, positions: list[bytes]
 ) -> object:
     """Nothing is readable: the command waits if it may."""
     if twin.is_reading:
@@ -140,7 +140,7 @@ def _wait(
     return REPLY_LATER
 
 
-def xreadgroup(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> object:
+def xreadgroup(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XREADGROUP: new entries (S7.3), or the pending ones of the consumer (S7.5)."""
     read = parse(argv)
     keys: list[Key] = []
@@ -168,12 +168,12 @@ def xreadgroup(twin: TwinRegion, session: Session, argv: tuple[bytes, ...]) -> o
     return _wait(twin, session, argv, read, list(read.positions))
 
 
-def _see(twin: TwinRegion, key: Key, read: Read) -> None:
+def _see(twin: TwinCore, key: Key, read: Read) -> None:
     """The consumer exists from now on, and was seen now."""
     see(twin, key, read.group, read.consumer)
 
 
-def see(twin: TwinRegion, key: Key, group: bytes, name: bytes) -> None:
+def see(twin: TwinCore, key: Key, group: bytes, name: bytes) -> None:
     """A command of the consumer: it exists from now on, and was seen now."""
     now_ms = twin.state.clock_ms
     consumers = key.groups[group].local.consumers
@@ -183,7 +183,7 @@ def see(twin: TwinRegion, key: Key, group: bytes, name: bytes) -> None:
     one.seen_ms = max(one.seen_ms, now_ms)
 
 
-def _deliver(twin: TwinRegion, key: Key, read: Read) -> list[Reply]:
+def _deliver(twin: TwinCore, key: Key, read: Read) -> list[Reply]:
     """Hands out the undelivered entries, in the order of IDs."""
     group = key.groups[read.group]
     found = [
@@ -199,7 +199,7 @@ def _deliver(twin: TwinRegion, key: Key, read: Read) -> list[Reply]:
     return [entry_reply(entry) for entry in found]
 
 
-def _pending(twin: TwinRegion, key: Key, read: Read, after: int) -> list[Reply]:
+def _pending(twin: TwinCore, key: Key, read: Read, after: int) -> list[Reply]:
     """Reads pending entries again, which counts as a delivery."""
     now_ms = twin.state.clock_ms
     rows = [

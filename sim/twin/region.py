@@ -1,16 +1,13 @@
 """The twin of one region: the doors of the engine, with naive data behind them.
 
-Each call of the engine is taken here with the same inputs. `issue` compares each effect with the
-one that the region issued under the same counter, so effects are judged in the order in which they
-arise. Where the specification leaves a choice to the region (`~`, the moment of a round, the moment
-of a removal), the twin looks at the next effect that the region issued, checks that it is allowed,
-and follows it.
+Each call of the engine is taken here with the same inputs, in the order in which the engine works:
+a tick first ends reads whose time is over, then notes a change of the lifecycle, then removes keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Optional
+from typing import Final
 
 from anabranch.crdt.block import Block, read_effects
 from anabranch.region.engine.replies import (
@@ -22,45 +19,30 @@ from anabranch.region.engine.replies import (
     ReplyLater,
 )
 from anabranch.sim import calls
-from anabranch.sim.calls import Call, Facts
+from anabranch.sim.calls import Call
 from anabranch.sim.twin import losers, rounds, upkeep
 from anabranch.sim.twin.apply import apply
-from anabranch.sim.twin.effects import Plain, content, plain
+from anabranch.sim.twin.core import Run, TwinCore, named
+from anabranch.sim.twin.effects import Plain, plain
 from anabranch.sim.twin.join import Frozen, join
-from anabranch.sim.twin.journal import Journal
-from anabranch.sim.twin.records import Record, apply_record
-from anabranch.sim.twin.replies import Expected, Mismatch, check, error_with
-from anabranch.sim.twin.session import Blocked, Session, StartNotOver, may_issue
-from anabranch.sim.twin.state import Dot, State
-
-Run = Callable[["TwinRegion", Session, tuple[bytes, ...]], object]
-"""Runs a command and returns the expected reply."""
+from anabranch.sim.twin.replies import Expected, Mismatch, check
+from anabranch.sim.twin.session import Session, StartNotOver, may_issue
+from anabranch.sim.twin.state import State
 
 
-class TwinRegion:
+class TwinRegion(TwinCore):
     """The twin of one region. `run` executes commands (`sim.twin.dispatch`)."""
 
     def __init__(self, region: int, run: Run) -> None:
-        self.region: Final = region
-        self.state = State(region)
-        self.journal = Journal()
+        super().__init__(region)
         self.sessions: dict[int, Session] = {}
-        self.blocked: list[Blocked] = []
         self.for_start: list[tuple[Session, tuple[bytes, ...]]] = []
         self.was_serving = False
         # The files of this region were once put back to an older state.
         self.is_restored = False
-        self.is_reading = False
-        # Keys and creates whose figures a client set by hand, which a crash may lose (S3.4).
-        self.hand_set: set[object] = set()
-        self.call: Call
-        self.facts: Facts
         self._run: Final = run
-        # The effects that the region issued in this call, and the late replies expected of it.
-        self._issued: dict[int, Plain] = {}
+        # The late replies expected of this call.
         self._late: list[tuple[int, object]] = []
-        # The reply of the command that runs now, None while a late one is computed.
-        self.reply: Optional[Reply] = None
         self._hidden: set[bytes] = set()
 
     # -- calls
@@ -70,9 +52,9 @@ class TwinRegion:
     ) -> None:
         """Takes a call. Raises `Mismatch` if the region did something else than it must."""
         self.call, self.facts = call, call.facts
-        self._issued = {}
+        self.to_follow = {}
         for first, effect in call.issued:
-            self._issued.update(plain(first, [effect]))
+            self.to_follow.update(plain(first, [effect]))
         self._late = []
         state = self.state
         if call.kind != calls.START:
@@ -103,9 +85,11 @@ class TwinRegion:
         """Compares what is left: effects, rows, late replies, the vector."""
         state = self.state
         last = state.vector.get(self.region, 0)
-        for counter in sorted(self._issued):
+        for counter in sorted(self.to_follow):
             if counter > last:
-                raise Mismatch(f"issued {_named(counter, self._issued[counter])}; expected nothing")
+                raise Mismatch(
+                    f"issued {named(counter, self.to_follow[counter])}; expected nothing"
+                )
         if state.vector != {one: up for one, up in call.facts.vector.items() if up}:
             raise Mismatch(f"its vector is {call.facts.vector}; expected {state.vector}")
         self.journal.end_call(call)
@@ -322,55 +306,6 @@ class TwinRegion:
 
     # -- changes
 
-    def may_issue(self) -> bool:
-        """Whether the region may issue effects by itself now."""
-        return self.facts.state == "serving"
-
-    def require_issue(self) -> None:
-        """Ends a command that would issue an effect while the region may not."""
-        if self.facts.state == "starting":
-            raise StartNotOver
-        self.require_disk()
-        if self.facts.state != "serving":
-            raise error_with("READONLY")
-
-    def require_disk(self) -> None:
-        """Ends a command that changes anything while commits fail (S13.4)."""
-        if self.facts.error:
-            raise error_with("MISCONF")
-
-    def next_issued(self) -> Optional[Plain]:
-        """The effect that the region issued next, for the choices that it has."""
-        return self._issued.get(self.state.vector.get(self.region, 0) + 1)
-
-    def issue(self, effect: Plain) -> None:
-        """Issues an effect; `Mismatch` if the region issued another one or none."""
-        if self.call.kind != calls.TICK:
-            self.require_issue()
-        counter = self.state.vector.get(self.region, 0) + 1
-        actual = self._issued.get(counter)
-        if actual is None:
-            raise Mismatch(f"did not issue {_named(counter, effect)}")
-        if content(actual) != content(effect):
-            raise Mismatch(f"issued {_named(counter, actual)}; expected {content(effect)!r}")
-        self.follow(actual)
-
-    def follow(self, effect: Plain) -> None:
-        """Applies the next effect that the region issued."""
-        dot: Dot = (self.region, self.state.vector.get(self.region, 0) + 1)
-        apply(self.state, effect, dot, is_issued=True)
-        self.journal.issued(dot, effect)
-
-    def vector(self) -> dict[int, int]:
-        """A copy of the vector, for effects that carry it."""
-        return dict(self.state.vector)
-
-    def record(self, record: Record) -> None:
-        """Makes a local record and applies it."""
-        self.require_disk()
-        apply_record(self.state, record)
-        self.journal.recorded(record)
-
     def settle(self) -> None:
         """After each step: losers of conflicts go (S9.2), readers that wait are answered."""
         state = self.state
@@ -407,10 +342,6 @@ class TwinRegion:
                 if not isinstance(reply, ReplyLater):
                     self.blocked.remove(one)
                     self._late.append((one.session.number, reply))
-
-
-def _named(counter: int, effect: Plain) -> str:
-    return f"effect {counter} {content(effect)!r}"
 
 
 def decode(block: Block) -> list[Plain]:

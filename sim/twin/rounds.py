@@ -6,17 +6,13 @@ and the order of groups. A round that announces anything must announce everythin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from anabranch.sim.twin.announce import announcements
+from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.effects import Announce, content
 from anabranch.sim.twin.replies import Mismatch
 
-if TYPE_CHECKING:
-    from anabranch.sim.twin.region import TwinRegion
 
-
-def announce(twin: TwinRegion) -> None:
+def announce(twin: TwinCore) -> None:
     """Checks the announcements of a commit and follows them."""
     if not isinstance(twin.next_issued(), Announce):
         return

@@ -7,18 +7,14 @@ checked: whether every member is known to be past the deadline.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from anabranch.crdt.effects import RemoveObserved
+from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.effects import content
 from anabranch.sim.twin.replies import Mismatch
 from anabranch.sim.twin.state import NEVER, Key
 
-if TYPE_CHECKING:
-    from anabranch.sim.twin.region import TwinRegion
 
-
-def work(twin: TwinRegion) -> None:
+def work(twin: TwinCore) -> None:
     """Checks the removals of a tick and follows them."""
     while True:
         effect = twin.next_issued()
@@ -34,13 +30,13 @@ def work(twin: TwinRegion) -> None:
         twin.issue(RemoveObserved(effect.key, twin.vector(), effect.with_deadlines))
 
 
-def _grace_ms(twin: TwinRegion) -> int:
+def _grace_ms(twin: TwinCore) -> int:
     value = twin.call.settings["crdt-expiry-grace-ms"]
     assert isinstance(value, int)
     return value
 
 
-def _check_expiry(twin: TwinRegion, key: Key, effect: RemoveObserved) -> None:
+def _check_expiry(twin: TwinCore, key: Key, effect: RemoveObserved) -> None:
     won = key.deadline()
     clock_ms = twin.state.clock_ms
     if won is None or not key.is_hidden(clock_ms):
@@ -52,7 +48,7 @@ def _check_expiry(twin: TwinRegion, key: Key, effect: RemoveObserved) -> None:
         raise Mismatch(f"issued {content(effect)!r} for a deadline of another region (S10.3)")
 
 
-def _check_leftover(twin: TwinRegion, key: Key, effect: RemoveObserved) -> None:
+def _check_leftover(twin: TwinCore, key: Key, effect: RemoveObserved) -> None:
     if key.entries or key.header or key.groups:
         raise Mismatch(f"issued {content(effect)!r}; the key holds more than leftovers (S10.6)")
     if not key.deadlines and not key.configurations:
