@@ -6,7 +6,7 @@ applies the effects first and then the local records that arose while the block 
 
 from __future__ import annotations
 
-from typing import Final, Optional, Union
+from typing import Final, Union
 
 from anabranch.sim.calls import COMMIT, Call
 from anabranch.sim.twin.apply import apply
@@ -65,12 +65,19 @@ class Journal:
         """A snapshot was joined."""
         self.rows.append(Row(self.position + 1, clock_ms, cut, False))
 
-    def cut(self, last: Optional[int] = None) -> None:
-        """Makes rows of what is open: of its effects up to the counter `last`, and the records."""
-        effects = [one for one in self._effects if last is None or one[0][1] <= last]
+    def cut(self) -> None:
+        """Makes rows of everything that is open."""
+        if self._effects:
+            self._cut_effects(self._effects[-1][0][1])
+        self._cut_records()
+
+    def _cut_effects(self, last: int) -> None:
+        """Makes a row of the open effects up to the counter `last`."""
+        effects = [one for one in self._effects if one[0][1] <= last]
         self._effects = self._effects[len(effects) :]
-        if effects:
-            self.rows.append(Row(self.position + 1, self._clock_ms, effects, True))
+        self.rows.append(Row(self.position + 1, self._clock_ms, effects, True))
+
+    def _cut_records(self) -> None:
         if self._records:
             self.rows.append(Row(self.position + 1, self._clock_ms, self._records, True))
             self._records = []
@@ -82,9 +89,9 @@ class Journal:
             if row.position <= self.position:
                 continue
             if row.kind == "block":
-                self.cut(row.last)
+                self._cut_effects(row.last)
             elif row.kind == "records":
-                self.cut()
+                self._cut_records()
             elif row.kind == "clock":
                 self.rows.append(Row(row.position, call.facts.clock_ms, None, True))
         self._records += self._later
