@@ -24,6 +24,7 @@ Reading order:
 - `groups`: XGROUP and XACK.
 - `claiming`: XCLAIM, XAUTOCLAIM, XPENDING.
 - `facts`: XINFO and CRDT.LOG.
+- `looks`: CRDT.GROUPS.
 - `keys`: deleting, renaming, deadlines, listing.
 - `dispatch`: the table of commands, and transactions.
 - `region`: the doors of the engine: commands, merges, joins, ticks, starts.

@@ -17,7 +17,7 @@ from anabranch.region.engine.replies import (
     Reply,
     ReplyLater,
 )
-from anabranch.sim.twin import adding, claiming, facts, groups, keys, reading
+from anabranch.sim.twin import adding, claiming, facts, groups, keys, looks, reading
 from anabranch.sim.twin.core import Run, TwinCore
 from anabranch.sim.twin.replies import Expected, error_with
 from anabranch.sim.twin.session import Session, StartNotOver, may_issue
@@ -25,7 +25,7 @@ from anabranch.sim.twin.session import Session, StartNotOver, may_issue
 # Replies about the region rather than its data, or read from its disk.
 UNJUDGED: Final = frozenset(
     b"INFO CONFIG TIME WAIT PING CRDT.PEERS CRDT.DIGEST CRDT.STABLE CRDT.SYNC CRDT.WAIT CRDT.VECTOR"
-    b" CRDT.EXPLAIN CRDT.HISTORY CRDT.EFFECTS CRDT.MEMBER CRDT.LINK CRDT.GROUPS CRDT.LOGS".split()
+    b" CRDT.EXPLAIN CRDT.HISTORY CRDT.EFFECTS CRDT.MEMBER CRDT.LINK CRDT.LOGS".split()
 )
 
 # name → (fewest words, handler)
@@ -48,6 +48,7 @@ HANDLERS: Final[dict[bytes, tuple[int, Run]]] = {
     b"XPENDING": (3, claiming.xpending),
     b"XINFO": (2, facts.xinfo),
     b"CRDT.LOG": (3, facts.crdt_log),
+    b"CRDT.GROUPS": (2, looks.crdt_groups),
     b"DEL": (2, keys.delete),
     b"UNLINK": (2, keys.delete),
     b"FLUSHALL": (1, keys.flush),
@@ -100,7 +101,7 @@ def _queue(session: Session, argv: tuple[bytes, ...]) -> object:
     """Queues a command of a transaction; after a refusal EXEC answers EXECABORT."""
     assert session.queued is not None
     name = argv[0].upper()
-    is_known = name in HANDLERS and len(argv) >= HANDLERS[name][0]
+    is_known = name in HANDLERS and not name.startswith(b"CRDT.") and len(argv) >= HANDLERS[name][0]
     if name == b"XGROUP" and is_known:
         is_known = argv[1].upper() in _XGROUP_SUBCOMMANDS
     if not is_known:

@@ -1,4 +1,4 @@
-"""XINFO, CRDT.GROUPS, CRDT.LOG: what a region tells of a stream.
+"""XINFO and CRDT.LOG: what a region tells of a stream.
 
 Free: figures of the radix tree and of tracked pairs; figures and times that a crash may lose
 (S3.4), where a client set them or a process has ended since.
@@ -13,7 +13,7 @@ from anabranch.sim.twin.claiming import last_delivered
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.replies import ANY, entry_reply
 from anabranch.sim.twin.session import Session
-from anabranch.sim.twin.state import Dot, Group, Key
+from anabranch.sim.twin.state import Group, Key
 
 
 def xinfo(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
@@ -146,14 +146,3 @@ def crdt_log(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> objec
                 [b"id", format_id(entry.entry_id), b"counter", entry.dot[1], b"fields", fields]
             )
     return rows
-
-
-def spans(dots: set[Dot]) -> list[Reply]:
-    """Counters as [region, from, to], `from` exclusive."""
-    found: list[list[int]] = []
-    for region, counter in sorted(dots):
-        if found and found[-1][0] == region and found[-1][2] == counter - 1:
-            found[-1][2] = counter
-        else:
-            found.append([region, counter - 1, counter])
-    return [[*one] for one in found]

@@ -13,7 +13,7 @@ from anabranch.crdt.block import Block
 from anabranch.region.engine.replies import ErrorReply, ReplyLater
 from anabranch.sim import calls
 from anabranch.sim.calls import Call
-from anabranch.sim.history import Began, Checker, Setup
+from anabranch.sim.history import Began, Checker, End, Setup
 from anabranch.sim.twin.dispatch import run
 from anabranch.sim.twin.effects import Plain
 from anabranch.sim.twin.join import Frozen
@@ -55,6 +55,14 @@ class Twin(Checker):
         except Mismatch as error:
             del self.regions[call.region]
             self.fail(call.at_ms, call.region, f"{_title(call)}: {error}{_replied(call)}")
+
+    def finish(self, end: End) -> None:
+        """Looks at every key of every region; the replies are judged like all others."""
+        for region in end.shown:
+            for key in self.setup.keys:
+                for argv in ((b"CRDT.GROUPS", key), (b"XINFO", b"STREAM", key, b"FULL")):
+                    if region in self.regions:
+                        self.setup.ask(region, argv)
 
     def _decode(self, block: Block) -> list[Plain]:
         found = self._decoded.get(block.chain)

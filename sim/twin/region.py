@@ -272,6 +272,7 @@ class TwinRegion(TwinCore):
         cut = cuts[call.cut]
         join(self.state, cut, self.is_restored)
         self.journal.joined(cut, self.state.clock_ms)
+        self.hand_set.update(self.state.keys)  # local statistics do not travel (S3.4)
         self._after_merge()
 
     def _after_merge(self) -> None:

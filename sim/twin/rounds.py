@@ -1,7 +1,7 @@
 """Sync rounds: the announcements that a commit begins with (S2.5, S8.1).
 
-Free: when a round begins, and the order of groups. Free, too: counters that are acknowledged already
-may be announced again, and counters of entries that are deleted may be left out. A round that
+Free: when a round begins, and the order of groups. Free, too: counters acknowledged before may be
+announced again, and counters of deleted entries may be left out. A round that
 announces anything must announce everything.
 """
 
