@@ -26,6 +26,7 @@ COMMITTED: Final = "committed"
 CUT: Final = "cut"
 HEAR: Final = "hear"
 DISCONNECT: Final = "disconnect"
+REFUSED: Final = "refused"
 OTHER: Final = "other"
 
 Vector = dict[int, int]
@@ -84,6 +85,7 @@ class Call:
     - join: `source`, `is_taken`, `cut`, the number of the cut that is joined (0: unknown).
     - cut: `cut`, the number of the cut that was made.
     - hear: `source`, `heard`.
+    - refused: `how`, the reason for which a link was closed, by this region or by the peer.
     - commit: `position`, at which the commit ends (None without a commit).
     """
 

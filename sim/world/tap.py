@@ -338,6 +338,13 @@ class TappedEngine(Engine):
             call.source, call.heard = source, heard
             self._watcher.called(call)
 
+    def link_refused(self, reason: str) -> None:
+        super().link_refused(reason)
+        if self._watcher.follows_calls():
+            call = self._call(calls.REFUSED, 0)
+            call.how = reason
+            self._watcher.called(call)
+
     def acknowledged(self, peer: int, vector: Vector, now_ms: int) -> None:
         super().acknowledged(peer, vector, now_ms)
         self._tell(calls.OTHER, now_ms)
