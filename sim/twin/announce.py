@@ -48,12 +48,13 @@ def _is_done(group: Group, dot: Dot) -> bool:
 
 def _beginnings(key: Key, group: Group, region: int, acked: set[Dot]) -> set[int]:
     """The counters after which a run may begin."""
-    places = [create.start for create in group.creates.values()]
+    starts = [create.start for create in group.creates.values()]
+    # Where concurrent creates have several starts, the lowest is the start of the group (S6.3).
+    found = {min(key.last_not_above(region, place) for place in starts)}
     if group.local.floor is not None:
-        places.append(group.local.floor)
+        found.add(key.last_not_above(region, group.local.floor))
     if group.local.raised:
-        places.append(Place(True, group.local.raised, {}))
-    found = {key.last_not_above(region, place) for place in places}
+        found.add(key.last_not_above(region, Place(True, group.local.raised, {})))
     counters = {counter for one, counter in acked if one == region}
     found |= {counter for counter in counters if counter + 1 not in counters}
     found |= {counter for one, counter in group.local.dropped if one == region}
