@@ -52,7 +52,9 @@ COMPILED = [
     "anabranch/sim/history.py",
     "anabranch/sim/world/*.py",
     "anabranch/sim/checkers/*.py",
+    "anabranch/sim/calls.py",
     "anabranch/sim/oracle/*.py",
+    "anabranch/sim/twin/*.py",
     "anabranch/sim/rules/*.py",
 ]
 INTERPRETED = {

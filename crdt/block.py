@@ -194,9 +194,19 @@ class BlockWriter:
     def body(self) -> bytes:
         """Returns the bytes of the finished block."""
         self._end_run()
+        return self._with_head(self._effects)
+
+    def so_far(self) -> Block:
+        """Returns the block as it stands, without a chain value; nothing changes."""
+        effects = bytearray(self._effects)
+        if self._run_data:
+            put_run(effects, self._run_key, self._run_names, self._run_data)
+        return Block(self.origin, self.first, self.last, self._with_head(effects), NO_CHAIN)
+
+    def _with_head(self, effects: bytearray) -> bytes:
         head = bytearray()
         put_varint(head, MARKED_VERSION if self._has_marks else BLOCK_VERSION)
         put_varint(head, self.origin)
         put_varint(head, self.first)
         put_varint(head, self.last)
-        return bytes(head + self._effects)
+        return bytes(head + effects)

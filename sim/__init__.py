@@ -9,8 +9,10 @@ Reading order:
 - `replies`: readers of replies, for clients and judges.
 - `load`: the simulated clients.
 - `world`: real regions on simulated time, network and disks.
+- `calls`: calls at an engine's door as values, with what the region issued in each.
 - `history`: the events of a run that judges receive, and the base class of the judges.
 - `oracle`: naive definitions of the state that regions must reach.
+- `twin`: a naive twin of every region, which judges replies and effects.
 - `checkers`: the judges, one file for each invariant.
 - `timeline`: a run as a timeline, for drawings.
 - `rules`: counts which rules of the semantics a run exercises.

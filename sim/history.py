@@ -15,6 +15,7 @@ from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.block import Block
 from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.sim.calls import Call
 
 Vector = dict[int, int]
 Words = tuple[bytes, ...]
@@ -368,6 +369,9 @@ class Checker:
 
     def committed(self, event: Committed) -> None:
         """A commit is on disk."""
+
+    def called(self, call: Call) -> None:
+        """A call at an engine's door has returned."""
 
     def shown(self, shown: dict[int, Shown]) -> None:
         """Vector and digest of every running region at one moment; called during faults, too."""

@@ -129,6 +129,11 @@ class Journal:
     def has_open(self) -> bool:
         return self._writer is not None or bool(self._records)
 
+    def open_block(self) -> Optional[Block]:
+        """The open block as it stands, for observers; None if it has no effects."""
+        writer = self._writer
+        return None if writer is None or writer.is_empty() else writer.so_far()
+
     def is_empty(self) -> bool:
         """Whether everything is in commits, on disk or under way."""
         return not self.rows and self._writer is None and not self._records

@@ -1,6 +1,7 @@
 """The judges, one file for each invariant.
 
 A judge computes from the history (commands, replies, vectors, committed blocks), not from engines.
+The judge `sim.twin.judge` has a folder of its own: it follows the calls of each region.
 
 Reading order:
 
@@ -11,6 +12,7 @@ Reading order:
 - `vectors`: invariant 5, vectors never regress and effects are applied without gaps.
 - `digests`: invariant 6, equal vectors have equal digests.
 - `removals`: invariant 9, removals and replies agree with the naive model.
+- `refusals`: invariant 14, no region refuses a peer as malformed or for a gap.
 - `stable_times`: invariant 13, no entry comes below a stable time that was told.
 - `no_return`: invariant 10, a removed element never comes back.
 - `liveness`: invariant 11, regions converge, and a region that is awake answers.
@@ -38,11 +40,13 @@ from anabranch.sim.checkers.liveness import Liveness
 from anabranch.sim.checkers.no_phantoms import NoPhantoms
 from anabranch.sim.checkers.no_return import NoReturn
 from anabranch.sim.checkers.redelivery import Redelivery
+from anabranch.sim.checkers.refusals import Refusals
 from anabranch.sim.checkers.removals import Removals
 from anabranch.sim.checkers.stable_times import StableTimes
 from anabranch.sim.checkers.unique_ids import UniqueIds
 from anabranch.sim.checkers.vectors import Vectors
 from anabranch.sim.history import Checker
+from anabranch.sim.twin.judge import Twin
 
 # In the order of the invariants. The twelfth (`same_trace`) compares two runs and is no `Checker`.
 ALL: Final[list[type[Checker]]] = [
@@ -58,4 +62,6 @@ ALL: Final[list[type[Checker]]] = [
     NoReturn,
     Liveness,
     StableTimes,
+    Refusals,
+    Twin,
 ]

@@ -27,6 +27,11 @@ class Events:
         self.answered: Final = _to_interested(judges, "answered")
         self.lost: Final = _to_interested(judges, "lost")
         self.shown: Final = _to_interested(judges, "shown")
+        self.called: Final = _to_interested(judges, "called")
+        # Whether a judge follows the calls; otherwise none is made.
+        self.follows_calls: Final = any(
+            type(judge).called is not Checker.called for judge in judges
+        )
 
 
 def _to_interested(judges: Sequence[Checker], event: str) -> Tell:
@@ -59,6 +64,14 @@ class Environment:
         self.tick_ms: Final = tick_ms
         self.members: Final = members
         self.events = Events([])
+        # Digest of the chunks of a snapshot → number of the cut (`tap`).
+        self.cuts: Final[dict[bytes, int]] = {}
+        self._cuts_made = 0
+
+    def new_cut(self) -> int:
+        """A number for a cut that a region makes for a peer."""
+        self._cuts_made += 1
+        return self._cuts_made
 
     def watched_by(self, judges: Sequence[Checker]) -> None:
         """From now on these judges receive all events."""

@@ -26,6 +26,7 @@ from anabranch.region.engine.rows import BlockRow, Commit
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.work import DiskTransaction, LogRead, Work
+from anabranch.sim.calls import Call
 from anabranch.sim.history import Committed, Moved, Vector, Words
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.environment import Environment
@@ -424,6 +425,23 @@ class SimulatedProcess(Endpoint):
 
     def answered(self, late: LateReply, vector: Vector) -> None:
         self.lines.answered(late, vector, self.driver.engine.state.clock.now_ms)
+
+    def follows_calls(self) -> bool:
+        return self._environment.events.follows_calls
+
+    def called(self, call: Call) -> None:
+        call.start = self.number
+        call.at_ms = self._environment.scheduler.now_ms
+        self._environment.events.called(call)
+
+    def new_cut(self) -> int:
+        return self._environment.new_cut()
+
+    def cut_sent(self, digest: bytes, cut: int) -> None:
+        self._environment.cuts[digest] = cut
+
+    def cut_of(self, digest: bytes) -> int:
+        return self._environment.cuts.get(digest, 0)
 
     def failed(self, error: Exception) -> None:
         self._environment.fault_found(f"{type(error).__name__}: {error}")

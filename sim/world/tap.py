@@ -1,19 +1,33 @@
-"""An engine that reports the calls that matter to judges, in their true order."""
+"""An engine that reports the calls that matter to judges, in their true order.
+
+It reports twice. `executed`, `moved` and `answered` tell what clients and vectors show. `called`
+tells of each call as a value (`sim.calls`), with what the region was given and what it issued; it
+is told only if a judge asks for it.
+"""
 
 from __future__ import annotations
 
 import traceback
-from typing import Final, Optional, Protocol
+from collections.abc import Iterator
+from typing import Final, Optional, Protocol, Union
 
-from anabranch.crdt.block import Block
+from xxhash import xxh3_128
+
+from anabranch.crdt.block import Block, read_effects
+from anabranch.crdt.effects import dots_of
 from anabranch.crdt.gossip import Gossip, StartAnswer
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.state import SnapshotCut
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import Reply
-from anabranch.region.engine.rows import Commit
+from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, SnapshotRow
+from anabranch.region.engine.rows import Row as LogRow
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
+from anabranch.sim import calls
+from anabranch.sim.calls import Call, Facts, Issued, Row
 from anabranch.sim.history import Vector, Words
 
 
@@ -37,6 +51,21 @@ class EngineWatcher(Protocol):
 
     def answered(self, late: LateReply, vector: Vector) -> None:
         """A command that had waited has its reply."""
+
+    def follows_calls(self) -> bool:
+        """Whether to tell of each call."""
+
+    def called(self, call: Call) -> None:
+        """A call has returned; it comes before the other reports of the call."""
+
+    def new_cut(self) -> int:
+        """A number for a cut of this world."""
+
+    def cut_sent(self, digest: bytes, cut: int) -> None:
+        """Chunks with this digest are the cut of that number."""
+
+    def cut_of(self, digest: bytes) -> int:
+        """The cut whose chunks have this digest, 0 if none."""
 
     def failed(self, error: Exception) -> None:
         """A call raised an exception that is no protocol error."""
@@ -67,6 +96,27 @@ def described(raised: BaseException) -> str:
     return f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
 
 
+class TappedCut(SnapshotCut):
+    """A cut that tells the digest of its chunks once they are made."""
+
+    def __init__(self, keyspace: Keyspace, position: int, watcher: EngineWatcher) -> None:
+        super().__init__(keyspace, position)
+        self.number: Final = watcher.new_cut()
+        self._watcher: Final = watcher
+
+    def chunks(self, bytes_max: int) -> Iterator[bytes]:
+        digest = xxh3_128()
+        waiting: Optional[bytes] = None
+        for chunk in super().chunks(bytes_max):
+            if waiting is not None:
+                yield waiting
+            digest.update(chunk)
+            waiting = chunk
+        self._watcher.cut_sent(digest.digest(), self.number)
+        assert waiting is not None
+        yield waiting
+
+
 class TappedEngine(Engine):
     """The real engine with unchanged behaviour."""
 
@@ -74,13 +124,73 @@ class TappedEngine(Engine):
         self._watcher: Final = watcher
         self._seen: Vector = {}
         self._replies_seen = 0
+        # The same for the calls: own counter, position and replies that were told.
+        self._told_counter = state.disk.vector.get(state.members.region_id, 0)
+        self._told_position = state.disk.position
+        self._told_replies = 0
         super().__init__(state)
         # A start without patience serves at once. It may issue effects before this line, and
         # `began` reports them.
         self._seen = dict(state.disk.vector)
 
+    # -- calls
+
+    def _call(self, kind: str, now_ms: int, made: Optional[list[LogRow]] = None) -> Call:
+        """The value of the call that has just ended. `made`: the rows of the commit it took."""
+        state = self.state
+        journal = state.journal
+        new = [row for row in made or journal.rows if row.position > self._told_position]
+        own = self.region_id
+        counter = state.keyspace.vector.get(own, 0)
+        issued: list[Issued] = []
+        if counter > self._told_counter:
+            blocks = [row.block for row in new if isinstance(row, BlockRow) and row.source == 0]
+            opened = journal.open_block()
+            for block in [*blocks, opened] if opened is not None else blocks:
+                first = block.first
+                for effect in read_effects(block) if block.last > self._told_counter else []:
+                    if first + dots_of(effect) - 1 > self._told_counter:
+                        issued.append((first, effect))
+                    first += dots_of(effect)
+        late = state.outbox.replies[self._told_replies :]
+        facts = Facts(
+            dict(state.keyspace.vector),
+            journal.position,
+            journal.has_open(),
+            state.clock.now_ms,
+            state.clock.steady_ms,
+            state.stability.time.id_floor_ms,
+            state.lifecycle.state,
+            state.disk.error,
+            journal.pending_bytes(),
+        )
+        call = Call(
+            own,
+            kind,
+            now_ms,
+            facts,
+            issued,
+            [_row(row) for row in new],
+            [(one.session.session_id, one.reply) for one in late],
+            state.settings.values,
+        )
+        self._told_counter = counter
+        self._told_position = journal.position
+        self._told_replies = len(state.outbox.replies)
+        return call
+
+    def _tell(self, kind: str, now_ms: int) -> None:
+        """Tells of a call without values of its own."""
+        if self._watcher.follows_calls():
+            self._watcher.called(self._call(kind, now_ms))
+
     def began(self) -> None:
         """Reports what the start has issued. The watcher has heard of the start."""
+        if self._watcher.follows_calls():
+            found = self.state.disk.position
+            call = self._call(calls.START, self.state.clock.now_ms)
+            call.position = found
+            self._watcher.called(call)
         self._look("tick")
 
     def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply:
@@ -94,11 +204,22 @@ class TappedEngine(Engine):
         if self.state.keyspace.vector != before:
             self._seen = dict(self.state.keyspace.vector)
         try:
+            if self._watcher.follows_calls():
+                call = self._call(calls.EXECUTE, now_ms)
+                call.session, call.argv, call.reply = session.session_id, words, reply
+                self._watcher.called(call)
             self._watcher.executed(session, words, reply, before)
             self._look("tick")
         except Exception as error:
             raise JudgeFailed(error) from error
         return reply
+
+    def disconnect(self, session: Session) -> None:
+        super().disconnect(session)
+        if self._watcher.follows_calls():
+            call = self._call(calls.DISCONNECT, 0)
+            call.session = session.session_id
+            self._watcher.called(call)
 
     def _look(
         self, how: str, source: int = 0, blocks: tuple[tuple[int, int, int], ...] = ()
@@ -124,52 +245,115 @@ class TappedEngine(Engine):
 
     def take_replies(self) -> list[LateReply]:
         # Answers from the log on disk are made outside the engine's calls (`Questions`).
+        if len(self.state.outbox.replies) > self._told_replies:
+            self._tell(calls.OTHER, 0)
         self._look("tick")
         self._replies_seen = 0
+        self._told_replies = 0
         return super().take_replies()
 
     def tick(self, now_ms: int) -> None:
         super().tick(now_ms)
+        self._tell(calls.TICK, now_ms)
         self._look("tick")
 
     def take_commit(self, now_ms: int) -> Optional[Commit]:
         commit = super().take_commit(now_ms)
+        if self._watcher.follows_calls():
+            call = self._call(calls.COMMIT, now_ms, commit.rows if commit is not None else None)
+            call.position = commit.position if commit is not None else None
+            self._watcher.called(call)
         self._look("tick")
         return commit
 
     def committed(self, now_ms: int) -> None:
         super().committed(now_ms)
+        self._tell(calls.COMMITTED, now_ms)
         self._look("tick")
 
+    def cut_block(self) -> None:
+        super().cut_block()
+        self._tell(calls.OTHER, 0)
+
+    def snapshot_cut(self) -> SnapshotCut:
+        cut = super().snapshot_cut()
+        if not self._watcher.follows_calls():
+            return cut
+        tapped = TappedCut(self.keyspace, cut.position, self._watcher)
+        call = self._call(calls.CUT, 0)
+        call.cut = tapped.number
+        self._watcher.called(call)
+        return tapped
+
     def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
+        is_taken = self._is_taken_from(source)
         try:
             super().merge(blocks, source, now_ms)
         finally:
+            if self._watcher.follows_calls():
+                call = self._call(calls.MERGE, now_ms)
+                call.source, call.blocks, call.is_taken = source, list(blocks), is_taken
+                self._watcher.called(call)
             given = tuple([(block.origin, block.first, block.last) for block in blocks])
             self._look("merge", source, given)
 
     def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
+        is_taken = self._is_taken_from(source)
         try:
             super().join(chunks, source, now_ms)
         finally:
+            if self._watcher.follows_calls():
+                digest = xxh3_128()
+                for chunk in chunks:
+                    digest.update(chunk)
+                call = self._call(calls.JOIN, now_ms)
+                call.source, call.is_taken = source, is_taken
+                call.cut = self._watcher.cut_of(digest.digest())
+                self._watcher.called(call)
             self._look("join", source)
 
     def hear_lives(self, lives: dict[int, int], now_ms: int) -> None:
         super().hear_lives(lives, now_ms)
+        self._tell(calls.OTHER, now_ms)
         self._look("merge")
 
     def peer_holds(self, peer: int, vector: Vector, now_ms: int) -> None:
         super().peer_holds(peer, vector, now_ms)
+        self._tell(calls.OTHER, now_ms)
         self._look("merge")
 
     def start_answered(self, peer: int, answer: StartAnswer, now_ms: int) -> None:
         super().start_answered(peer, answer, now_ms)
+        self._heard(peer, answer, now_ms)
         self._look("merge")
 
     def hear(self, gossip: Gossip, now_ms: int) -> None:
         super().hear(gossip, now_ms)
+        self._heard(0, gossip, now_ms)
         self._look("merge")
+
+    def _heard(self, source: int, heard: Union[Gossip, StartAnswer], now_ms: int) -> None:
+        if self._watcher.follows_calls():
+            call = self._call(calls.HEAR, now_ms)
+            call.source, call.heard = source, heard
+            self._watcher.called(call)
+
+    def link_refused(self, reason: str) -> None:
+        super().link_refused(reason)
+        if self._watcher.follows_calls():
+            call = self._call(calls.REFUSED, 0)
+            call.how = reason
+            self._watcher.called(call)
 
     def acknowledged(self, peer: int, vector: Vector, now_ms: int) -> None:
         super().acknowledged(peer, vector, now_ms)
+        self._tell(calls.OTHER, now_ms)
         self._look("merge")
+
+
+def _row(row: LogRow) -> Row:
+    if isinstance(row, BlockRow):
+        block = row.block
+        return Row(row.position, "block", block.origin, block.first, block.last)
+    kind = "records" if isinstance(row, RecordsRow) else "clock"
+    return Row(row.position, "snapshot" if isinstance(row, SnapshotRow) else kind)

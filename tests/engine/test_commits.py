@@ -8,7 +8,7 @@ from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import REPLY_LATER, ErrorReply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
-from tests.review.support import cluster
+from tests.review.support import carry, cluster
 from tests.support.engines import single
 
 
@@ -106,6 +106,22 @@ def test_a_round_is_over_when_all_who_receive_have_acknowledged_it() -> None:
     us.engine.acknowledged(3, us.engine.vector, us.now_ms)
     us.at(us.now_ms + 10)
     assert [answer.reply for answer in us.engine.take_replies()] == [1]
+
+
+def test_a_snapshot_holds_whole_blocks() -> None:
+    """S11.2: a cut closes the open block, so effects and chain of a snapshot belong together.
+
+    With the effects of the open block and the chain before it, eu would take the next block of us
+    for one of another history, and close the link as forked.
+    """
+    us, eu = cluster(2, appendfsync="no")
+    us.ok("XADD", "s", "*", "f", "1")
+    cut = us.engine.snapshot_cut()
+    us.commit()
+    eu.engine.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
+    us.ok("XADD", "s", "*", "f", "2")
+    carry(us, eu)
+    assert eu.ids("s") == us.ids("s") and len(us.ids("s")) == 2
 
 
 @pytest.mark.parametrize(("how", "reply"), [("", 0), ("TIMEOUT", 0), ("ERROR", "UNBLOCKED")])

@@ -127,3 +127,19 @@ def test_down_and_up_between_two_ticks_loses_nothing() -> None:
     assert us.engine.vector == eu.engine.vector == {2: 2}
     assert not [note.text for note in us.notes + eu.notes if "gap" in note.text]
     assert us.engine.state.replication.gaps == eu.engine.state.replication.gaps == 0
+
+
+def test_sync_waits_for_those_who_still_receive() -> None:
+    """S2.5: a peer that took its link down receives nothing, so no CRDT.SYNC waits for it.
+
+    ap takes its link from us down. If us went on to count ap among those who receive, CRDT.SYNC
+    would wait for an acknowledgement of ap until its timeout.
+    """
+    net, (us, _, ap) = mesh("us", "eu", "ap")
+    ap.run("CRDT.LINK", "us", "DOWN")
+    net.run(100)
+    us.run("XADD", "x", "*", "f", "v")
+    us.answers = []
+    us.run("CRDT.SYNC", "60000")
+    net.run(500)
+    assert [answer.reply for answer in us.answers] == [1]

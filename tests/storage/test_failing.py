@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,10 @@ from anabranch.region.database import Database
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.process import Region, RegionFailed, run
+from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.schema import Statement
 from anabranch.region.system_clock import SystemClock
+from anabranch.region.work import LogQuestion
 from tests.storage import dump
 from tests.storage.histories import Cluster
 from tests.storage.region import config_of
@@ -60,6 +63,16 @@ class FailingDatabase(Database):
         await super().write(statements)
 
 
+class UnreadableDatabase(FailingDatabase):
+    """A database whose first read of the oldest rows fails."""
+
+    async def answer(self, request: LogQuestion) -> Any:
+        if isinstance(request, ReadOldest) and not self.failed:
+            self.failed += 1
+            raise StorageError("input/output error")
+        return await super().answer(request)
+
+
 class Client:
     """Sends inline commands and reads one line of each reply; `b""` if disconnected."""
 
@@ -93,6 +106,13 @@ async def begin(database: FailingDatabase, directory: Path, **values: int | str)
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[FailingDatabase]:
     made = FailingDatabase(tmp_path)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def unreadable(tmp_path: Path) -> AsyncIterator[UnreadableDatabase]:
+    made = UnreadableDatabase(tmp_path)
     yield made
     await made.close()
 
@@ -369,6 +389,30 @@ async def test_a_stop_while_the_disk_fails(database: FailingDatabase, tmp_path: 
         b"4",
     ]
     assert found["vector"] == {1: 5}
+
+
+async def test_after_a_failed_read_of_the_oldest_rows_the_log_is_shortened(
+    unreadable: UnreadableDatabase, tmp_path: Path
+) -> None:
+    """A checkpoint that cannot read the rows to drop is given up, and a later one is made (S14).
+
+    If it waited for that read for ever, no checkpoint would be made any more. The log would grow
+    beyond its limit, and a stop would never end.
+    """
+    region = await begin(
+        unreadable,
+        tmp_path,
+        appendfsync="always",
+        crdt_checkpoint_interval_ms=1,
+        crdt_log_max_effects=1,
+    )
+    client = await connect(region)
+    for number in range(5):
+        assert b"-" in await client.say(f"XADD k * f {number}")
+    await until(lambda: unreadable.failed == 1)
+    assert b"-" in await client.say("XADD k * f later")
+    await until(lambda: region.driver.log.size.effects <= 1)
+    await asyncio.wait_for(region.stop(), 10)
 
 
 async def test_an_error_of_its_own_ends_the_region(

@@ -379,3 +379,45 @@ def test_statistics_that_a_client_sets_survive_a_stop() -> None:
     stream = region.engine.keyspace.keys[b"k1"]
     assert (stream.entries_added, stream.max_deleted_id) == (100, make(4, 0))
     assert stream.iids_duplicates == 1
+
+
+def test_a_key_that_was_deleted_is_gone_after_a_start() -> None:
+    """A checkpoint drops a key whose tombstone was collected since the last one (S6.2, S13.1).
+
+    Nothing in memory tells of such a key but that it changed. If the checkpoint passed over it, its
+    rows of the checkpoint before would stay, and the next start would bring the key back with its
+    entries, in this region alone.
+    """
+    cluster = Cluster(1, regions=1, looks=0.0, collects=True)
+    (region,) = cluster.regions
+    region.say("XADD", "k1", "*", "f", "v")
+    region.checkpoint()
+    region.say("DEL", "k1")
+    region.commit_all()
+    for _ in range(100):
+        cluster.clock.wall_ms += 10
+        region.driver.tick()
+        region.commit_all()
+    assert b"k1" not in region.engine.keyspace.keys, "its tombstone is collected"
+    region.checkpoint()
+    region.begin()
+    assert region.say("EXISTS", "k1") == 0
+
+
+def test_a_slice_waits_for_the_commit_of_what_it_holds() -> None:
+    """A slice of a checkpoint must not be on the disk before the rows that it reflects (S13.1).
+
+    After a commit it is the checkpoint's turn. It captures a key with an effect that is not yet on
+    the disk. If that slice were written at once, a start after a crash would find the entry without
+    its effect in the vector, and would give the counter of that effect to another one.
+    """
+    region = one_region()
+    region.say("XADD", "k1", "*", "f", "v")
+    region.commit_all()
+    region.say("XADD", "k1", "*", "f", "w")
+    region.begin_checkpoint()
+    region.step()
+    region.write()
+    region.crash()
+    stream = region.engine.keyspace.keys[b"k1"]
+    assert stream.length() == region.engine.vector[1] == 2

@@ -261,6 +261,19 @@ def test_the_index_excludes_no_row_of_a_key(seed: int) -> None:
     assert excluded_rows > len(rows) * len(keys) // 2
 
 
+def test_a_row_that_fills_a_stretch_is_in_that_stretch_alone() -> None:
+    """Each stretch of the index begins after the last row of the one before.
+
+    Here every row fills a stretch. A stretch that also claimed the row before would exclude it for
+    that row's own key, and CRDT.HISTORY would pass over the add of `a`.
+    """
+    us = Us()
+    for key in ("a", "b"):
+        us.call("XADD", key, "*", "f", "x" * key_index.STRETCH_BYTES)
+    assert us.region.disk.execute("SELECT COUNT(*) FROM log_keys").fetchone()[0] == 2
+    assert us.events("a") == us.events("b") == [("xadd", "add")]
+
+
 def test_a_damaged_segment_excludes_nothing() -> None:
     disk = new_disk()
     index = KeyIndex(0)

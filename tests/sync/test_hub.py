@@ -295,6 +295,26 @@ def test_a_pull_that_breaks_goes_on_with_another_peer() -> None:
     assert begun() == [first, 3 - first]
 
 
+def test_after_a_snapshot_that_broke_the_same_peer_gets_another() -> None:
+    """S11.1: a link that breaks while its snapshot is sent ends the serving of that snapshot.
+
+    Snapshots are served one at a time. If the broken one counted as under way, us would give no
+    snapshot to anybody any more, and eu, which has no other peer, could never catch up.
+    """
+    world = World(mesh(1, 2), settings={"crdt-batch-max-bytes": 16})
+    world.cut(1, 2)
+    for _ in range(20):
+        world.engines[1].write("w")
+        world.step()
+    world.engines[1].log.truncate(0)
+    world.heal(1, 2)
+    world.until(lambda: any(isinstance(message, SnapshotBegin) for _, _, message in world.said))
+    assert world.sender(1, 2).sending_snapshot
+    world.drop(1, 2)
+    world.settle()
+    assert world.engines[2].joins == 1
+
+
 def test_a_snapshot_leaves_once_its_cut_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash can still take back what is not on disk, so nobody is told of it (S2.4, S11.2)."""
     world = World(mesh(1, 2))

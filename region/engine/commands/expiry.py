@@ -97,7 +97,8 @@ def _remaining(state: EngineState, key: bytes, unit_ms: int, is_relative: bool) 
     if at_ms == NEVER:
         return -1
     value = at_ms - state.clock.now_ms if is_relative else at_ms
-    return value if unit_ms == 1 else (value + (500 if is_relative else 0)) // unit_ms
+    # Redis rounds both to the nearest second.
+    return (value + unit_ms // 2) // unit_ms
 
 
 def ttl(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -111,7 +112,7 @@ def pttl(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def expiretime(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """EXPIRETIME key: the deadline in seconds since 1970."""
+    """EXPIRETIME key: the deadline in seconds since 1970, rounded."""
     return _remaining(state, argv[1], 1000, False)
 
 

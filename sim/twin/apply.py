@@ -1,0 +1,244 @@
+"""One effect applied to the twin's data: one function for each kind (S3, S5, S6, S8 to S10)."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from anabranch.crdt.effects import (
+    Configure,
+    CreateGroup,
+    Delete,
+    DestroyGroup,
+    Flush,
+    RemoveEntries,
+    RemoveObserved,
+    SetDeadline,
+    SetId,
+    Trim,
+)
+from anabranch.sim.twin.effects import Add, Announce, Plain
+from anabranch.sim.twin.state import (
+    Create,
+    Dot,
+    Entry,
+    Group,
+    Key,
+    Pair,
+    Place,
+    State,
+    Vector,
+    covers,
+    raise_to,
+)
+
+
+def apply(state: State, effect: Plain, dot: Dot, is_issued: bool) -> None:
+    """Applies an effect. `is_issued`: this region issues it now, or its own log replays it."""
+    if isinstance(effect, Flush):
+        _flush(state, effect, dot)
+    else:
+        key = state.key(effect.key)
+        existed = key.holds_data()
+        if not isinstance(effect, Announce):
+            key.changes += 1
+        if isinstance(effect, Add):
+            _add(state, key, effect, dot)
+        elif isinstance(effect, RemoveEntries):
+            for one in effect.dots:
+                _drop(key, one)
+        elif isinstance(effect, Trim):
+            _trim(key, effect)
+        elif isinstance(effect, Delete):
+            remove_observed(state, key, effect.vector, with_creates=False)
+            key.tombstones.append((None, dot))
+            for name in list(key.groups):
+                end_creates(state, key, name, None)
+        elif isinstance(effect, SetId):
+            key.header[dot[0]] = (dot[1], effect.entry_id)
+        elif isinstance(effect, CreateGroup):
+            _create(state, key, effect, dot)
+        elif isinstance(effect, DestroyGroup):
+            key.tombstones.append((effect.group, dot))
+            end_creates(state, key, effect.group, None)
+        elif isinstance(effect, Announce):
+            _acknowledge(key, effect, is_issued)
+        elif isinstance(effect, SetDeadline):
+            for one in effect.replaces:
+                key.deadlines.pop(one, None)
+            key.deadlines[dot] = effect.at_ms
+            state.timed.append(key.name)
+        elif isinstance(effect, RemoveObserved):
+            remove_observed(state, key, effect.vector, with_creates=True)
+            if effect.with_deadlines:
+                key.deadlines = {
+                    one: at for one, at in key.deadlines.items() if not covers(effect.vector, one)
+                }
+                state.timed.append(key.name)
+        else:
+            _configure(key, effect, dot)
+        if existed and not key.holds_data():
+            restart_figures(key)
+    state.vector[dot[0]] = dot[1]
+
+
+# -- entries
+
+
+def _add(state: State, key: Key, effect: Add, dot: Dot) -> None:
+    key.put(Entry(dot, effect.entry_id, effect.fields))
+    key.header[dot[0]] = (dot[1], effect.entry_id)
+    key.added += 1
+    state.added.append(key.name)
+    one = effect.pairing
+    if one is not None:
+        held_ms = one.recorded_ms if dot[0] == state.region else state.clock_ms
+        key.pairs[dot] = Pair(
+            dot, effect.entry_id, one.pid, one.iid, one.recorded_ms, one.vector, held_ms
+        )
+        state.paired.append((key.name, dot))
+        retire(state, key, one.pid)
+
+
+def retire(state: State, key: Key, pid: bytes) -> None:
+    """The oldest pairs of a producer beyond maxsize answer no retries any more (S9.3).
+
+    Free: which pair is the oldest where the clocks of regions differ. A pair is retired for certain
+    if it is the oldest by the time recorded, by the time held and by the ID, and is doubtful if it
+    is the oldest by one of them.
+    """
+    _, maxsize = state.idempotency(key)
+    pairs = [one for one in key.pairs.values() if one.pid == pid and not one.is_retired]
+    excess = len(pairs) - maxsize
+    if excess <= 0:
+        return
+    by_record = sorted(pairs, key=lambda one: (one.recorded_ms, one.entry_id, one.dot[0]))
+    by_hold = sorted(pairs, key=lambda one: (min(one.held_ms, one.recorded_ms), one.recorded_ms))
+    by_id = sorted(pairs, key=lambda one: (one.entry_id, one.dot[0]))
+    for one in pairs:
+        votes = [one in order[:excess] for order in (by_record, by_hold, by_id)]
+        one.is_retired = all(votes)
+        one.is_doubtful |= any(votes)
+
+
+def _drop(key: Key, dot: Dot) -> None:
+    """Removes an entry, as XDEL does."""
+    entry = key.entries.get(dot)
+    if entry is not None:
+        key.remove(dot)
+        key.max_deleted = max(key.max_deleted, entry.entry_id)
+
+
+def _trim(key: Key, effect: Trim) -> None:
+    for dot in [one for one in key.entries if covers(effect.prefix, one)]:
+        key.remove(dot)
+    if effect.drops_references:
+        for group in key.groups.values():
+            pel = group.local.pel
+            for dot in [one for one in pel if covers(effect.prefix, one)]:
+                del pel[dot]
+
+
+def remove_observed(state: State, key: Key, vector: Vector, with_creates: bool) -> None:
+    """Removes what a vector covers: entries, header, pairs, configurations, and creates (S10.3)."""
+    for dot in [one for one in key.entries if covers(vector, one)]:
+        key.remove(dot)
+    for region, (counter, _) in list(key.header.items()):
+        if covers(vector, (region, counter)):
+            del key.header[region]
+    key.pairs = {dot: pair for dot, pair in key.pairs.items() if not covers(vector, dot)}
+    key.configurations = {
+        dot: value for dot, value in key.configurations.items() if not covers(vector, dot)
+    }
+    raise_to(key.clears, vector)
+    if with_creates:
+        for name in list(key.groups):
+            end_creates(state, key, name, vector)
+
+
+def restart_figures(key: Key) -> None:
+    """The local statistics begin anew with the next life of the key (S3.4)."""
+    key.added = 0
+    key.max_deleted = 0
+
+
+# -- groups
+
+
+def end_creates(state: State, key: Key, name: bytes, vector: Optional[Vector]) -> None:
+    """Removes the creates that a vector covers, or all (None).
+
+    With the last one the local state of the group ends (S6.5).
+    """
+    group = key.groups.get(name)
+    if group is None:
+        return
+    group.creates = {
+        dot: one
+        for dot, one in group.creates.items()
+        if vector is not None and not covers(vector, dot)
+    }
+    if not group.creates:
+        del key.groups[name]
+        state.ended.append(key.name)
+
+
+def _create(state: State, key: Key, effect: CreateGroup, dot: Dot) -> None:
+    """A create dies if a tombstone here is not covered by its vector (S6.1)."""
+    tombs = [one for name, one in key.tombstones if name in (None, effect.group)]
+    if any(not covers(effect.vector, one) for one in [*tombs, *state.flushes]):
+        return
+    place = Place(not effect.starts_at_vector, effect.start_id, dict(effect.vector))
+    group = key.groups.setdefault(effect.group, Group())
+    group.creates[dot] = Create(dot, place, set())
+    state.added.append(key.name)
+
+
+def _acknowledge(key: Key, effect: Announce, is_issued: bool) -> None:
+    group = key.groups.get(effect.group)
+    if group is None:
+        return
+    before = group.acked()
+    for dot in effect.creates:
+        create = group.creates.get(dot)
+        if create is not None:
+            create.acked |= effect.counters
+    key.ids.update(effect.ids)
+    learn_acknowledged(group, group.acked() - before, is_issued)
+
+
+def learn_acknowledged(group: Group, news: set[Dot], is_issued: bool) -> None:
+    """What is newly acknowledged is given, and leaves the PELs of other regions (S8.2)."""
+    group.local.given |= news
+    if not is_issued:
+        for dot in news:
+            group.local.pel.pop(dot, None)
+            group.local.dropped.discard(dot)
+
+
+# -- whole keys
+
+
+def _flush(state: State, effect: Flush, dot: Dot) -> None:
+    state.flushes.append(dot)
+    raise_to(state.flush_clears, effect.vector)
+    for key in state.keys.values():
+        existed = key.holds_data()
+        key.changes += 1
+        remove_observed(state, key, effect.vector, with_creates=False)
+        for name in list(key.groups):
+            end_creates(state, key, name, None)
+        if existed and not key.holds_data():
+            restart_figures(key)
+
+
+def _configure(key: Key, effect: Configure, dot: Dot) -> None:
+    for one in effect.replaces:
+        key.configurations.pop(one, None)
+    key.configurations[dot] = (effect.duration_s, effect.maxsize)
+    key.pairs = {one: pair for one, pair in key.pairs.items() if not covers(effect.vector, one)}
+    raise_to(key.clears, effect.vector)
+
+
+def key_of(effect: Plain) -> Optional[bytes]:
+    """The key that an effect changes; None for every key."""
+    return None if isinstance(effect, Flush) else effect.key

@@ -1,0 +1,89 @@
+"""The judge `twin`: each region does what its twin does (docs/testing.md).
+
+After the first mismatch a region is judged no more, and so is every region that joins a snapshot of
+it: their twins would only report what follows from the mismatch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import ClassVar, Final, Optional
+
+from anabranch.crdt.block import Block
+from anabranch.region.engine.replies import ErrorReply, ReplyLater
+from anabranch.sim import calls
+from anabranch.sim.calls import Call
+from anabranch.sim.history import Began, Checker, End, Setup
+from anabranch.sim.twin.dispatch import run
+from anabranch.sim.twin.effects import Plain
+from anabranch.sim.twin.join import Frozen
+from anabranch.sim.twin.region import TwinRegion, decode
+from anabranch.sim.twin.replies import Mismatch, shown
+
+_BLOCKS_MAX: Final = 2000
+
+
+class Twin(Checker):
+    """A naive twin beside every region."""
+
+    name: ClassVar[str] = "twin"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.regions: Final = {one: TwinRegion(one, run) for one in setup.regions}
+        self._cuts: Final[dict[int, Frozen]] = {}
+        # Decoded blocks by chain value.
+        self._decoded: Final[dict[bytes, list[Plain]]] = {}
+        self._order: Final[deque[bytes]] = deque()
+        self._how = ""
+
+    def began(self, event: Began) -> None:
+        self._how = event.how
+
+    def called(self, call: Call) -> None:
+        twin: Optional[TwinRegion] = self.regions.get(call.region)
+        if twin is None:
+            return
+        if call.kind == calls.START:
+            call.how = self._how
+        if call.kind == calls.JOIN and call.is_taken and call.cut not in self._cuts:
+            if any(row.kind == "snapshot" for row in call.rows):
+                del self.regions[call.region]
+                return
+        try:
+            twin.take(call, self._decode, self._cuts)
+        except Mismatch as error:
+            del self.regions[call.region]
+            self.fail(call.at_ms, call.region, f"{_title(call)}: {error}{_replied(call)}")
+
+    def finish(self, end: End) -> None:
+        """Looks at every key of every region; the replies are judged like all others."""
+        for region in end.shown:
+            for key in self.setup.keys:
+                for argv in ((b"CRDT.GROUPS", key), (b"XINFO", b"STREAM", key, b"FULL")):
+                    if region in self.regions:
+                        self.setup.ask(region, argv)
+
+    def _decode(self, block: Block) -> list[Plain]:
+        found = self._decoded.get(block.chain)
+        if found is None:
+            found = self._decoded[block.chain] = decode(block)
+            self._order.append(block.chain)
+            if len(self._order) > _BLOCKS_MAX:
+                del self._decoded[self._order.popleft()]
+        return found
+
+
+def _replied(call: Call) -> str:
+    """An error or a wait that the mismatch does not show."""
+    reply = call.reply
+    if call.kind == calls.EXECUTE and isinstance(reply, (ErrorReply, ReplyLater)):
+        return f" (it replied {shown(reply)!r})"
+    return ""
+
+
+def _title(call: Call) -> str:
+    if call.kind == calls.EXECUTE:
+        words = b" ".join(call.argv).decode("ascii", "backslashreplace")
+        return f"connection {call.session}: {words}"
+    return call.kind

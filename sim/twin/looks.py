@@ -1,0 +1,84 @@
+"""CRDT.GROUPS: the whole state of the groups of a stream, local state included.
+
+The judge asks for it at the end of a run, so that a wrong state shows even if no command did.
+Free: spans of counters of deleted entries, and which group tombstones are still there.
+"""
+
+from __future__ import annotations
+
+from anabranch.region.engine.replies import MapReply, Reply
+from anabranch.sim.twin.core import TwinCore
+from anabranch.sim.twin.replies import Expected
+from anabranch.sim.twin.session import Session
+from anabranch.sim.twin.state import Dot, Group, Key
+
+
+def crdt_groups(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
+    """CRDT.GROUPS key."""
+    key = twin.state.visible(argv[1])
+    if key is None or len(argv) > 2:
+        return Expected("anything", lambda _: True)
+    found = _differences(key, twin.reply)
+    return Expected(f"the groups as the twin has them: {found}", lambda _: not found)
+
+
+def _differences(key: Key, reply: Reply) -> str:
+    """How a reply differs from the twin's groups, as text; empty if it does not."""
+    rows = _field(reply, b"groups")
+    if not isinstance(rows, list):
+        return "no groups in the reply"
+    names = [_field(row, b"name") for row in rows]
+    if sorted(key.groups) != names:
+        return f"the names are {sorted(key.groups)}"
+    for name, row in zip(sorted(key.groups), rows, strict=True):
+        text = _difference(key, key.groups[name], row)
+        if text:
+            return f"{name!r}: {text}"
+    return ""
+
+
+def _difference(key: Key, group: Group, row: Reply) -> str:
+    local = group.local
+    acked = group.acked()
+    expected: dict[bytes, set[Dot]] = {
+        b"given": local.given & key.entries.keys(),
+        b"acked": acked & key.entries.keys(),
+        b"pending-spans": set(local.pel),
+        b"dropped-spans": local.dropped & key.entries.keys(),
+    }
+    for field, dots in expected.items():
+        actual = _dots(_field(row, field))
+        if field != b"pending-spans":
+            actual &= key.entries.keys()
+        if actual != dots:
+            return f"{field.decode()} is {sorted(dots)}, not {sorted(actual)}"
+    creates = _field(row, b"creates")
+    dots = {_pair(one) for one in creates} if isinstance(creates, list) else set()
+    if dots != set(group.creates):
+        return f"creates are {sorted(group.creates)}, not {sorted(dots)}"
+    return ""
+
+
+def _field(reply: Reply, name: bytes) -> Reply:
+    flat = reply.flat if isinstance(reply, MapReply) else reply
+    if not isinstance(flat, list) or name not in flat:
+        return None
+    return flat[flat.index(name) + 1]
+
+
+def _dots(spans: Reply) -> set[Dot]:
+    """The counters of spans [region, from, to]."""
+    found: set[Dot] = set()
+    for span in spans if isinstance(spans, list) else []:
+        assert isinstance(span, list)
+        region, start, end = span
+        assert isinstance(region, int) and isinstance(start, int) and isinstance(end, int)
+        found.update((region, counter) for counter in range(start + 1, end + 1))
+    return found
+
+
+def _pair(create: Reply) -> Dot:
+    assert isinstance(create, list) and isinstance(create[0], list)
+    region, counter = create[0]
+    assert isinstance(region, int) and isinstance(counter, int)
+    return region, counter

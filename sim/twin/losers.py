@@ -1,0 +1,116 @@
+"""Conflicts of idempotent adds: the region that added the loser removes it (S9.2).
+
+Free: whether several losers go in one effect or in several. Free, too: a loser that only a pair
+proves which the region may have forgotten (S9.3).
+"""
+
+from __future__ import annotations
+
+from anabranch.crdt.effects import RemoveEntries
+from anabranch.sim.twin.core import TwinCore
+from anabranch.sim.twin.replies import Mismatch
+from anabranch.sim.twin.state import Dot, Key, Pair, State, covers
+
+
+def loser_of(one: Pair, other: Pair, duration_ms: int) -> Pair | None:
+    """The loser, if the two adds conflict: neither had seen the other, both at nearly one time."""
+    if (one.pid, one.iid) != (other.pid, other.iid) or one is other:
+        return None
+    if covers(one.vector, other.dot) or covers(other.vector, one.dot):
+        return None
+    if abs(one.recorded_ms - other.recorded_ms) > duration_ms:
+        return None
+    return max(one, other, key=lambda pair: (pair.entry_id, pair.dot[0]))
+
+
+def remove(twin: TwinCore) -> None:
+    """Removes the losers that the pairs of this step prove."""
+    if not twin.may_issue():
+        return
+    state = twin.state
+    found: dict[bytes, dict[Dot, bool]] = {}
+    for name, dot in state.paired:
+        key = state.keys[name]
+        pair = key.pairs.get(dot)
+        if pair is not None:
+            _find(twin, key, pair, found.setdefault(name, {}))
+    _remove(twin, found)
+
+
+def remove_all(twin: TwinCore) -> None:
+    """Removes all losers that are still here: what the region owes when it begins to serve."""
+    found: dict[bytes, dict[Dot, bool]] = {}
+    for key in twin.state.keys.values():
+        for pair in key.pairs.values():
+            _find(twin, key, pair, found.setdefault(key.name, {}))
+    _remove(twin, found)
+
+
+def _find(twin: TwinCore, key: Key, pair: Pair, found: dict[Dot, bool]) -> None:
+    """Adds to `found` the own losers that the pair proves, and whether they are certain."""
+    duration_ms, _ = twin.state.idempotency(key)
+    for other in key.pairs.values():
+        loser = loser_of(pair, other, duration_ms)
+        if loser is not None and loser.dot[0] == twin.region and loser.dot in key.entries:
+            is_certain = not (_may_be_gone(twin, pair) or _may_be_gone(twin, other))
+            found[loser.dot] = found.get(loser.dot, False) or is_certain
+
+
+def may_forget(twin: TwinCore) -> bool:
+    """Whether the region's limit of retired pairs is so low that it may forget some (S9.3)."""
+    limit = twin.call.settings["crdt-idmp-retired-max"]
+    assert isinstance(limit, int)
+    return limit < 1000
+
+
+def _may_be_gone(twin: TwinCore, pair: Pair) -> bool:
+    return pair.is_doubtful or (pair.is_retired and may_forget(twin))
+
+
+def _remove(twin: TwinCore, found: dict[bytes, dict[Dot, bool]]) -> None:
+    """Follows the removals of the region; each may remove losers only, and all certain ones."""
+    while True:
+        effect = twin.next_issued()
+        if not isinstance(effect, RemoveEntries) or effect.key not in found:
+            break
+        losers = found[effect.key]
+        if not effect.dots or not all(dot in losers for dot in effect.dots):
+            break
+        twin.follow(effect)
+        for dot in effect.dots:
+            del losers[dot]
+    for name, losers in found.items():
+        for dot, is_certain in losers.items():
+            if is_certain and dot in twin.state.keys[name].entries:
+                pairs = twin.state.keys[name].pairs
+                shown = [
+                    (one.dot, one.recorded_ms, one.held_ms, one.entry_id >> 64, one.vector)
+                    for one in pairs.values()
+                    if (one.pid, one.iid) == (pairs[dot].pid, pairs[dot].iid)
+                ]
+                raise Mismatch(
+                    f"does not remove the loser {dot} of a conflict in {name!r} (S9.2); the pairs "
+                    f"(dot, recorded, held, ms of the ID, seen) are {shown}"
+                )
+
+
+def answers(state: State, key: Key, pid: bytes, iid: bytes) -> tuple[set[int], bool]:
+    """The IDs that may answer a retry, and whether it may be a new add instead (S9.1).
+
+    Free: which of several answers where an add was repeated after its time in another region, where
+    a conflict's entries are not both here any more, or where a pair may be retired.
+    """
+    duration_ms, _ = state.idempotency(key)
+    pairs = [one for one in key.pairs.values() if (one.pid, one.iid) == (pid, iid)]
+    found: set[int] = set()
+    may_add = True
+    for one in pairs:
+        if one.is_retired or state.clock_ms - one.held_ms >= duration_ms:
+            continue
+        may_add = may_add and one.is_doubtful
+        lost = [other for other in pairs if loser_of(one, other, duration_ms) is one]
+        found |= {other.entry_id for other in lost}
+        are_here = all(other.dot in key.entries for other in (one, *lost))
+        if not lost or not are_here or any(other.is_doubtful for other in lost):
+            found.add(one.entry_id)
+    return found, may_add

@@ -1,0 +1,225 @@
+"""XRANGE, XREVRANGE, XLEN, XREAD and XREADGROUP (S7)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Optional
+
+from anabranch.crdt.ids import format_id
+from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, Reply
+from anabranch.sim.twin.arguments import (
+    MAX_ID,
+    NOT_INTEGER,
+    SYNTAX,
+    entry_id,
+    high_bound,
+    integer,
+    low_bound,
+    refuse,
+)
+from anabranch.sim.twin.core import TwinCore
+from anabranch.sim.twin.records import Claimed, ConsumerMade, Delivered
+from anabranch.sim.twin.replies import entry_reply
+from anabranch.sim.twin.session import Blocked, Session
+from anabranch.sim.twin.state import Dot, Entry, Key, Pending
+
+_NO_COUNT: Final = 1 << 60
+
+
+def cut_at(entries: list[Entry], count: int) -> list[Entry]:
+    """The first `count` entries; COUNT never cuts between entries of one ID (S7.1)."""
+    end = count
+    while 0 < end < len(entries) and entries[end].entry_id == entries[end - 1].entry_id:
+        end += 1
+    return entries[:end]
+
+
+def xrange(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
+    """XRANGE and XREVRANGE."""
+    is_reverse = argv[0].upper() == b"XREVRANGE"
+    low, high = (argv[3], argv[2]) if is_reverse else (argv[2], argv[3])
+    least, most = low_bound(low), high_bound(high)
+    count = max(integer(argv[5]), 0) if len(argv) > 5 else _NO_COUNT
+    key = twin.state.visible(argv[1])
+    if key is None:
+        return []
+    if count == 0:
+        return NULL_ARRAY
+    entries = key.between(least, most)
+    if is_reverse:
+        entries.reverse()
+    return [entry_reply(entry) for entry in cut_at(entries, count)]
+
+
+def xlen(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
+    """XLEN."""
+    key = twin.state.visible(argv[1])
+    return 0 if key is None else len(key.entries)
+
+
+class Read(NamedTuple):
+    """The words of XREAD or XREADGROUP. `block_ms` is -1 without BLOCK."""
+
+    group: bytes
+    consumer: bytes
+    most: int
+    block_ms: int
+    no_ack: bool
+    keys: tuple[bytes, ...]
+    positions: tuple[bytes, ...]
+
+
+def parse(argv: tuple[bytes, ...]) -> Read:
+    """Reads the words of XREAD or XREADGROUP."""
+    group = consumer = b""
+    count, block_ms, no_ack = _NO_COUNT, -1, False
+    place = 1
+    while place < len(argv):
+        name = argv[place].upper()
+        if name == b"GROUP":
+            group, consumer = argv[place + 1 : place + 3]
+            place += 2
+        elif name == b"COUNT":
+            count = integer(argv[place + 1], NOT_INTEGER)
+            count = count if count > 0 else _NO_COUNT
+            place += 1
+        elif name == b"BLOCK":
+            block_ms = integer(argv[place + 1])
+            place += 1
+        elif name == b"NOACK":
+            no_ack = True
+        elif name == b"STREAMS":
+            rest = argv[place + 1 :]
+            if len(rest) % 2 or not rest:
+                refuse(SYNTAX)
+            half = len(rest) // 2
+            return Read(group, consumer, count, block_ms, no_ack, rest[:half], rest[half:])
+        place += 1
+    refuse(SYNTAX)
+
+
+def xread(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
+    """XREAD (S7.1)."""
+    read = parse(argv)
+    answer: list[Reply] = []
+    positions: list[bytes] = []
+    for name, word in zip(read.keys, read.positions, strict=True):
+        key = twin.state.visible(name)
+        after = _after(key, word)
+        positions.append(format_id(after))
+        entries = key.between(after + 1, MAX_ID) if key is not None else []
+        if entries:
+            rows: list[Reply] = [entry_reply(entry) for entry in cut_at(entries, read.most)]
+            answer.append([name, rows])
+    if answer:
+        return answer
+    return _wait(twin, session, argv, read, positions)
+
+
+def _after(key: Optional[Key], word: bytes) -> int:
+    """The ID above which an XREAD reads."""
+    if word == b"$":
+        return key.last_id() if key is not None else 0
+    if word == b"+":
+        if key is None:
+            return 0
+        return key.order[-1][0] - 1 if key.order else key.last_id()
+    return entry_id(word)
+
+
+def _wait(
+    twin: TwinCore, session: Session, argv: tuple[bytes, ...], read: Read, positions: list[bytes]
+) -> object:
+    """Nothing is readable: the command waits if it may."""
+    if twin.is_reading:
+        return REPLY_LATER
+    if read.block_ms < 0 or session.queued is not None:
+        return NULL_ARRAY
+    until_ms = twin.facts.steady_ms + read.block_ms if read.block_ms else 0
+    words = (*argv[: len(argv) - len(positions)], *positions)
+    twin.blocked.append(Blocked(session, words, list(read.keys), until_ms))
+    return REPLY_LATER
+
+
+def xreadgroup(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
+    """XREADGROUP: new entries (S7.3), or the pending ones of the consumer (S7.5)."""
+    read = parse(argv)
+    keys: list[Key] = []
+    for name, word in zip(read.keys, read.positions, strict=True):
+        key = twin.state.visible(name)
+        if key is None or read.group not in key.groups:
+            refuse(
+                f"NOGROUP No such key '{name.decode()}' or consumer group "
+                f"'{read.group.decode()}' in XREADGROUP with GROUP option"
+            )
+        if word != b">":
+            entry_id(word)
+        keys.append(key)
+    answer: list[Reply] = []
+    for key, word in zip(keys, read.positions, strict=True):
+        _see(twin, key, read)
+        if word == b">":
+            rows = _deliver(twin, key, read)
+            if rows:
+                answer.append([key.name, rows])
+        else:
+            answer.append([key.name, _pending(twin, key, read, entry_id(word))])
+    if answer:
+        return answer
+    return _wait(twin, session, argv, read, list(read.positions))
+
+
+def _see(twin: TwinCore, key: Key, read: Read) -> None:
+    """The consumer exists from now on, and was seen now."""
+    see(twin, key, read.group, read.consumer)
+
+
+def see(twin: TwinCore, key: Key, group: bytes, name: bytes) -> None:
+    """A command of the consumer: it exists from now on, and was seen now."""
+    now_ms = twin.state.clock_ms
+    consumers = key.groups[group].local.consumers
+    if name not in consumers:
+        twin.record(ConsumerMade(key, group, now_ms, name))
+    one = consumers[name]
+    one.seen_ms = max(one.seen_ms, now_ms)
+
+
+def _deliver(twin: TwinCore, key: Key, read: Read) -> list[Reply]:
+    """Hands out the undelivered entries, in the order of IDs."""
+    group = key.groups[read.group]
+    found = [
+        entry for entry in key.between(0, MAX_ID) if group.is_undelivered(entry.dot, entry.entry_id)
+    ]
+    found = cut_at(found, read.most)
+    if found:
+        handed: list[tuple[Dot, int, int]] = [
+            (one.dot, one.entry_id, key.before_in_log(one.dot)) for one in found
+        ]
+        now_ms = twin.state.clock_ms
+        twin.record(Delivered(key, read.group, now_ms, read.consumer, handed, read.no_ack))
+    return [entry_reply(entry) for entry in found]
+
+
+def _pending(twin: TwinCore, key: Key, read: Read, after: int) -> list[Reply]:
+    """Reads pending entries again, which counts as a delivery."""
+    now_ms = twin.state.clock_ms
+    rows = [
+        one for one in key.groups[read.group].local.pending(read.consumer) if one.entry_id > after
+    ]
+    end = read.most
+    while 0 < end < len(rows) and rows[end].entry_id == rows[end - 1].entry_id:
+        end += 1
+    rows = rows[:end]
+    claims = [
+        Pending(one.dot, one.entry_id, read.consumer, now_ms, one.deliveries + 1)
+        for one in rows
+        if one.dot in key.entries
+    ]
+    if claims:
+        twin.record(Claimed(key, read.group, now_ms, read.consumer, claims))
+    answer: list[Reply] = []
+    for one in rows:
+        entry = key.entries.get(one.dot)
+        answer.append(
+            [format_id(one.entry_id), NULL_ARRAY] if entry is None else entry_reply(entry)
+        )
+    return answer

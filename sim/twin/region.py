@@ -1,0 +1,350 @@
+"""The twin of one region: the doors of the engine, with naive data behind them.
+
+Each call of the engine is taken here with the same inputs, in the order in which the engine works:
+a tick first ends reads whose time is over, then notes a change of the lifecycle, then removes keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from anabranch.crdt.block import Block, read_effects
+from anabranch.region.engine.replies import (
+    NULL_ARRAY,
+    REPLY_LATER,
+    CommandError,
+    ErrorReply,
+    Reply,
+    ReplyLater,
+)
+from anabranch.sim import calls
+from anabranch.sim.calls import Call
+from anabranch.sim.twin import losers, rounds, upkeep
+from anabranch.sim.twin.apply import apply
+from anabranch.sim.twin.core import Run, TwinCore, named
+from anabranch.sim.twin.effects import Plain, plain
+from anabranch.sim.twin.join import Frozen, join
+from anabranch.sim.twin.replies import Expected, Mismatch, check
+from anabranch.sim.twin.session import Session, StartNotOver, may_issue
+from anabranch.sim.twin.state import State
+
+
+class TwinRegion(TwinCore):
+    """The twin of one region. `run` executes commands (`sim.twin.dispatch`)."""
+
+    def __init__(self, region: int, run: Run) -> None:
+        super().__init__(region)
+        self.sessions: dict[int, Session] = {}
+        self.for_start: list[tuple[Session, tuple[bytes, ...]]] = []
+        self.was_serving = False
+        # The files of this region were once put back to an older state.
+        self.is_restored = False
+        self._run: Final = run
+        # The late replies expected of this call.
+        self._late: list[tuple[int, object]] = []
+        self._hidden: set[bytes] = set()
+
+    # -- calls
+
+    def take(
+        self, call: Call, decoded: Callable[[Block], list[Plain]], cuts: dict[int, Frozen]
+    ) -> None:
+        """Takes a call. Raises `Mismatch` if the region did something else than it must."""
+        self.call, self.facts = call, call.facts
+        self.to_follow = {}
+        for first, effect in call.issued:
+            self.to_follow.update(plain(first, [effect]))
+        self._late = []
+        state = self.state
+        if call.kind != calls.START:
+            if call.facts.clock_ms < max(state.clock_ms, call.now_ms):
+                raise Mismatch(f"its clock ran back to {call.facts.clock_ms} ms (S10.2)")
+            state.clock_ms = call.facts.clock_ms
+        if call.kind == calls.EXECUTE:
+            self._execute(call)
+        elif call.kind == calls.MERGE:
+            self._merge(call, decoded)
+        elif call.kind == calls.JOIN:
+            self._join(call, cuts)
+        elif call.kind == calls.TICK:
+            self._tick()
+        elif call.kind == calls.COMMIT:
+            rounds.announce(self)
+        elif call.kind == calls.START:
+            self._start(call)
+        elif call.kind == calls.DISCONNECT:
+            self._disconnect(call.session)
+        else:
+            self.note_lifecycle()
+        self._end(call)
+        if call.kind == calls.CUT:
+            cuts[call.cut] = Frozen(state, losers.may_forget(self))
+
+    def _end(self, call: Call) -> None:
+        """Compares what is left: effects, rows, late replies, the vector."""
+        state = self.state
+        last = state.vector.get(self.region, 0)
+        for counter in sorted(self.to_follow):
+            if counter > last:
+                raise Mismatch(
+                    f"issued {named(counter, self.to_follow[counter])}; expected nothing"
+                )
+        if state.vector != {one: up for one, up in call.facts.vector.items() if up}:
+            raise Mismatch(f"its vector is {call.facts.vector}; expected {state.vector}")
+        self.journal.end_call(call)
+        self._compare_late(call)
+
+    def _compare_late(self, call: Call) -> None:
+        actual: list[tuple[int, Reply]] = []
+        for number, reply in call.late:
+            session = self.sessions.get(number)
+            if session is not None and session.is_unjudged:
+                session.is_unjudged = False
+            elif session is not None:
+                actual.append((number, reply))
+        for (number, expected), (answered, reply) in zip(self._late, actual, strict=False):
+            if number != answered:
+                raise Mismatch(
+                    f"answered connection {answered} that waited; expected {number} next"
+                )
+            try:
+                check(expected, reply)
+            except Mismatch as error:
+                raise Mismatch(f"late, to connection {number}, {error}") from error
+        if len(actual) > len(self._late):
+            number, reply = actual[len(self._late)]
+            check(REPLY_LATER, reply)
+        if len(actual) < len(self._late):
+            number, expected = self._late[len(actual)]
+            raise Mismatch(f"does not answer connection {number} that waits; expected {expected}")
+
+    # -- the start
+
+    def _start(self, call: Call) -> None:
+        assert call.position is not None
+        if call.position < self.journal.committed:
+            self.is_restored = self.is_restored or call.how == "backup"
+        self.journal.cut_back(call.position)
+        self.sessions, self.blocked, self.for_start = {}, [], []
+        self.was_serving = False
+        state = self.state = State(self.region)
+        self._take_settings(call)
+        self.journal.replay(state)
+        state.clock_ms = call.facts.clock_ms
+        self._forget_changes()
+        self._hidden = {name for name, key in state.keys.items() if key.is_hidden(state.clock_ms)}
+        for key in state.keys.values():
+            for group in key.groups.values():
+                for consumer in group.local.consumers.values():
+                    consumer.is_known = False
+        self.note_lifecycle()
+
+    def _take_settings(self, call: Call) -> None:
+        duration, maxsize = (
+            call.settings["stream-idmp-duration"],
+            call.settings["stream-idmp-maxsize"],
+        )
+        assert isinstance(duration, int) and isinstance(maxsize, int)
+        self.state.duration_s, self.state.maxsize = duration, maxsize
+
+    def _forget_changes(self) -> None:
+        state = self.state
+        state.added, state.ended, state.timed, state.paired = [], [], [], []
+
+    def note_lifecycle(self) -> None:
+        """A region that begins to serve issues what it owes, then runs what waited (S13.6)."""
+        serving = self.facts.state == "serving"
+        if serving == self.was_serving:
+            return
+        self.was_serving = serving
+        if serving:
+            losers.remove_all(self)
+            self.state.paired = []
+            self._run_waiting()
+
+    def _run_waiting(self) -> None:
+        waiting, self.for_start = self.for_start, []
+        for session, argv in waiting:
+            self._look_late(session)
+            reply = self._dispatch(session, argv)
+            self.reply = None
+            if not isinstance(reply, ReplyLater):
+                self._late.append((session.number, reply))
+
+    def _look_late(self, session: Session) -> None:
+        """The next late reply of the session, for the choices that the region has."""
+        told = [number for number, _ in self._late].count(session.number)
+        replies = [reply for number, reply in self.call.late if number == session.number]
+        self.reply = replies[told] if told < len(replies) else REPLY_LATER
+
+    # -- commands
+
+    def session(self, number: int) -> Session:
+        """The session with that number, made if need be."""
+        if number not in self.sessions:
+            self.sessions[number] = Session(number)
+        return self.sessions[number]
+
+    def _execute(self, call: Call) -> None:
+        self._take_settings(call)
+        self.reply = call.reply
+        expected = self._dispatch(self.session(call.session), call.argv)
+        self.reply = None
+        check(expected, call.reply)
+
+    def _dispatch(self, session: Session, argv: tuple[bytes, ...]) -> object:
+        """Runs a command as a unit.
+
+        Free: whether a command that could issue an effect waits for the start, and is refused in
+        recovery or while commits fail, also where it would change nothing or fail (S13.4, S13.6,
+        S13.8).
+        """
+        if self.facts.state == "starting" and isinstance(self.reply, ReplyLater):
+            if session.queued is None and may_issue(argv):
+                self.for_start.append((session, argv))
+                return REPLY_LATER
+        if self._is_refused(argv) or self._is_refused_by_bytes():
+            if session.queued is not None:
+                session.end()
+            return self.reply
+        try:
+            expected = self._run(self, session, argv)
+        except CommandError as error:
+            expected = ErrorReply(error.message)
+        except Expected as one:
+            expected = one
+        except StartNotOver:
+            self.for_start.append((session, argv))
+            return REPLY_LATER
+        self.settle()
+        return expected
+
+    def _is_refused(self, argv: tuple[bytes, ...]) -> bool:
+        """Whether the region refuses a command that could issue an effect, and may do so."""
+        if not isinstance(self.reply, ErrorReply) or not may_issue(argv):
+            return False
+        if self.reply.message.startswith("READONLY"):
+            return self.facts.state in ("recovery", "lost")
+        return self.reply.message.startswith("MISCONF") and self.facts.error != ""
+
+    def _is_refused_by_bytes(self) -> bool:
+        """Whether the region refuses the command because too much waits for the disk (S14)."""
+        limit = self.call.settings["crdt-uncommitted-max-bytes"]
+        assert isinstance(limit, int)
+        return (
+            isinstance(self.reply, ErrorReply)
+            and "crdt-uncommitted-max-bytes" in self.reply.message
+            and self.facts.pending_bytes > limit
+        )
+
+    def _disconnect(self, number: int) -> None:
+        session = self.sessions.pop(number, None)
+        self.blocked = [one for one in self.blocked if one.session is not session]
+        self.for_start = [one for one in self.for_start if one[0] is not session]
+
+    # -- peers
+
+    def _merge(self, call: Call, decoded: Callable[[Block], list[Plain]]) -> None:
+        if not call.is_taken:
+            return
+        state = self.state
+        self._take_settings(call)
+        for block in call.blocks:
+            if block.last <= state.vector.get(block.origin, 0):
+                continue
+            if block.first != state.vector.get(block.origin, 0) + 1:
+                break  # a gap closes the link (S2.2)
+            if call.facts.vector.get(block.origin, 0) < block.last:
+                break  # a fork, or a region that is no member; others judge this
+            self.journal.cut()
+            effects = decoded(block)
+            for counter, effect in enumerate(effects, block.first):
+                apply(state, effect, (block.origin, counter), is_issued=False)
+            self.journal.merged(block.origin, block.first, effects, state.clock_ms)
+        self._after_merge()
+
+    def _join(self, call: Call, cuts: dict[int, Frozen]) -> None:
+        if not call.is_taken or not any(row.kind == "snapshot" for row in call.rows):
+            return
+        self._take_settings(call)
+        self.journal.cut()
+        cut = cuts[call.cut]
+        join(self.state, cut, self.is_restored)
+        self.journal.joined(cut, self.state.clock_ms)
+        self.hand_set.update(self.state.keys)  # local statistics do not travel (S3.4)
+        self._after_merge()
+
+    def _after_merge(self) -> None:
+        self.note_lifecycle()
+        self.journal.in_settle = False
+        self.settle()
+
+    # -- time
+
+    def _tick(self) -> None:
+        late = [number for number, _ in self.call.late]
+        over = [one for one in self.blocked if 0 < one.until_ms <= self.facts.steady_ms]
+        over.sort(
+            key=lambda one: late.index(one.session.number) if one.session.number in late else 0
+        )
+        for one in over:
+            self.blocked.remove(one)
+            self._late.append((one.session.number, NULL_ARRAY))
+        self.note_lifecycle()
+        if self.facts.state in ("recovery", "lost"):
+            self._run_waiting()
+        state = self.state
+        hidden = [
+            name
+            for name, key in state.keys.items()
+            if name not in self._hidden and key.is_hidden(state.clock_ms)
+        ]
+        upkeep.work(self)
+        self._hidden = {name for name, key in state.keys.items() if key.is_hidden(state.clock_ms)}
+        self.settle()
+        self._wake(hidden)
+
+    # -- changes
+
+    def settle(self) -> None:
+        """After each step: losers of conflicts go (S9.2), readers that wait are answered."""
+        state = self.state
+        if state.paired:
+            losers.remove(self)
+        keys = [*state.added, *state.ended, *state.timed]
+        self._forget_changes()
+        if self.blocked:
+            self.journal.in_settle = self.call.kind != calls.MERGE
+            self._wake(keys)
+            self.journal.in_settle = False
+
+    def _wake(self, keys: list[bytes]) -> None:
+        """Runs the reads that wait for these keys again, in the order in which they blocked."""
+        for name in dict.fromkeys(keys):
+            for one in [blocked for blocked in self.blocked if name in blocked.keys]:
+                if one not in self.blocked:
+                    continue
+                self._look_late(one.session)
+                self.is_reading = True
+                try:
+                    reply = (
+                        self.reply
+                        if self._is_refused_by_bytes()
+                        else self._run(self, one.session, one.argv)
+                    )
+                except CommandError as error:
+                    reply = ErrorReply(error.message)
+                except Expected as expected:
+                    reply = expected
+                finally:
+                    self.is_reading = False
+                    self.reply = None
+                if not isinstance(reply, ReplyLater):
+                    self.blocked.remove(one)
+                    self._late.append((one.session.number, reply))
+
+
+def decode(block: Block) -> list[Plain]:
+    """The effects of a block, one for each counter."""
+    return [effect for _, effect in plain(block.first, read_effects(block))]

@@ -1,0 +1,92 @@
+"""What commands say of entries, trims and acknowledgements that came from other regions."""
+
+from __future__ import annotations
+
+from tests.review.support import Place, carry, cluster, sync
+from tests.support.replies import plain
+
+
+def read(place: Place, *options: str) -> list[str]:
+    """The IDs that alice of group g is given next."""
+    reply = place.ok("XREADGROUP", "GROUP", "g", "alice", *options, "STREAMS", "s", ">")
+    return [entry[0] for entry in plain(reply, "utf-8")[0][1]] if isinstance(reply, list) else []
+
+
+def with_group(*added: str) -> tuple[Place, Place]:
+    """us and eu; both hold entries that us added under these IDs, and a group that reads them."""
+    us, eu = cluster(2, crdt_xadd_id_uniqueness_mode="liberal")
+    for entry_id in added:
+        us.ok("XADD", "s", entry_id, "f", "v")
+    us.ok("XGROUP", "CREATE", "s", "g", "0")
+    sync(us, eu)
+    return us, eu
+
+
+def test_xpending_names_the_lowest_and_the_highest_id_of_all_logs() -> None:
+    """S7.5: the summary is of the stream, not of the log of one region.
+
+    An entry of eu arrives late, below what was read. A monitor that took the IDs of single logs
+    would be shown a range without the oldest and the newest pending entry.
+    """
+    us, eu = cluster(2, crdt_xadd_id_uniqueness_mode="liberal")
+    us.ok("XADD", "s", "110-1", "f", "v")
+    us.ok("XGROUP", "CREATE", "s", "g", "0")
+    assert read(us) == ["110-1"]
+    eu.ok("XADD", "s", "100-1", "f", "v")
+    carry(eu, us)
+    assert read(us) == ["100-1"]
+    us.ok("XADD", "s", "120-1", "f", "v")
+    assert read(us) == ["120-1"]
+    assert us("XPENDING", "s", "g") == [3, b"100-1", b"120-1", [[b"alice", b"3"]]]
+
+
+def test_lag_does_not_count_what_was_acknowledged_elsewhere() -> None:
+    """S7.6: entries that another region acknowledged are not to be delivered, wherever they lie.
+
+    us goes on after 120-1 by SETID, and acknowledges 130-1 and 140-1. eu has read 110-1, so it is
+    to deliver 120-1 and 150-1. If `lag` took every entry above 110-1 for undelivered, a group that
+    is nearly done would seem to fall behind.
+    """
+    us, eu = with_group("110-1", "120-1", "130-1", "140-1", "150-1")
+    us.ok("XGROUP", "SETID", "s", "g", "120-1")
+    assert read(us, "COUNT", "2") == ["130-1", "140-1"]
+    us.ok("XACK", "s", "g", "130-1", "140-1")
+    assert read(eu, "COUNT", "1") == ["110-1"]
+    sync(us, eu)
+    (group,) = plain(eu("XINFO", "GROUPS", "s"), "utf-8")
+    assert group["lag"] == 2
+    assert read(eu) == ["120-1", "150-1"]
+
+
+def test_a_noack_read_of_a_known_consumer_is_announced() -> None:
+    """S8.3: what a NOACK read took is acknowledged, so no other region delivers it again.
+
+    alice has read before, so her read makes no consumer, and nothing but the read itself can lead
+    to the announcement. Without it eu would deliver 120-1 a second time.
+    """
+    us, eu = with_group("110-1", "120-1")
+    assert read(us, "COUNT", "1") == ["110-1"]
+    us.ok("XACK", "s", "g", "110-1")
+    sync(us, eu)
+    assert read(us, "NOACK") == ["120-1"]
+    sync(us, eu)
+    assert read(eu) == []
+
+
+def test_a_snapshot_tells_up_to_where_a_log_was_trimmed() -> None:
+    """S11.3: a region that learns of a trim by a snapshot tells it to readers in bulk.
+
+    us adds and trims before eu has anything, and eu gets a snapshot. A reader that takes the log of
+    us from eu must learn, as from us, that the first two entries are missing because they were
+    trimmed. Otherwise it would take what it was given for everything that was ever added.
+    """
+    us, eu = cluster(2)
+    for _ in range(3):
+        us.ok("XADD", "s", "*", "f", "v")
+    us.ok("XTRIM", "s", "MAXLEN", "1")
+    cut = us.engine.snapshot_cut()
+    us.commit()
+    eu.engine.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
+    eu.commit()
+    missed = [plain(place("CRDT.NODES", "s", "us", "0", "3"))[:2] for place in (us, eu)]
+    assert missed == [[3, 2]] * 2

@@ -1,0 +1,241 @@
+"""The twin accepts what engines do, and reports a wrong reply, effect, record or start.
+
+The calls come from a real engine in a tap, without network and disks. A test that plants a fault
+changes one call before the twin receives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Optional
+
+import pytest
+
+from anabranch.crdt.effects import AddRun, Delete, RemoveEntries
+from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.settings import Settings, Value
+from anabranch.sim import calls
+from anabranch.sim.calls import Call, Facts, Issued, Row
+from anabranch.sim.checkers.refusals import Refusals
+from anabranch.sim.draw import draw_plan
+from anabranch.sim.history import Checker, Setup
+from anabranch.sim.run import run_plan
+from anabranch.sim.twin.judge import Twin
+
+Change = Callable[[Call], Optional[Call]]
+NOW_MS = 1_700_000_000_000
+SETTINGS: dict[str, Value] = dict(Settings().values)
+
+
+def setup() -> Setup:
+    return Setup(0, (1, 2), {}, (b"k",), lambda region, argv: None)
+
+
+def run_changed(seed: int, change: Change) -> list[str]:
+    """Runs a seed with a twin that sees changed calls; the texts of its violations.
+
+    `change` returns the call that the twin gets instead; None: the call itself.
+    """
+
+    class Changed(Twin):
+        def called(self, call: Call) -> None:
+            super().called(change(call) or call)
+
+    result = run_plan(draw_plan(seed), [Changed])
+    return [one.text for one in result.violations if one.checker == "twin"]
+
+
+def copied(
+    call: Call,
+    issued: Optional[list[Issued]] = None,
+    late: Optional[list[tuple[int, Reply]]] = None,
+    facts: Optional[Facts] = None,
+) -> Call:
+    """A copy of a call with other values."""
+    one = Call(
+        call.region,
+        call.kind,
+        call.now_ms,
+        call.facts if facts is None else facts,
+        call.issued if issued is None else issued,
+        call.rows,
+        call.late if late is None else late,
+        call.settings,
+    )
+    for name in (
+        *("start", "at_ms", "how", "session", "argv", "reply", "source", "blocks"),
+        *("is_taken", "cut", "heard", "position"),
+    ):
+        setattr(one, name, getattr(call, name))
+    return one
+
+
+class Once:
+    """Changes the first call for which `make` returns another one."""
+
+    def __init__(self, make: Change) -> None:
+        self.make = make
+        self.is_done = False
+
+    def __call__(self, call: Call) -> Optional[Call]:
+        if self.is_done:
+            return None
+        changed = self.make(call)
+        self.is_done = changed is not None
+        return changed
+
+
+def reports(make: Change, *words: str, seed: int = 3) -> None:
+    """Asserts that the twin reports the change of one call, with these words."""
+    once = Once(make)
+    texts = run_changed(seed, once)
+    assert once.is_done, "no call was changed"
+    assert texts, "the twin reports nothing"
+    for word in words:
+        assert word in texts[0], texts[0]
+
+
+def test_the_twin_is_silent_when_nothing_is_changed() -> None:
+    assert run_changed(3, lambda call: None) == []
+
+
+def test_a_wrong_reply_is_reported() -> None:
+    def make(call: Call) -> Optional[Call]:
+        if call.kind == calls.EXECUTE and call.argv[0] == b"XLEN" and isinstance(call.reply, int):
+            changed = copied(call)
+            changed.reply = call.reply + 1
+            return changed
+        return None
+
+    for seed in range(20):
+        once = Once(make)
+        texts = run_changed(seed, once)
+        if once.is_done:
+            assert "XLEN" in texts[0] and "expected" in texts[0]
+            return
+    raise AssertionError("no seed has an XLEN")
+
+
+def test_an_entry_that_a_range_leaves_out_is_reported() -> None:
+    def make(call: Call) -> Optional[Call]:
+        if call.kind == calls.EXECUTE and call.argv[0] in (b"XRANGE", b"XREVRANGE"):
+            if isinstance(call.reply, list) and len(call.reply) > 1:
+                changed = copied(call)
+                changed.reply = call.reply[:-1]
+                return changed
+        return None
+
+    reports(make, "RANGE")
+
+
+def test_an_effect_of_another_content_is_reported() -> None:
+    def make(call: Call) -> Optional[Call]:
+        for place, (counter, effect) in enumerate(call.issued):
+            if isinstance(effect, AddRun) and call.kind == calls.EXECUTE:
+                other: Issued = (counter, RemoveEntries(effect.key, [(1, 1)]))
+                return copied(call, [*call.issued[:place], other, *call.issued[place + 1 :]])
+        return None
+
+    reports(make, "issued effect", "remove entries", "expected ('add'")
+
+
+def test_an_effect_without_a_reason_is_reported() -> None:
+    def make(call: Call) -> Optional[Call]:
+        if call.kind == calls.TICK and call.facts.state == "serving" and not call.issued:
+            counter = call.facts.vector.get(call.region, 0) + 1
+            return copied(call, [(counter, Delete(b"orders", {}))])
+        return None
+
+    reports(make, "tick", "delete", "expected nothing")
+
+
+def test_a_missing_effect_is_reported() -> None:
+    def make(call: Call) -> Optional[Call]:
+        return copied(call, []) if call.kind == calls.EXECUTE and call.issued else None
+
+    reports(make, "did not issue effect")
+
+
+def test_a_block_that_was_merged_and_is_kept_from_the_twin_is_reported() -> None:
+    def make(call: Call) -> Optional[Call]:
+        if call.kind == calls.MERGE and any(row.kind == "block" for row in call.rows):
+            changed = copied(call)
+            changed.blocks = []
+            return changed
+        return None
+
+    reports(make, "its vector is")
+
+
+def test_a_clock_that_runs_back_is_reported() -> None:
+    def make(call: Call) -> Optional[Call]:
+        if call.kind == calls.TICK:
+            return copied(call, facts=call.facts._replace(clock_ms=call.facts.clock_ms - 1))
+        return None
+
+    reports(make, "clock ran back")
+
+
+def test_a_late_reply_that_nobody_waits_for_is_reported() -> None:
+    def make(call: Call) -> Optional[Call]:
+        if call.kind == calls.EXECUTE and call.argv[0] == b"XADD" and not call.late:
+            return copied(call, late=[(call.session, 1)])
+        return None
+
+    reports(make, "(waits)")
+
+
+def test_a_region_is_judged_no_more_after_its_first_mismatch() -> None:
+    def make(call: Call) -> Optional[Call]:
+        if call.region == 1 and call.kind == calls.EXECUTE and call.argv[0] == b"XADD":
+            changed = copied(call)
+            changed.reply = 7
+            return changed
+        return None
+
+    texts = run_changed(3, make)
+    assert len(texts) == 1
+
+
+# -- calls made by hand
+
+
+def a_call(kind: str, vector: dict[int, int], position: int = 0, **rest: object) -> Call:
+    """A call of region 1 that makes no rows unless `rows` says so."""
+    rows = rest.pop("rows", [])
+    assert isinstance(rows, list)
+    facts = Facts(vector, position, False, NOW_MS, NOW_MS, 0, "serving", "", 0)
+    call = Call(1, kind, NOW_MS, facts, [], rows, [], SETTINGS)
+    for name, value in rest.items():
+        setattr(call, name, value)
+    return call
+
+
+@pytest.mark.parametrize("position", [1, 3])
+def test_a_start_from_a_position_that_no_commit_had_is_reported(position: int) -> None:
+    again = a_call(calls.START, {}, position=position)
+    again.position = position
+    first = a_call(calls.START, {})
+    first.position = 0
+    twin = Twin(setup())
+    twin.called(first)
+    twin.called(again)
+    assert "on its disk" in twin.violations[0].text
+
+
+def test_a_row_that_nothing_explains_is_reported() -> None:
+    twin = Twin(setup())
+    first = a_call(calls.START, {})
+    first.position = 0
+    twin.called(first)
+    twin.called(a_call(calls.OTHER, {}, 1, rows=[Row(1, "records")]))
+    assert "its log ends at position 1; expected 0" in twin.violations[0].text
+
+
+@pytest.mark.parametrize("reason", ["malformed", "gap"])
+def test_a_refusal_of_a_healthy_peer_is_reported(reason: str) -> None:
+    checker: Checker = Refusals(setup())
+    checker.called(a_call(calls.REFUSED, {}, how="superseded"))
+    assert not checker.violations
+    checker.called(a_call(calls.REFUSED, {}, how=reason))
+    assert reason in checker.violations[0].text
