@@ -15,7 +15,9 @@ Reading order:
 - `merge`: the logical stream, which is the k-way merge of the region logs.
 - `spans`: sets of counters of one region log, as disjoint ranges.
 - `place`: a place in every region log of a stream, such as the start of a group.
-- `pel`: the pending entries lists of groups and consumers.
+- `pel_chunk`: some pending entries of one region log, in columns.
+- `pel_part`: all pending entries of one region log.
+- `pel`: the pending entries list of a group, and of each consumer.
 - `delivery`: the state of a group that one region keeps and never replicates.
 - `groups`: consumer groups, which are delete-wins.
 - `idempotency`: the idempotency pairs of one stream.

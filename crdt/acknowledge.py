@@ -59,7 +59,7 @@ def _extend(group: Group, log: RegionLog, acked: Spans, begin: int, runs: Spans)
         ):
             break
         entry_id = cursor.id()
-        if delivery.pel.get(region_id, counter, entry_id) is not None:
+        if delivery.pel.contains(region_id, counter, entry_id):
             break
         end = counter
         end_id = entry_id

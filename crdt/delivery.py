@@ -2,16 +2,17 @@
 
 It consists of the floor, given spans, PELs, consumers, and the entries that DELCONSUMER dropped.
 The given entries of a region log are nearly always one span, so its end serves as a cursor.
-`cursors` remembers that end so that a read needs no search.
+`memos` remember where that end lies in the log, so that a read needs no search.
 """
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Final, Optional
 
-from anabranch.crdt.pel import Pel, Pending
+from anabranch.crdt.pel import Pel
+from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.place import Place
-from anabranch.crdt.region_log import RegionLog
+from anabranch.crdt.region_log import LogCursor, RegionLog
 from anabranch.crdt.spans import Spans, SpansByRegion
 from anabranch.crdt.vector import Vector, raise_to
 
@@ -25,7 +26,18 @@ class Consumer:
         self.seen_ms = now_ms
         # Time of the last delivery or claim; -1: never.
         self.active_ms = -1
-        self.pel = Pel()
+
+
+class ReadMemo:
+    """The place in one region log up to which no entry is left to deliver.
+
+    `reached` is its counter. `cursor` is a hint: it stands where a read stopped, so that the next
+    one can go on there if the log allows it (`LogCursor.resume`).
+    """
+
+    def __init__(self, reached: int, cursor: LogCursor) -> None:
+        self.reached: Final = reached
+        self.cursor: Final = cursor
 
 
 class Delivery:
@@ -44,9 +56,9 @@ class Delivery:
         self.pel = Pel()
         self.consumers: dict[bytes, Consumer] = {}
         self.entries_read = 0
-        # Memo, region_id → counter: no entry up to this counter is left to deliver. Entries arrive
-        # in ascending counters, so the memo holds until a floor, a start or a span moves back.
-        self.cursors: dict[int, int] = {}
+        # Memo, region_id → the place where reading of that log stopped. Entries arrive in ascending
+        # counters, so the memo holds until a floor, a start or a span moves back.
+        self.memos: dict[int, ReadMemo] = {}
         # region_id → counter up to which a trim with DELREF dropped the references (S5.2).
         self.references_dropped: Vector = {}
 
@@ -63,19 +75,33 @@ class Delivery:
             spans = self.given[region_id] = Spans()
         return spans
 
-    def assign(self, pending: Pending, now_ms: int) -> None:
+    def assign(
+        self, entry: EntryRef, consumer: bytes, delivered_ms: int, deliveries: int, now_ms: int
+    ) -> None:
         """Makes an entry pending for its consumer, and takes the entry from any other consumer.
 
         Replay applies a local record after the block that was open when the record arose. So a
         record can be older than a trim with DELREF in that block. References that the trim dropped
         stay dropped.
         """
-        if pending.counter <= self.references_dropped.get(pending.region_id, 0):
+        if entry.counter <= self.references_dropped.get(entry.region_id, 0):
             return
-        self.unassign(pending.region_id, pending.counter, pending.entry_id)
-        self.pel.add(pending)
-        self.consumer(pending.consumer, now_ms).pel.add(pending)
-        self.no_longer_dropped(pending.region_id, pending.counter)
+        self.consumer(consumer, now_ms)
+        self.pel.assign(entry, consumer, delivered_ms, deliveries)
+        self.no_longer_dropped(entry.region_id, entry.counter)
+
+    def assign_all(self, entries: list[EntryRef], consumer: bytes, now_ms: int) -> None:
+        """Makes entries pending for a consumer, delivered now and once, as `assign` does."""
+        if self.references_dropped:
+            dropped = self.references_dropped
+            entries = [one for one in entries if one.counter > dropped.get(one.region_id, 0)]
+        if not entries:
+            return
+        self.consumer(consumer, now_ms)
+        self.pel.assign_all(entries, consumer, now_ms)
+        if self.dropped:
+            for entry in entries:
+                self.no_longer_dropped(entry.region_id, entry.counter)
 
     def no_longer_dropped(self, region_id: int, counter: int) -> None:
         """Notes that an entry is delivered or claimed again, so that it may be announced (S8.1)."""
@@ -85,30 +111,18 @@ class Delivery:
             if not dropped:
                 del self.dropped[region_id]
 
-    def unassign(self, region_id: int, counter: int, entry_id: int) -> bool:
-        """Takes an entry out of the PELs; returns whether the entry was pending."""
-        pending = self.pel.remove(region_id, counter, entry_id)
-        if pending is None:
-            return False
-        consumer = self.consumers.get(pending.consumer)
-        if consumer is not None:
-            consumer.pel.remove(region_id, counter, entry_id)
-        return True
-
     def drop_references(self, region_id: int, counter: int) -> None:
-        """Takes the entries of a region log up to `counter` out of the PELs.
+        """Takes the entries of a region log up to `counter` out of the PEL.
 
         This is the effect of a trim with DELREF (S5.2).
         """
         raise_to(self.references_dropped, {region_id: counter})
-        for pending in self.pel.covered_by(region_id, 0, counter):
-            self.unassign(region_id, pending.counter, pending.entry_id)
+        self.pel.remove_counters(region_id, 0, counter)
 
     def unassign_covered(self, region_id: int, spans: Spans) -> None:
-        """Takes the entries of a region log whose counter lies in `spans` out of the PELs."""
+        """Takes the entries of a region log whose counter lies in `spans` out of the PEL."""
         for index in range(len(spans.starts)):
-            for pending in self.pel.covered_by(region_id, spans.starts[index], spans.ends[index]):
-                self.unassign(region_id, pending.counter, pending.entry_id)
+            self.pel.remove_counters(region_id, spans.starts[index], spans.ends[index])
 
     def is_dropped(self, region_id: int, counter: int) -> bool:
         dropped = self.dropped.get(region_id)
@@ -136,11 +150,9 @@ class Delivery:
 
         Returns the number of entries dropped, or -1 if the consumer does not exist.
         """
-        consumer = self.consumers.pop(name, None)
-        if consumer is None:
+        if self.consumers.pop(name, None) is None:
             return -1
-        entries = consumer.pel.everything()
-        for pending in entries:
-            self.pel.remove(pending.region_id, pending.counter, pending.entry_id)
-            self.dropped.setdefault(pending.region_id, set()).add(pending.counter)
+        entries = self.pel.remove_consumer(name)
+        for region_id, counter in entries:
+            self.dropped.setdefault(region_id, set()).add(counter)
         return len(entries)

@@ -20,6 +20,12 @@ def put_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
+def varint(value: int) -> bytes:
+    out = bytearray()
+    put_varint(out, value)
+    return bytes(out)
+
+
 def put_bytes(out: bytearray, data: bytes) -> None:
     put_varint(out, len(data))
     out += data
@@ -91,6 +97,13 @@ class Reader:
         if ms > MAX_HALF or seq > MAX_HALF:
             raise Malformed("an entry ID of more than 64+64 bits")
         return (ms << 64) | seq
+
+    def half(self) -> int:
+        """Reads a number of at most 64 bits."""
+        number = self.varint()
+        if number > MAX_HALF:
+            raise Malformed("a number of more than 64 bits")
+        return number
 
     def count(self) -> int:
         """Reads the number of items that follow; Malformed if it exceeds the bytes left.

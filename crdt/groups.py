@@ -63,9 +63,10 @@ class Group:
             return False
         if delivery.floor is not None:
             return delivery.floor.is_below(region_id, counter, entry_id)
-        return any(
-            create.start.is_below(region_id, counter, entry_id) for create in self.creates.values()
-        )
+        for create in self.creates.values():
+            if create.start.is_below(region_id, counter, entry_id):
+                return True
+        return False
 
     def start_counter(self, log: RegionLog) -> int:
         """Returns the counter of the log's last entry not above the group's start, 0 if none."""

@@ -61,20 +61,19 @@ def format_id(entry_id: int) -> bytes:
 
 def _half(text: bytes) -> int:
     """Parses an unsigned 64-bit number; raises IdError otherwise."""
-    if not text.isdigit() or len(text) > 40:
+    size = len(text)
+    if not text.isdigit() or size > 40:
         raise IdError(ERR_INVALID)
     value = int(text)
-    if value > MAX_HALF:
+    if size >= 20 and value > MAX_HALF:
         raise IdError(ERR_INVALID)
     return value
 
 
 def parse(text: bytes, missing_seq: int = 0) -> int:
     """Parses `ms-seq`, or `ms` with `missing_seq`; raises IdError with Redis's text (S4.5)."""
-    dash = text.find(b"-")
-    if dash < 0:
-        return (_half(text) << 64) | missing_seq
-    return (_half(text[:dash]) << 64) | _half(text[dash + 1 :])
+    ms, dash, seq = text.partition(b"-")
+    return (_half(ms) << 64) | (_half(seq) if dash else missing_seq)
 
 
 def parse_bound(text: bytes, missing_seq: int) -> int:

@@ -244,7 +244,7 @@ def _join_group(
         acked_before = {}
         keyspace.changes.dropped_groups.append((ours.key, name))
     group.creates = creates
-    group.delivery.cursors.clear()
+    group.delivery.memos.clear()
     if not creates:
         ours.groups.pop(name, None)
         keyspace.acknowledgeable.pop((ours.key, name), None)

@@ -14,9 +14,18 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, Optional
 
 from anabranch.crdt.delivery import Delivery
-from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_dots, put_id, put_varint
+from anabranch.crdt.encoding import (
+    Malformed,
+    Reader,
+    put_bytes,
+    put_dots,
+    put_id,
+    put_varint,
+    varint,
+)
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.pel import Pending
+from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.place import Place, put_place, read_place
 from anabranch.crdt.spans import (
     SpansByRegion,
@@ -25,15 +34,6 @@ from anabranch.crdt.spans import (
     union_by_region,
 )
 from anabranch.crdt.vector import Dot
-
-
-class EntryRef:
-    """An entry of a region log: its dot and its ID."""
-
-    def __init__(self, region_id: int, counter: int, entry_id: int) -> None:
-        self.region_id: Final = region_id
-        self.counter: Final = counter
-        self.entry_id: Final = entry_id
 
 
 def entry_of(pending: Pending) -> EntryRef:
@@ -100,12 +100,8 @@ class LocalRecord:
         put_varint(out, head.now_ms)
         put_bytes(out, consumer)
         put_varint(out, len(entries) + len(claims))
-        for entry in entries:
-            _put_entry(out, entry)
-        for claim in claims:
-            _put_entry(out, claim.entry)
-            put_varint(out, claim.delivered_ms)
-            put_varint(out, claim.deliveries)
+        _put_entries(out, entries, [])
+        _put_entries(out, [claim.entry for claim in claims], claims)
         put_spans_by_region(out, spans or {})
         if floor is not None:
             put_place(out, floor)
@@ -148,14 +144,11 @@ class Delivered(LocalRecord):
         delivery.entries_read = self.entries_read
         consumer = delivery.consumer(self.consumer, now_ms)
         consumer.seen_ms = consumer.active_ms = now_ms
+        if not self.no_ack:
+            delivery.assign_all(self.entries, self.consumer, now_ms)
+            return
         for entry in self.entries:
-            if self.no_ack:
-                delivery.no_longer_dropped(entry.region_id, entry.counter)
-            else:
-                pending = Pending(
-                    entry.entry_id, entry.region_id, entry.counter, self.consumer, now_ms, 1
-                )
-                delivery.assign(pending, now_ms)
+            delivery.no_longer_dropped(entry.region_id, entry.counter)
 
     def put(self, out: bytearray) -> None:
         self._put(
@@ -178,8 +171,7 @@ class Removed(LocalRecord):
         self.entries: Final = entries
 
     def change(self, delivery: Delivery) -> None:
-        for entry in self.entries:
-            delivery.unassign(entry.region_id, entry.counter, entry.entry_id)
+        delivery.pel.remove_all(self.entries)
 
     def put(self, out: bytearray) -> None:
         self._put(out, entries=self.entries)
@@ -200,16 +192,9 @@ class Claimed(LocalRecord):
         consumer = delivery.consumer(self.consumer, now_ms)
         consumer.seen_ms = consumer.active_ms = now_ms
         for claim in self.claims:
-            entry = claim.entry
-            pending = Pending(
-                entry.entry_id,
-                entry.region_id,
-                entry.counter,
-                self.consumer,
-                claim.delivered_ms,
-                claim.deliveries,
+            delivery.assign(
+                claim.entry, self.consumer, claim.delivered_ms, claim.deliveries, now_ms
             )
-            delivery.assign(pending, now_ms)
 
     def put(self, out: bytearray) -> None:
         self._put(out, consumer=self.consumer, claims=self.claims)
@@ -267,7 +252,7 @@ class FloorSet(LocalRecord):
         delivery.floor = self.floor
         delivery.raised_id = 0
         delivery.entries_read = self.entries_read
-        delivery.cursors.clear()
+        delivery.memos.clear()
         last_below = {entry.region_id: entry for entry in self.last_below}
         for region_id, spans in delivery.given.items():
             entry = last_below.get(region_id)
@@ -290,17 +275,29 @@ class FloorRaised(LocalRecord):
 
     def change(self, delivery: Delivery) -> None:
         delivery.raised_id = max(delivery.raised_id, self.last_id)
-        # The remembered cursors would begin below the raised floor.
-        delivery.cursors.clear()
+        # The memos would begin below the raised floor.
+        delivery.memos.clear()
 
     def put(self, out: bytearray) -> None:
         self._put(out, last_id=self.last_id)
 
 
-def _put_entry(out: bytearray, entry: EntryRef) -> None:
-    put_varint(out, entry.region_id)
-    put_varint(out, entry.counter)
-    put_id(out, entry.entry_id)
+def _put_entries(out: bytearray, entries: Sequence[EntryRef], claims: Sequence[Claim]) -> None:
+    """Writes entries, each followed by the time and count of its claim if there are claims."""
+    # Entries mostly have the ms of the one before, whose bytes are written once.
+    ms = -1
+    ms_bytes = b""
+    for n, entry in enumerate(entries):
+        put_varint(out, entry.region_id)
+        put_varint(out, entry.counter)
+        if entry.ms != ms:
+            ms = entry.ms
+            ms_bytes = varint(ms)
+        out += ms_bytes
+        put_varint(out, entry.seq)
+        if claims:
+            put_varint(out, claims[n].delivered_ms)
+            put_varint(out, claims[n].deliveries)
 
 
 # -- applying and reading
@@ -313,7 +310,7 @@ def apply_local(keyspace: Keyspace, record: LocalRecord) -> None:
     group = None if stream is None else stream.groups.get(head.group)
     if stream is None or group is None:
         return
-    if not any(dot in group.creates for dot in head.creates):
+    if group.creates.keys().isdisjoint(head.creates):
         return
     record.change(group.delivery)
     keyspace.touch_local(stream)
@@ -327,17 +324,17 @@ def read_record(reader: Reader) -> LocalRecord:
     key = reader.bytes_()
     group = reader.bytes_()
     creates = reader.dots()
-    head = RecordHead(key, group, creates, reader.varint())
+    head = RecordHead(key, group, creates, reader.half())
     consumer = reader.bytes_()
     entries: list[EntryRef] = []
     claims: list[Claim] = []
     for _ in range(reader.count()):
         region_id = reader.varint()
-        counter = reader.varint()
+        counter = reader.half()
         entry = EntryRef(region_id, counter, reader.id_())
         if kind == Claimed.kind:
-            delivered_ms = reader.varint()
-            claims.append(Claim(entry, delivered_ms, reader.varint()))
+            delivered_ms = reader.half()
+            claims.append(Claim(entry, delivered_ms, reader.half()))
         else:
             entries.append(entry)
     spans = read_spans_by_region(reader)

@@ -6,7 +6,7 @@ heap is not faster at this size.
 
 from __future__ import annotations
 
-from typing import Optional, Union
+from typing import Final, Optional, Union
 
 from anabranch.crdt.ids import MAX_ID
 from anabranch.crdt.region_log import LogCursor, RegionLog, ReverseCursor
@@ -107,6 +107,24 @@ def first_entry(logs: dict[int, RegionLog]) -> Optional[Entry]:
 def last_entry(logs: dict[int, RegionLog]) -> Optional[Entry]:
     entries = backward(logs, 0, MAX_ID, 1)
     return entries[0] if entries else None
+
+
+class Finder:
+    """Finds present entries by dot, at best in ascending order: then it goes on where it was."""
+
+    def __init__(self, logs: dict[int, RegionLog]) -> None:
+        self._logs: Final = logs
+        self._cursors: dict[int, LogCursor] = {}
+
+    def find(self, region_id: int, counter: int) -> Optional[LogCursor]:
+        """Returns a cursor on the entry, which the next call moves; None if it is not present."""
+        cursor = self._cursors.get(region_id)
+        if cursor is None:
+            log = self._logs.get(region_id)
+            if log is None:
+                return None
+            cursor = self._cursors[region_id] = LogCursor(log)
+        return cursor if cursor.finds(counter) else None
 
 
 def with_id(logs: dict[int, RegionLog], entry_id: int) -> list[tuple[int, int]]:

@@ -335,16 +335,32 @@ def names_end(payload: bytes) -> int:
 
 def decode_fields(names: bytes, values: bytes) -> list[bytes]:
     """Returns field, value, field, value, …"""
-    count, name_offset = _varint_at(names, 0)
-    value_offset = 0
+    return with_values(decode_names(names), values)
+
+
+def decode_names(names: bytes) -> list[bytes]:
+    """The inverse of `encode_names`."""
+    count, offset = _varint_at(names, 0)
     result: list[bytes] = []
     for _ in range(count):
-        length, name_offset = _varint_at(names, name_offset)
-        result.append(names[name_offset : name_offset + length])
-        name_offset += length
-        length, value_offset = _varint_at(values, value_offset)
-        result.append(values[value_offset : value_offset + length])
-        value_offset += length
+        length, offset = _varint_at(names, offset)
+        result.append(names[offset : offset + length])
+        offset += length
+    return result
+
+
+def with_values(names: list[bytes], values: bytes) -> list[bytes]:
+    """Returns field, value, field, value, …, where `values` has a value for each of `names`."""
+    offset = 0
+    result: list[bytes] = []
+    for name in names:
+        length = values[offset]
+        offset += 1
+        if length > 127:
+            length, offset = _varint_at(values, offset - 1)
+        result.append(name)
+        result.append(values[offset : offset + length])
+        offset += length
     return result
 
 

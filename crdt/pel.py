@@ -1,19 +1,28 @@
 """Pending entries lists (S1): entries delivered to a group and not yet acknowledged.
 
-Entries are keyed by dot and found by ID. A PEL has a part per region log, ordered by
-(entry ID, counter). Commands that take an ID act on every entry that bears it.
+Entries are keyed by dot and found by ID. A PEL has a part per region log (`crdt/pel_part.py`),
+ordered by (entry ID, counter). Commands that take an ID act on every entry that bears it.
+
+The PEL of a consumer is no list of its own: a consumer is a column of the group's PEL, and a chunk
+counts its entries by consumer. So a walk over the entries of one consumer passes over chunks in
+which it has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Optional
+from collections.abc import Iterable
+from typing import Final, Optional
 
-from sortedcontainers import SortedDict
+from anabranch.crdt.ids import MAX_HALF, MAX_ID
+from anabranch.crdt.pel_chunk import NOBODY, EntryRef
+from anabranch.crdt.pel_part import CHUNK_MAX, PelPart
+
+# Entries that a walk copies out of the columns at first.
+WINDOW_MIN: Final = 8
 
 
 class Pending:
-    """One delivered, unacknowledged entry."""
+    """One delivered, unacknowledged entry, as commands see it."""
 
     def __init__(
         self,
@@ -24,105 +33,321 @@ class Pending:
         delivered_ms: int,
         deliveries: int,
     ) -> None:
-        self.entry_id = entry_id
-        self.region_id = region_id
-        self.counter = counter
-        self.consumer = consumer
-        self.delivered_ms = delivered_ms
-        self.deliveries = deliveries
+        self.entry_id: Final = entry_id
+        self.region_id: Final = region_id
+        self.counter: Final = counter
+        self.consumer: Final = consumer
+        self.delivered_ms: Final = delivered_ms
+        self.deliveries: Final = deliveries
 
 
 class Pel:
-    """A set of pending entries, of a group or of one of its consumers."""
+    """The pending entries of a group, each of one consumer.
 
-    def __init__(self) -> None:
-        # region_id → (entry ID, counter) → Pending, ascending
-        self.by_region: dict[int, SortedDict[tuple[int, int], Pending]] = {}
-        self.length = 0
+    `chunk_max` is the number of entries of a full chunk.
+    """
 
-    def add(self, pending: Pending) -> None:
-        """Adds a pending entry, or replaces the one with its dot and ID."""
-        entries = self.by_region.get(pending.region_id)
-        if entries is None:
-            entries = self.by_region[pending.region_id] = SortedDict()
-        key = (pending.entry_id, pending.counter)
-        if key not in entries:
-            self.length += 1
-        entries[key] = pending
+    def __init__(self, chunk_max: int = CHUNK_MAX) -> None:
+        self.chunk_max: Final = chunk_max
+        self.parts: dict[int, PelPart] = {}
+        # Consumer number → its pending entries; consumers without any are absent.
+        self.totals: dict[int, int] = {}
+        # Numbers of the consumers that had pending entries since they were created.
+        self.numbers: dict[bytes, int] = {}
+        self.names: dict[int, bytes] = {}
+        self._number_max = NOBODY
 
-    def remove(self, region_id: int, counter: int, entry_id: int) -> Optional[Pending]:
-        entries = self.by_region.get(region_id)
-        pending: Optional[Pending] = (
-            None if entries is None else entries.pop((entry_id, counter), None)
-        )
-        if pending is not None:
-            self.length -= 1
-        return pending
+    @property
+    def length(self) -> int:
+        total = 0
+        for part in self.parts.values():
+            total += part.length
+        return total
 
-    def get(self, region_id: int, counter: int, entry_id: int) -> Optional[Pending]:
-        entries = self.by_region.get(region_id)
-        return None if entries is None else entries.get((entry_id, counter))
+    # -- consumers
 
-    def with_id(self, entry_id: int) -> list[Pending]:
-        """Returns all pending entries that bear the ID, ascending by (region_id, counter)."""
-        found: list[Pending] = []
-        for region_id in sorted(self.by_region):
-            entries = self.by_region[region_id]
-            found.extend(
-                entries[key]
-                for key in entries.irange((entry_id, 0), (entry_id + 1, 0), (True, False))
-            )
-        return found
+    def number_of(self, consumer: bytes) -> int:
+        """Returns the number of a consumer that gets an entry."""
+        number = self.numbers.get(consumer)
+        if number is None:
+            number = self._number_max = self._number_max + 1
+            self.numbers[consumer] = number
+            self.names[number] = consumer
+        return number
 
-    def in_region(self, region_id: int, start: int, end: int) -> Iterator[Pending]:
-        """Yields the pending entries of one region log with start ≤ ID ≤ end, ascending."""
-        entries = self.by_region.get(region_id)
-        if entries is not None:
-            for key in entries.irange((start, 0), (end + 1, 0), (True, False)):
-                yield entries[key]
+    def length_of(self, consumer: bytes) -> int:
+        """Returns how many pending entries a consumer has."""
+        return self.totals.get(self.numbers.get(consumer, NOBODY), 0)
 
-    def ascending(self, start: int, end: int) -> Iterator[Pending]:
-        """Yields the pending entries with start ≤ ID ≤ end, ascending by (ID, region_id).
-
-        This is the merge of the parts of all region logs (S7.5).
-        """
-        heads: list[tuple[Pending, Iterator[Pending]]] = []
-        for region_id in sorted(self.by_region):
-            iterator = self.in_region(region_id, start, end)
-            for pending in iterator:
-                heads.append((pending, iterator))
-                break
-        while heads:
-            best = 0
-            for index in range(1, len(heads)):
-                if heads[index][0].entry_id < heads[best][0].entry_id:
-                    best = index
-            pending, iterator = heads[best]
-            yield pending
-            following = next(iterator, None)
-            if following is None:
-                del heads[best]
-            else:
-                heads[best] = (following, iterator)
-
-    def everything(self) -> list[Pending]:
+    def remove_consumer(self, consumer: bytes) -> list[tuple[int, int]]:
+        """Forgets a consumer, and removes its entries; returns their dots."""
+        number = self.numbers.pop(consumer, NOBODY)
+        if number == NOBODY:
+            return []
+        del self.names[number]
         return [
-            pending
-            for region_id in sorted(self.by_region)
-            for pending in self.by_region[region_id].values()
+            (region_id, counter)
+            for region_id, part in self.parts.items()
+            for counter in part.remove_consumer(number)
         ]
 
-    def covered_by(self, region_id: int, start: int, end: int) -> list[Pending]:
-        """Returns the pending entries of one region log whose counter lies in (start, end]."""
-        entries = self.by_region.get(region_id)
-        return (
-            []
-            if entries is None
-            else [pending for pending in entries.values() if start < pending.counter <= end]
+    # -- changing
+
+    def assign(
+        self, entry: EntryRef, consumer: bytes, delivered_ms: int, deliveries: int = 1
+    ) -> None:
+        """Makes an entry pending for a consumer, and takes it from any other consumer."""
+        number = self.number_of(consumer)
+        self.part(entry.region_id).assign(entry, number, delivered_ms, deliveries)
+
+    def part(self, region_id: int) -> PelPart:
+        part = self.parts.get(region_id)
+        if part is None:
+            part = self.parts[region_id] = PelPart(region_id, self.totals, self.chunk_max)
+        return part
+
+    def assign_all(self, entries: list[EntryRef], consumer: bytes, delivered_ms: int) -> None:
+        """Makes entries pending for a consumer, delivered once.
+
+        Those of one region log mostly lie above all that are here, and are appended at once.
+        """
+        number = self.number_of(consumer)
+        n = 0
+        while n < len(entries):
+            part = self.part(entries[n].region_id)
+            start = n
+            if part.is_above_all(entries[n]):
+                n += 1
+                while n < len(entries) and _follows(entries[n - 1], entries[n]):
+                    n += 1
+                part.append(entries[start:n], number, delivered_ms, 1)
+            else:
+                part.assign(entries[n], number, delivered_ms, 1)
+                n += 1
+
+    def remove(self, region_id: int, counter: int, entry_id: int) -> bool:
+        """Removes an entry; returns whether it was pending."""
+        part = self.parts.get(region_id)
+        return part is not None and part.remove(entry_id, counter)
+
+    def remove_all(self, entries: list[EntryRef]) -> None:
+        """Removes entries. Those that follow each other in a region log are removed at once."""
+        n = 0
+        while n < len(entries):
+            part = self.parts.get(entries[n].region_id)
+            n = n + 1 if part is None else part.remove_run(entries, n)
+
+    def remove_counters(self, region_id: int, start: int, end: int) -> None:
+        """Removes the entries of one region log whose counter lies in (start, end]."""
+        part = self.parts.get(region_id)
+        if part is not None:
+            part.remove_counters(start, end)
+
+    # -- finding
+
+    def contains(self, region_id: int, counter: int, entry_id: int) -> bool:
+        part = self.parts.get(region_id)
+        return part is not None and part.length > 0 and part.seek(entry_id, counter)
+
+    def get(self, region_id: int, counter: int, entry_id: int) -> Optional[Pending]:
+        part = self.parts.get(region_id)
+        if part is None or not part.seek(entry_id, counter):
+            return None
+        chunk = part.chunks[part.index]
+        n = part.offset
+        return Pending(
+            entry_id,
+            region_id,
+            counter,
+            self.names[chunk.consumers[n]],
+            chunk.delivered_ms[n],
+            chunk.deliveries[n],
         )
+
+    def pending_of(self, entry: EntryRef) -> Pending:
+        """Returns an entry that is pending."""
+        found = self.get(entry.region_id, entry.counter, entry.entry_id)
+        assert found is not None
+        return found
+
+    def with_ids(self, entry_ids: Iterable[int]) -> list[EntryRef]:
+        """Returns all pending entries that bear one of the IDs, in the order of the IDs.
+
+        Those of one ID ascend by (region_id, counter).
+        """
+        parts = [self.parts[region_id] for region_id in sorted(self.parts)]
+        found: list[EntryRef] = []
+        for entry_id in entry_ids:
+            for part in parts:
+                part.put_refs(entry_id, found)
+        return found
+
+    def ascending(
+        self, start: int = 0, end: int = MAX_ID, consumer: Optional[bytes] = None
+    ) -> PelCursor:
+        """Walks the pending entries with start ≤ ID ≤ end, perhaps of one consumer only."""
+        return PelCursor(self, start, end, consumer)
 
     def bounds(self) -> Optional[tuple[int, int]]:
         """Returns (lowest, highest) entry ID, or None when the list is empty."""
-        lows = [entries.keys()[0][0] for entries in self.by_region.values() if entries]
-        highs = [entries.keys()[-1][0] for entries in self.by_region.values() if entries]
-        return (min(lows), max(highs)) if lows else None
+        parts = [part for part in self.parts.values() if part.length]
+        if not parts:
+            return None
+        return (
+            min(part.chunks[0].id_at(0) for part in parts),
+            max(part.chunks[-1].id_at(-1) for part in parts),
+        )
+
+
+def _follows(entry: EntryRef, other: EntryRef) -> bool:
+    """Whether `other` lies above `entry` in the same region log."""
+    return (
+        other.region_id == entry.region_id
+        and other.counter > entry.counter
+        and other.entry_id > entry.entry_id
+    )
+
+
+class PartCursor:
+    """Walks a part upward, perhaps only the entries of one consumer (NOBODY: of all).
+
+    It copies a few entries out of the columns at a time, and more with each further copy: a list is
+    faster to read than an array, and a short walk must not copy a whole chunk.
+    """
+
+    def __init__(self, part: PelPart, start: int, consumer: int) -> None:
+        self.part: Final = part
+        self.consumer: Final = consumer
+        self.ms = 0
+        self.seq = 0
+        self.valid = True
+        part.seek(start, 0)
+        self._chunk = part.index
+        # Offset of the first entry that is not copied, and how many are copied next.
+        self._next = part.offset
+        self._window = WINDOW_MIN
+        # The copies, and the current entry's index in them.
+        self.at = -1
+        self._ms: list[int] = []
+        self._seqs: list[int] = []
+        self._counters: list[int] = []
+        self.delivered_ms: list[int] = []
+        self.deliveries: list[int] = []
+        self.consumers: list[int] = []
+        self.step()
+
+    def step(self) -> None:
+        """Moves to the next entry of the consumer; `valid` becomes False at the end."""
+        at = self.at + 1
+        while True:
+            consumers = self.consumers
+            if self.consumer != NOBODY:
+                try:
+                    at = consumers.index(self.consumer, at)
+                except ValueError:
+                    at = len(consumers)
+            if at < len(consumers):
+                self.at = at
+                self.ms = self._ms[at]
+                self.seq = self._seqs[at]
+                return
+            if not self._copy():
+                self.valid = False
+                return
+            at = 0
+
+    def _copy(self) -> bool:
+        """Copies the next entries; returns False at the end of the part."""
+        chunks = self.part.chunks
+        while self._chunk < len(chunks):
+            chunk = chunks[self._chunk]
+            start = self._next
+            if start >= chunk.size() or (
+                self.consumer != NOBODY and self.consumer not in chunk.held
+            ):
+                self._chunk += 1
+                self._next = 0
+                continue
+            stop = start + self._window
+            self._window *= 2
+            self._next = stop
+            self._ms = chunk.ms[start:stop].tolist()
+            self._seqs = chunk.seqs[start:stop].tolist()
+            self._counters = chunk.counters[start:stop].tolist()
+            self.delivered_ms = chunk.delivered_ms[start:stop].tolist()
+            self.deliveries = chunk.deliveries[start:stop].tolist()
+            self.consumers = chunk.consumers[start:stop].tolist()
+            return True
+        return False
+
+    def pending(self, names: dict[int, bytes]) -> Pending:
+        """Returns the current entry. `names`: consumer number → name."""
+        at = self.at
+        return Pending(
+            (self.ms << 64) | self.seq,
+            self.part.region_id,
+            self._counters[at],
+            names[self.consumers[at]],
+            self.delivered_ms[at],
+            self.deliveries[at],
+        )
+
+
+class PelCursor:
+    """Walks pending entries upward by (ID, region_id); usable until the PEL changes.
+
+    This is the merge of the parts of all region logs (S7.5). It can also be iterated over.
+    """
+
+    def __init__(self, pel: Pel, start: int, end: int, consumer: Optional[bytes]) -> None:
+        self.pel: Final = pel
+        self._end_ms: Final = end >> 64
+        self._end_seq: Final = end & MAX_HALF
+        number = NOBODY if consumer is None else pel.numbers.get(consumer, NOBODY)
+        self._cursors: list[PartCursor] = []
+        if consumer is None or number in pel.totals:
+            for region_id in sorted(pel.parts):
+                if pel.parts[region_id].length:
+                    self._cursors.append(PartCursor(pel.parts[region_id], start, number))
+        self.valid = True
+        # The cursor of the current entry's part.
+        self._at: Optional[PartCursor] = None
+        self._choose()
+
+    def _choose(self) -> None:
+        best: Optional[PartCursor] = None
+        for cursor in self._cursors:
+            if cursor.valid and (
+                best is None
+                or cursor.ms < best.ms
+                or (cursor.ms == best.ms and cursor.seq < best.seq)
+            ):
+                best = cursor
+        self._at = best
+        self.valid = best is not None and (
+            best.ms < self._end_ms or (best.ms == self._end_ms and best.seq <= self._end_seq)
+        )
+
+    def step(self) -> None:
+        self.current().step()
+        self._choose()
+
+    def current(self) -> PartCursor:
+        """Returns the cursor on the current entry, whose columns hold the entry."""
+        at = self._at
+        assert at is not None
+        return at
+
+    def pending(self) -> Pending:
+        """Returns the current entry."""
+        return self.current().pending(self.pel.names)
+
+    def __iter__(self) -> PelCursor:
+        return self
+
+    def __next__(self) -> Pending:
+        if not self.valid:
+            raise StopIteration
+        found = self.pending()
+        self.step()
+        return found

@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import Optional
 
 from anabranch.crdt.ids import MAX_HALF
-from anabranch.crdt.node import DELETED, DIGEST_MASK, SAME_NAMES, PackedNode, Scan, names_end
+from anabranch.crdt.node import (
+    DELETED,
+    DIGEST_MASK,
+    SAME_NAMES,
+    PackedNode,
+    Scan,
+    decode_names,
+    names_end,
+    with_values,
+)
 from anabranch.crdt.rax import Rax
 
 
@@ -240,8 +249,11 @@ class RegionLog:
         rax = self.rax
         index = rax.index_by_counter(counter)
         while index >= 0:
+            node = rax.nodes[index]
+            if node.deleted == 0 and node.last_counter <= counter:
+                return node.last_counter
             found = 0
-            scan = rax.nodes[index].scan()
+            scan = node.scan()
             while scan.step() and scan.counter <= counter:
                 if not scan.flags & DELETED:
                     found = scan.counter
@@ -249,6 +261,14 @@ class RegionLog:
                 return found
             index -= 1
         return 0
+
+    def last_counter(self) -> int:
+        """Returns the counter of the last entry, present or deleted, of the last node; 0 if none.
+
+        No entry of the log lies above it.
+        """
+        nodes = self.rax.nodes
+        return nodes[-1].last_counter if nodes else 0
 
     def count_above(self, counter: int) -> int:
         """Returns the number of entries present with a counter above `counter`."""
@@ -389,7 +409,8 @@ class RegionLog:
 class LogCursor:
     """Walks the present entries of one region log upward; usable until the log changes.
 
-    `valid` is True while the cursor stands on an entry.
+    `valid` is True while the cursor stands on an entry. After a change, `resume` tells whether the
+    cursor may go on.
     """
 
     def __init__(self, log: RegionLog) -> None:
@@ -400,13 +421,34 @@ class LogCursor:
         self.ms = 0
         self.seq = 0
         self._index = -1
+        # The node at `_index`, and how many of its entries were deleted when the cursor entered it.
+        self._node: Optional[PackedNode] = None
+        self._deleted = 0
         self._scan: Scan = Scan(b"", 0)
+        # The node's master fields, decoded at the first call of `fields`.
+        self._names: Optional[list[bytes]] = None
+        # Counter of the entry of this node from which the cursor came; 0: from none.
+        self._passed = 0
 
     def id(self) -> int:
         return (self.ms << 64) | self.seq
 
     def fields(self) -> list[bytes]:
-        return self.log.rax.nodes[self._index].fields(self._scan)
+        node = self._node
+        assert node is not None
+        scan = self._scan
+        if not scan.flags & SAME_NAMES:
+            return node.fields(scan)
+        if self._names is None:
+            self._names = decode_names(node.names)
+        return with_values(self._names, scan.payload())
+
+    def before(self) -> int:
+        """Returns the counter of the present entry before the place of the cursor, 0 if none."""
+        if self._passed:
+            return self._passed
+        log = self.log
+        return log.last_counter_up_to(self.counter - 1 if self.valid else log.last_counter())
 
     def seek_id(self, entry_id: int) -> None:
         """Moves to the first entry with an ID ≥ `entry_id`."""
@@ -417,23 +459,69 @@ class LogCursor:
             self.step()
 
     def seek_counter(self, counter: int) -> None:
-        """Moves to the first entry with a counter above `counter`."""
-        self._enter(max(self.log.rax.index_by_counter(counter), 0))
+        """Moves to the first entry with a counter above `counter`.
+
+        Goes on from its place if that entry does not lie before it, nor in a later node.
+        """
+        rax = self.log.rax
+        after = self._index + 1
+        if (
+            self._node is None
+            or (after < len(rax.nodes) and rax.first_counters[after] <= counter)
+            or self.before() > counter
+        ):
+            self._enter(max(rax.index_by_counter(counter), 0))
         while self.valid and self.counter <= counter:
             self.step()
 
-    def _enter(self, index: int) -> None:
-        self._index = index
-        nodes = self.log.rax.nodes
-        if index < len(nodes):
-            self._scan = nodes[index].scan()
-            self.valid = True
-            self.step()
-        else:
-            self.valid = False
+    def finds(self, counter: int) -> bool:
+        """Moves to the present entry with that counter, or returns False: there is none."""
+        self.seek_counter(counter - 1)
+        return self.valid and self.counter == counter
 
     def step(self) -> None:
         """Moves to the next present entry; `valid` becomes False at the end."""
+        self._passed = self.counter
+        self._next()
+
+    def resume(self) -> bool:
+        """Prepares the cursor for going on after changes of its log; returns whether it may.
+
+        It may not if its node is no longer at its index, or if an entry of the node was deleted. An
+        entry that was appended since stands where the cursor was at the end.
+        """
+        node = self._node
+        nodes = self.log.rax.nodes
+        if (
+            node is None
+            or self._index >= len(nodes)
+            or nodes[self._index] is not node
+            or node.deleted != self._deleted
+        ):
+            return False
+        self._scan.data = node.data
+        if not self.valid:
+            self.valid = True
+            self._next()
+        return True
+
+    def _enter(self, index: int) -> None:
+        self.valid = index < len(self.log.rax.nodes)
+        self._node = None
+        if self.valid:
+            self._set_node(index)
+            self._next()
+
+    def _set_node(self, index: int) -> None:
+        node = self.log.rax.nodes[index]
+        self._index = index
+        self._node = node
+        self._deleted = node.deleted
+        self._scan = node.scan()
+        self._names = None
+        self._passed = 0
+
+    def _next(self) -> None:
         scan = self._scan
         while True:
             if scan.step():
@@ -443,13 +531,11 @@ class LogCursor:
                 self.ms = scan.ms
                 self.seq = scan.seq
                 return
-            self._index += 1
-            nodes = self.log.rax.nodes
-            if self._index >= len(nodes):
+            if self._index + 1 >= len(self.log.rax.nodes):
                 self.valid = False
                 return
-            scan = nodes[self._index].scan()
-            self._scan = scan
+            self._set_node(self._index + 1)
+            scan = self._scan
 
 
 class ReverseCursor:

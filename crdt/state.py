@@ -17,7 +17,8 @@ from anabranch.crdt.groups import Create
 from anabranch.crdt.idempotency import Pair
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.node import PackedNode
-from anabranch.crdt.pel import Pending
+from anabranch.crdt.pel import Pel
+from anabranch.crdt.pel_chunk import NOBODY, EntryRef
 from anabranch.crdt.place import put_place, read_place
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.spans import put_spans_by_region, read_spans_by_region
@@ -263,20 +264,31 @@ def _put_delivery(out: bytearray, delivery: Delivery) -> None:
         for counter in sorted(delivery.dropped[region_id]):
             put_varint(out, counter)
     put_varint(out, delivery.entries_read)
+    pending = _pending_by_consumer(delivery.pel)
     put_varint(out, len(delivery.consumers))
     for name in sorted(delivery.consumers):
         consumer = delivery.consumers[name]
         put_bytes(out, name)
         put_varint(out, consumer.seen_ms)
         put_varint(out, consumer.active_ms + 1)
-        pending = consumer.pel.everything()
-        put_varint(out, len(pending))
-        for entry in pending:
-            put_varint(out, entry.region_id)
-            put_varint(out, entry.counter)
-            put_id(out, entry.entry_id)
-            put_varint(out, entry.delivered_ms)
-            put_varint(out, entry.deliveries)
+        put_varint(out, delivery.pel.length_of(name))
+        out += pending.get(delivery.pel.numbers.get(name, NOBODY), b"")
+
+
+def _pending_by_consumer(pel: Pel) -> dict[int, bytearray]:
+    """The bytes of the pending entries of each consumer number, by region log, ascending."""
+    result: dict[int, bytearray] = {number: bytearray() for number in pel.totals}
+    for region_id in sorted(pel.parts):
+        for chunk in pel.parts[region_id].chunks:
+            for n in range(chunk.size()):
+                out = result[chunk.consumers[n]]
+                put_varint(out, region_id)
+                put_varint(out, chunk.counters[n])
+                put_varint(out, chunk.ms[n])
+                put_varint(out, chunk.seqs[n])
+                put_varint(out, chunk.delivered_ms[n])
+                put_varint(out, chunk.deliveries[n])
+    return result
 
 
 def _read_delivery(reader: Reader) -> Delivery:
@@ -296,12 +308,11 @@ def _read_delivery(reader: Reader) -> Delivery:
         delivery.consumers[name] = consumer
         for _ in range(reader.count()):
             region_id = reader.varint()
-            counter = reader.varint()
+            counter = reader.half()
             entry_id = reader.id_()
-            delivered_ms = reader.varint()
-            pending = Pending(entry_id, region_id, counter, name, delivered_ms, reader.varint())
-            delivery.pel.add(pending)
-            consumer.pel.add(pending)
+            entry = EntryRef(region_id, counter, entry_id)
+            delivered_ms = reader.half()
+            delivery.pel.assign(entry, name, delivered_ms, reader.half())
     return delivery
 
 

@@ -203,7 +203,7 @@ class Stream:
     def add_create(self, name: bytes, dot: Dot, create: Create) -> None:
         group = self.group_with(name)
         group.creates[dot] = create
-        group.delivery.cursors.clear()
+        group.delivery.memos.clear()
 
     def drop_creates(self, name: bytes, dots: list[Dot]) -> bool:
         """Removes live creates of a group.
@@ -213,7 +213,7 @@ class Stream:
         group = self.groups[name]
         for dot in dots:
             del group.creates[dot]
-        group.delivery.cursors.clear()
+        group.delivery.memos.clear()
         if not group.creates:
             del self.groups[name]
             return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+from anabranch.crdt.delivery import ReadMemo
 from anabranch.crdt.groups import Group
 from anabranch.crdt.merge import Entry, sorted_logs
 from anabranch.crdt.region_log import LogCursor, RegionLog
@@ -21,11 +22,18 @@ class UndeliveredCursor:
 
     def __init__(self, group: Group, log: RegionLog) -> None:
         self.log = log
-        given = group.delivery.given.get(log.region_id)
+        delivery = group.delivery
+        given = delivery.given.get(log.region_id)
         self._given = Spans() if given is None else given
-        known = group.delivery.cursors.get(log.region_id, -1)
-        self._reached = group.floor_counter(log) if known < 0 else known
-        self.cursor = LogCursor(log)
+        memo = delivery.memos.get(log.region_id)
+        if memo is None:
+            self._reached = group.floor_counter(log)
+        else:
+            self._reached = max(memo.reached, self._given.end_covering(memo.reached + 1))
+        if memo is not None and memo.cursor.log is log and memo.cursor.resume():
+            self.cursor = memo.cursor
+        else:
+            self.cursor = LogCursor(log)
         self.cursor.seek_counter(self._reached)
         if self.cursor.valid and not group.is_above_floor(
             log.region_id, self.cursor.counter, self.cursor.id()
@@ -34,29 +42,48 @@ class UndeliveredCursor:
             self._reached = group.floor_counter(log)
             self.cursor.seek_counter(self._reached)
         self._skip_given()
-        # Counter of the present entry before the current one, 0 if none: the span of the current
-        # entry begins there.
-        self.previous = log.last_counter_up_to(self.cursor.counter - 1) if self.cursor.valid else 0
-        group.delivery.cursors[log.region_id] = self._reached
+        delivery.memos[log.region_id] = ReadMemo(self._reached, self.cursor)
+        # What was handed out and is not in `spans` yet: from the counter `_begin` to the counter
+        # `_end` with the ID `_end_id`.
+        self.spans = Spans()
+        self._begin = 0
+        self._end = 0
+        self._end_id = 0
 
-    def _skip_given(self) -> bool:
-        """Moves to the next entry that is not given; returns whether the cursor moved."""
+    def _skip_given(self) -> None:
+        """Moves to the next entry that is not given."""
         cursor = self.cursor
-        moved = False
         while cursor.valid:
             end = self._given.end_covering(cursor.counter)
             if end == 0:
                 break
             self._reached = end
             cursor.seek_counter(end)
-            moved = True
-        return moved
+
+    def hand_out(self, entry_id: int) -> Entry:
+        """Returns the current entry, whose ID is `entry_id`, and moves to the next one.
+
+        Its span begins after the present entry before it, 0 if there is none.
+        """
+        cursor = self.cursor
+        counter = cursor.counter
+        before = cursor.before()
+        if before != self._end or before == 0:
+            self.flush()
+            self._begin = before
+        self._end = counter
+        self._end_id = entry_id
+        entry = Entry(entry_id, cursor.region_id, counter, cursor.fields())
+        self.step()
+        return entry
+
+    def flush(self) -> None:
+        """Adds to `spans` what was handed out."""
+        self.spans.add(self._begin, self._end, self._end_id)
 
     def step(self) -> None:
-        self.previous = self.cursor.counter
         self.cursor.step()
-        if self._skip_given() and self.cursor.valid:
-            self.previous = self.log.last_counter_up_to(self.cursor.counter - 1)
+        self._skip_given()
 
     def count(self) -> int:
         """Returns the number of undelivered entries from the current one on."""
@@ -78,7 +105,7 @@ class Handout:
 
 
 def take(stream: Stream, group: Group, count: int) -> Handout:
-    """Returns the next entries to deliver. Changes only the memo of the cursors.
+    """Returns the next entries to deliver. Changes only the memos.
 
     Stops after `count` entries (0: no limit), but never between entries of one ID (S7.1). So the
     result can be longer than `count`.
@@ -89,22 +116,27 @@ def take(stream: Stream, group: Group, count: int) -> Handout:
     while True:
         best = _lowest(cursors)
         if best is None:
-            return handout
-        cursor = best.cursor
-        if 0 < count <= len(entries) and entries[-1].entry_id != cursor.id():
-            return handout
-        entries.append(Entry(cursor.id(), cursor.region_id, cursor.counter, cursor.fields()))
-        spans = handout.spans.get(cursor.region_id)
-        if spans is None:
-            spans = handout.spans[cursor.region_id] = Spans()
-        spans.add(best.previous, cursor.counter, cursor.id())
-        best.step()
+            break
+        entry_id = best.cursor.id()
+        if 0 < count <= len(entries) and entries[-1].entry_id != entry_id:
+            break
+        entries.append(best.hand_out(entry_id))
+    for cursor in cursors:
+        cursor.flush()
+        if cursor.spans:
+            handout.spans[cursor.log.region_id] = cursor.spans
+    return handout
 
 
 def _lowest(cursors: list[UndeliveredCursor]) -> Optional[UndeliveredCursor]:
     best: Optional[UndeliveredCursor] = None
     for candidate in cursors:
-        if candidate.cursor.valid and (best is None or candidate.cursor.id() < best.cursor.id()):
+        one = candidate.cursor
+        if one.valid and (
+            best is None
+            or one.ms < best.cursor.ms
+            or (one.ms == best.cursor.ms and one.seq < best.cursor.seq)
+        ):
             best = candidate
     return best
 

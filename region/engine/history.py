@@ -18,7 +18,6 @@ from anabranch.crdt.local import (
     ConsumerDeleted,
     ConsumerMade,
     Delivered,
-    EntryRef,
     FloorRaised,
     FloorSet,
     LocalRecord,
@@ -26,6 +25,7 @@ from anabranch.crdt.local import (
     read_records,
 )
 from anabranch.crdt.node import SAME_NAMES, Scan, decode_fields, names_end
+from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import Dot, Vector, covers
 from anabranch.region.engine.replies import MapReply, Reply, flat_spans, flat_vector, place_reply

@@ -15,7 +15,6 @@ from anabranch.crdt.local import (
     Claimed,
     ConsumerDeleted,
     Delivered,
-    EntryRef,
     FloorRaised,
     FloorSet,
     LocalRecord,
@@ -25,6 +24,7 @@ from anabranch.crdt.local import (
 )
 from anabranch.crdt.merge import forward
 from anabranch.crdt.node import SAME_NAMES, encode_names, encode_values, put_entry
+from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.spans import Spans, SpansByRegion
@@ -245,17 +245,20 @@ def locals_of(keyspace: Keyspace) -> Locals:
                     each.delivered_ms,
                     each.deliveries,
                 )
-                for each in state.pel.everything()
+                for each in state.pel.ascending()
             }
             by_consumer = {
                 (each.region_id, each.counter): consumer
-                for consumer, held in state.consumers.items()
-                for each in held.pel.everything()
+                for consumer in state.consumers
+                for each in state.pel.ascending(consumer=consumer)
             }
             assert by_consumer == {dot: pending[1] for dot, pending in pel.items()}, (
                 "the PELs of group and consumers differ"
             )
             assert state.pel.length == len(pel)
+            for consumer in state.consumers:
+                held = sum(each == consumer for each in by_consumer.values())
+                assert state.pel.length_of(consumer) == held
             floor = None if state.floor is None else start_of(state.floor)
             dropped = {
                 (region_id, counter)

@@ -30,7 +30,6 @@ from anabranch.crdt.local import (
     ConsumerDeleted,
     ConsumerMade,
     Delivered,
-    EntryRef,
     FloorRaised,
     FloorSet,
     LocalRecord,
@@ -41,6 +40,7 @@ from anabranch.crdt.local import (
 )
 from anabranch.crdt.merge import forward
 from anabranch.crdt.node import SAME_NAMES, decode_fields, encode_names, encode_values, put_entry
+from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.spans import Spans, put_spans_by_region

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from anabranch.crdt import vector as vectors
 from anabranch.crdt.encoding import Reader
 from anabranch.crdt.idempotency import Pair, PairLimits, Pairs, is_conflict
-from anabranch.crdt.pel import Pel, Pending
 from anabranch.crdt.place import at_counters, at_id, put_place, read_place
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.spans import (
@@ -171,57 +170,6 @@ def test_places(gaps: list[int], removed: set[int], entry_id: int, counters: Vec
             place.entry_id,
             place.counters,
         )
-
-
-# -- PELs
-
-pending = st.tuples(st.booleans(), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
-
-
-@settings(max_examples=200)
-@given(st.lists(pending, max_size=30), st.integers(0, 6), st.integers(0, 6))
-def test_pel_is_a_dict_by_dot(
-    steps: list[tuple[bool, int, int, int]], start: int, end: int
-) -> None:
-    pel, naive = Pel(), {}
-    for adds, region_id, counter, deliveries in steps:
-        # Two counters share an ID: a region's IDs can come again with another counter.
-        entry_id = (counter + 1) // 2
-        key = (region_id, counter)
-        if adds:
-            pel.add(Pending(entry_id, region_id, counter, b"c", 9, deliveries))
-            naive[key] = (entry_id, deliveries)
-        else:
-            gone = pel.remove(region_id, counter, entry_id)
-            assert (None if gone is None else gone.deliveries) == naive.pop(key, (0, None))[1]
-    assert pel.length == len(naive)
-
-    def told(found: list[Pending]) -> list[tuple[int, int, int]]:
-        return [(each.entry_id, each.region_id, each.counter) for each in found]
-
-    ordered = sorted(
-        (entry_id, region_id, counter) for (region_id, counter), (entry_id, _) in naive.items()
-    )
-    assert told(list(pel.ascending(start, end))) == [
-        each for each in ordered if start <= each[0] <= end
-    ]
-    assert sorted(told(pel.everything())) == ordered
-    assert pel.bounds() == ((ordered[0][0], ordered[-1][0]) if ordered else None)
-    for entry_id in range(5):
-        assert told(pel.with_id(entry_id)) == [each for each in ordered if each[0] == entry_id]
-    for region_id in range(1, 4):
-        mine = [each for each in ordered if each[1] == region_id]
-        assert told(list(pel.in_region(region_id, start, end))) == [
-            each for each in mine if start <= each[0] <= end
-        ]
-        assert sorted(told(pel.covered_by(region_id, start, end))) == sorted(
-            each for each in mine if start < each[2] <= end
-        )
-        for counter in range(1, 7):
-            found = pel.get(region_id, counter, (counter + 1) // 2)
-            assert (None if found is None else found.deliveries) == naive.get(
-                (region_id, counter), (0, None)
-            )[1]
 
 
 # -- idempotency pairs

@@ -115,7 +115,8 @@ def _delivery(delivery: Delivery, stream: Stream) -> Plain:
         "pel": _pel(delivery.pel),
         # `seen_ms`, the time when a consumer was last seen, is volatile: no log row holds it.
         "consumers": {
-            name: (one.active_ms, _pel(one.pel)) for name, one in sorted(delivery.consumers.items())
+            name: (one.active_ms, delivery.pel.length_of(name))
+            for name, one in sorted(delivery.consumers.items())
         },
     }
 
@@ -123,7 +124,7 @@ def _delivery(delivery: Delivery, stream: Stream) -> Plain:
 def _pel(pel: Pel) -> list[tuple[int, int, int, bytes, int, int]]:
     return [
         (one.entry_id, one.region_id, one.counter, one.consumer, one.delivered_ms, one.deliveries)
-        for one in pel.everything()
+        for one in pel.ascending()
     ]
 
 

@@ -5,7 +5,7 @@ The error texts are those of Redis.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 from anabranch.crdt import ids
 from anabranch.crdt.merge import Entry
@@ -82,8 +82,12 @@ def range_end(text: bytes) -> int:
 
 def entry_reply(entry: Entry) -> Reply:
     """An entry as a reply: [ID, [field, value, …]]."""
-    fields: list[Reply] = list(entry.fields)
-    return [ids.format_id(entry.entry_id), fields]
+    return id_and_fields(entry.entry_id, entry.fields)
+
+
+def id_and_fields(entry_id_: int, fields: list[bytes]) -> Reply:
+    """The ID and the fields of an entry as a reply, which holds `fields` itself."""
+    return [ids.format_id(entry_id_), cast("list[Reply]", fields)]
 
 
 def wrong_arity(name: str) -> CommandError:

@@ -85,12 +85,11 @@ def _group(stream: Stream, group: Group, start: int, end: int, count: int) -> Re
         entry: list[Reply] = [one.region_id, one.counter, ids.format_id(one.entry_id)]
         pending.append([*entry, one.consumer, one.delivered_ms, one.deliveries])
     pending_spans = {
-        region_id: _ranges([one.counter for one in entries.values()])
-        for region_id, entries in delivery.pel.by_region.items()
+        region_id: _ranges(part.counters()) for region_id, part in delivery.pel.parts.items()
     }
     dropped_spans = {region_id: _ranges(some) for region_id, some in delivery.dropped.items()}
     consumers: list[Reply] = [
-        [name, delivery.consumers[name].pel.length] for name in sorted(delivery.consumers)
+        [name, delivery.pel.length_of(name)] for name in sorted(delivery.consumers)
     ]
     facts: list[Reply] = [b"name", group.name, b"creates", creates]
     facts += [b"floor", None if delivery.floor is None else place_reply(delivery.floor)]

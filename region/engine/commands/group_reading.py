@@ -6,10 +6,17 @@ from typing import Final, Optional
 
 from anabranch.crdt import ids, undelivered
 from anabranch.crdt.groups import Group
-from anabranch.crdt.local import Claim, Claimed, ConsumerMade, Delivered, EntryRef, entry_of
+from anabranch.crdt.local import Claim, Claimed, ConsumerMade, Delivered, entry_of
+from anabranch.crdt.merge import Finder
 from anabranch.crdt.pel import Pending
+from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.stream import Stream
-from anabranch.region.engine.commands.arguments import entry_id, entry_reply, no_group
+from anabranch.region.engine.commands.arguments import (
+    entry_id,
+    entry_reply,
+    id_and_fields,
+    no_group,
+)
 from anabranch.region.engine.commands.groups import head_of
 from anabranch.region.engine.commands.reading import ReadRequest, keyed_reply, parse_read
 from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, CommandError, Reply
@@ -103,12 +110,6 @@ def _deliver(state: EngineState, stream: Stream, group: Group, request: ReadRequ
     return [entry_reply(entry) for entry in handout.entries]
 
 
-def fields_of(stream: Stream, pending: Pending) -> Optional[list[bytes]]:
-    """The fields of a pending entry; None if the entry is no longer in the stream."""
-    log = stream.logs.get(pending.region_id)
-    return None if log is None else log.fields_at(pending.counter)
-
-
 def _history(
     state: EngineState, stream: Stream, group: Group, request: ReadRequest, above: int
 ) -> Reply:
@@ -116,10 +117,9 @@ def _history(
 
     Each entry that is still in the stream counts as delivered once more.
     """
-    consumer = group.delivery.consumers[request.consumer]
     chosen: list[Pending] = []
     if above < ids.MAX_ID:
-        for pending in consumer.pel.ascending(above + 1, ids.MAX_ID):
+        for pending in group.delivery.pel.ascending(above + 1, ids.MAX_ID, request.consumer):
             if (
                 request.count
                 and len(chosen) >= request.count
@@ -129,13 +129,13 @@ def _history(
             chosen.append(pending)
     reply: list[Reply] = []
     claims: list[Claim] = []
+    finder = Finder(stream.logs)
     for pending in chosen:
-        fields = fields_of(stream, pending)
-        if fields is None:
+        cursor = finder.find(pending.region_id, pending.counter)
+        if cursor is None:
             reply.append([ids.format_id(pending.entry_id), NULL_ARRAY])
             continue
-        flat: list[Reply] = list(fields)
-        reply.append([ids.format_id(pending.entry_id), flat])
+        reply.append(id_and_fields(pending.entry_id, cursor.fields()))
         claims.append(Claim(entry_of(pending), state.clock.now_ms, pending.deliveries + 1))
     if claims:
         state.writer.record(Claimed(head_of(state, stream, group), request.consumer, claims))

@@ -10,7 +10,8 @@ from typing import Final
 
 from anabranch.crdt.effects import CreateGroup, DestroyGroup
 from anabranch.crdt.groups import Group
-from anabranch.crdt.local import ConsumerDeleted, ConsumerMade, EntryRef, FloorSet, RecordHead
+from anabranch.crdt.local import ConsumerDeleted, ConsumerMade, FloorSet, RecordHead
+from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
@@ -143,10 +144,9 @@ def delete_consumer(state: EngineState, session: Session, argv: list[bytes]) -> 
     """
     stream = _stream(state, argv[2])
     group = _group(stream, argv[3])
-    consumer = group.delivery.consumers.get(argv[4])
-    if consumer is None:
+    if argv[4] not in group.delivery.consumers:
         return 0
-    pending = consumer.pel.length
+    pending = group.delivery.pel.length_of(argv[4])
     state.writer.record(ConsumerDeleted(head_of(state, stream, group), argv[4]))
     return pending
 

@@ -5,26 +5,19 @@ Two entries can have the same ID. A command that takes an ID acts on every entry
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, Optional
 
 from anabranch.crdt import ids, merge
 from anabranch.crdt.groups import Group
-from anabranch.crdt.local import (
-    Claim,
-    Claimed,
-    ConsumerMade,
-    EntryRef,
-    FloorRaised,
-    Removed,
-    entry_of,
-)
-from anabranch.crdt.pel import Pending
+from anabranch.crdt.local import Claim, Claimed, ConsumerMade, FloorRaised, Removed, entry_of
+from anabranch.crdt.pel import PelCursor, Pending
+from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
     INT64_MAX,
     SYNTAX_ERROR,
     entry_id,
+    id_and_fields,
     integer,
     no_group,
     range_end,
@@ -54,9 +47,7 @@ def xack(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     if stream is None or group is None:
         return 0
     wanted = [entry_id(text) for text in argv[3:]]
-    entries: list[EntryRef] = []
-    for one in dict.fromkeys(wanted):
-        entries += [entry_of(pending) for pending in group.delivery.pel.with_id(one)]
+    entries = group.delivery.pel.with_ids(dict.fromkeys(wanted))
     if entries:
         state.writer.record(Removed(head_of(state, stream, group), entries))
     return len(entries)
@@ -84,13 +75,10 @@ def xpending(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         raise no_group(argv[1], argv[2])
     if len(argv) == 3:
         return _summary(group)
-    pel = group.delivery.pel
-    if len(argv) > index + 3:
-        consumer = group.delivery.consumers.get(argv[index + 3])
-        if consumer is None:
-            return []
-        pel = consumer.pel
-    return _details(state, pel.ascending(start, end) if count else iter(()), count, idle_ms)
+    if not count:
+        return []
+    consumer = argv[index + 3] if len(argv) > index + 3 else None
+    return _details(state, group.delivery.pel.ascending(start, end, consumer), count, idle_ms)
 
 
 def _summary(group: Group) -> Reply:
@@ -100,27 +88,34 @@ def _summary(group: Group) -> Reply:
         return [0, None, None, NULL_ARRAY]
     consumers: list[Reply] = []
     for name in sorted(group.delivery.consumers):
-        length = group.delivery.consumers[name].pel.length
+        length = pel.length_of(name)
         if length:
             consumers.append([name, b"%d" % length])
     return [pel.length, ids.format_id(bounds[0]), ids.format_id(bounds[1]), consumers]
 
 
-def _details(state: EngineState, entries: Iterable[Pending], count: int, idle_ms: int) -> Reply:
+def _details(state: EngineState, entries: PelCursor, count: int, idle_ms: int) -> Reply:
     """[ID, consumer, idle ms, deliveries] of the first `count` entries idle at least `idle_ms`.
 
     Entries beyond `count` that have the last entry's ID are included (S7.1).
     """
     reply: list[Reply] = []
-    last_id = -1
-    for pending in entries:
-        idle = max(state.clock.now_ms - pending.delivered_ms, 0)
-        if idle < idle_ms:
-            continue
-        if len(reply) >= count and pending.entry_id != last_id:
-            break
-        last_id = pending.entry_id
-        reply.append([ids.format_id(pending.entry_id), pending.consumer, idle, pending.deliveries])
+    now_ms = state.clock.now_ms
+    names = entries.pel.names
+    ms = seq = -1
+    while entries.valid:
+        part = entries.current()
+        at = part.at
+        idle = max(now_ms - part.delivered_ms[at], 0)
+        if idle >= idle_ms:
+            if len(reply) >= count and (part.ms != ms or part.seq != seq):
+                break
+            ms = part.ms
+            seq = part.seq
+            reply.append(
+                [b"%d-%d" % (ms, seq), names[part.consumers[at]], idle, part.deliveries[at]]
+            )
+        entries.step()
     return reply
 
 
@@ -196,22 +191,19 @@ def xclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         request.delivered_ms = state.clock.now_ms
     if request.last_id > 0:
         raise_floor(state, stream, group, request.last_id)
-    claimed: list[Claim] = []
-    gone: list[EntryRef] = []
+    claiming = Claiming(stream, request.just_id)
     for one in dict.fromkeys(wanted):
         for pending in _claimable(stream, group, one, request.force):
-            if _is_gone(stream, pending):
-                gone.append(entry_of(pending))
-            elif (
+            is_idle = (
                 pending.delivered_ms == NEVER_DELIVERED
                 or state.clock.now_ms - pending.delivered_ms >= min_idle_ms
-            ):
-                deliveries = pending.deliveries + (0 if request.just_id else 1)
-                if request.retry_count >= 0:
-                    deliveries = request.retry_count
-                claimed.append(Claim(entry_of(pending), request.delivered_ms, deliveries))
-    _claim(state, stream, group, argv[3], claimed, gone)
-    return _claimed_reply(stream, claimed, request.just_id)
+            )
+            deliveries = pending.deliveries + (0 if request.just_id else 1)
+            if request.retry_count >= 0:
+                deliveries = request.retry_count
+            claiming.take(pending, is_idle, request.delivered_ms, deliveries)
+    claiming.record(state, group, argv[3])
+    return claiming.reply
 
 
 def raise_floor(state: EngineState, stream: Stream, group: Group, last_id: int) -> None:
@@ -226,7 +218,8 @@ def _claimable(stream: Stream, group: Group, one: int, force: bool) -> list[Pend
     With `force`, entries with that ID that are in the stream and not pending are included, as if
     delivered once, to no consumer.
     """
-    found = group.delivery.pel.with_id(one)
+    pel = group.delivery.pel
+    found = [pel.pending_of(entry) for entry in pel.with_ids([one])]
     if force:
         known = {(pending.region_id, pending.counter) for pending in found}
         for dot in merge.with_id(stream.logs, one):
@@ -235,42 +228,43 @@ def _claimable(stream: Stream, group: Group, one: int, force: bool) -> list[Pend
     return found
 
 
-def _is_gone(stream: Stream, pending: Pending) -> bool:
-    log = stream.logs.get(pending.region_id)
-    return log is None or not log.has_counter(pending.counter)
+class Claiming:
+    """The entries that one command claims, and those that it finds gone from the stream."""
 
+    def __init__(self, stream: Stream, just_id: bool) -> None:
+        self._stream: Final = stream
+        self._just_id: Final = just_id
+        self._finder: Final = merge.Finder(stream.logs)
+        self.claims: list[Claim] = []
+        self.gone: list[EntryRef] = []
+        # The claimed entries, or their IDs with JUSTID.
+        self.reply: list[Reply] = []
 
-def _claim(
-    state: EngineState,
-    stream: Stream,
-    group: Group,
-    consumer: bytes,
-    claimed: list[Claim],
-    gone: list[EntryRef],
-) -> None:
-    """Records the claimed entries, and removes the entries from the PELs that left the stream."""
-    head = head_of(state, stream, group)
-    if gone:
-        state.writer.record(Removed(head, gone))
-    if claimed:
-        state.writer.record(Claimed(head, consumer, claimed))
-    elif consumer not in group.delivery.consumers:
-        state.writer.record(ConsumerMade(head, consumer))
-    else:
-        group.delivery.consumers[consumer].seen_ms = state.clock.now_ms
+    def take(self, pending: Pending, is_idle: bool, delivered_ms: int, deliveries: int) -> None:
+        """Claims an entry if it is in the stream and idle for long enough."""
+        entry = entry_of(pending)
+        cursor = self._finder.find(entry.region_id, entry.counter)
+        if cursor is None:
+            self.gone.append(entry)
+        elif is_idle:
+            self.claims.append(Claim(entry, delivered_ms, deliveries))
+            self.reply.append(
+                ids.format_id(entry.entry_id)
+                if self._just_id
+                else id_and_fields(entry.entry_id, cursor.fields())
+            )
 
-
-def _claimed_reply(stream: Stream, claimed: list[Claim], just_id: bool) -> list[Reply]:
-    reply: list[Reply] = []
-    for claim in claimed:
-        entry = claim.entry
-        if just_id:
-            reply.append(ids.format_id(entry.entry_id))
-            continue
-        fields = stream.logs[entry.region_id].fields_at(entry.counter)
-        flat: list[Reply] = [] if fields is None else list(fields)
-        reply.append([ids.format_id(entry.entry_id), flat])
-    return reply
+    def record(self, state: EngineState, group: Group, consumer: bytes) -> None:
+        """Records the claimed entries, and takes those that are gone out of the PEL."""
+        head = head_of(state, self._stream, group)
+        if self.gone:
+            state.writer.record(Removed(head, self.gone))
+        if self.claims:
+            state.writer.record(Claimed(head, consumer, self.claims))
+        elif consumer not in group.delivery.consumers:
+            state.writer.record(ConsumerMade(head, consumer))
+        else:
+            group.delivery.consumers[consumer].seen_ms = state.clock.now_ms
 
 
 def xautoclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -299,39 +293,26 @@ def xautoclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply
     stream, group = _find(state, argv[1], argv[2])
     if stream is None or group is None:
         raise no_group(argv[1], argv[2])
-    claimed: list[Claim] = []
-    gone: list[EntryRef] = []
+    claiming = Claiming(stream, just_id)
+    now_ms = state.clock.now_ms
     attempts = count * 10
     next_id = 0
     last_id = -1
-    for pending in list_bounded(group, start, attempts):
-        if (attempts <= 0 or len(claimed) + len(gone) >= count) and pending.entry_id != last_id:
+    entries = group.delivery.pel.ascending(start)
+    while entries.valid:
+        pending = entries.pending()
+        entries.step()
+        done = len(claiming.claims) + len(claiming.gone)
+        if (attempts <= 0 or done >= count) and pending.entry_id != last_id:
             next_id = pending.entry_id
             break
         attempts -= 1
         last_id = pending.entry_id
-        if _is_gone(stream, pending):
-            gone.append(entry_of(pending))
-        elif state.clock.now_ms - pending.delivered_ms >= min_idle_ms:
-            deliveries = pending.deliveries + (0 if just_id else 1)
-            claimed.append(Claim(entry_of(pending), state.clock.now_ms, deliveries))
-    _claim(state, stream, group, argv[3], claimed, gone)
-    deleted: list[Reply] = [ids.format_id(entry.entry_id) for entry in gone]
-    return [ids.format_id(next_id), _claimed_reply(stream, claimed, just_id), deleted]
-
-
-def list_bounded(group: Group, start: int, attempts: int) -> list[Pending]:
-    """The pending entries from `start` on that one XAUTOCLAIM may examine.
-
-    `attempts` is the number that it may examine. About 16 more follow, cut between two IDs, so
-    that the caller can finish an ID and find the next one.
-    """
-    found: list[Pending] = []
-    for pending in group.delivery.pel.ascending(start, ids.MAX_ID):
-        found.append(pending)
-        if len(found) > attempts + 16 and found[-2].entry_id != pending.entry_id:
-            break
-    return found
+        is_idle = now_ms - pending.delivered_ms >= min_idle_ms
+        claiming.take(pending, is_idle, now_ms, pending.deliveries + (0 if just_id else 1))
+    claiming.record(state, group, argv[3])
+    deleted: list[Reply] = [ids.format_id(entry.entry_id) for entry in claiming.gone]
+    return [ids.format_id(next_id), claiming.reply, deleted]
 
 
 COMMANDS: Final = [

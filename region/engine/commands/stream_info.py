@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, Optional
 
 from anabranch.crdt import ids, merge, undelivered
 from anabranch.crdt.groups import Group
 from anabranch.crdt.merge import Entry
-from anabranch.crdt.pel import Pending
+from anabranch.crdt.pel import PelCursor, Pending
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
     NO_SUCH_KEY,
@@ -109,7 +108,7 @@ def _pending(pending: Pending, with_consumer: bool) -> Reply:
     return [*reply, pending.delivered_ms, pending.deliveries]
 
 
-def _first_pending(entries: Iterable[Pending], count: int, with_consumer: bool) -> Reply:
+def _first_pending(entries: PelCursor, count: int, with_consumer: bool) -> Reply:
     reply: list[Reply] = []
     for pending in entries:
         if count and len(reply) >= count:
@@ -142,9 +141,9 @@ def _full_group(stream: Stream, group: Group, count: int) -> Reply:
             b"active-time",
             consumer.active_ms,
             b"pel-count",
-            consumer.pel.length,
+            delivery.pel.length_of(name),
             b"pending",
-            _first_pending(consumer.pel.ascending(0, ids.MAX_ID), count, False),
+            _first_pending(delivery.pel.ascending(0, ids.MAX_ID, name), count, False),
         ]
         consumers.append(MapReply(flat))
     return MapReply(
@@ -155,7 +154,7 @@ def _full_group(stream: Stream, group: Group, count: int) -> Reply:
             b"pel-count",
             delivery.pel.length,
             b"pending",
-            _first_pending(delivery.pel.ascending(0, ids.MAX_ID), count, True),
+            _first_pending(delivery.pel.ascending(), count, True),
             b"consumers",
             consumers,
         ]
@@ -201,7 +200,7 @@ def consumers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
                     b"name",
                     name,
                     b"pending",
-                    consumer.pel.length,
+                    group.delivery.pel.length_of(name),
                     b"idle",
                     idle,
                     b"inactive",

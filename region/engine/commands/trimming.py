@@ -155,7 +155,7 @@ def is_referenced(stream: Stream, region_id: int, counter: int, entry_id_: int) 
     """Whether the entry is pending, or above the floor and not given, for some group here."""
     for group in stream.groups.values():
         delivery = group.delivery
-        if delivery.pel.get(region_id, counter, entry_id_) is not None:
+        if delivery.pel.contains(region_id, counter, entry_id_):
             return True
         given = delivery.given.get(region_id)
         if (given is None or not given.contains(counter)) and group.is_above_floor(
