@@ -294,7 +294,7 @@ def remaining(follower: Follower, words: Words, reply: Reply) -> None:
     elif winner is None or winner[1] == NEVER:
         expected = -1
     elif name in (b"EXPIRETIME", b"PEXPIRETIME"):
-        expected = winner[1] if name == b"PEXPIRETIME" else winner[1] // 1000
+        expected = winner[1] if name == b"PEXPIRETIME" else (winner[1] + 500) // 1000
     else:
         left_ms = winner[1] - follower.clock_ms
         expected = left_ms if name == b"PTTL" else (left_ms + 500) // 1000
