@@ -54,7 +54,6 @@ COMPILED = [
     "anabranch/sim/checkers/*.py",
     "anabranch/sim/calls.py",
     "anabranch/sim/oracle/*.py",
-    "anabranch/sim/twin/*.py",
     "anabranch/sim/rules/*.py",
 ]
 INTERPRETED = {

@@ -28,7 +28,7 @@ def apply_record(state: State, record: Record) -> None:
     """Applies a record, now or in a replay."""
     key = state.keys.get(record.key)
     group = key.groups.get(record.group) if key is not None else None
-    if key is not None and group is not None and record.creates & group.creates.keys():
+    if key is not None and group is not None and not record.creates.isdisjoint(group.creates):
         record.change(key, group)
 
 
