@@ -1,8 +1,8 @@
 """The judges, one file for each invariant.
 
 A judge computes from the history (commands, replies, vectors, committed blocks), not from engines.
-The judge `sim.twin.judge` has a folder of its own, and is not among `ALL` yet: see
-docs/testing.md.
+Two judges follow the calls of each region, and are not among `ALL` yet: `refusals` and
+`sim.twin.judge` (docs/testing.md).
 
 Reading order:
 
@@ -41,7 +41,6 @@ from anabranch.sim.checkers.liveness import Liveness
 from anabranch.sim.checkers.no_phantoms import NoPhantoms
 from anabranch.sim.checkers.no_return import NoReturn
 from anabranch.sim.checkers.redelivery import Redelivery
-from anabranch.sim.checkers.refusals import Refusals
 from anabranch.sim.checkers.removals import Removals
 from anabranch.sim.checkers.stable_times import StableTimes
 from anabranch.sim.checkers.unique_ids import UniqueIds
@@ -62,5 +61,4 @@ ALL: Final[list[type[Checker]]] = [
     NoReturn,
     Liveness,
     StableTimes,
-    Refusals,
 ]

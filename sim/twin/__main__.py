@@ -1,10 +1,11 @@
-"""Runs seeds with the twin as their only judge: `python -m anabranch.sim.twin 0:300`."""
+"""Runs seeds with the judges that follow calls: `python -m anabranch.sim.twin 0:300`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
+from anabranch.sim.checkers.refusals import Refusals
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.run import run_plan
 from anabranch.sim.twin.judge import Twin
@@ -24,7 +25,9 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"seeds must be FIRST:END, such as 0:300, not '{given.seeds}'")
     failed = 0
     for seed in range(int(first), int(end)):
-        violations = run_plan(draw_plan(seed, given.regions, given.ops), [Twin]).violations
+        violations = run_plan(
+            draw_plan(seed, given.regions, given.ops), [Twin, Refusals]
+        ).violations
         if violations:
             failed += 1
             print(f"seed {seed}: {violations[0]}", flush=True)
