@@ -28,5 +28,6 @@ Reading order:
 - `keys`: deleting, renaming, deadlines, listing.
 - `dispatch`: the table of commands, and transactions.
 - `region`: the doors of the engine: commands, merges, joins, ticks, starts.
-- `judge`: the judge `twin`. `__main__` runs seeds with it.
+- `judge`: the judge `twin`.
+- `__main__`: runs seeds with it.
 """
