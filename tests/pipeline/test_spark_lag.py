@@ -73,6 +73,25 @@ class Cursor(threading.Thread):
                     self._last = str(entries[-1][0])
 
 
+def heal_late(cluster: LiveCluster, readers: dict[str, Cursor]) -> None:
+    """Heals the cut link after two seconds, and ends the readers once they have read the rest."""
+    time.sleep(2.0)
+    cluster.heal("us", "eu")
+    cluster.await_links()
+    cluster.sync()
+    time.sleep(0.5)
+    for reader in readers.values():
+        reader.ended.set()
+        reader.join()
+
+
+def check_skipped(rows: list[Any], readers: dict[str, Cursor], every: set[str]) -> None:
+    """The late arrivals in each region are the entries that its reader did not see."""
+    for region, reader in readers.items():
+        skipped = {row.id for row in rows if row.region == region and row.late}
+        assert skipped == every - reader.ids, region
+
+
 def test_a_cut_link(spark: Any, two_regions: LiveCluster, tmp_path: Path) -> None:
     """The entries that the job counts as skipped are those that a reader with XREAD did not see."""
     before = add(two_regions, "us", 1)[0]
@@ -87,22 +106,12 @@ def test_a_cut_link(spark: Any, two_regions: LiveCluster, tmp_path: Path) -> Non
         for region, count in (("us", 10), ("eu", 7), ("us", 1), ("eu", 3)):
             time.sleep(0.2)
             added[region] += add(two_regions, region, count)
-        time.sleep(2.0)
-        two_regions.heal("us", "eu")
-        two_regions.await_links()
-        two_regions.sync()
-        time.sleep(0.5)
-        for reader in readers.values():
-            reader.ended.set()
-            reader.join()
+        heal_late(two_regions, readers)
 
     out = tmp_path / "lag"
     report = watched(spark, two_regions, act, seconds=12, out=str(out))
     rows = spark.read.parquet(str(out / "arrivals")).collect()
-    every = {*added["us"], *added["eu"]}
-    for region, reader in readers.items():
-        skipped = {row.id for row in rows if row.region == region and row.late}
-        assert skipped == every - reader.ids, region
+    check_skipped(rows, readers, {*added["us"], *added["eu"]})
     assert {row.id for row in rows if row.late} == {*added["us"], *added["eu"][:7]}
     assert {row.id for row in rows if row.region == "us"} == set(added["eu"])
     exact_ms = max(report.facts["longest_gap_ms"].values())
@@ -140,14 +149,7 @@ def test_the_last_hours(spark: Any, two_regions: LiveCluster, tmp_path: Path) ->
     two_regions.cut("us", "eu")
     added = {"us": add(two_regions, "us", 5), "eu": add(two_regions, "eu", 7)}
     added["us"] += add(two_regions, "us", 1)
-    time.sleep(2.0)
-    two_regions.heal("us", "eu")
-    two_regions.await_links()
-    two_regions.sync()
-    time.sleep(0.5)
-    for reader in readers.values():
-        reader.ended.set()
-        reader.join()
+    heal_late(two_regions, readers)
     with two_regions.client("us") as client:
         client.xtrim("orders", maxlen=3, approximate=False)
     two_regions.cut("us", "eu")
@@ -157,10 +159,7 @@ def test_the_last_hours(spark: Any, two_regions: LiveCluster, tmp_path: Path) ->
     options = LagOptions({"endpoints": regions}, hours=1.0, out=str(out))
     report = run(spark, options, _Silent())
     rows = spark.read.parquet(str(out / "arrivals")).collect()
-    every = {*added["us"], *added["eu"]}
-    for region, reader in readers.items():
-        skipped = {row.id for row in rows if row.region == region and row.late}
-        assert skipped == every - reader.ids, region
+    check_skipped(rows, readers, {*added["us"], *added["eu"]})
     assert {row.id for row in rows if row.region == "eu" and row.arrived_ms is None} == {*waiting}
     assert {row.id for row in rows if row.region == "us"} == {*added["eu"]}
     arrived = [row for row in rows if row.arrived_ms is not None and row.id != before]

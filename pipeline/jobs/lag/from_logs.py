@@ -75,10 +75,13 @@ def look(begun: Beginning, since_ms: int) -> Logs:
     """Finds where a time begins in each log. Raises DoorClosed if a region does not answer."""
     found = Logs([], {})
     for name, door in begun.doors.items():
-        found.vectors[name] = door.vector()
-        for origin, end in found.vectors[name].items():
-            floor = _Page(door, origin, 0, 1).floor.get(origin, 0)
-            after = _before(door, origin, floor, end, since_ms)
+        vector = found.vectors[name] = door.vector()
+        if not vector:
+            continue
+        # Every answer has the floor of the whole log.
+        floor = _Page(door, next(iter(vector)), 0, 1).floor
+        for origin, end in vector.items():
+            after = _before(door, origin, floor.get(origin, 0), end, since_ms)
             for reached in range(after, end, _PART_EFFECTS):
                 part_end = min(reached + _PART_EFFECTS, end)
                 found.parts.append(Part(name, door.address, origin, reached, part_end))
