@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from anabranch.bench.table.rows import ROWS
+from tests.support.generated import check_current
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,10 +19,4 @@ def test_the_page_has_all_rows() -> None:
 
 
 def test_the_page_is_current() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "generate_performance.py"), "--check"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    check_current("generate_performance.py")

@@ -7,8 +7,6 @@ flags and settings that the pages show.
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ import pytest
 from anabranch.region.config import IDENTITY
 from anabranch.region.engine.settings import BY_NAME
 from anabranch.sim.rules.table import NOT_SIMULATED, RULES
+from tests.support.generated import check_current
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -29,24 +28,12 @@ SCENARIOS = sorted((ROOT / "docs" / "scenarios").glob("*.md"))
 
 
 def test_generated_pages_are_current() -> None:
-    result = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
+    check_current("generate.py")
 
 
 def test_scenario_pages_are_current() -> None:
     """Pages and drawings of docs/scenarios/: the same bytes as those generated now."""
-    result = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "generate_scenarios.py"), "--check"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
+    check_current("generate_scenarios.py")
 
 
 def test_every_scenario_has_a_page_and_a_drawing() -> None:
@@ -60,13 +47,7 @@ def test_every_scenario_has_a_page_and_a_drawing() -> None:
 
 def test_the_book_is_current() -> None:
     """Tables, drawings, wrong replies of simpler rules, and the index of rules in docs/learn/."""
-    result = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "generate_learn.py"), "--check"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
+    check_current("generate_learn.py")
 
 
 def test_the_book_shows_each_drawing_and_each_simpler_rule() -> None:

@@ -6,5 +6,6 @@ Reading order:
 - `processes`: stopping processes, limiting their files, and waiting for conditions.
 - `engines`: engines without a process.
 - `cluster`: a live cluster of region processes.
+- `generated`: the parts of docs/ that scripts write.
 - `fixtures`: the pytest fixtures on top of these, and a redis-server to compare with.
 """
