@@ -65,7 +65,7 @@ test-examples: $(VENV)/.installed postgresql ## run the tests of examples that n
 
 # Spark starts a Java process, and reads from regions that the tests start.
 test-spark: $(VENV)/.installed $(VENV)/.spark java ## run batch and streaming queries in a real Spark
-	$(PYTEST) -m spark tests/pipeline $(ARGS)
+	$(PYTEST) -m spark tests/pipeline $(SHARED) $(ARGS)
 
 # The page of the console, in a real Chromium, over regions that the tests start.
 test-console: $(VENV)/.installed $(VENV)/.browser chromium ## drive the console's page in a real Chromium
