@@ -20,10 +20,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def start(directory: Path, *arguments: str) -> subprocess.Popen[str]:
+    # `python -m examples.…` finds the example in the current directory. PYTHONSAFEPATH forbids that,
+    # and the tests of Spark set it in the process that they share with this one.
+    env = child_env() | {"TMPDIR": str(directory)}
+    env.pop("PYTHONSAFEPATH", None)
     return subprocess.Popen(
         [sys.executable, "-m", "examples.rocket_rides", *arguments],
         cwd=ROOT,
-        env=child_env() | {"TMPDIR": str(directory)},
+        env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
