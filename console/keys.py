@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from anabranch.console.regions import Refused, Region, RegionDown, Word
 from anabranch.console.view import Facts
@@ -32,11 +32,12 @@ async def keys(regions: list[Region], wanted: str) -> Facts:
     """At most `KEYS` keys by name: the regions that hold each, and its entries there.
 
     A scan that finds too little ends after a bounded number of calls; `is_whole` is then False.
+    `silent` has the regions that did not answer: what only they hold is not here.
     """
     found = await asyncio.gather(*(_scan(region, pattern_of(wanted)) for region in regions))
     names: set[bytes] = set()
     for one in found:
-        names.update(one[0])
+        names.update(one.names)
     shown_names = sorted(names)[:KEYS]
     lengths = await asyncio.gather(*(_lengths(region, shown_names) for region in regions))
     return {
@@ -51,25 +52,36 @@ async def keys(regions: list[Region], wanted: str) -> Facts:
             }
             for name in shown_names
         ],
-        "is_whole": len(names) <= KEYS and all(is_whole for _, is_whole in found),
+        "is_whole": len(names) <= KEYS and all(one.is_whole for one in found),
+        "silent": [
+            region.name for region, one in zip(regions, found, strict=True) if one.is_silent
+        ],
     }
 
 
-async def _scan(region: Region, pattern: bytes) -> tuple[list[bytes], bool]:
-    """Keys of a region that match, and whether all are there; none if the region is down."""
+class _Found(NamedTuple):
+    """What a scan of a region found. `is_whole`: all keys of those that it could see are there."""
+
+    names: list[bytes]
+    is_whole: bool
+    is_silent: bool = False
+
+
+async def _scan(region: Region, pattern: bytes) -> _Found:
+    """Keys of a region that match."""
     cursor: Any = b"0"
     names: list[bytes] = []
     for _ in range(_CALLS):
         try:
             cursor, page = await region.line.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _COUNT)
         except (RegionDown, Refused):
-            return names, False
+            return _Found(names, is_whole=True, is_silent=True)
         names += page
         if cursor in (b"0", 0):
-            return names, True
+            return _Found(names, is_whole=True)
         if len(names) > KEYS:
             break
-    return names, False
+    return _Found(names, is_whole=False)
 
 
 async def _lengths(region: Region, names: list[bytes]) -> dict[bytes, int]:

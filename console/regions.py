@@ -72,7 +72,10 @@ class Line:
             except redis.AuthenticationError:
                 does = "refuses this password" if self._password else "asks for a password"
                 await self._drop()
-                raise RegionDown(f"{self._who()} {does}") from None
+                raise RegionDown(
+                    f"{self._who()} {does}: start the console with --password-file,"
+                    " or set REDISCLI_AUTH"
+                ) from None
             except (TimeoutError, redis.TimeoutError):
                 await self._drop()
                 raise RegionDown(

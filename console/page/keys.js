@@ -19,14 +19,22 @@ function item(key) {
   }, el("span", { class: "name" }, key.name), el("span", { class: "entries" }, text)));
 }
 
+function note({ keys, is_whole: isWhole, silent }) {
+  if (silent.length && silent.length === state.overview?.regions.length) return "No region answers.";
+  const notes = [];
+  if (!keys.length) notes.push(state.filter ? "No key matches." : "No keys yet. Add an entry below, in the command line.");
+  if (!isWhole) notes.push("There are more keys: filter them.");
+  if (silent.length) notes.push(`Keys that are only in ${silent.join(" and ")} are not shown.`);
+  return notes.join(" ");
+}
+
 function render() {
   if (!state.keys) return;
   const list = find("keylist");
   const focused = list.contains(document.activeElement) ? document.activeElement.dataset.key : null;
   list.replaceChildren(...state.keys.keys.map(item));
   if (focused) list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
-  const none = state.filter ? "No key matches." : "No keys yet. Add an entry below, in the command line.";
-  find("keynote").textContent = !state.keys.keys.length ? none : state.keys.is_whole ? "" : "There are more keys: filter them.";
+  find("keynote").textContent = note(state.keys);
   // The first key is shown until the reader chooses one.
   if (!state.key && state.keys.keys.length && shownViews().length) select(state.keys.keys[0].name);
 }

@@ -35,6 +35,8 @@ function header() {
   const total = overview.regions.length;
   const same = overview.divergence
     ? "DIVERGENCE: regions with equal vectors hold different data"
+    : up === 0
+    ? "nothing is known until a region answers"
     : overview.equal
       ? "all that answer have applied the same effects"
       : "effects are under way, or links are cut";

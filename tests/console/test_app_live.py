@@ -123,7 +123,7 @@ def test_keys_are_filtered_and_bounded(page: Page, cluster: LiveCluster) -> None
         pipe.execute()
     cluster.sync()
     listed = page.get("keys")
-    assert len(listed["keys"]) == 200 and not listed["is_whole"]
+    assert len(listed["keys"]) == 200 and not listed["is_whole"] and listed["silent"] == []
     few = page.get("keys", filter="y-01")
     assert [one["name"] for one in few["keys"]] == [f"key-{n:03}" for n in range(10, 20)]
     assert few["is_whole"] and page.get("keys", filter="key-00[12]")["keys"][1]["name"] == "key-002"
@@ -287,7 +287,9 @@ def test_passwords_never_reach_the_page(
     with opened({"us": region.address}, password="wrong") as page:
         (facts,) = page.get("overview")["regions"]
         assert facts["state"] == "unreachable" and "refuses this password" in facts["error"]
-        assert "wrong" not in facts["error"]
+        assert "wrong" not in facts["error"] and "--password-file" in facts["error"]
+        listed = page.get("keys")
+        assert listed["is_whole"] and listed["silent"] == ["us"] and not listed["keys"]
         status, body = page.post("run", region="us", line="PING", session="s")
         assert status == 502 and "password" in body["error"] and "wrong" not in body["error"]
 
