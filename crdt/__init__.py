@@ -27,7 +27,9 @@ Reading order:
 - `effects`: the replicated form of writes, and its bytes.
 - `block`: blocks, the runs of effects that are stored, chained and relayed.
 - `digest`: the digest of one key, which proves convergence.
+- `digest_cache`: the digest of a region, kept as keys change.
 - `conflicts`: counts of conflicts, by the rule that decides them.
+- `scan_order`: the keys in the order in which SCAN returns them.
 - `keyspace`: the replicated data of one region.
 - `apply`: the change that each effect makes to a keyspace.
 - `local`: local records, which change group state and never leave the region.

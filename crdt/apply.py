@@ -135,7 +135,11 @@ def add(
     stream.entries_added += 1
     stream.touched[region_id] = counter
     keyspace.note_visible(stream)
-    if stream.share is not None or stream.key not in keyspace.dirty:
+    if (
+        stream.share is not None
+        or stream.key not in keyspace.uncounted
+        or stream.key not in keyspace.dirty
+    ):
         keyspace.touch(stream)
     changes = keyspace.changes
     changes.added_keys[stream.key] = None

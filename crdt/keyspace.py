@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from sortedcontainers import SortedSet
-from xxhash import xxh3_64_intdigest
-
 from anabranch.crdt import digest
 from anabranch.crdt.block import NO_CHAIN
 from anabranch.crdt.conflicts import Conflicts
+from anabranch.crdt.digest_cache import DigestCache
 from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.node import DIGEST_MASK
 from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.scan_order import ScanOrder
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
 
@@ -89,11 +88,10 @@ class Keyspace:
         self.position = 0
         self.late: Final = LateEntries()
         self.conflicts: Final = Conflicts()
-        # Built at the first call of `scan_order`.
-        self._scan_order: Optional[SortedSet[tuple[int, bytes]]] = None
-        # Digest cache: the sum of the shares of all keys not in `_undigested`.
-        self._digest_total = 0
-        self._undigested: dict[bytes, None] = {}
+        self.scan_order: Final = ScanOrder()
+        # Keys that changed since they were counted (`region.engine.contents`).
+        self.uncounted: Final[dict[bytes, None]] = {}
+        self._digest: Final = DigestCache()
 
     def get(self, key: bytes) -> Optional[Stream]:
         return self.keys.get(key)
@@ -102,21 +100,19 @@ class Keyspace:
         stream = self.keys.get(key)
         if stream is None:
             stream = self.keys[key] = Stream(key, self.limits, self.pair_limits)
-            # The digest includes nothing of the new stream. The share of a dropped stream of the
-            # same name is no longer in it (`drop_if_empty`).
-            self._undigested[key] = None
-            if self._scan_order is not None:
-                self._scan_order.add((xxh3_64_intdigest(key), key))
+            self._note_new(key)
         return stream
 
-    def scan_order(self) -> SortedSet[tuple[int, bytes]]:
-        """Returns (hash, key) of every key, ascending, for SCAN.
+    def put_loaded(self, stream: Stream) -> None:
+        """Puts in a stream that was loaded from the disk; its key is absent."""
+        self.keys[stream.key] = stream
+        self._note_new(stream.key)
+        self.note_visible(stream)
 
-        Adding or removing a key does not change the order of the other keys.
-        """
-        if self._scan_order is None:
-            self._scan_order = SortedSet((xxh3_64_intdigest(key), key) for key in self.keys)
-        return self._scan_order
+    def _note_new(self, key: bytes) -> None:
+        self.scan_order.add(key)
+        self.uncounted[key] = None
+        self._digest.note_new(key)
 
     def note_visible(self, stream: Stream) -> None:
         """Numbers a change that clients could notice (WATCH)."""
@@ -124,20 +120,19 @@ class Keyspace:
         stream.change = self.change_count
 
     def touch(self, stream: Stream) -> None:
-        """Notes that a key changed, for the checkpoint and the digest."""
+        """Notes that a key changed, for the checkpoint, the digest and the counts."""
         key = stream.key
         if key not in self.dirty:
             self.dirty[key] = self.position
-        if stream.share is not None:
-            self._digest_total -= stream.share
-            stream.share = None
-        self._undigested[key] = None
+        self.uncounted[key] = None
+        self._digest.note_changed(stream)
 
     def touch_local(self, stream: Stream) -> None:
-        """Notes that the local group state of a key changed, for the checkpoint.
+        """Notes that the local group state of a key changed, for the checkpoint and the counts.
 
         Local group state is not part of the digest.
         """
+        self.uncounted[stream.key] = None
         if stream.key not in self.dirty:
             self.dirty[stream.key] = self.position
 
@@ -146,41 +141,19 @@ class Keyspace:
         if stream.is_empty() and self.keys.get(stream.key) is stream:
             self.touch(stream)
             del self.keys[stream.key]
-            if self._scan_order is not None:
-                self._scan_order.discard((xxh3_64_intdigest(stream.key), stream.key))
+            self.scan_order.discard(stream.key)
 
     def chain(self, origin: int) -> bytes:
         return self.chains.get(origin, NO_CHAIN)
-
-    def mark_undigested(self, key: bytes) -> None:
-        """Notes that a key was loaded and that the region's digest does not include it yet."""
-        self._undigested[key] = None
 
     # -- digest
 
     def hash_some(self, entries_max: int) -> bool:
         """Hashes about `entries_max` changed entries for the next digest.
 
-        Returns True when nothing changed is left to hash. Every call continues where the former
-        one stopped, so a region that has loaded many keys gets its digest after some calls.
+        Returns True when nothing changed is left to hash.
         """
-        while self._undigested:
-            if entries_max <= 0:
-                return False
-            key, _ = self._undigested.popitem()
-            stream = self.keys.get(key)
-            if stream is None or stream.share is not None:
-                continue
-            entries_max -= 1 + len(stream.groups)
-            for log in stream.logs.values():
-                if log.unhashed:
-                    entries_max -= log.hash_some(entries_max)
-                    if log.unhashed:
-                        self._undigested[key] = None
-                        return False
-            stream.share = digest.of_stream(stream)
-            self._digest_total += stream.share
-        return True
+        return self._digest.hash_some(self.keys, entries_max)
 
     def digest(self) -> bytes:
         """Returns the digest of the converged state, 16 bytes (S13.9): a function of the vector.
@@ -188,7 +161,7 @@ class Keyspace:
         The digest of an empty keyspace is zero.
         """
         self.hash_some(1 << 62)
-        return (self._digest_total & DIGEST_MASK).to_bytes(16, "big")
+        return (self._digest.total & DIGEST_MASK).to_bytes(16, "big")
 
     def digest_of(self, key: bytes) -> bytes:
         stream = self.keys.get(key)

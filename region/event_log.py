@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.figures.holdings import behind, behind_ms
+from anabranch.region.engine.figures.shared import behind, behind_ms
 from anabranch.region.engine.lifecycle import LOST, RECOVERY
 from anabranch.region.work import Note
 from anabranch.sync.events import Event

@@ -24,7 +24,9 @@ Reading order:
 - `waiting`: clients that wait.
 - `merging`: blocks and snapshots from peers.
 - `idempotency`: idempotent adds and their conflicts.
-- `upkeep`: deadlines, and the collection of stable tombstones, clears and pairs.
+- `deadlines`: the deadlines that are in force, by time.
+- `contents`: counts of the contents of the keyspace.
+- `upkeep`: what deadlines cause, and the collection of stable tombstones, clears and pairs.
 - `members`: the table of members.
 - `peers`: the state of the links to each other region.
 - `lifecycle`: start, serving and recovery.

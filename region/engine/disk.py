@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Final, Optional
 
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.rows import Commit
@@ -15,12 +15,14 @@ class DiskState:
     """
 
     def __init__(
-        self, position: int, vector: Vector, chains: dict[int, bytes], clock_ms: int
+        self, position: int, vector: Vector, chains: dict[int, bytes], clock_ms: int, opened_ms: int
     ) -> None:
         self.position = position
         self.vector = vector
         self.chains = chains
         self.clock_ms = clock_ms
+        # The region's clock at the start of this process.
+        self.opened_ms: Final = opened_ms
         # The commit that is being written.
         self.in_flight: Optional[Commit] = None
         # Error text of the last commit if it failed, else empty (S13.4).

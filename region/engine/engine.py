@@ -16,6 +16,7 @@ from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.state import SnapshotCut
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine import dispatch, gossiping, idempotency, merging, rounds
+from anabranch.region.engine.contents import KEYS_PER_TICK
 from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.outbox import LateReply, LinkRequest
@@ -255,7 +256,7 @@ class Engine:
                 if stream is not None:
                     self.upkeep.note(state, stream)
                 else:
-                    self.upkeep.forget(key)
+                    state.contents.deadlines.forget(key)
             changes.changed_keys.clear()
         if state.waiting.reads.by_key:
             gone = [key for key, _ in changes.dropped_groups]
@@ -341,6 +342,7 @@ class Engine:
         if state.writer.may_issue():
             self.upkeep.work(state)
         state.journal.end_unit()
+        state.contents.count_some(KEYS_PER_TICK, state.clock.now_ms)
         if state.waiting.waiters:
             rounds.answer_waiters(state)
         self._settle()

@@ -76,7 +76,7 @@ def refresh_clock(state: EngineState, age_ms: int) -> bool:
         return disk.in_flight.position <= disk.position
     if not state.journal.is_empty():
         return False
-    since_ms = max(disk.clock_ms, state.started_ms)
+    since_ms = max(disk.clock_ms, state.disk.opened_ms)
     if state.clock.now_ms - since_ms >= age_ms:
         state.schedule.clock_wanted = True
     return state.schedule.clock_wanted

@@ -13,6 +13,7 @@ from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector, includes
 from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.commit_schedule import CommitSchedule
+from anabranch.region.engine.contents import Contents
 from anabranch.region.engine.disk import DiskState
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import SERVING, Lifecycle
@@ -53,12 +54,17 @@ class EngineState:
         self.clock: Final[EngineClock] = journal.clock
         self.cached: Final = CachedSettings(settings)
         self.disk: Final = DiskState(
-            journal.position, dict(keyspace.vector), dict(keyspace.chains), disk_clock_ms
+            journal.position,
+            dict(keyspace.vector),
+            dict(keyspace.chains),
+            disk_clock_ms,
+            self.clock.now_ms,
         )
         self.schedule: Final = CommitSchedule()
         self.writer: Final = Writer(
             keyspace, journal, self.clock, self.disk, lifecycle, members, self.schedule, self.cached
         )
+        self.contents: Final = Contents(keyspace)
         self.stability: Final = Stability(stable)
         self.peers: Final = Peers(
             region_id for region_id in members.by_id if region_id != members.region_id
@@ -72,7 +78,6 @@ class EngineState:
         keyspace.conflicts.reset()
         # Every command by its name in upper case.
         self.commands: Final = commands
-        self.started_ms: Final = self.clock.now_ms
         # Facts that only the process knows, by INFO field name.
         self.process_facts: dict[str, str] = {}
         self.refresh_settings()

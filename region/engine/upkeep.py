@@ -6,12 +6,11 @@ they are causally stable: no effect that could meet them is still in flight (S6.
 
 from __future__ import annotations
 
-import heapq
 from itertools import islice
 
 from anabranch.crdt.apply import collect, collect_flush
 from anabranch.crdt.effects import RemoveObserved
-from anabranch.crdt.stream import NEVER, Stream
+from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Dot, dot_order, includes, raise_to
 from anabranch.region.engine.idempotency import configuration
 from anabranch.region.engine.state import EngineState
@@ -24,10 +23,6 @@ class Upkeep:
     """Lists of the keys that need upkeep. A start rebuilds them from the keys."""
 
     def __init__(self) -> None:
-        # Heap of (deadline in ms, key). It may hold deadlines that are no longer in force.
-        self._deadlines: list[tuple[int, bytes]] = []
-        # Key → its deadline in the heap that is in force.
-        self._in_force: dict[bytes, int] = {}
         # Keys that a deadline hides.
         self.hidden: dict[bytes, None] = {}
         # Absent or hidden keys with deadlines or configuration → steady time (ms) when first noted.
@@ -39,20 +34,16 @@ class Upkeep:
     def note(self, state: EngineState, stream: Stream) -> None:
         """Puts a key that changed on the lists to which it belongs."""
         key = stream.key
-        if (stream.deadlines or key in self._in_force) and not (
+        if (stream.deadlines or key in state.contents.deadlines) and not (
             key in self.hidden and stream.is_hidden(state.clock.now_ms)
         ):
-            self._note_deadline(stream)
+            state.contents.deadlines.note(stream)
         if stream.has_collectable():
             self.collectable[key] = None
         if (stream.deadlines or stream.configurations) and (
             stream.is_hidden(state.clock.now_ms) or not stream.is_present()
         ):
             self.leftovers.setdefault(key, state.clock.steady_ms)
-
-    def forget(self, key: bytes) -> None:
-        """Forgets the deadline of a key that is gone."""
-        self._in_force.pop(key, None)
 
     def work(self, state: EngineState) -> None:
         """Removes and collects, every crdt-collect-interval-ms, `KEYS_PER_STEP` keys of each list.
@@ -69,31 +60,13 @@ class Upkeep:
 
     # -- deadlines
 
-    def _note_deadline(self, stream: Stream) -> None:
-        winner = stream.winning_deadline()
-        if winner is None or winner[1] == NEVER:
-            self._in_force.pop(stream.key, None)
-        elif self._in_force.get(stream.key) != winner[1]:
-            self._in_force[stream.key] = winner[1]
-            heapq.heappush(self._deadlines, (winner[1], stream.key))
-            if len(self._deadlines) > 2 * len(self._in_force) + 1000:
-                self._deadlines = [(at_ms, key) for key, at_ms in self._in_force.items()]
-                heapq.heapify(self._deadlines)
-
-    def waiting_deadlines(self) -> int:
-        """The size of the heap, deadlines no longer in force included."""
-        return len(self._deadlines)
-
     def hide(self, state: EngineState) -> list[bytes]:
         """Notes and returns the keys that became hidden since the last step."""
         hidden: list[bytes] = []
-        while self._deadlines and self._deadlines[0][0] < state.clock.now_ms:
-            at_ms, key = heapq.heappop(self._deadlines)
-            if self._in_force.get(key) != at_ms:
-                continue
-            del self._in_force[key]
+        for key in state.contents.deadlines.take_passed(state.clock.now_ms):
             stream = state.keyspace.get(key)
             if stream is not None and stream.is_hidden(state.clock.now_ms):
+                state.keyspace.uncounted[key] = None
                 self.hidden[key] = None
                 self.leftovers.setdefault(key, state.clock.steady_ms)
                 hidden.append(key)

@@ -9,7 +9,8 @@ Reading order:
 - `log`: the effect log as rows.
 - `key_index`: the index of the log by key.
 - `history`: questions about the rows that change a key.
-- `checkpoint`: checkpoints of changed keys, in slices.
+- `checkpoint`: checkpoints of changed keys.
+- `slices`: the rows of captured keys, in transactions of bounded size.
 - `loading`: the start, from the checkpoint and the log after it.
 - `salvage`: blocks of a damaged log, for the recovery of a rebuilt region.
 - `wal`: damage in SQLite's write-ahead log.

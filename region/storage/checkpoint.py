@@ -24,23 +24,15 @@ from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.state import NodeImage, put_converged, put_local
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
-from anabranch.region.storage import sums
-from anabranch.region.storage.schema import Statement, meta
+from anabranch.region.storage.schema import Statement, in_bulk, meta
+from anabranch.region.storage.slices import GONE, KeyCut, slices
 
-_PART_BYTES: Final = 256 << 10
-# Bytes and nodes captured in one step of the engine, so that a step stays short.
+# What is captured in one step of the engine, so that a step stays short: bytes, where a key and a
+# node count as many bytes more as take the same time.
 CAPTURE_BYTES: Final = 1 << 20
-_CAPTURE_NODES: Final = 20000
+_KEY_BYTES: Final = 2048
+_NODE_BYTES: Final = 128
 REGION_STATE_VERSION: Final = 1
-_PART: Final = "INSERT OR REPLACE INTO part (number, cut, part, body, sum) VALUES (?, ?, ?, ?, ?)"
-_NODE: Final = (
-    "INSERT OR REPLACE INTO node (number, region, node, cut, body, sum) VALUES (?, ?, ?, ?, ?, ?)"
-)
-_KEY: Final = (
-    "INSERT OR REPLACE INTO key_state (key, number, cut, position, sum) VALUES (?, ?, ?, ?, ?)"
-)
-# The number of a key that is gone.
-GONE: Final = 0
 
 
 class RegionState:
@@ -99,24 +91,6 @@ def read_region_state(body: bytes) -> RegionState:
     return RegionState(position, clock_ms, vector, chains, tombstone, reader.vector())
 
 
-class KeyCut:
-    """One key as it was at `position`.
-
-    Its rows are stored under `number`, which is GONE if the key was absent. `former` is the number
-    under which an earlier checkpoint stored it, if different, else 0.
-    """
-
-    def __init__(self, key: bytes, position: int, number: int, former: int) -> None:
-        self.key = key
-        self.position = position
-        self.number = number
-        self.former = former
-        self.state = b""
-        self.images: list[NodeImage] = []
-        # Nodes that are gone: (region_id, node number).
-        self.dropped: list[tuple[int, int]] = []
-
-
 class Checkpointer:
     """Makes one checkpoint after the other.
 
@@ -140,7 +114,6 @@ class Checkpointer:
         self.cut = cut
         self.slice_max_bytes = slice_max_bytes
         self.capture_bytes = capture_bytes
-        self._part_max_bytes = min(_PART_BYTES, slice_max_bytes)
         self._next_number = max(numbers.values(), default=0) + 1
         self._state: Optional[RegionState] = None
         self._todo: list[bytes] = []
@@ -183,13 +156,12 @@ class Checkpointer:
         self._note_collected(keyspace)
         cuts = self.pending
         self.pending_position = position
-        size = nodes = 0
-        while self._todo and size < self.capture_bytes and nodes < _CAPTURE_NODES:
+        size = 0
+        while self._todo and size < self.capture_bytes:
             key = self._todo.pop()
             keyspace.dirty.pop(key, None)
             cut = self._capture(key, keyspace.get(key), position)
-            size += len(cut.state)
-            nodes += len(cut.images)
+            size += _KEY_BYTES + len(cut.state) + _NODE_BYTES * len(cut.images)
             cuts.append(cut)
 
     def written(self) -> None:
@@ -206,13 +178,13 @@ class Checkpointer:
             self.gone[key] = position
             return KeyCut(key, position, GONE, stored)
         self.gone.pop(key, None)
-        former = 0
-        if stream.stored_number == 0 or stream.stored_number != stored:
-            former = stored
+        is_new = stream.stored_number == 0 or stream.stored_number != stored
+        if is_new:
             stream.stored_number = self._next_number
             self._next_number += 1
             self.numbers[key] = stream.stored_number
-        cut = KeyCut(key, position, stream.stored_number, former)
+        cut = KeyCut(key, position, stream.stored_number, stored if is_new else 0)
+        cut.has_older = not is_new
         state = bytearray()
         put_converged(state, stream)
         put_local(state, stream)
@@ -227,62 +199,9 @@ class Checkpointer:
 
         They are idempotent: after a failure all may be written again.
         """
-        statements: list[Statement] = [meta("collected", self._collected)]
-        size = 0
-        for cut in self.pending:
-            for statement, length in self._rows(cut):
-                statements.append(statement)
-                size += length
-                if size >= self.slice_max_bytes:
-                    yield statements
-                    statements = []
-                    size = 0
-        if statements:
-            yield statements
-
-    def _rows(self, cut: KeyCut) -> Iterator[tuple[Statement, int]]:
-        """The rows of a key, then the row that makes them valid, then the removal of older rows.
-
-        Each statement comes with its approximate size in bytes.
-        """
-        number = cut.number
-        size = self._part_max_bytes
-        if number != GONE:
-            for part, start in enumerate(range(0, len(cut.state), size)):
-                body = cut.state[start : start + size]
-                row = (number, self.cut, part, body)
-                yield (_PART, (*row, sums.of_part(*row))), len(body)
-            for image in cut.images:
-                node = (number, image.region_id, image.number, self.cut, image.encoded())
-                yield (_NODE, (*node, sums.of_node(*node))), image.size()
-            for region_id, node_number in cut.dropped:
-                gone = (number, region_id, node_number, self.cut, None)
-                yield (_NODE, (*gone, sums.of_node(*gone))), 32
-        # A key that is gone keeps its position, too. If a start replayed earlier effects on it,
-        # they would meet a key without its tombstones.
-        state = (cut.key, number, self.cut, cut.position)
-        yield (_KEY, (*state, sums.of_key(*state))), len(cut.key) + 32
-        if number != GONE:
-            yield ("DELETE FROM part WHERE number = ? AND cut < ?", (number, self.cut)), 32
-            for image in cut.images:
-                yield (
-                    (
-                        "DELETE FROM node WHERE number = ? AND region = ? AND node = ? AND cut < ?",
-                        (number, image.region_id, image.number, self.cut),
-                    ),
-                    64,
-                )
-            for region_id, node_number in cut.dropped:
-                yield (
-                    (
-                        "DELETE FROM node WHERE number = ? AND region = ? AND node = ?",
-                        (number, region_id, node_number),
-                    ),
-                    64,
-                )
-        if cut.former:
-            yield ("DELETE FROM part WHERE number = ?", (cut.former,)), 32
-            yield ("DELETE FROM node WHERE number = ?", (cut.former,)), 32
+        return slices(
+            self.pending, self.cut, self.slice_max_bytes, meta("collected", self._collected)
+        )
 
     def finish(self) -> tuple[int, list[Statement]]:
         """The position from which a start replays the log, and the statements that store it.
@@ -291,15 +210,14 @@ class Checkpointer:
         """
         state = self._state
         assert state is not None and not self._todo and not self.pending
+        gone = [(key,) for key, position in self.gone.items() if position <= state.position]
         statements = [
             meta("collected", self._collected),
             meta("region_state", state.encoded()),
             meta("cut", b"%d" % self.cut),
             ("DELETE FROM staged WHERE position <= ?", (state.position,)),
+            *in_bulk("DELETE FROM key_state WHERE number = 0 AND key IN (VALUES {})", gone),
         ]
-        for key, position in self.gone.items():
-            if position <= state.position:
-                statements.append(("DELETE FROM key_state WHERE key = ? AND number = 0", (key,)))
         return state.position, statements
 
     def finished(self) -> None:
@@ -318,6 +236,8 @@ def _capture_log(region_id: int, log: RegionLog, cut: KeyCut) -> None:
         if node.number == 0:
             node.number = log.next_number
             log.next_number += 1
+        else:
+            cut.rewritten.append((region_id, node.number))
         cut.images.append(NodeImage(region_id, node))
     log.unsaved = []
     cut.dropped += [(region_id, number) for number in log.dropped_numbers]

@@ -22,9 +22,10 @@ from anabranch.crdt.vector import Vector
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import BlockRow, RecordsRow, Row, SnapshotRow
 from anabranch.region.storage import sums
-from anabranch.region.storage.checkpoint import GONE, checked, read_region_state
+from anabranch.region.storage.checkpoint import checked, read_region_state
 from anabranch.region.storage.log import LogSize, check_of
 from anabranch.region.storage.schema import SCHEMA_VERSION, UPGRADES
+from anabranch.region.storage.slices import GONE
 
 
 class Stored:
@@ -197,9 +198,7 @@ def _load_stream(
     for log in stream.logs.values():
         log.next_number = max((node.number for node in log.rax.nodes), default=0) + 1
     stream.stored_number = number
-    keyspace.keys[key] = stream
-    keyspace.note_visible(stream)
-    keyspace.mark_undigested(key)
+    keyspace.put_loaded(stream)
 
 
 def replay(stored: Stored, row: Row, check: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from anabranch.region.storage import sums
@@ -63,6 +65,8 @@ TABLES: Final = [
         PRIMARY KEY (number, region, node, cut)) WITHOUT ROWID""",
 ]
 
+# How many rows one statement of `in_bulk` has. Few numbers mean few statements to compile.
+_ROWS: Final = (64, 8, 1)
 
 # The meta rows that a first start writes: they say whose database it is.
 IDENTITY_ROWS: Final = ("schema", "cluster", "name", "region_id", "members")
@@ -96,3 +100,25 @@ UPGRADES: Final = {
 def meta(name: str, value: bytes) -> Statement:
     statement = "INSERT OR REPLACE INTO meta (name, value, sum) VALUES (?, ?, ?)"
     return statement, (name, value, sums.of_meta(name, value))
+
+
+def in_bulk(
+    sql: str, rows: Sequence[tuple[object, ...]], last: tuple[object, ...] = ()
+) -> Iterator[Statement]:
+    """Statements that do for many rows what `sql` says for one.
+
+    SQLite's thread needs the interpreter's lock after each statement, and the engine may hold it
+    for milliseconds. So many rows share a statement.
+
+    Args:
+        sql: Its ``{}`` stands for the rows, as in ``VALUES {}``.
+        rows: The parameters of each row, all of the same length.
+        last: The parameters after the rows.
+    """
+    start = 0
+    while start < len(rows):
+        count = next(one for one in _ROWS if one <= len(rows) - start)
+        some = rows[start : start + count]
+        one = f"({', '.join('?' * len(some[0]))})"
+        yield sql.format(", ".join([one] * count)), (*chain.from_iterable(some), *last)
+        start += count

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from anabranch.crdt.gossip import Heard
-from anabranch.region.engine.figures.holdings import behind_ms, lag_ms
+from anabranch.region.engine.figures.shared import behind_ms, lag_ms
 from anabranch.region.engine.lags import Lags, Marks, SyncDelays
 from anabranch.region.engine.statistics import ReplicationStatistics
 from tests.review.support import Place, carry, cluster, sync, tell

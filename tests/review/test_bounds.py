@@ -17,7 +17,7 @@ def test_adds_to_a_key_with_a_deadline_leave_nothing_behind() -> None:
     us.ok("EXPIRE", "x", "100000")
     for _ in range(500):
         us.ok("XADD", "x", "*", "f", "1")
-    assert us.engine.upkeep.waiting_deadlines() == 1
+    assert us.engine.state.contents.deadlines.waiting() == 1
 
 
 def test_ever_other_deadlines_do_not_pile_up() -> None:
@@ -29,7 +29,7 @@ def test_ever_other_deadlines_do_not_pile_up() -> None:
     us.ok("XADD", "x", "*", "f", "1")
     for more in range(20000):
         us.ok("PEXPIRE", "x", 1000000 + more)
-    assert us.engine.upkeep.waiting_deadlines() < 5000
+    assert us.engine.state.contents.deadlines.waiting() < 5000
     us.at(1000 + 1000000 + 20001)
     assert us("EXISTS", "x") == 0
     assert us.engine.upkeep.hidden or not us.engine.keyspace.get(b"x")

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from anabranch.crdt.region_log import LogCursor
+from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import includes, raise_to
+from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import MapReply, Reply
 from anabranch.region.engine.rows import SnapshotRow
@@ -247,6 +249,40 @@ class World:
                         )
                     cursor.step()
 
+    def check_contents(self) -> None:
+        """The counts that are kept as keys change equal those of a pass over all keys."""
+        for place in self.places:
+            if self.chance.random() < 0.3:
+                state = place.engine.state
+                read = state.contents.read(state.clock.now_ms)
+                found = {name: getattr(read, name) for name in COUNTS}
+                assert found == counted(place.engine)
+
+
+COUNTS = ("keys", "expires", "entries", "groups", "pending", "pairs", "tombstones", "clears")
+COUNTS += ("keys_absent",)
+
+
+def counted(engine: Engine) -> dict[str, int]:
+    """The counts of `region.engine.contents`, made in one pass over the keys."""
+    found = dict.fromkeys(COUNTS, 0)
+    found["tombstones"] += bool(engine.keyspace.flush_tombstone)
+    found["clears"] += bool(engine.keyspace.flush_clears)
+    for stream in engine.keyspace.keys.values():
+        found["tombstones"] += len(stream.tombstones) + bool(stream.tombstone_of_all)
+        found["clears"] += bool(stream.clears)
+        found["pairs"] += stream.pairs.count()
+        if not stream.exists_at(engine.state.clock.now_ms):
+            found["keys_absent"] += 1
+            continue
+        found["keys"] += 1
+        found["entries"] += stream.length()
+        winner = stream.winning_deadline()
+        found["expires"] += winner is not None and winner[1] != NEVER
+        found["groups"] += len(stream.groups)
+        found["pending"] += sum(group.delivery.pel.length for group in stream.groups.values())
+    return found
+
 
 def names_of(reply: Reply) -> set[str]:
     """The IDs in an XREADGROUP's reply."""
@@ -263,6 +299,7 @@ def test_random_histories(seed: int) -> None:
     for _ in range(250):
         world.step()
         world.check_given()
+        world.check_contents()
     world.heal()
     world.check_given()
     assert [place.engine.state.lifecycle.state for place in world.places] == [SERVING] * 3

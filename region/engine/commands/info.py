@@ -13,7 +13,7 @@ from typing import Final
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.commands.connection import REDIS_VERSION
 from anabranch.region.engine.figures.figure import View
-from anabranch.region.engine.figures.holdings import behind, behind_ms, lag_ms, lag_of
+from anabranch.region.engine.figures.shared import behind, behind_ms, lag_ms, lag_of
 from anabranch.region.engine.figures.table import BY_FIELD, crdt_fields, field
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.state import EngineState
@@ -196,7 +196,7 @@ def _persistence(view: View) -> Lines:
         ("async_loading", "0"),
         field(view, "rdb_changes_since_last_save"),
         ("rdb_bgsave_in_progress", "0"),
-        ("rdb_last_save_time", str((state.disk.checkpoint_ms or state.started_ms) // 1000)),
+        ("rdb_last_save_time", str((state.disk.checkpoint_ms or state.disk.opened_ms) // 1000)),
         ("rdb_last_bgsave_status", "ok"),
         ("aof_enabled", "1"),
         ("aof_rewrite_in_progress", "0"),

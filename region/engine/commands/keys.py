@@ -79,7 +79,7 @@ def scan(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     found: list[Reply] = []
     last_hash = -1
     next_cursor = 0
-    for seen, (key_hash, key) in enumerate(state.keyspace.scan_order().irange((cursor, b""))):
+    for seen, (key_hash, key) in enumerate(state.keyspace.scan_order.from_hash(cursor)):
         if seen >= count and key_hash != last_hash:
             next_cursor = key_hash
             break
@@ -91,8 +91,7 @@ def scan(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 def dbsize(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """DBSIZE: the number of keys."""
-    clock_ms = state.clock.now_ms
-    return sum(1 for stream in state.keyspace.keys.values() if stream.exists_at(clock_ms))
+    return state.contents.read(state.clock.now_ms).keys
 
 
 def randomkey(state: EngineState, session: Session, argv: list[bytes]) -> Reply:

@@ -19,7 +19,7 @@ from anabranch.region.engine.commands.arguments import (
     shown,
     timeout_ms,
 )
-from anabranch.region.engine.figures.holdings import lag_of
+from anabranch.region.engine.figures.shared import lag_of
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS, LINK_LIMIT_MAX_BYTES_S, LinkRequest
 from anabranch.region.engine.replies import (

@@ -2,7 +2,7 @@
 
 Reading order:
 
-- `holdings`: counts of the contents of the keyspace, and figures that commands show, too.
+- `shared`: figures that commands show, too.
 - `figure`: the classes of the table's rows.
 - `state_rows`: rows about alarms, state, disk and limits.
 - `data_rows`: rows about the contents of the keyspace, and about effects, sync and conflicts.

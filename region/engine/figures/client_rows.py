@@ -16,7 +16,7 @@ from anabranch.region.engine.figures.figure import (
     Values,
     View,
 )
-from anabranch.region.engine.figures.holdings import blocked_clients
+from anabranch.region.engine.figures.shared import blocked_clients
 
 
 def _by(label: str, counts: dict[str, int]) -> Values:

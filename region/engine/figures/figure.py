@@ -7,9 +7,10 @@ docs derive from it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Optional
+from typing import Final
 
-from anabranch.region.engine.figures.holdings import Holdings, fact
+from anabranch.region.engine.contents import Contents
+from anabranch.region.engine.figures.shared import fact
 from anabranch.region.engine.histogram import Histogram
 from anabranch.region.engine.state import EngineState
 
@@ -30,16 +31,9 @@ HISTOGRAM: Final = "histogram"
 class View:
     """A region at the moment at which its figures are read."""
 
-    def __init__(self, state: EngineState, held: Optional[Holdings] = None) -> None:
+    def __init__(self, state: EngineState) -> None:
         self.state: Final = state
-        self._held = held
-
-    @property
-    def held(self) -> Holdings:
-        """Counts of the keyspace. They need a pass over all keys, made when first asked for."""
-        if self._held is None:
-            self._held = Holdings(self.state)
-        return self._held
+        self.held: Final[Contents] = state.contents.read(state.clock.now_ms)
 
 
 class Figure:

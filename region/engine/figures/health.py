@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from anabranch.region.engine.figures.holdings import behind, behind_ms, lag_ms, lag_of
+from anabranch.region.engine.figures.shared import behind, behind_ms, lag_ms, lag_of
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.state import EngineState
 

@@ -16,7 +16,7 @@ from anabranch.region.engine.figures.figure import (
     Values,
     View,
 )
-from anabranch.region.engine.figures.holdings import behind, behind_ms, lag_ms, lag_of
+from anabranch.region.engine.figures.shared import behind, behind_ms, lag_ms, lag_of
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.statistics import Traffic
 

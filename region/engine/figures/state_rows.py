@@ -17,7 +17,7 @@ from anabranch.region.engine.figures.figure import (
     Values,
     View,
 )
-from anabranch.region.engine.figures.holdings import fact, has_many_retired
+from anabranch.region.engine.figures.shared import fact, has_many_retired
 from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING, STARTING
 
 # The states of a region, as the label `state` of the metric of that name has them.
@@ -195,7 +195,7 @@ STATE: Final[list[Figure]] = [
         GAUGE,
         "seconds",
         "Time since the start.",
-        lambda view: max(view.state.clock.now_ms - view.state.started_ms, 0) / 1000,
+        lambda view: max(view.state.clock.now_ms - view.state.disk.opened_ms, 0) / 1000,
     ),
     Fact("memory_bytes", "used_memory_rss", GAUGE, "bytes", "Resident memory."),
     Fact(

@@ -1,47 +1,8 @@
-"""Counts of the contents of the keyspace, and figures that several parts show."""
+"""Figures that several parts show."""
 
 from __future__ import annotations
 
-from anabranch.crdt.stream import NEVER
 from anabranch.region.engine.state import EngineState
-
-
-class Holdings:
-    """Counts of the contents of the keyspace, made in one pass over its keys."""
-
-    def __init__(self, state: EngineState) -> None:
-        self.keys = 0
-        self.expires = 0
-        self.entries = 0
-        self.groups = 0
-        self.pending = 0
-        self.pairs = 0
-        # Data kept until it is stable, in hidden keys too: group tombstones (by name and by key),
-        # vectors of clears, and keys that are hidden or absent.
-        self.tombstones = 1 if state.keyspace.flush_tombstone else 0
-        self.clears = 1 if state.keyspace.flush_clears else 0
-        self.keys_absent = 0
-        clock_ms = state.clock.now_ms
-        for stream in state.keyspace.keys.values():
-            self.tombstones += len(stream.tombstones)
-            if stream.tombstone_of_all:
-                self.tombstones += 1
-            if stream.clears:
-                self.clears += 1
-            if stream.pairs:
-                self.pairs += stream.pairs.count()
-            if not stream.exists_at(clock_ms):
-                self.keys_absent += 1
-                continue
-            self.keys += 1
-            self.entries += stream.length()
-            if stream.deadlines:
-                winner = stream.winning_deadline()
-                if winner is not None and winner[1] != NEVER:
-                    self.expires += 1
-            for group in stream.groups.values():
-                self.groups += 1
-                self.pending += group.delivery.pel.length
 
 
 def has_many_retired(state: EngineState) -> bool:
