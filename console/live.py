@@ -67,6 +67,8 @@ class Feed:
         self._last: Final[dict[str, Facts]] = {}
         self._signature: object = None
         self._looked_s = 0.0
+        # Effects that all regions had applied at the last look.
+        self._effects = 0
         self._keys_s = 0.0
         self._is_look_due = True
         self._are_keys_due = True
@@ -115,7 +117,9 @@ class Feed:
 
     async def _look(self, window: Window, states: list[RegionState]) -> Facts:
         self._is_look_due = False
-        began_s = self._pace.begin()
+        effects = sum(state.effects for state in states)
+        began_s = self._pace.begin(effects - self._effects if self._effects else 0)
+        self._effects = effects
         look = await self._streams.look(self._wanted.regions, names_of(states), window)
         self._pace.end(began_s)
         self._looked_s = time.monotonic()

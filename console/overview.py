@@ -40,6 +40,11 @@ class RegionState:
         return "unreachable" if self.error else self.info.get("crdt_state", "unknown")
 
     @property
+    def effects(self) -> int:
+        """How many effects are applied here."""
+        return sum(self.vector.values())
+
+    @property
     def signature(self) -> tuple[Any, ...]:
         """Changes whenever the data of the region may have changed, local state included."""
         return self.state, self.position, self.info.get("crdt_vector"), self.info.get("crdt_life")

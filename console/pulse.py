@@ -24,6 +24,9 @@ DOWN_PERIOD_S: Final = 0.5
 # For a region of which so many answers in a row were new.
 BUSY_PERIOD_S: Final = 0.4
 BUSY_ANSWERS: Final = 20
+# For a region that applied more effects than so many between two answers.
+RUSH_PERIOD_S: Final = 1.0
+RUSH_EFFECTS: Final = 200
 OUTSIDE_PERIOD_S: Final = 1.0
 
 
@@ -82,6 +85,7 @@ class Pulse:
         self._hurries: Final[list[asyncio.Event]] = [asyncio.Event() for _ in regions]
         # How many answers of each region in a row were new.
         self._new_answers: Final = [0] * len(regions)
+        self._is_rush: Final = [False] * len(regions)
 
     def states(self) -> list[RegionState]:
         """The newest state of each region, in the order of the regions."""
@@ -142,6 +146,7 @@ class Pulse:
     async def _ask(self, n: int) -> None:
         former = self._states.get(n)
         fresh = self._states[n] = await state_of(self._regions[n])
+        self._is_rush[n] = former is not None and fresh.effects - former.effects > RUSH_EFFECTS
         if (
             former is None
             or former.signature != fresh.signature
@@ -158,6 +163,8 @@ class Pulse:
         """The time between two questions to a region."""
         if self._states[n].error:
             return DOWN_PERIOD_S
+        if self._is_rush[n]:
+            return RUSH_PERIOD_S
         return BUSY_PERIOD_S if self._new_answers[n] >= BUSY_ANSWERS else PERIOD_S
 
     async def _ask_outside(self) -> None:

@@ -252,8 +252,12 @@ def apply_flush(
 ) -> None:
     """As a Delete of every key, including keys not known here (S5.4).
 
-    One vector and one tombstone serve for all keys.
+    One vector and one tombstone serve for all keys. If the FLUSHALL has seen everything that was
+    applied here, most keys end without a look at their entries.
     """
+    seen = effect.vector
+    if skip_keys is None and seen.get(origin, 0) == counter - 1 and includes(seen, keyspace.vector):
+        keyspace.drop_plain(seen)
     for key in list(keyspace.keys):
         if skip_keys is not None and skip_keys.get(key, 0) > keyspace.position:
             continue

@@ -25,10 +25,12 @@ class Changes:
     """The changes of one step that a client or a part of the engine may wait for.
 
     The engine empties it after each step. Keys stand in the order in which they changed, so that
-    the order in which readers wake does not depend on hashing.
+    the order in which readers wake does not depend on hashing. `count` numbers the changes that
+    clients could notice, and is not reset.
     """
 
     def __init__(self) -> None:
+        self.count = 0
         # Keys that got entries: readers may wake.
         self.added_keys: dict[bytes, None] = {}
         # Keys with any change that a client could notice.
@@ -77,7 +79,6 @@ class Keyspace:
         # was collected (S6.2), here or in a region whose snapshot was joined.
         self.collected: Vector = {}
         self.changes = Changes()
-        self.change_count = 0
         # (key, group) of groups whose acknowledgements may have become announceable (S8.1).
         self.acknowledgeable: dict[tuple[bytes, bytes], None] = {}
         # Key → position after which it changed since its last checkpoint.
@@ -88,10 +89,12 @@ class Keyspace:
         self.position = 0
         self.late: Final = LateEntries()
         self.conflicts: Final = Conflicts()
-        self.scan_order: Final = ScanOrder()
+        self.scan_order = ScanOrder()
         # Keys that changed since they were counted (`region.engine.contents`).
         self.uncounted: Final[dict[bytes, None]] = {}
         self._digest: Final = DigestCache()
+        # Streams that are dropped. Many at once are freed in slices (`free_some`).
+        self._dropped: list[Stream] = []
 
     def get(self, key: bytes) -> Optional[Stream]:
         return self.keys.get(key)
@@ -116,8 +119,8 @@ class Keyspace:
 
     def note_visible(self, stream: Stream) -> None:
         """Numbers a change that clients could notice (WATCH)."""
-        self.change_count += 1
-        stream.change = self.change_count
+        self.changes.count += 1
+        stream.change = self.changes.count
 
     def touch(self, stream: Stream) -> None:
         """Notes that a key changed, for the checkpoint, the digest and the counts."""
@@ -142,6 +145,34 @@ class Keyspace:
             self.touch(stream)
             del self.keys[stream.key]
             self.scan_order.discard(stream.key)
+
+    def drop_plain(self, vector: Vector) -> None:
+        """Drops every key that holds nothing but what an observed-remove by `vector` removes.
+
+        `vector` covers all effects that were applied here. A key stays if it has deadlines,
+        tombstones or clears.
+        """
+        kept: dict[bytes, Stream] = {}
+        for key, stream in self.keys.items():
+            if not stream.is_plain():
+                kept[key] = stream
+                continue
+            for name in stream.groups:
+                self.acknowledgeable.pop((key, name), None)
+                self.changes.dropped_groups.append((key, name))
+            if stream.pairs:
+                stream.pairs.clear(vector)
+            self.touch(stream)
+            self._dropped.append(stream)
+        self.keys = kept
+        self.scan_order = ScanOrder()
+        for key in kept:
+            self.scan_order.add(key)
+
+    def free_some(self, streams_max: int) -> None:
+        """Frees at most so many of the streams that were dropped."""
+        if self._dropped:
+            del self._dropped[-streams_max:]
 
     def chain(self, origin: int) -> bytes:
         return self.chains.get(origin, NO_CHAIN)

@@ -119,6 +119,13 @@ class Stream:
             or self.length()
         )
 
+    def is_plain(self) -> bool:
+        """Whether an observed-remove that has seen everything leaves nothing of the key (S5.4).
+
+        Groups are destroyed with it.
+        """
+        return not (self.deadlines or self.tombstones or self.tombstone_of_all or self.clears)
+
     def is_empty(self) -> bool:
         """Whether the key holds no state at all, so that the keyspace can drop it."""
         return not (self.has_leftovers() or self.tombstones or self.tombstone_of_all or self.clears)

@@ -343,6 +343,7 @@ class Engine:
             self.upkeep.work(state)
         state.journal.end_unit()
         state.contents.count_some(KEYS_PER_TICK, state.clock.now_ms)
+        state.keyspace.free_some(KEYS_PER_TICK)
         if state.waiting.waiters:
             rounds.answer_waiters(state)
         self._settle()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.console.pace import PAUSE_MAX_S, SAVED_MAX_S, SHARE, Pace
+from anabranch.console.pace import PAUSE_MAX_S, RUSH_EFFECTS, RUSH_SHARE, SAVED_MAX_S, SHARE, Pace
 
 LOOK_CPU_S = 0.02
 
@@ -17,9 +17,9 @@ class Clocks:
         self.cpu_s = 0.0
         self.pace = Pace(lambda: self.steady_s, lambda: self.cpu_s)
 
-    def look(self, cpu_s: float = LOOK_CPU_S) -> None:
+    def look(self, cpu_s: float = LOOK_CPU_S, effects: int = 1) -> None:
         """A look that takes so much CPU time, and as much time."""
-        began = self.pace.begin()
+        began = self.pace.begin(effects)
         self.cpu_s += cpu_s
         self.steady_s += cpu_s
         self.pace.end(began)
@@ -34,7 +34,24 @@ def test_changes_one_after_another_are_seen_at_once() -> None:
         clocks.steady_s += 0.3
 
 
-def test_a_rush_takes_a_share_of_the_time() -> None:
+def test_a_rush_takes_a_small_share_of_the_time_from_its_beginning() -> None:
+    """A program writes, and nothing that was saved is spent on it."""
+    clocks = Clocks()
+    until_s = clocks.steady_s + 60
+    looks = 0
+    while clocks.steady_s < until_s:
+        clocks.look(0.008, RUSH_EFFECTS + 1)
+        looks += 1
+        clocks.steady_s += clocks.pace.pause_s()
+    assert looks * 0.008 == pytest.approx(60 * RUSH_SHARE, abs=0.02)
+    # The rush is over: single changes are seen at once again.
+    for _ in range(20):
+        clocks.look()
+        clocks.steady_s += 1.0
+        assert clocks.pace.pause_s() == 0.0
+
+
+def test_steady_changes_take_a_share_of_the_time() -> None:
     """Looks follow each other as fast as they may, for a minute."""
     clocks = Clocks()
     until_s = clocks.steady_s + 60
