@@ -25,6 +25,8 @@ Reading order:
 - `undelivered`: the entries that `XREADGROUP >` would still deliver.
 - `acknowledge`: the choice of the acknowledgements that a round announces.
 - `effects`: the replicated form of writes, and its bytes.
+- `local`: local records, which change group state and never leave the region.
+- `named`: what effects and records name, for the index of the log.
 - `block`: blocks, the runs of effects that are stored, chained and relayed.
 - `digest`: the digest of one key, which proves convergence.
 - `digest_cache`: the digest of a region, kept as keys change.
@@ -32,7 +34,6 @@ Reading order:
 - `scan_order`: the keys in the order in which SCAN returns them.
 - `keyspace`: the replicated data of one region.
 - `apply`: the change that each effect makes to a keyspace.
-- `local`: local records, which change group state and never leave the region.
 - `join`: the join of a snapshot into a keyspace.
 - `state`: the bytes of checkpoints and snapshots.
 - `gossip`: the messages in which regions report lives, vectors, questions and answers.

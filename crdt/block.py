@@ -16,12 +16,13 @@ DEL and some adds were one RENAME. A block without marks is of version 1, with m
 
 from __future__ import annotations
 
-from typing import Final, Optional
+from typing import Final
 
 from xxhash import xxh3_128_digest
 
-from anabranch.crdt.effects import Effect, dots_of, key_of, put_effect, put_run, read_effect
+from anabranch.crdt.effects import Effect, dots_of, put_effect, put_run, read_effect
 from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_varint
+from anabranch.crdt.named import Named
 from anabranch.crdt.node import SAME_NAMES, put_entry
 
 BLOCK_VERSION: Final = 1
@@ -113,8 +114,7 @@ class BlockWriter:
         self._run_max_entries = run_max_entries or (1 << 30)
         self._run_max_bytes = run_max_bytes or (1 << 30)
         self._effects = bytearray()
-        # Keys of the effects so far; None stands for every key (FLUSHALL).
-        self.keys: Final[set[Optional[bytes]]] = set()
+        self.named: Final = Named()
         # Whether a mark is in force, and whether there is one at all.
         self.is_marked = False
         self._has_marks = False
@@ -125,6 +125,8 @@ class BlockWriter:
         self._run_count = 0
         self._run_ms = 0
         self._run_seq = 0
+        # The ID of its first add.
+        self._run_first_id = 0
 
     def size(self) -> int:
         """Returns the bytes written so far, without the head."""
@@ -159,6 +161,7 @@ class BlockWriter:
             self._run_key = key
             self._run_names = names
             self._run_count = 1
+            self._run_first_id = ms << 64 | seq
             put_entry(self._run_data, SAME_NAMES, ms, seq, 1, values)
         self._run_ms = ms
         self._run_seq = seq
@@ -175,7 +178,7 @@ class BlockWriter:
         """Writes an effect other than a plain add, with the next counter (or counters)."""
         self._end_run()
         self.last += dots_of(effect)
-        self.keys.add(key_of(effect))
+        self.named.effect(effect)
         put_effect(self._effects, effect)
 
     def end_run(self) -> None:
@@ -187,7 +190,8 @@ class BlockWriter:
 
     def _end_run(self) -> None:
         if self._run_data:
-            self.keys.add(self._run_key)
+            last_id = self._run_ms << 64 | self._run_seq
+            self.named.entries(self._run_key, self._run_first_id, last_id)
             put_run(self._effects, self._run_key, self._run_names, self._run_data)
             self._run_data = bytearray()
 

@@ -17,7 +17,7 @@ from anabranch.crdt.encoding import (
     put_varint,
     put_vector,
 )
-from anabranch.crdt.node import check_entries, check_fields
+from anabranch.crdt.node import Scan, check_entries, check_fields
 from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.spans import SpansByRegion, put_spans_by_region, read_spans_by_region
 from anabranch.crdt.vector import Dot, Vector
@@ -56,6 +56,12 @@ class AddRun:
         self.count = count
         self.last_ms = ms
         self.last_seq = seq
+
+    def first_id(self) -> int:
+        """The ID of the first add, which is the lowest one."""
+        scan = Scan(self.data, self.base_counter)
+        scan.step()
+        return scan.id()
 
 
 class AddIdempotent:

@@ -354,7 +354,7 @@ class Database:
             after = (request.position, _SALVAGE_ROWS)
             return await self._blocks(salvage.SALVAGED_AFTER, after, request.bytes_max)
         if isinstance(request, FindKey):
-            return await self._reach(request.key)
+            return await self._reach(request)
         if isinstance(request, ReadBlocks):
             of_origin = (request.origin, request.after, request.last, _BLOCK_ROWS)
             found = list(await self._read(history.BLOCKS_OF, of_origin))
@@ -365,11 +365,14 @@ class Database:
             return history.rows_within(found, request.bytes_max)
         return await self.first_fork(request)
 
-    async def _reach(self, key: bytes) -> Reach:
-        """How far the log reaches back, and the stretches that cannot change a key."""
+    async def _reach(self, request: FindKey) -> Reach:
+        """How far the log reaches back, and the stretches that do not matter for a key."""
         oldest, oldest_ms = next(iter(await self._read(history.OLDEST, ())), (0, 0))
         segments = await self._read(key_index.SEGMENTS, ())
-        return Reach(oldest, oldest_ms, key_index.stretches_without(key, segments))
+        excluded = key_index.stretches_without(
+            request.key, segments, request.entry_id, has_entries=request.has_entries
+        )
+        return Reach(oldest, oldest_ms, excluded)
 
     async def rows_after(self, position: int, bytes_max: int) -> list[BlockRow]:
         """Block rows after a position, ascending, up to `bytes_max` bytes of bodies.

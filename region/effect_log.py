@@ -106,8 +106,8 @@ class EffectLog:
             return None
         self.tail.cut_off(last, floor)
         delete: Statement = ("DELETE FROM log WHERE position <= ?", (last,))
-        delete_index: Statement = (key_index.DELETE_UP_TO, (last,))
-        return [delete, delete_index, self._floor_statement()], gone
+        of_index: list[Statement] = [(sql, (last,)) for sql in key_index.DELETE_UP_TO]
+        return [delete, *of_index, self._floor_statement()], gone
 
     def dropped(self, gone: LogSize) -> None:
         """The rows that `drop` chose are deleted; `gone` is their size."""

@@ -65,7 +65,8 @@ class Histories:
             return ReadBlocks(effects.origin, effects.up_to, question.last_position, _SLICE_BYTES)
         assert isinstance(question, HistoryQuestion)
         if self._reach is None:
-            return FindKey(question.history.wanted.key)
+            wanted = question.history.wanted
+            return FindKey(wanted.key, wanted.entry_id, wanted.has_entries)
         last = self._skip(question.last_position)
         return ReadRows(self._position, last, _SLICE_BYTES) if self._position < last else None
 

@@ -10,10 +10,11 @@ from typing import Final, Optional
 
 from anabranch.crdt import apply
 from anabranch.crdt.block import Block, BlockWriter, chain_after
-from anabranch.crdt.effects import Effect, dots_of, key_of, usual_command
+from anabranch.crdt.effects import Effect, dots_of, usual_command
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import LocalRecord, apply_local
+from anabranch.crdt.named import Named
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.clock import EngineClock
@@ -40,7 +41,7 @@ class Journal:
         self._writer: Optional[BlockWriter] = None
         self._records = bytearray()
         # Keys of these records.
-        self._record_keys: set[Optional[bytes]] = set()
+        self._in_records = Named()
         # The command that runs now, as the command table names it; empty outside commands.
         self._command = b""
         # Whether adds of this command need a mark (`crdt/block.py`), and whether its mark is in
@@ -117,7 +118,11 @@ class Journal:
         """Applies a local record and appends it to the records that wait for a row."""
         apply_local(self.keyspace, record)
         record.put(self._records)
-        self._record_keys.add(record.head.key)
+        ids = record.entry_ids()
+        if ids:
+            self._in_records.entries(record.head.key, min(ids), max(ids))
+        else:
+            self._in_records.other(record.head.key)
 
     def end_unit(self) -> None:
         """Ends a unit, a command or a MULTI (S1.2). A large block is cut here."""
@@ -166,19 +171,21 @@ class Journal:
             chain = chain_after(keyspace.chain(keyspace.region_id), body)
             keyspace.chains[keyspace.region_id] = chain
             block = Block(writer.origin, writer.first, writer.last, body, chain)
-            row = BlockRow(self.position + 1, self.clock.now_ms, block, 0, writer.keys)
+            row = BlockRow(self.position + 1, self.clock.now_ms, block, 0, writer.named)
             self._push(row, len(body))
         if self._records:
             records = bytes(self._records)
-            keys, self._record_keys = self._record_keys, set()
+            named, self._in_records = self._in_records, Named()
             self._records = bytearray()
             clock_ms = self.clock.now_ms
-            self._push(RecordsRow(self.position + 1, clock_ms, records, keys), len(records))
+            self._push(RecordsRow(self.position + 1, clock_ms, records, named), len(records))
 
     def push_merged(self, block: Block, source: int, effects: list[Effect]) -> None:
         """Makes a row of a peer's block, unchanged. The caller applies the block's effects."""
-        keys = {key_of(effect) for effect in effects}
-        row = BlockRow(self.position + 1, self.clock.now_ms, block, source, keys)
+        named = Named()
+        for effect in effects:
+            named.effect(effect)
+        row = BlockRow(self.position + 1, self.clock.now_ms, block, source, named)
         self._push(row, len(block.body))
 
     def push_snapshot(self, source: int, chunks: list[bytes], vector: Vector) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.crdt.block import Block
+from anabranch.crdt.named import Named
 from anabranch.crdt.vector import Vector
 
 
@@ -22,32 +23,26 @@ class Row:
 class KeyedRow(Row):
     """The common part of the rows that change keys.
 
-    `keys` are these keys, and None in it stands for every key; for a row that was read from the
-    disk, `keys` itself is None.
+    `named` are these keys and the IDs of their entries; None for a row that was read from the disk.
     """
 
-    def __init__(self, position: int, clock_ms: int, keys: Optional[set[Optional[bytes]]]) -> None:
+    def __init__(self, position: int, clock_ms: int, named: Optional[Named]) -> None:
         super().__init__(position, clock_ms)
-        self._keys = keys
+        self._named = named
 
-    def take_keys(self) -> Optional[set[Optional[bytes]]]:
-        """Returns the keys and forgets them, so that a row that stays in memory is small."""
-        keys, self._keys = self._keys, None
-        return keys
+    def take_named(self) -> Optional[Named]:
+        """Returns what is named and forgets it, so that a row that stays in memory is small."""
+        named, self._named = self._named, None
+        return named
 
 
 class BlockRow(KeyedRow):
     """A block. `source` is 0 if this region issued it, else the id of the peer that sent it."""
 
     def __init__(
-        self,
-        position: int,
-        clock_ms: int,
-        block: Block,
-        source: int,
-        keys: Optional[set[Optional[bytes]]] = None,
+        self, position: int, clock_ms: int, block: Block, source: int, named: Optional[Named] = None
     ) -> None:
-        super().__init__(position, clock_ms, keys)
+        super().__init__(position, clock_ms, named)
         self.block: Final = block
         self.source: Final = source
 
@@ -56,13 +51,9 @@ class RecordsRow(KeyedRow):
     """Local records, encoded one after the other, made while the preceding block was open."""
 
     def __init__(
-        self,
-        position: int,
-        clock_ms: int,
-        records: bytes,
-        keys: Optional[set[Optional[bytes]]] = None,
+        self, position: int, clock_ms: int, records: bytes, named: Optional[Named] = None
     ) -> None:
-        super().__init__(position, clock_ms, keys)
+        super().__init__(position, clock_ms, named)
         self.records: Final = records
 
 

@@ -12,9 +12,14 @@ from anabranch.region.storage.log import COLUMNS, read_row
 
 @dataclass(frozen=True)
 class FindKey:
-    """Asks which stretches of the log change no effect of `key`; the answer is a `Reach`."""
+    """Asks which stretches of the log do not matter for a key; the answer is a `Reach`.
+
+    `entry_id` and `has_entries` are those of `key_index.stretches_without`.
+    """
 
     key: bytes
+    entry_id: int
+    has_entries: bool
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Reach:
     """How far the log reaches back, and where a key cannot be.
 
     `oldest` is the position of the oldest row and `oldest_ms` its clock, both 0 for an empty log;
-    `excluded` are stretches, first and last position, ascending.
+    `excluded` are the stretches, first and last position, ascending.
     """
 
     def __init__(self, oldest: int, oldest_ms: int, excluded: list[tuple[int, int]]) -> None:

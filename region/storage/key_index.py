@@ -5,6 +5,10 @@ of bodies. Its Bloom filter (Bloom 1970) tells which keys these rows change: abo
 and one key in a hundred is taken for one that is there. So the index costs the log one small row
 for each MiB, is only ever appended to, and is cut off with the log.
 
+A row of the table log_ids belongs to it. It has the lowest and the highest ID of the entries that
+these rows add, deliver or acknowledge, and a filter of the keys to which anything else happens. So
+a question about one entry of a busy stream reads only the stretches in which its ID can be.
+
 The index only saves reading. A stretch that no row covers is read in full: the end of the log,
 which is still in memory here, and the rows before a crash or a start.
 """
@@ -16,6 +20,8 @@ from typing import Final, Optional
 
 from xxhash import xxh3_128_intdigest
 
+from anabranch.crdt.ids import MAX_ID
+from anabranch.crdt.named import Named
 from anabranch.region.engine.rows import KeyedRow, Row, SnapshotRow
 from anabranch.region.storage import sums
 from anabranch.region.storage.schema import Statement
@@ -30,9 +36,20 @@ EVERY_KEY: Final = b""
 # Bodies of the log, in bytes, that one row of the index covers.
 STRETCH_BYTES: Final = 1 << 20
 
-SEGMENTS: Final = "SELECT first, last, filter, sum FROM log_keys ORDER BY last"
-DELETE_UP_TO: Final = "DELETE FROM log_keys WHERE last <= ?"
+# A release without log_ids writes and deletes rows of log_keys alone, so `first` must agree, too.
+SEGMENTS: Final = (
+    "SELECT k.first, k.last, k.filter, k.sum, i.low, i.high, i.others, i.sum FROM log_keys k"
+    " LEFT JOIN log_ids i ON i.last = k.last AND i.first = k.first ORDER BY k.last"
+)
+DELETE_UP_TO: Final = (
+    "DELETE FROM log_keys WHERE last <= ?",
+    "DELETE FROM log_ids WHERE last <= ?",
+)
 _INSERT: Final = "INSERT INTO log_keys (last, first, filter, sum) VALUES (?, ?, ?, ?)"
+_INSERT_IDS: Final = (
+    "INSERT OR REPLACE INTO log_ids (last, first, low, high, others, sum) VALUES (?, ?, ?, ?, ?, ?)"
+)
+_ID_BYTES: Final = 16
 
 
 def _probes(key: bytes, bits: int) -> list[int]:
@@ -61,46 +78,91 @@ def may_contain(found: bytes, key: bytes) -> bool:
 
 
 class KeyIndex:
-    """The keys of the newest rows of the log, until they become a row of the index."""
+    """What the newest rows of the log name, until it becomes a row of the index."""
 
     def __init__(self, position: int) -> None:
         self._first = position + 1
         self._last = position
         self._bytes = 0
-        self._keys: set[Optional[bytes]] = set()
+        self._named = Named()
 
     def note(self, row: Row, size: int) -> None:
-        """Takes the keys of the next row of the log, whose body has `size` bytes."""
+        """Takes what the next row of the log names; its body has `size` bytes."""
         self._last = row.position
         self._bytes += size
         if isinstance(row, KeyedRow):
-            keys = row.take_keys()
-            self._keys |= {None} if keys is None else keys
+            named = row.take_named()
+            if named is None:
+                self._named.other(None)
+            else:
+                self._named.include(named)
         elif isinstance(row, SnapshotRow):
-            self._keys.add(None)
+            self._named.other(None)
 
     def take_due(self) -> list[Statement]:
-        """The statement that writes a row of the index, once the newest rows are enough for one."""
+        """The statements that write a row of the index, once the newest rows are enough for one."""
         if self._bytes < STRETCH_BYTES:
             return []
-        keys = [key for key in self._keys if key is not None]
-        found = make_filter(keys) if len(keys) == len(self._keys) else EVERY_KEY
-        total = sums.of_segment(self._first, self._last, found)
-        statement: Statement = (_INSERT, (self._last, self._first, found, total))
-        self._first = self._last + 1
+        first, last, named = self._first, self._last, self._named
+        found = _filter_of(named.keys)
+        statements: list[Statement] = [
+            (_INSERT, (last, first, found, sums.of_segment(first, last, found)))
+        ]
+        # Without entries the range is empty: its low end is above its high end.
+        low = min(named.low_id, MAX_ID).to_bytes(_ID_BYTES, "big")
+        high = max(named.high_id, 0).to_bytes(_ID_BYTES, "big")
+        others = _filter_of(named.others)
+        total = sums.of_segment(first, last, low + high + others)
+        statements.append((_INSERT_IDS, (last, first, low, high, others, total)))
+        self._first = last + 1
         self._bytes = 0
-        self._keys = set()
-        return [statement]
+        self._named = Named()
+        return statements
 
 
-def stretches_without(key: bytes, segments: Iterable[Sequence[object]]) -> list[tuple[int, int]]:
-    """The stretches of the log, first and last position, whose rows do not change `key`.
+def _filter_of(keys: set[Optional[bytes]]) -> bytes:
+    return EVERY_KEY if None in keys else make_filter(key for key in keys if key is not None)
 
-    `segments` are the rows that SEGMENTS selects. A row that is damaged excludes nothing.
+
+def stretches_without(
+    key: bytes,
+    segments: Iterable[Sequence[object]],
+    entry_id: int = -1,
+    *,
+    has_entries: bool = True,
+) -> list[tuple[int, int]]:
+    """The stretches of the log, first and last position, whose rows do not matter.
+
+    Args:
+        key: A row matters that changes this key.
+        segments: The rows that SEGMENTS selects. A row that is damaged excludes nothing.
+        entry_id: A row that is about entries of the key alone matters only if this one can be among
+            them; -1: any matters.
+        has_entries: Whether rows that are about entries alone matter at all.
     """
     excluded: list[tuple[int, int]] = []
-    for first, last, found, total in segments:
+    for first, last, found, total, *of_ids in segments:
         assert isinstance(first, int) and isinstance(last, int) and isinstance(found, bytes)
-        if total == sums.of_segment(first, last, found) and not may_contain(found, key):
+        is_sound = total == sums.of_segment(first, last, found)
+        if is_sound and not may_contain(found, key):
             excluded.append((first, last))
+        elif (entry_id >= 0 or not has_entries) and _has_no_other(first, last, of_ids, key):
+            if not (has_entries and _may_have(of_ids, entry_id)):
+                excluded.append((first, last))
     return excluded
+
+
+def _has_no_other(first: int, last: int, of_ids: Sequence[object], key: bytes) -> bool:
+    """Whether certainly nothing happens to a key in a stretch but to its entries."""
+    low, high, others, total = of_ids
+    if not (isinstance(low, bytes) and isinstance(high, bytes) and isinstance(others, bytes)):
+        return False
+    is_sound = total == sums.of_segment(first, last, low + high + others)
+    return is_sound and not may_contain(others, key)
+
+
+def _may_have(of_ids: Sequence[object], entry_id: int) -> bool:
+    """Whether an entry with this ID can be among those of a stretch."""
+    low, high = of_ids[:2]
+    assert isinstance(low, bytes) and isinstance(high, bytes)
+    return int.from_bytes(low, "big") <= entry_id <= int.from_bytes(high, "big")

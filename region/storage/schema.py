@@ -41,6 +41,10 @@ TABLES: Final = [
     # (`key_index`).
     """CREATE TABLE IF NOT EXISTS log_keys (
         last INTEGER PRIMARY KEY, first INTEGER NOT NULL, filter BLOB NOT NULL, sum INTEGER)""",
+    # Its rows about entries: the IDs of these, and a filter of the keys that other rows change.
+    """CREATE TABLE IF NOT EXISTS log_ids (
+        last INTEGER PRIMARY KEY, first INTEGER NOT NULL, low BLOB NOT NULL, high BLOB NOT NULL,
+        others BLOB NOT NULL, sum INTEGER)""",
     # Blocks of a damaged log, which a recovery merges (`salvage`). Empty outside a recovery.
     """CREATE TABLE IF NOT EXISTS salvage (
         position INTEGER PRIMARY KEY, origin INTEGER NOT NULL,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from anabranch.crdt.block import Block
+from anabranch.crdt.named import Named
 from anabranch.region.engine.replies import ErrorReply, ReplyLater
 from anabranch.region.engine.rows import BlockRow, ClockRow, RecordsRow, Row
 from anabranch.region.storage import key_index
@@ -219,21 +220,47 @@ def test_retention_is_told() -> None:
 # -- the index
 
 
-def _rows(draw: Random, keys: list[bytes], count: int) -> list[tuple[Row, set[bytes]]]:
-    """Rows of a log with the keys that each changes."""
-    rows: list[tuple[Row, set[bytes]]] = []
+OTHER = -1
+Changed = dict[bytes, set[int]]
+"""Key → the IDs of its entries, and OTHER if something else happens to it."""
+
+
+def _rows(draw: Random, keys: list[bytes], count: int) -> list[tuple[Row, Changed]]:
+    """Rows of a log with what each changes. IDs mostly ascend."""
+    rows: list[tuple[Row, Changed]] = []
     for position in range(1, count + 1):
-        chosen = set(draw.sample(keys, draw.randint(1, 3)))
+        named, changed = Named(), Changed()
+        for key in draw.sample(keys, draw.randint(1, 3)):
+            if draw.random() < 0.1:
+                changed[key] = {OTHER}
+                named.other(key)
+            else:
+                first = 10 * position + draw.choice([0, 3, 50])
+                changed[key] = {first, first + 2}
+                named.entries(key, first, first + 2)
         kind = draw.random()
         row: Row
         if kind < 0.1:
-            row, chosen = ClockRow(position, 0), set()
+            row, changed = ClockRow(position, 0), Changed()
         elif kind < 0.3:
-            row = RecordsRow(position, 0, b"x", set(chosen))
+            row = RecordsRow(position, 0, b"x", named)
         else:
-            row = BlockRow(position, 0, Block(1, position, position, b"x", bytes(16)), 0, {*chosen})
-        rows.append((row, chosen))
+            row = BlockRow(position, 0, Block(1, position, position, b"x", bytes(16)), 0, named)
+        rows.append((row, changed))
     return rows
+
+
+def _is_within(position: int, stretches: list[tuple[int, int]]) -> bool:
+    return any(first <= position <= last for first, last in stretches)
+
+
+def _segments(draw: Random, rows: list[tuple[Row, Changed]]) -> list[tuple[object, ...]]:
+    disk, index = new_disk(), KeyIndex(0)
+    for row, _ in rows:
+        index.note(row, key_index.STRETCH_BYTES // draw.choice([1, 3, 20]))
+        for sql, parameters in index.take_due():
+            disk.execute(sql, parameters)
+    return disk.execute(key_index.SEGMENTS).fetchall()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -241,24 +268,63 @@ def test_the_index_excludes_no_row_of_a_key(seed: int) -> None:
     """Whatever the filters say, the rows of a key are outside the stretches that exclude it."""
     draw = Random(seed)
     keys = [b"key%d" % number for number in range(200)]
-    disk = new_disk()
-    index = KeyIndex(0)
     rows = _rows(draw, keys, 400)
-    for row, _ in rows:
-        index.note(row, key_index.STRETCH_BYTES // draw.choice([1, 3, 20]))
-        for sql, parameters in index.take_due():
-            disk.execute(sql, parameters)
-    segments = disk.execute(key_index.SEGMENTS).fetchall()
+    segments = _segments(draw, rows)
     assert segments
     excluded_rows = 0
     for key in keys:
         excluded = key_index.stretches_without(key, segments)
         for row, changed in rows:
-            is_excluded = any(first <= row.position <= last for first, last in excluded)
+            is_excluded = _is_within(row.position, excluded)
             excluded_rows += is_excluded
             assert not (is_excluded and key in changed)
     # Most stretches change few of the keys, and most of the others are excluded.
     assert excluded_rows > len(rows) * len(keys) // 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_a_busy_key_only_the_stretches_of_an_entry_are_read(seed: int) -> None:
+    """A question about one entry, or about no entry, passes over the adds of the others."""
+    draw = Random(seed)
+    key = b"busy"
+    rows = _rows(draw, [key, b"b", b"c"], 400)
+    segments = _segments(draw, rows)
+    without_entries = key_index.stretches_without(key, segments, has_entries=False)
+    excluded_rows = 0
+    for wanted in range(0, 4000, 37):
+        excluded = key_index.stretches_without(key, segments, wanted)
+        for row, changed in rows:
+            found = changed.get(key, set())
+            if _is_within(row.position, excluded):
+                excluded_rows += 1
+                assert not found & {OTHER, wanted}
+            assert not (OTHER in found and _is_within(row.position, without_entries))
+    assert without_entries and excluded_rows > 109 * 400 // 2
+
+
+def test_an_entry_of_a_busy_stream_is_explained_as_without_the_index() -> None:
+    """Adds, removals, deliveries and IDs that an earlier region log has, too."""
+    draw = Random(5)
+    us = Us()
+    us.call("XADD", "s", "*", "a", "b")
+    us.call("XGROUP", "CREATE", "s", "g", "0")
+    entries: list[bytes] = []
+    for number in range(60):
+        entries.append(us.call("XADD", "s", "*", "a", "x" * 120_000))
+        word = draw.random()
+        if word < 0.05:
+            us.call("XREADGROUP", "GROUP", "g", "c", "COUNT", "3", "STREAMS", "s", ">")
+        elif word < 0.1:
+            us.call("XDEL", "s", draw.choice(entries))
+        elif word < 0.12:
+            us.call("XTRIM", "s", "MAXLEN", "40")
+        if number == 30:
+            us.restart()
+    wanted = [(), *((one,) for one in entries[::8])]
+    with_index = [us.call("CRDT.EXPLAIN", "s", *one)["events"] for one in wanted]
+    assert us.region.disk.execute("SELECT COUNT(*) FROM log_ids").fetchone()[0] > 2
+    us.region.disk.execute("DELETE FROM log_keys")
+    assert [us.call("CRDT.EXPLAIN", "s", *one)["events"] for one in wanted] == with_index
 
 
 def test_a_row_that_fills_a_stretch_is_in_that_stretch_alone() -> None:
@@ -277,11 +343,18 @@ def test_a_row_that_fills_a_stretch_is_in_that_stretch_alone() -> None:
 def test_a_damaged_segment_excludes_nothing() -> None:
     disk = new_disk()
     index = KeyIndex(0)
-    index.note(RecordsRow(1, 0, b"x", {b"a"}), key_index.STRETCH_BYTES)
+    named = Named()
+    named.entries(b"a", 5, 5)
+    index.note(RecordsRow(1, 0, b"x", named), key_index.STRETCH_BYTES)
     for sql, parameters in index.take_due():
         disk.execute(sql, parameters)
     segments = disk.execute(key_index.SEGMENTS).fetchall()
     assert key_index.stretches_without(b"other", segments) == [(1, 1)]
+    segments = disk.execute(key_index.SEGMENTS).fetchall()
+    assert key_index.stretches_without(b"a", segments, 6) == [(1, 1)]
+    disk.execute("UPDATE log_ids SET high = zeroblob(16)")
+    segments = disk.execute(key_index.SEGMENTS).fetchall()
+    assert key_index.stretches_without(b"a", segments, 5) == []
     disk.execute("UPDATE log_keys SET filter = zeroblob(8)")
     segments = disk.execute(key_index.SEGMENTS).fetchall()
     assert key_index.stretches_without(b"a", segments) == []

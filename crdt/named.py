@@ -1,0 +1,55 @@
+"""What effects and records name: keys and entry IDs, for the index of the log."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from anabranch.crdt.effects import AddIdempotent, AddRun, Effect, key_of
+from anabranch.crdt.ids import MAX_ID
+
+# No range of IDs reaches below this one.
+NO_ID = MAX_ID + 1
+
+
+class Named:
+    """The keys that effects and local records change, and the IDs of the entries in them.
+
+    `keys` are all keys; None in it stands for every key. `others` are those of which something
+    else than entries of the IDs `low_id` to `high_id` is told.
+    """
+
+    def __init__(self) -> None:
+        self.keys: set[Optional[bytes]] = set()
+        self.others: set[Optional[bytes]] = set()
+        self.low_id = NO_ID
+        self.high_id = -1
+
+    def entries(self, key: bytes, low_id: int, high_id: int) -> None:
+        """Entries of a key are added, delivered or acknowledged."""
+        self.keys.add(key)
+        if low_id < self.low_id:
+            self.low_id = low_id
+        if high_id > self.high_id:
+            self.high_id = high_id
+
+    def other(self, key: Optional[bytes]) -> None:
+        """Something else happens to a key; None: to every key."""
+        self.keys.add(key)
+        self.others.add(key)
+
+    def effect(self, effect: Effect) -> None:
+        """An effect is issued or merged."""
+        if isinstance(effect, AddRun):
+            last_id = effect.last_ms << 64 | effect.last_seq
+            self.entries(effect.key, effect.first_id(), last_id)
+        elif isinstance(effect, AddIdempotent):
+            self.entries(effect.key, effect.entry_id, effect.entry_id)
+        else:
+            self.other(key_of(effect))
+
+    def include(self, more: Named) -> None:
+        """Joins what another one names."""
+        self.keys |= more.keys
+        self.others |= more.others
+        self.low_id = min(self.low_id, more.low_id)
+        self.high_id = max(self.high_id, more.high_id)
