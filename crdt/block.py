@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
 from xxhash import xxh3_128_digest
 
 from anabranch.crdt.effects import Effect, dots_of, put_effect, put_run, read_effect
@@ -39,6 +40,7 @@ def chain_after(before: bytes, body: bytes) -> bytes:
     return xxh3_128_digest(before + body)
 
 
+@mypyc_attr(acyclic=True)
 class Block:
     """One block: the effects of region `origin` with counters `first` to `last`.
 

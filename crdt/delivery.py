@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.pel import Pel
 from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.place import Place
@@ -17,6 +19,7 @@ from anabranch.crdt.spans import Spans, SpansByRegion
 from anabranch.crdt.vector import Vector, raise_to
 
 
+@mypyc_attr(acyclic=True)
 class Consumer:
     """A named reader of a group, in this region alone."""
 
@@ -28,6 +31,7 @@ class Consumer:
         self.active_ms = -1
 
 
+@mypyc_attr(acyclic=True)
 class ReadMemo:
     """The place in one region log up to which no entry is left to deliver.
 
@@ -40,6 +44,7 @@ class ReadMemo:
         self.cursor: Final = cursor
 
 
+@mypyc_attr(acyclic=True)
 class Delivery:
     """The local state of one group."""
 

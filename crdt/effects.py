@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, Optional, Union
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.encoding import (
     Malformed,
     Reader,
@@ -37,6 +39,7 @@ REMOVE_OBSERVED: Final = 12
 CONFIGURE: Final = 13
 
 
+@mypyc_attr(acyclic=True)
 class AddRun:
     """Consecutive adds of one region to one key; each add has its own dot.
 
@@ -64,6 +67,7 @@ class AddRun:
         return scan.id()
 
 
+@mypyc_attr(acyclic=True)
 class AddIdempotent:
     """`XADD … IDMP pid iid` (S9): an add with its pair.
 

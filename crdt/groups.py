@@ -7,6 +7,8 @@ ones, and the newest is the last to become causally stable. So tombstones are ke
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.place import Place
 from anabranch.crdt.region_log import RegionLog
@@ -14,6 +16,7 @@ from anabranch.crdt.spans import Spans, SpansByRegion, union_by_region
 from anabranch.crdt.vector import Dot, Vector
 
 
+@mypyc_attr(acyclic=True)
 class Create:
     """One create of a group: its start, and the acked spans announced under it.
 
@@ -25,6 +28,7 @@ class Create:
         self.acked: SpansByRegion = {}
 
 
+@mypyc_attr(acyclic=True)
 class Group:
     """A consumer group: its live creates (replicated), and the local state of this region."""
 

@@ -18,9 +18,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Optional
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.vector import Dot, Vector, covers
 
 
+@mypyc_attr(acyclic=True)
 class Pair:
     """One idempotent add. All times are in ms since the epoch.
 
@@ -84,6 +87,7 @@ class PairLimits:
         self.forgotten_early = 0
 
 
+@mypyc_attr(acyclic=True)
 class Producer:
     """The pairs of one producer, oldest first."""
 
@@ -131,6 +135,7 @@ class Producer:
             self.by_iid.setdefault(pair.iid, []).append(pair)
 
 
+@mypyc_attr(acyclic=True)
 class Pairs:
     """All pairs of one stream."""
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Final, Optional, Union
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.ids import MAX_ID
 from anabranch.crdt.region_log import LogCursor, RegionLog, ReverseCursor
 
 
+@mypyc_attr(acyclic=True)
 class Entry:
     """One entry as commands see it; its identity is the dot (region_id, counter)."""
 

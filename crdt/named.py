@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.effects import AddIdempotent, AddRun, Effect, key_of
 from anabranch.crdt.ids import MAX_ID
 
@@ -11,6 +13,7 @@ from anabranch.crdt.ids import MAX_ID
 NO_ID = MAX_ID + 1
 
 
+@mypyc_attr(acyclic=True)
 class Named:
     """The keys that effects and local records change, and the IDs of the entries in them.
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from mypy_extensions import mypyc_attr
 from xxhash import xxh3_128_intdigest
 
 from anabranch.crdt.encoding import put_varint
@@ -72,6 +73,7 @@ def put_entry(
     out += payload
 
 
+@mypyc_attr(acyclic=True)
 class Scan:
     """Walks a buffer of entries forward, deleted ones included.
 
@@ -159,6 +161,7 @@ class Scan:
         return bytes(self.data[self.payload_start : self.next])
 
 
+@mypyc_attr(acyclic=True)
 class PackedNode:
     """One packed node. Invariant: at least one entry is live; otherwise its log drops the node."""
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Optional
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.ids import MAX_HALF, MAX_ID
 from anabranch.crdt.pel_chunk import NOBODY, EntryRef
 from anabranch.crdt.pel_part import CHUNK_MAX, PelPart
@@ -41,6 +43,7 @@ class Pending:
         self.deliveries: Final = deliveries
 
 
+@mypyc_attr(acyclic=True)
 class Pel:
     """The pending entries of a group, each of one consumer.
 

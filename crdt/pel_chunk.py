@@ -16,12 +16,15 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.ids import MAX_HALF
 
 # The number of no consumer: that of an entry which is just put in.
 NOBODY: Final = 0
 
 
+@mypyc_attr(acyclic=True)
 class EntryRef:
     """An entry of a region log: its dot and its ID, whole and as its two halves."""
 
@@ -33,6 +36,7 @@ class EntryRef:
         self.seq: Final = entry_id & MAX_HALF
 
 
+@mypyc_attr(acyclic=True)
 class Chunk:
     """Entries that follow each other, in columns. At least one, except while the chunk is made."""
 

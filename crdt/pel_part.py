@@ -10,6 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.pel_chunk import NOBODY, Chunk, EntryRef, change_count, runs
 
@@ -17,6 +19,7 @@ from anabranch.crdt.pel_chunk import NOBODY, Chunk, EntryRef, change_count, runs
 CHUNK_MAX: Final = 512
 
 
+@mypyc_attr(acyclic=True)
 class PelPart:
     """The pending entries of one region log. `totals` counts those of the whole PEL by consumer."""
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.encoding import Reader, put_id, put_varint, put_vector
 from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.vector import Vector
 
 
+@mypyc_attr(acyclic=True)
 class Place:
     """Either one entry ID for every region log, or a counter per region log (0 where absent)."""
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.node import PackedNode
 
 
+@mypyc_attr(acyclic=True)
 class Rax:
     """The nodes, ascending by first entry ID and by first counter: both orders agree (S1)."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Optional
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.node import (
     DELETED,
@@ -33,6 +35,7 @@ class NodeLimits:
         self.max_bytes = max_bytes
 
 
+@mypyc_attr(acyclic=True)
 class RegionLog:
     """One region log. `length` counts the entries present."""
 

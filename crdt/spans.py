@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.encoding import Malformed, Reader, put_id, put_varint
 
 # The end of a span whose entry ID is not known.
 UNKNOWN_ID = 0
 
 
+@mypyc_attr(acyclic=True)
 class Spans:
     """A set of spans. They ascend and never touch: `(a, b]` and `(b, c]` become `(a, c]`.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Optional
 
+from mypy_extensions import mypyc_attr
 from xxhash import xxh3_64_digest
 
 from anabranch.crdt.delivery import Consumer, Delivery
@@ -33,6 +34,7 @@ SNAPSHOT_VERSION: Final = 2
 # -- packed nodes
 
 
+@mypyc_attr(acyclic=True)
 class NodeImage:
     """A packed node as it was at a cut.
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.groups import Create, Group
 from anabranch.crdt.idempotency import PairLimits, Pairs
 from anabranch.crdt.region_log import NodeLimits, RegionLog
@@ -16,6 +18,7 @@ from anabranch.crdt.vector import Dot, Vector, covers, dot_order
 NEVER: Final = (1 << 64) - 1
 
 
+@mypyc_attr(acyclic=True)
 class Stream:
     """One stream key. `exists_at` says whether a client sees it; its state may outlive that."""
 

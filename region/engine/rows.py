@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.block import Block
 from anabranch.crdt.named import Named
 from anabranch.crdt.vector import Vector
 
 
+@mypyc_attr(acyclic=True)
 class Row:
     """The common part of all rows. `clock_ms` is the region's clock when it was made (S10.2)."""
 
@@ -20,6 +23,7 @@ class Row:
         self.clock_ms: Final = clock_ms
 
 
+@mypyc_attr(acyclic=True)
 class KeyedRow(Row):
     """The common part of the rows that change keys.
 
@@ -36,6 +40,7 @@ class KeyedRow(Row):
         return named
 
 
+@mypyc_attr(acyclic=True)
 class BlockRow(KeyedRow):
     """A block. `source` is 0 if this region issued it, else the id of the peer that sent it."""
 
@@ -47,6 +52,7 @@ class BlockRow(KeyedRow):
         self.source: Final = source
 
 
+@mypyc_attr(acyclic=True)
 class RecordsRow(KeyedRow):
     """Local records, encoded one after the other, made while the preceding block was open."""
 
@@ -57,6 +63,7 @@ class RecordsRow(KeyedRow):
         self.records: Final = records
 
 
+@mypyc_attr(acyclic=True)
 class SnapshotRow(Row):
     """A snapshot from the region `source` that was joined here (S11.2).
 
@@ -72,6 +79,7 @@ class SnapshotRow(Row):
         self.chunks: Final = chunks
 
 
+@mypyc_attr(acyclic=True)
 class ClockRow(Row):
     """A row without content: it carries only the clock to the disk."""
 

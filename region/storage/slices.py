@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.state import NodeImage
 from anabranch.region.storage import sums
 from anabranch.region.storage.schema import Statement, in_bulk
@@ -33,6 +35,7 @@ _FORMER_NODES: Final = "DELETE FROM node WHERE number IN (VALUES {})"
 GONE: Final = 0
 
 
+@mypyc_attr(acyclic=True)
 class KeyCut:
     """One key as it was at `position`.
 
