@@ -40,6 +40,8 @@ class TwinCore:
         self.facts: Facts
         # The region's reply to the command that runs now, for the choices that the region has.
         self.reply: Optional[Reply] = None
+        # The later commands of the transaction that runs now, with the region's replies.
+        self.later: list[tuple[tuple[bytes, ...], Reply]] = []
         # The effects that the region issued in this call, by counter.
         self.to_follow: dict[int, Plain] = {}
 

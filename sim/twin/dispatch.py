@@ -190,6 +190,7 @@ def _run_all(twin: TwinCore, session: Session, queued: list[tuple[bytes, ...]]) 
     answers: list[object] = []
     for place, argv in enumerate(queued):
         twin.reply = actual[place] if place < len(actual) else None
+        twin.later = list(zip(queued, actual, strict=False))[place + 1 :]
         try:
             answer = HANDLERS[argv[0].upper()][1](twin, session, argv)
         except CommandError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple, Optional
 
 from anabranch.crdt.ids import format_id
-from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, Reply
+from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, ErrorReply, Reply
 from anabranch.sim.twin.arguments import (
     MAX_ID,
     NOT_INTEGER,
@@ -179,8 +179,9 @@ def see(twin: TwinCore, key: Key, group: bytes, name: bytes) -> None:
     consumers = key.groups[group].local.consumers
     if name not in consumers:
         twin.record(ConsumerMade(key, group, now_ms, name))
-    one = consumers[name]
-    one.seen_ms = max(one.seen_ms, now_ms)
+    if not isinstance(twin.reply, ErrorReply):  # a command that is refused changes nothing (S13.4)
+        one = consumers[name]
+        one.seen_ms = max(one.seen_ms, now_ms)
 
 
 def _deliver(twin: TwinCore, key: Key, read: Read) -> list[Reply]:
