@@ -345,7 +345,7 @@ def xsetid(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
         refuse("ERR The ID specified in XSETID is smaller than the target stream top item")
     if 0 <= added < len(key.entries):
         refuse("ERR The entries_added specified in XSETID is smaller than the target stream length")
-    if last_id != key.last_id():
+    if last_id != key.last_id() or not key.header:
         twin.issue(SetId(key.name, last_id))
     if added >= 0 or deleted >= 0:
         twin.hand_set.add(key.name)

@@ -7,13 +7,15 @@ it: their twins would only report what follows from the mismatch.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import ClassVar, Final, Optional
 
 from anabranch.crdt.block import Block
 from anabranch.region.engine.replies import ErrorReply, ReplyLater
 from anabranch.sim import calls
 from anabranch.sim.calls import Call
-from anabranch.sim.history import Began, Checker, End, Setup
+from anabranch.sim.history import Began, Checker, End, Setup, Stopped
+from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.dispatch import run
 from anabranch.sim.twin.effects import Plain
 from anabranch.sim.twin.join import Frozen
@@ -31,14 +33,29 @@ class Twin(Checker):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.regions: Final = {one: TwinRegion(one, run) for one in setup.regions}
+        for twin in self.regions.values():
+            twin.others = self._others_of(twin.region)
         self._cuts: Final[dict[int, Frozen]] = {}
         # Decoded blocks by chain value.
         self._decoded: Final[dict[bytes, list[Plain]]] = {}
         self._order: Final[deque[bytes]] = deque()
         self._how = ""
+        self._gone: Final[set[int]] = set()
+
+    def _others_of(self, region: int) -> Callable[[], list[TwinCore]]:
+        """The other regions that are judged and are not gone for good, for one region's twin."""
+
+        def others() -> list[TwinCore]:
+            return [twin for one, twin in self.regions.items() if one not in (region, *self._gone)]
+
+        return others
 
     def began(self, event: Began) -> None:
         self._how = event.how
+
+    def stopped(self, event: Stopped) -> None:
+        if event.how == "gone":
+            self._gone.add(event.region)
 
     def called(self, call: Call) -> None:
         twin: Optional[TwinRegion] = self.regions.get(call.region)

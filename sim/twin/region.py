@@ -27,7 +27,7 @@ from anabranch.sim.twin.effects import Plain, plain
 from anabranch.sim.twin.join import Frozen, join
 from anabranch.sim.twin.replies import Expected, Mismatch, check
 from anabranch.sim.twin.session import Session, StartNotOver, may_issue
-from anabranch.sim.twin.state import State
+from anabranch.sim.twin.state import State, raise_to
 
 
 class TwinRegion(TwinCore):
@@ -93,6 +93,8 @@ class TwinRegion(TwinCore):
         if state.vector != {one: up for one, up in call.facts.vector.items() if up}:
             raise Mismatch(f"its vector is {call.facts.vector}; expected {state.vector}")
         self.journal.end_call(call)
+        raise_to(self.had, state.vector)
+        self.clock_max_ms = max(self.clock_max_ms, state.clock_ms)
         self._compare_late(call)
 
     def _compare_late(self, call: Call) -> None:
@@ -131,6 +133,8 @@ class TwinRegion(TwinCore):
         state = self.state = State(self.region)
         self._take_settings(call)
         self.journal.replay(state)
+        if call.facts.clock_ms < state.clock_ms:
+            raise Mismatch(f"its clock ran back to {call.facts.clock_ms} ms in a start (S10.2)")
         state.clock_ms = call.facts.clock_ms
         self._forget_changes()
         self._hidden = {name for name, key in state.keys.items() if key.is_hidden(state.clock_ms)}

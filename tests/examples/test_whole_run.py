@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def start(directory: Path, *arguments: str) -> subprocess.Popen[str]:
-    # `python -m examples.…` finds the example in the current directory. PYTHONSAFEPATH forbids that,
+    # `python -m examples.…` finds the example in the current directory. PYTHONSAFEPATH forbids it,
     # and the tests of Spark set it in the process that they share with this one.
     env = child_env() | {"TMPDIR": str(directory)}
     env.pop("PYTHONSAFEPATH", None)
