@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import ClassVar, Final, Optional
 
+from mypy_extensions import mypyc_attr
+
 from anabranch.crdt.block import Block
 from anabranch.region.engine.replies import ErrorReply, ReplyLater
 from anabranch.sim import calls
@@ -25,6 +27,7 @@ from anabranch.sim.twin.replies import Mismatch, shown
 _BLOCKS_MAX: Final = 2000
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Twin(Checker):
     """A naive twin beside every region."""
 
