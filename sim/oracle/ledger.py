@@ -9,12 +9,15 @@ from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.history import Began, Committed, Moved, Operation, Setup, Stopped, Vector, Words
-from anabranch.sim.oracle.arguments import NotUnderstood, add_request
+from anabranch.sim.oracle.arguments import AddRequest, NotUnderstood, add_request
 from anabranch.sim.oracle.log import Add, Dot, EffectLog, Logged, decoded
 from anabranch.sim.oracle.state import State
 
-Named = tuple[bytes, bytes]
-"""(key, entry ID as replies show it)"""
+Named = tuple[bytes, bytes, bool]
+"""(key, entry ID as replies show it, whether the add is idempotent)
+
+A retry of an idempotent add is answered with the ID of another add. That ID stays without a match,
+because a region issues no second idempotent add with it."""
 
 
 class Ledger:
@@ -73,8 +76,9 @@ class Ledger:
         assert operation.after is not None
         self.now[operation.region] = operation.after
         for words, reply in answers(operation):
-            if is_by_clock(words) and isinstance(reply, bytes):
-                self._by_clock[operation.region].append((words[1], reply))
+            request = _by_clock_request(words)
+            if request is not None and isinstance(reply, bytes):
+                self._by_clock[operation.region].append((words[1], reply, request.pid != b""))
 
     def moved(self, event: Moved) -> None:
         """A region's vector moved without a command."""
@@ -105,9 +109,11 @@ class Ledger:
             self.fresh += effects
             by_clock = self._by_clock[region]
             for effect in effects if by_clock else []:
-                if isinstance(effect, Add) and (effect.key, effect.shown_id) in by_clock:
-                    by_clock.remove((effect.key, effect.shown_id))
-                    effect.has_clock = True
+                if isinstance(effect, Add):
+                    named = (effect.key, effect.shown_id, effect.pid != b"")
+                    if named in by_clock:
+                        by_clock.remove(named)
+                        effect.has_clock = True
 
     # -- facts
 
@@ -150,14 +156,15 @@ def answers(operation: Operation) -> list[tuple[Words, Reply]]:
     return list(zip(operation.queued, replies, strict=True)) if isinstance(replies, list) else []
 
 
-def is_by_clock(words: Words) -> bool:
-    """Whether the command is an XADD for which the region chooses the whole ID (S4.1)."""
+def _by_clock_request(words: Words) -> Optional[AddRequest]:
+    """The arguments, if the command is an XADD for which the region chooses the whole ID (S4.1)."""
     if words[0].upper() != b"XADD":
-        return False
+        return None
     try:
-        return add_request(words).kind == "*"
+        request = add_request(words)
     except (NotUnderstood, IndexError):
-        return False
+        return None
+    return request if request.kind == "*" else None
 
 
 def is_refused(reply: Reply) -> bool:

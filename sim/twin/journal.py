@@ -91,6 +91,8 @@ class Journal:
             if row.kind == "block":
                 self._cut_effects(row.last)
             elif row.kind == "records":
+                if not self._records:
+                    self._records, self._later = self._later, []
                 self._cut_records()
             elif row.kind == "clock":
                 self.rows.append(Row(row.position, call.facts.clock_ms, None, True))
